@@ -1,0 +1,1 @@
+"""Incremental dataflow circuits: queries kept fresh over changing data."""

@@ -1,0 +1,59 @@
+"""Every error the engine raises on purpose: one family under `DbspError`.
+
+An error says what is wrong, where (the operator and the user's own source line, filled in by
+whoever knows it) and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class DbspError(Exception):
+    """Base of all errors of this package.
+
+    `where` names the node, file, relation or row the message is about. Code deep inside the engine
+    raises without it; the scheduler, which knows the operator, adds it on the way out.
+    """
+
+    def __init__(self, message: str, *, where: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}" if self.where else self.message
+
+
+class SchemaError(DbspError):
+    """A column or a type does not fit: unknown name, wrong arity, two types that cannot meet."""
+
+
+class InputError(DbspError):
+    """A change handed to a circuit is not acceptable: unknown relation, wrong arity, wrong type."""
+
+
+class ValueOutOfRangeError(DbspError):
+    """A value does not fit its 64-bit code; nothing wraps silently."""
+
+
+class WeightOverflowError(DbspError):
+    """A sum or product of weights leaves int64."""
+
+
+class EvaluationError(DbspError):
+    """An expression has no value for a row: division by zero, text that is no number."""
+
+
+class UserFunctionError(DbspError):
+    """A function supplied by the user raised; the original exception is the cause."""
+
+
+class CircuitError(DbspError):
+    """A circuit is not well formed: streams of two circuits, a cycle without a delay."""
+
+
+class IterationLimitError(DbspError):
+    """A fixpoint scope did not converge within its cap on iterations."""
+
+
+class CompileError(DbspError):
+    """A program was refused; carries every diagnostic found (see `dbsp.diagnostics`)."""
