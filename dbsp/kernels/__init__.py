@@ -1,5 +1,28 @@
 """The inner loops: compiled functions over flat int64 arrays, with no Python objects in them."""
 
-from dbsp.kernels.sort import concatenate, consolidate, project
+from dbsp.kernels.aggregate import accumulate, extremes, replace_rows, sum_floats
+from dbsp.kernels.distinct import assert_runs, distinct_runs, distinct_timed_runs, sum_weights
+from dbsp.kernels.join import gather, join_runs, join_timed_runs
+from dbsp.kernels.merge import merge_some
+from dbsp.kernels.runs import register_run
+from dbsp.kernels.sort import arrange, concatenate, consolidate, project
 
-__all__ = ["concatenate", "consolidate", "project"]
+__all__ = [
+    "accumulate",
+    "arrange",
+    "assert_runs",
+    "concatenate",
+    "consolidate",
+    "distinct_runs",
+    "distinct_timed_runs",
+    "extremes",
+    "gather",
+    "join_runs",
+    "join_timed_runs",
+    "merge_some",
+    "project",
+    "register_run",
+    "replace_rows",
+    "sum_floats",
+    "sum_weights",
+]

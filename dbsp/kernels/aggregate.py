@@ -1,0 +1,200 @@
+"""Aggregates of the groups a delta touches: accumulators for linear ones, range ends for min/max."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dbsp.batch import Codes
+from dbsp.kernels.jit import add_weights, kernel, multiply_weights
+from dbsp.kernels.join import _same_key
+from dbsp.kernels.runs import at_address, compare_prefix, gallop
+
+NULL = -9223372036854775808
+
+
+@kernel
+def _add_values(a: int, b: int) -> int:
+    total = a + b
+    if ((a ^ total) & (b ^ total)) < 0:
+        raise OverflowError("value: an accumulated sum leaves int64")
+    return total
+
+
+@kernel
+def accumulate(
+    rows: Codes, weights: Codes, m: int, columns: Codes, table: Codes, runs: int
+) -> tuple[Codes, Codes, Codes]:
+    """Linear accumulators per group, before and after a delta sorted by its m key columns.
+
+    Accumulator 0 is the sum of weights. For the others columns[a - 1] = v sums weight * value of
+    column v (v >= 0), or the weights of the rows where column -v - 1 is not None (v < 0); a None
+    adds nothing. The state in `runs` holds rows (key, accumulators), of which the weighted sum is
+    the current value: that is exact, although intermediate sums may wrap, because int64 addition is
+    a group and the final value fits.
+
+    Returns (keys[g, m], before[g, a], after[g, a]). O(delta * log state).
+    """
+    n = rows.shape[0]
+    count = columns.shape[0] + 1
+    k = m + count
+    groups = 0
+    i = 0
+    while i < n:
+        i = _same_key(rows, i, m)
+        groups += 1
+    keys = np.empty((groups, m), np.int64)
+    before = np.zeros((groups, count), np.int64)
+    after = np.zeros((groups, count), np.int64)
+    g = 0
+    i = 0
+    while i < n:
+        end = _same_key(rows, i, m)
+        for c in range(m):
+            keys[g, c] = rows[i, c]
+        for j in range(i, end):
+            w = weights[j]
+            after[g, 0] = add_weights(after[g, 0], w)
+            for a in range(1, count):
+                v = columns[a - 1]
+                value = rows[j, v] if v >= 0 else rows[j, -v - 1]
+                if value == NULL:
+                    continue
+                if v >= 0:
+                    after[g, a] = _add_values(after[g, a], multiply_weights(w, value))
+                else:
+                    after[g, a] = add_weights(after[g, a], w)
+        g += 1
+        i = end
+    for r in range(runs):
+        run = at_address(table[r, 0])
+        state_weights = at_address(table[r, 1])
+        size = table[r, 2]
+        low = 0
+        for g in range(groups):
+            low = gallop(run, k, low, size, keys, g, m, 0)
+            if low == size:
+                break
+            while low < size and compare_prefix(run, low * k, keys, g, m) == 0:
+                for a in range(count):
+                    before[g, a] += state_weights[low] * run[low * k + m + a]
+                low += 1
+    for g in range(groups):
+        for a in range(count):
+            after[g, a] = _add_values(before[g, a], after[g, a])
+    return keys, before, after
+
+
+@kernel
+def extremes(
+    keys: Codes, m: int, table: Codes, runs: int, k: int, largest: bool
+) -> Codes:
+    """The least (or largest) value with positive summed weight of each group; int64[g].
+
+    The runs are ordered by (m key columns, value column m, other columns). Values that are None do
+    not count; a group without any other value yields None. Walks in from the end of the group's
+    range, so the cost is O(runs * log state) plus the cancelled rows passed on the way.
+    """
+    groups = keys.shape[0]
+    result = np.full(groups, np.int64(NULL))
+    low = np.zeros(runs, np.int64)
+    high = np.zeros(runs, np.int64)
+    for g in range(groups):
+        for r in range(runs):
+            run = at_address(table[r, 0])
+            size = table[r, 2]
+            low[r] = gallop(run, k, high[r], size, keys, g, m, 0)
+            high[r] = gallop(run, k, low[r], size, keys, g, m, 1)
+        # `low`/`high` shrink from one end while candidates cancel; `ends` keeps the range's end.
+        ends = high.copy()
+        while True:
+            found = False
+            best = np.int64(0)
+            for r in range(runs):
+                if low[r] < high[r]:
+                    run = at_address(table[r, 0])
+                    at = high[r] - 1 if largest else low[r]
+                    value = run[at * k + m]
+                    if not found or (value > best if largest else value < best):
+                        best = value
+                        found = True
+            if not found:
+                break
+            total = np.int64(0)
+            for r in range(runs):
+                run = at_address(table[r, 0])
+                weights = at_address(table[r, 1])
+                if largest:
+                    while low[r] < high[r] and run[(high[r] - 1) * k + m] == best:
+                        high[r] -= 1
+                        total = add_weights(total, weights[high[r]])
+                else:
+                    while low[r] < high[r] and run[low[r] * k + m] == best:
+                        total = add_weights(total, weights[low[r]])
+                        low[r] += 1
+            if total > 0 and best != NULL:
+                result[g] = best
+                break
+        high[:] = ends
+    return result
+
+
+@kernel
+def replace_rows(
+    keys: Codes, before: Codes, after: Codes, had: Codes, has: Codes
+) -> tuple[Codes, Codes]:
+    """Retract (key, before) where `had`, assert (key, after) where `has`, nothing where equal.
+
+    Keys are sorted and distinct, so the result is canonical without sorting it as a whole.
+    """
+    groups, m = keys.shape
+    count = before.shape[1]
+    out_rows = np.empty((2 * groups, m + count), np.int64)
+    out_weights = np.empty(2 * groups, np.int64)
+    out = 0
+    for g in range(groups):
+        order = 0
+        for a in range(count):
+            if before[g, a] != after[g, a]:
+                order = -1 if before[g, a] < after[g, a] else 1
+                break
+        if had[g] and has[g] and order == 0:
+            continue
+        for step in range(2):
+            retract = (step == 0) == (order <= 0)
+            if (retract and not had[g]) or (not retract and not has[g]):
+                continue
+            for c in range(m):
+                out_rows[out, c] = keys[g, c]
+            for a in range(count):
+                out_rows[out, m + a] = before[g, a] if retract else after[g, a]
+            out_weights[out] = -1 if retract else 1
+            out += 1
+    return out_rows[:out].copy(), out_weights[:out].copy()
+
+
+@kernel
+def sum_floats(values: Codes, weights: Codes, starts: Codes) -> Codes:
+    """Neumaier-compensated sums of weight * value per segment; values and result are float64 bits.
+
+    The rows of a group come sorted, so the sum is a function of the Z-set alone: what is retracted
+    later is bit for bit what was asserted before.
+    """
+    floats = values.view(np.float64)
+    n = values.shape[0]
+    groups = starts.shape[0]
+    result = np.empty(groups, np.float64)
+    for g in range(groups):
+        end = starts[g + 1] if g + 1 < groups else n
+        total = 0.0
+        lost = 0.0
+        for i in range(starts[g], end):
+            term = floats[i] * weights[i]
+            grown = total + term
+            if abs(total) >= abs(term):
+                lost += (total - grown) + term
+            else:
+                lost += (term - grown) + total
+            total = grown
+        # inf - inf in the correction must not turn an infinite sum into NaN.
+        result[g] = total + lost if np.isfinite(total) else total
+    return result.view(np.int64)

@@ -1,0 +1,165 @@
+"""Joining a sorted delta with a trace: one side of the bilinear formula."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dbsp.batch import Codes
+from dbsp.kernels.jit import kernel, multiply_weights
+from dbsp.kernels.runs import at_address, compare_prefix, gallop, gallop_keys
+from dbsp.kernels.sort import compare_rows
+
+
+@kernel
+def _same_key(rows: Codes, start: int, m: int) -> int:
+    """One past the last row that shares the m-column key of rows[start]."""
+    end = start + 1
+    while end < rows.shape[0] and compare_rows(rows, start, rows, end, m) == 0:
+        end += 1
+    return end
+
+
+@kernel
+def find_matches(keys: Codes, m: int, table: Codes, runs: int, k: int) -> tuple[Codes, int, int]:
+    """Where rows of the runs share the m-column prefix of the sorted `keys` (k columns a run row).
+
+    Returns (matches, how many, pairs): matches[s] = (first key, end key, run, first row, end row),
+    and the number of (key row, run row) pairs they stand for. Both sides are galloped over, so the
+    cost is O(min * log(max / min)) per run, plus the matches.
+    """
+    n = keys.shape[0]
+    matches = np.empty((max(8, min(n * 2, 1024)), 5), np.int64)
+    found = 0
+    pairs = 0
+    for r in range(runs):
+        run = at_address(table[r, 0])
+        size = table[r, 2]
+        i = 0
+        low = 0
+        while i < n and low < size:
+            low = gallop(run, k, low, size, keys, i, m, 0)
+            if low == size:
+                break
+            if compare_prefix(run, low * k, keys, i, m) != 0:
+                i = gallop_keys(keys, i + 1, run, low * k, m)
+                continue
+            high = gallop(run, k, low, size, keys, i, m, 1)
+            end = _same_key(keys, i, m)
+            if found == matches.shape[0]:
+                larger = np.empty((2 * found, 5), np.int64)
+                larger[:found] = matches
+                matches = larger
+            matches[found, 0] = i
+            matches[found, 1] = end
+            matches[found, 2] = r
+            matches[found, 3] = low
+            matches[found, 4] = high
+            found += 1
+            pairs += (end - i) * (high - low)
+            i = end
+            low = high
+    return matches, found, pairs
+
+
+@kernel
+def join_runs(
+    delta_rows: Codes,
+    delta_weights: Codes,
+    m: int,
+    table: Codes,
+    runs: int,
+    k: int,
+    columns: Codes,
+) -> tuple[Codes, Codes]:
+    """delta x trace on equal m-column prefixes; the result rows are not sorted.
+
+    columns[c] tells where output column c comes from: the delta's column v for v >= 0, the run's
+    column -v - 1 for v < 0. Weights multiply, checked.
+    """
+    matches, found, pairs = find_matches(delta_rows, m, table, runs, k)
+    width = columns.shape[0]
+    out_rows = np.empty((pairs, width), np.int64)
+    out_weights = np.empty(pairs, np.int64)
+    out = 0
+    for s in range(found):
+        run = at_address(table[matches[s, 2], 0])
+        weights = at_address(table[matches[s, 2], 1])
+        for i in range(matches[s, 0], matches[s, 1]):
+            for j in range(matches[s, 3], matches[s, 4]):
+                for c in range(width):
+                    v = columns[c]
+                    out_rows[out, c] = delta_rows[i, v] if v >= 0 else run[j * k - v - 1]
+                out_weights[out] = multiply_weights(delta_weights[i], weights[j])
+                out += 1
+    return out_rows, out_weights
+
+
+@kernel
+def join_timed_runs(
+    delta_rows: Codes,
+    delta_weights: Codes,
+    m: int,
+    table: Codes,
+    runs: int,
+    k: int,
+    columns: Codes,
+    now: int,
+) -> tuple[Codes, Codes, Codes, int]:
+    """As `join_runs`, over runs whose last column is the iteration of the row.
+
+    A match belongs to iteration max(now, iteration of the run row). Returns (rows, weights, times,
+    due): the first `due` rows belong to `now`, the rest to their later `times`.
+    """
+    matches, found, pairs = find_matches(delta_rows, m, table, runs, k)
+    width = columns.shape[0]
+    out_rows = np.empty((pairs, width), np.int64)
+    out_weights = np.empty(pairs, np.int64)
+    times = np.empty(pairs, np.int64)
+    front = 0
+    back = pairs
+    for s in range(found):
+        run = at_address(table[matches[s, 2], 0])
+        weights = at_address(table[matches[s, 2], 1])
+        for i in range(matches[s, 0], matches[s, 1]):
+            for j in range(matches[s, 3], matches[s, 4]):
+                time = run[j * k + k - 1]
+                if time <= now:
+                    out = front
+                    front += 1
+                else:
+                    back -= 1
+                    out = back
+                    times[out] = time
+                for c in range(width):
+                    v = columns[c]
+                    out_rows[out, c] = delta_rows[i, v] if v >= 0 else run[j * k - v - 1]
+                out_weights[out] = multiply_weights(delta_weights[i], weights[j])
+    return out_rows, out_weights, times, front
+
+
+@kernel
+def gather(
+    keys: Codes, m: int, table: Codes, runs: int, k: int, split: int
+) -> tuple[Codes, Codes, int]:
+    """Every run row that shares an m-column prefix with the sorted, distinct `keys`.
+
+    Returns (rows, weights, first): rows of runs before `split` stand in front of index `first`,
+    the others behind it. Rows keep the run's k columns and are not consolidated.
+    """
+    matches, found, pairs = find_matches(keys, m, table, runs, k)
+    out_rows = np.empty((pairs, k), np.int64)
+    out_weights = np.empty(pairs, np.int64)
+    out = 0
+    first = 0
+    for s in range(found):  # runs come in order, so those before `split` come first
+        r = matches[s, 2]
+        run = at_address(table[r, 0])
+        weights = at_address(table[r, 1])
+        for j in range(matches[s, 3], matches[s, 4]):
+            for c in range(k):
+                out_rows[out, c] = run[j * k + c]
+            out_weights[out] = weights[j]
+            out += 1
+        if r < split:
+            first = out
+    return out_rows, out_weights, first
