@@ -6,6 +6,12 @@ whoever knows it) and what to do about it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dbsp.diagnostics import Diagnostic
+
 
 class DbspError(Exception):
     """Base of all errors of this package.
@@ -56,4 +62,15 @@ class IterationLimitError(DbspError):
 
 
 class CompileError(DbspError):
-    """A program was refused; carries every diagnostic found (see `dbsp.diagnostics`)."""
+    """A program was refused; carries every diagnostic found (see `dbsp.diagnostics`).
+
+    Its text is all of them, each with its place, its line, a caret and a hint.
+    """
+
+    def __init__(self, diagnostics: Sequence[Diagnostic] | str) -> None:
+        if isinstance(diagnostics, str):
+            self.diagnostics: tuple[Diagnostic, ...] = ()
+            super().__init__(diagnostics)
+            return
+        self.diagnostics = tuple(diagnostics)
+        super().__init__("\n".join(diagnostic.render() for diagnostic in self.diagnostics))

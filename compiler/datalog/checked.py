@@ -1,0 +1,215 @@
+"""The checked program: every name resolved, every term typed, every rule safe and in a stratum.
+
+This is the meaning of a program, and what both the planner and any other evaluator start from:
+
+- A rule has one head and a conjunction as its body. Several heads and `;` have been expanded; every
+  rule keeps the position of the clause it came from.
+- The order of the literals of a body means nothing. Every variable of a rule can be bound: by a
+  positive atom (an argument that is a plain variable), or by an equality `variable = term` whose
+  other side is bound. Arguments of atoms may be any term; an argument that is not a variable is a
+  condition on the column.
+- A `Wildcard` in a positive atom is a variable of its own. In a negated atom it means "any value":
+  `!r(x, _)` holds when no row of r starts with x.
+- An `Aggregate` is a term. It is evaluated once per binding of its `injected` variables, which the
+  rest of the rule binds; its other variables are local (renamed apart, so no name means two things
+  in one rule). It ranges over all bindings of all variables of its body, wildcards included, so
+  `count : { r(_, _) }` is the number of rows of r and `sum x : { r(x, _) }` counts equal x of
+  different rows. Over no binding at all, `count` is 0 and `sum` is 0; `min`, `max` and `mean` have
+  no value, and the rule gives nothing for that binding.
+- Facts whose arguments are literals are in `facts`; they are rows inserted in the first tick.
+
+Values are Python's: `number` and `unsigned` are int, `float` is float, `symbol` is str. What the
+functions do with them is written in `functions`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from dbsp.diagnostics import Diagnostic, SourceSpan
+
+
+class Kind(enum.Enum):
+    """The primitive type of a value; every declared type is one of these underneath."""
+
+    NUMBER = "number"
+    UNSIGNED = "unsigned"
+    FLOAT = "float"
+    SYMBOL = "symbol"
+
+    @property
+    def numeric(self) -> bool:
+        return self is not Kind.SYMBOL
+
+
+Value: TypeAlias = int | float | str
+
+
+def _span() -> SourceSpan:
+    """Declares the position of a node; it takes no part in comparisons."""
+    return field(compare=False, repr=False)  # type: ignore[no-any-return]
+
+
+# --- terms -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    name: str
+    kind: Kind
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Wildcard:
+    kind: Kind
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    value: Value
+    kind: Kind
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of `functions.FUNCTIONS` applied; `kind` is the kind of its result."""
+
+    function: str
+    arguments: tuple[Term, ...]
+    kind: Kind
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """`function` is one of count, sum, min, max, mean; `value` is None for count only."""
+
+    function: str
+    value: Term | None
+    body: tuple[Literal, ...]
+    injected: tuple[str, ...]
+    kind: Kind
+    span: SourceSpan = _span()
+
+
+Term: TypeAlias = Variable | Wildcard | Constant | Call | Aggregate
+
+# --- literals ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    relation: str
+    arguments: tuple[Term, ...]
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    atom: Atom
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`operator` is one of `= != < <= > >=`; both sides have the same kind. Symbols compare as text."""
+
+    operator: str
+    left: Term
+    right: Term
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    value: bool
+    span: SourceSpan = _span()
+
+
+Literal: TypeAlias = Atom | Negation | Comparison | Truth
+
+# --- the program -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A column: its name, the type it was declared with, and the kind underneath."""
+
+    name: str
+    type_name: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A declared relation.
+
+    `inputs`, `outputs` and `sizes` hold the parameters of each `.input`, `.output` and `.printsize`
+    directive (usually one or none of each).
+    """
+
+    name: str
+    attributes: tuple[Attribute, ...]
+    inputs: tuple[Mapping[str, str], ...] = ()
+    outputs: tuple[Mapping[str, str], ...] = ()
+    sizes: tuple[Mapping[str, str], ...] = ()
+    span: SourceSpan = _span()
+
+    @property
+    def arity(self) -> int:
+        return len(self.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`head :- body.` `number` counts the rules of the program in source order, from 1."""
+
+    number: int
+    head: Atom
+    body: tuple[Literal, ...]
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    relation: str
+    row: tuple[Value, ...]
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """Relations that are computed together.
+
+    `recursive` is true when they depend on one another or a relation depends on itself; then
+    `rules` are to be applied until nothing changes. Everything negated or aggregated over in
+    `rules` lies in an earlier stratum.
+    """
+
+    relations: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    recursive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that means something. `strata` are in an order in which they can be computed.
+
+    `inputs` names the relations that take changes from outside: those with `.input`, with facts, or
+    with neither facts nor rules. An input may also have rules; it then holds both.
+    """
+
+    relations: Mapping[str, Relation]
+    facts: tuple[Fact, ...]
+    rules: tuple[Rule, ...]
+    strata: tuple[Stratum, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    sizes: tuple[str, ...]
+    warnings: tuple[Diagnostic, ...] = ()

@@ -1,0 +1,90 @@
+"""The functions a term may call: their names, their signatures and what they compute.
+
+An overloaded name has several signatures; type inference picks the one that fits.
+
+======================  =============================================================================
+function                meaning
+======================  =============================================================================
+`a + b`, `a - b`,       number and unsigned: exact; a result outside the type is an error (number is
+`a * b`                 -2^63 .. 2^63-1, unsigned is 0 .. 2^63-1). float: IEEE double.
+                        `+` of symbols is `cat`.
+`-a`                    number, float
+`a / b`                 number and unsigned: rounded toward zero, as in C; float: IEEE quotient.
+                        A zero divisor is an error, for float too.
+`a % b`                 number and unsigned: the remainder belonging to `/` (sign of a). Zero: error.
+`a ^ b`                 number and unsigned: exact power, out of range is an error; a negative
+                        exponent gives the quotient 1 / a^-b rounded toward zero (so 0, 1 or -1; an
+                        error for a = 0). float: IEEE power.
+`cat(s, ...)`           the symbols one after the other
+`strlen(s)`             number of characters
+`substr(s, i, n)`       n characters from position i (0 is the first), fewer at the end of s; the
+                        empty symbol when i < 0 or i > strlen(s); the whole rest when n < 0
+`ord(x)`                a number that is the same for equal values of one type: the integer itself
+                        for number and unsigned, an arbitrary but fixed one for a symbol or a float
+`min(a, ...)`,          the least, the greatest; symbols in the order of their text
+`max(a, ...)`
+`to_string(x)`          decimal text of a number; for a float the shortest text that reads back equal
+`to_number(x)`          a symbol that spells an integer (else an error); a float without its fraction
+`to_unsigned(x)`        the same, and negative is an error
+`to_float(x)`           a symbol that spells a number (else an error); a number as a float
+======================  =============================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dbsp.compiler.datalog.checked import Kind
+
+_NUMBER, _UNSIGNED, _FLOAT, _SYMBOL = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Kinds of the arguments and of the result. A variadic one takes one or more of its first kind."""
+
+    parameters: tuple[Kind, ...]
+    result: Kind
+    variadic: bool = False
+
+    def accepts_count(self, count: int) -> bool:
+        return count >= 1 if self.variadic else count == len(self.parameters)
+
+    def parameter(self, position: int) -> Kind:
+        return self.parameters[0 if self.variadic else position]
+
+
+def _same(*kinds: Kind, arity: int = 2) -> tuple[Signature, ...]:
+    return tuple(Signature((kind,) * arity, kind) for kind in kinds)
+
+
+def _conversions(result: Kind) -> tuple[Signature, ...]:
+    return tuple(Signature((kind,), result) for kind in Kind)
+
+
+FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
+    "+": _same(_NUMBER, _UNSIGNED, _FLOAT, _SYMBOL),
+    # `-` is the only name with signatures of two lengths: difference and negation.
+    "-": _same(_NUMBER, _UNSIGNED, _FLOAT) + _same(_NUMBER, _FLOAT, arity=1),
+    "*": _same(_NUMBER, _UNSIGNED, _FLOAT),
+    "/": _same(_NUMBER, _UNSIGNED, _FLOAT),
+    "%": _same(_NUMBER, _UNSIGNED),
+    "^": _same(_NUMBER, _UNSIGNED, _FLOAT),
+    "cat": (Signature((_SYMBOL,), _SYMBOL, variadic=True),),
+    "strlen": (Signature((_SYMBOL,), _NUMBER),),
+    "substr": (Signature((_SYMBOL, _NUMBER, _NUMBER), _SYMBOL),),
+    "ord": _conversions(_NUMBER),
+    "min": tuple(Signature((kind,), kind, variadic=True) for kind in Kind),
+    "max": tuple(Signature((kind,), kind, variadic=True) for kind in Kind),
+    "to_string": _conversions(_SYMBOL),
+    "to_number": _conversions(_NUMBER),
+    "to_unsigned": _conversions(_UNSIGNED),
+    "to_float": _conversions(_FLOAT),
+}
+
+AGGREGATES = ("count", "sum", "min", "max", "mean")
+
+# Functions that have no value for some arguments. The planner evaluates them after everything that
+# might discard the row, so that `r(x, y), x != 0, z = y / x` is never an error.
+PARTIAL = frozenset({"/", "%", "^", "to_number", "to_unsigned", "to_float"})

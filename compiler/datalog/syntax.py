@@ -1,0 +1,218 @@
+"""The syntax tree of a Datalog program: what was written, with positions, nothing resolved.
+
+Nodes are frozen and compare without their positions, so two trees are equal when the same program
+was written with other white space. Names are as written; no name has been looked up and no type is
+known. The checked form, in which every name is resolved and every term typed, is `checked`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from dbsp.diagnostics import SourceSpan
+
+
+def _span() -> SourceSpan:
+    """Declares the position of a node; it takes no part in comparisons."""
+    return field(compare=False, repr=False)  # type: ignore[no-any-return]
+
+
+# --- terms -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A named variable: `x`, `_ignored`."""
+
+    name: str
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Wildcard:
+    """The anonymous variable `_`; every one stands for itself."""
+
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class NumberLiteral:
+    """An integer literal. Without a suffix it may become a number, an unsigned or a float."""
+
+    value: int
+    unsigned: bool
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class FloatLiteral:
+    value: float
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class StringLiteral:
+    value: str
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A functor applied to arguments; operators are functors named by their sign (`-` may be unary)."""
+
+    function: str
+    arguments: tuple[Term, ...]
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """`sum e : { body }`; `value` is the target expression, None for `count`.
+
+    `injected` and the renaming of local variables are filled in by the pass `scope_aggregates`.
+    """
+
+    function: str
+    value: Term | None
+    body: tuple[BodyLiteral, ...]
+    span: SourceSpan = _span()
+    injected: tuple[str, ...] = ()
+
+
+Term: TypeAlias = Variable | Wildcard | NumberLiteral | FloatLiteral | StringLiteral | Call | Aggregate
+
+# --- literals ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """`relation(arguments)`, in a head or in a body."""
+
+    relation: str
+    arguments: tuple[Term, ...]
+    span: SourceSpan = _span()
+    name_span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """`!atom`"""
+
+    atom: Atom
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`left operator right` with one of `= != < <= > >=`, or `match` / `contains`."""
+
+    operator: str
+    left: Term
+    right: Term
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """`true` or `false` as a constraint."""
+
+    value: bool
+    span: SourceSpan = _span()
+
+
+BodyLiteral: TypeAlias = Atom | Negation | Comparison | Truth
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction:
+    parts: tuple[Formula, ...]
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Disjunction:
+    parts: tuple[Formula, ...]
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`!( ... )` as written; the pass `expand` drives it down to atoms and comparisons."""
+
+    part: Formula
+    span: SourceSpan = _span()
+
+
+Formula: TypeAlias = BodyLiteral | Conjunction | Disjunction | Not
+
+# --- items of a program ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A fact (`body` is None) or a rule with one or several heads."""
+
+    heads: tuple[Atom, ...]
+    body: Formula | None
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    name: str
+    type_name: str
+    span: SourceSpan = _span()
+    type_span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    text: str
+    span: SourceSpan = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class RelationDeclaration:
+    """`.decl r, s(x: number) qualifiers`"""
+
+    names: tuple[Name, ...]
+    attributes: tuple[Attribute, ...]
+    qualifiers: tuple[Name, ...]
+    span: SourceSpan = _span()
+
+
+TypeForm = Literal["subtype", "alias", "union"]
+
+
+@dataclass(frozen=True, slots=True)
+class TypeDeclaration:
+    """`.type A <: B` (subtype), `.type A = B` (alias), `.type A = B | C` (union)."""
+
+    name: Name
+    form: TypeForm
+    parents: tuple[Name, ...]
+    span: SourceSpan = _span()
+
+
+DirectiveKind = Literal["input", "output", "printsize"]
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """`.input r, s(key=value, ...)` and the like."""
+
+    kind: DirectiveKind
+    relations: tuple[Name, ...]
+    parameters: tuple[tuple[str, str], ...]
+    span: SourceSpan = _span()
+
+
+Item: TypeAlias = Clause | RelationDeclaration | TypeDeclaration | Directive
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The items of one source, in the order written."""
+
+    items: tuple[Item, ...]

@@ -1,0 +1,109 @@
+"""Places in source text and the messages that point at them.
+
+A `SourceSpan` says where something was written: a rule in a program file, or the line of Python that
+built a node of a circuit. A `Diagnostic` is one message about such a place; rendered it shows the
+file, the line, the line's text, a caret under the part that is meant, and a hint:
+
+>>> span = SourceSpan("reach.dl", 3, 17, 3, 21)
+>>> print(Diagnostic("undefined relation 'egde'", span, hint="did you mean 'edge'?",
+...                  line_text="reach(x, y) :- egde(x, y).").render())
+reach.dl:3:17: error: undefined relation 'egde'
+    reach(x, y) :- egde(x, y).
+                    ^^^^
+    hint: did you mean 'edge'?
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SourceSpan:
+    """A stretch of source text. Lines and columns count from 1; `end_column` is exclusive.
+
+    A column of 0 means that only the line is known (as for a frame of Python code).
+    """
+
+    file: str
+    line: int
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+
+    @property
+    def place(self) -> str:
+        """`file:line`, the short form used in messages of operators."""
+        return f"{self.file}:{self.line}"
+
+    def to(self, end: SourceSpan) -> SourceSpan:
+        """The stretch from the start of this one to the end of `end`."""
+        return replace(self, end_line=end.end_line, end_column=end.end_column)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.column else self.place
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One message about one place. `line_text` is the text of the line `span` starts on."""
+
+    message: str
+    span: SourceSpan
+    hint: str | None = None
+    severity: Severity = "error"
+    line_text: str | None = None
+
+    def render(self) -> str:
+        """The message with its line, a caret line and its hint, as in the module's example."""
+        parts = [f"{self.span}: {self.severity}: {self.message}"]
+        if self.line_text is not None:
+            parts.append(f"    {self.line_text}".rstrip())
+            if self.span.column:
+                parts.append(f"    {caret_line(self.line_text, self.span)}")
+        if self.hint is not None:
+            parts.append(f"    hint: {self.hint}")
+        return "\n".join(parts)
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+def caret_line(text: str, span: SourceSpan) -> str:
+    """Blanks and carets that stand under `span` when printed below `text`.
+
+    Tabs before the span are kept as tabs, so that the carets line up in any terminal. A span that
+    goes on over several lines is marked to the end of its first line.
+    """
+    start = min(span.column - 1, len(text))
+    if span.end_line == span.line:
+        end = min(span.end_column - 1, len(text))
+    elif span.end_line > span.line:
+        end = len(text.rstrip())
+    else:
+        end = start + 1
+    blanks = "".join("\t" if char == "\t" else " " for char in text[:start])
+    return blanks + "^" * max(1, end - start)
+
+
+def render_all(diagnostics: Iterable[Diagnostic]) -> str:
+    """All messages, one below the other."""
+    return "\n".join(diagnostic.render() for diagnostic in diagnostics)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A hint naming the known name closest to a misspelt one, or None when nothing is close.
+
+    >>> did_you_mean("egde", ["edge", "node"])
+    "did you mean 'edge'?"
+    """
+    lowered = {candidate.lower(): candidate for candidate in sorted(set(known), reverse=True)}
+    # Names of very different length are never close; leaving them out keeps large programs quick.
+    near: Sequence[str] = [key for key in lowered if abs(len(key) - len(name)) <= max(2, len(name) // 2)]
+    matches = difflib.get_close_matches(name.lower(), near, n=1, cutoff=0.6)
+    return f"did you mean {lowered[matches[0]]!r}?" if matches else None
