@@ -48,11 +48,6 @@ class Kind(enum.Enum):
 Value: TypeAlias = int | float | str
 
 
-def _span() -> SourceSpan:
-    """Declares the position of a node; it takes no part in comparisons."""
-    return field(compare=False, repr=False)  # type: ignore[no-any-return]
-
-
 # --- terms -------------------------------------------------------------------------------------
 
 
@@ -60,20 +55,20 @@ def _span() -> SourceSpan:
 class Variable:
     name: str
     kind: Kind
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Wildcard:
     kind: Kind
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
     value: Value
     kind: Kind
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +78,7 @@ class Call:
     function: str
     arguments: tuple[Term, ...]
     kind: Kind
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +90,7 @@ class Aggregate:
     body: tuple[Literal, ...]
     injected: tuple[str, ...]
     kind: Kind
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 Term: TypeAlias = Variable | Wildcard | Constant | Call | Aggregate
@@ -107,13 +102,13 @@ Term: TypeAlias = Variable | Wildcard | Constant | Call | Aggregate
 class Atom:
     relation: str
     arguments: tuple[Term, ...]
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Negation:
     atom: Atom
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +118,13 @@ class Comparison:
     operator: str
     left: Term
     right: Term
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
     value: bool
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 Literal: TypeAlias = Atom | Negation | Comparison | Truth
@@ -156,10 +151,10 @@ class Relation:
 
     name: str
     attributes: tuple[Attribute, ...]
+    span: SourceSpan = field(compare=False, repr=False)
     inputs: tuple[Mapping[str, str], ...] = ()
     outputs: tuple[Mapping[str, str], ...] = ()
     sizes: tuple[Mapping[str, str], ...] = ()
-    span: SourceSpan = _span()
 
     @property
     def arity(self) -> int:
@@ -173,14 +168,14 @@ class Rule:
     number: int
     head: Atom
     body: tuple[Literal, ...]
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
     relation: str
     row: tuple[Value, ...]
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,6 @@ from typing import Literal, TypeAlias
 from dbsp.diagnostics import SourceSpan
 
 
-def _span() -> SourceSpan:
-    """Declares the position of a node; it takes no part in comparisons."""
-    return field(compare=False, repr=False)  # type: ignore[no-any-return]
-
-
 # --- terms -------------------------------------------------------------------------------------
 
 
@@ -26,14 +21,14 @@ class Variable:
     """A named variable: `x`, `_ignored`."""
 
     name: str
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Wildcard:
     """The anonymous variable `_`; every one stands for itself."""
 
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +37,19 @@ class NumberLiteral:
 
     value: int
     unsigned: bool
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class FloatLiteral:
     value: float
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class StringLiteral:
     value: str
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,7 @@ class Call:
 
     function: str
     arguments: tuple[Term, ...]
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +71,7 @@ class Aggregate:
     function: str
     value: Term | None
     body: tuple[BodyLiteral, ...]
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
     injected: tuple[str, ...] = ()
 
 
@@ -91,8 +86,8 @@ class Atom:
 
     relation: str
     arguments: tuple[Term, ...]
-    span: SourceSpan = _span()
-    name_span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
+    name_span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +95,7 @@ class Negation:
     """`!atom`"""
 
     atom: Atom
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +105,7 @@ class Comparison:
     operator: str
     left: Term
     right: Term
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +113,7 @@ class Truth:
     """`true` or `false` as a constraint."""
 
     value: bool
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 BodyLiteral: TypeAlias = Atom | Negation | Comparison | Truth
@@ -127,13 +122,13 @@ BodyLiteral: TypeAlias = Atom | Negation | Comparison | Truth
 @dataclass(frozen=True, slots=True)
 class Conjunction:
     parts: tuple[Formula, ...]
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Disjunction:
     parts: tuple[Formula, ...]
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +136,7 @@ class Not:
     """`!( ... )` as written; the pass `expand` drives it down to atoms and comparisons."""
 
     part: Formula
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 Formula: TypeAlias = BodyLiteral | Conjunction | Disjunction | Not
@@ -155,21 +150,21 @@ class Clause:
 
     heads: tuple[Atom, ...]
     body: Formula | None
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
     name: str
     type_name: str
-    span: SourceSpan = _span()
-    type_span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
+    type_span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
     text: str
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +174,7 @@ class RelationDeclaration:
     names: tuple[Name, ...]
     attributes: tuple[Attribute, ...]
     qualifiers: tuple[Name, ...]
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 TypeForm = Literal["subtype", "alias", "union"]
@@ -192,7 +187,7 @@ class TypeDeclaration:
     name: Name
     form: TypeForm
     parents: tuple[Name, ...]
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 DirectiveKind = Literal["input", "output", "printsize"]
@@ -205,7 +200,7 @@ class Directive:
     kind: DirectiveKind
     relations: tuple[Name, ...]
     parameters: tuple[tuple[str, str], ...]
-    span: SourceSpan = _span()
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 Item: TypeAlias = Clause | RelationDeclaration | TypeDeclaration | Directive
