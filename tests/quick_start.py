@@ -1,0 +1,94 @@
+"""Run the examples of a Markdown page as a reader would, and compare what they print with the page.
+
+    python quick_start.py README.md DIRECTORY
+
+Blocks fenced as `sh` go to one bash, `python` blocks to one Python session, in the order of the page, in
+DIRECTORY. A `text` block right after one of them is what it must print; lines that hold a time or a size
+differ from machine to machine, so `...` in a `text` block stands for any text. A block whose fence says
+`no-run` (installing, for example) is shown to the reader only.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
+_MARK = "--- the output of the next block ---"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A block to run, where it stands, and what it must print (None: anything)."""
+
+    language: str
+    code: str
+    line: int
+    expected: str | None
+
+
+def examples(page: str) -> Iterator[Example]:
+    """The runnable blocks of a page, in order, each with the output shown below it."""
+    blocks = list(_FENCE.finditer(page))
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        info = block["info"].split()
+        if not info or info[0] not in ("sh", "python") or "no-run" in info:
+            continue
+        expected = None
+        if following is not None and following["info"].strip() == "text":
+            between = page[block.end() : following.start()]
+            # Prose between the two may announce the output; a heading starts something else.
+            if not re.search(r"^#", between, re.MULTILINE):
+                expected = following["body"]
+        yield Example(info[0], block["body"], page.count("\n", 0, block.start()) + 1, expected)
+
+
+def matches(expected: str, printed: str) -> bool:
+    """Whether the output is as shown, `...` standing for any text; blanks at line ends do not count."""
+
+    def tidy(text: str) -> str:
+        return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+    pattern = ".*?".join(re.escape(part) for part in tidy(expected).split("..."))
+    return re.fullmatch(pattern, tidy(printed), re.DOTALL) is not None
+
+
+def run_page(page: Path, directory: Path) -> list[str]:
+    """Run every example of the page in `directory`; returns the failures, one text each."""
+    failures = []
+    session = ""  # the Python blocks so far; each later block runs after them
+    for example in examples(page.read_text(encoding="utf-8")):
+        if example.language == "sh":
+            command = ["bash", "-euo", "pipefail", "-c", example.code]
+        else:
+            session += f"print({_MARK!r})\n{example.code}"
+            command = [sys.executable, "-c", session]
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        printed = done.stdout.rpartition(_MARK)[2]
+        place = f"{page.name}:{example.line}"
+        if done.returncode != 0:
+            failures.append(f"{place}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+        elif example.expected is not None and not matches(example.expected, printed):
+            failures.append(f"{place}: expected\n{example.expected}\nbut it printed\n{printed}{done.stderr}")
+        else:
+            print(f"{place}: {example.language} block ran as shown", flush=True)
+    return failures
+
+
+def main(arguments: list[str]) -> int:
+    """Run the page named in the directory named; 1 if an example fails or there is none."""
+    page, directory = Path(arguments[0]).resolve(), Path(arguments[1]).resolve()
+    if not list(examples(page.read_text(encoding="utf-8"))):
+        print(f"{page.name}: no example to run", file=sys.stderr)
+        return 1
+    failures = run_page(page, directory)
+    print("\n".join(failures), file=sys.stderr)
+    return int(bool(failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
