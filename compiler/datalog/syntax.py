@@ -12,7 +12,6 @@ from typing import Literal, TypeAlias
 
 from dbsp.diagnostics import SourceSpan
 
-
 # --- terms -------------------------------------------------------------------------------------
 
 
@@ -65,12 +64,13 @@ class Call:
 class Aggregate:
     """`sum e : { body }`; `value` is the target expression, None for `count`.
 
-    `injected` and the renaming of local variables are filled in by the pass `scope_aggregates`.
+    `injected` names the variables that the rest of the rule binds; the pass `scope` fills it in and
+    renames all others apart.
     """
 
     function: str
     value: Term | None
-    body: tuple[BodyLiteral, ...]
+    body: Formula
     span: SourceSpan = field(compare=False, repr=False)
     injected: tuple[str, ...] = ()
 
@@ -100,7 +100,7 @@ class Negation:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`left operator right` with one of `= != < <= > >=`, or `match` / `contains`."""
+    """`left operator right` with one of `= != < <= > >=`."""
 
     operator: str
     left: Term
@@ -140,6 +140,7 @@ class Not:
 
 
 Formula: TypeAlias = BodyLiteral | Conjunction | Disjunction | Not
+Node: TypeAlias = Term | Formula
 
 # --- items of a program ------------------------------------------------------------------------
 

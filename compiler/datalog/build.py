@@ -1,0 +1,255 @@
+"""Lark's parse tree of one item to the frozen nodes of `syntax`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TypeAlias, cast
+
+from lark import Token, Tree
+
+from dbsp.compiler.datalog import syntax
+from dbsp.compiler.datalog.lexer import unescape
+from dbsp.compiler.datalog.report import Report
+from dbsp.diagnostics import SourceSpan
+
+ParseTree: TypeAlias = Tree[Token]
+Child: TypeAlias = "ParseTree | Token | None"
+
+# Deeper nesting than this is refused: the passes after this one walk terms recursively.
+MAX_DEPTH = 200
+
+
+class Builder:
+    """Builds the nodes of one text; problems of single tokens (ranges, escapes) are reported."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+
+    def item(self, tree: ParseTree) -> syntax.Item | None:
+        """The item a complete parse tree stands for, or None when it is nested too deeply."""
+        if _depth(tree) > MAX_DEPTH:
+            span = self.span(tree)
+            self.report.error(span, f"this is nested more than {MAX_DEPTH} levels deep")
+            return None
+        match tree.data:
+            case "fact":
+                return syntax.Clause((self.atom(_child(tree, 0)),), None, self.span(tree))
+            case "rule":
+                heads = tuple(self.atom(child) for child in _trees(_child(tree, 0)))
+                return syntax.Clause(heads, self.formula(_child(tree, 2)), self.span(tree))
+            case "relation_declaration":
+                return self._relation(tree)
+            case "directive":
+                return self._directive(tree)
+            case _:
+                return self._type(tree)
+
+    # --- declarations ----------------------------------------------------------------------------
+
+    def _relation(self, tree: ParseTree) -> syntax.RelationDeclaration:
+        _, names, _, attributes, _, qualifiers = tree.children
+        columns = []
+        for attribute in _trees(attributes):
+            name, _, type_name = _tokens(attribute)
+            columns.append(
+                syntax.Attribute(
+                    str(name),
+                    str(type_name),
+                    self.span_of(self.report.file, name).to(self.span_of(self.report.file, type_name)),
+                    self.span_of(self.report.file, type_name),
+                )
+            )
+        return syntax.RelationDeclaration(
+            self._names(names), tuple(columns), self._names(qualifiers), self.span(tree)
+        )
+
+    def _type(self, tree: ParseTree) -> syntax.TypeDeclaration:
+        names = [self._name(token) for token in _tokens(tree) if token.type == "IDENT"]
+        parents = tuple(names[1:])
+        form: syntax.TypeForm = "subtype"
+        if tree.data == "alias_or_union":
+            form = "alias" if len(parents) == 1 else "union"
+        elif tree.data == "old_symbol_type":
+            parents = (syntax.Name("symbol", names[0].span),)
+        return syntax.TypeDeclaration(names[0], form, parents, self.span(tree))
+
+    def _directive(self, tree: ParseTree) -> syntax.Directive:
+        kind, names, _, parameters, _ = tree.children
+        values: list[tuple[str, str]] = []
+        for parameter in _trees(parameters):
+            key, _, value = _tokens(parameter)
+            text = self._unescape(value) if value.type == "STRING" else str(value)
+            values.append((str(key), text))
+        name = cast(syntax.DirectiveKind, str(kind)[1:])
+        return syntax.Directive(name, self._names(names), tuple(values), self.span(tree))
+
+    def _names(self, tree: Child) -> tuple[syntax.Name, ...]:
+        return tuple(self._name(token) for token in _tokens(tree) if token.type != "COMMA")
+
+    def _name(self, token: Token) -> syntax.Name:
+        return syntax.Name(str(token), self.span_of(self.report.file, token))
+
+    # --- bodies ----------------------------------------------------------------------------------
+
+    def formula(self, tree: Child) -> syntax.Formula:
+        assert isinstance(tree, Tree)
+        span = self.span(tree)
+        match tree.data:
+            case "atom":
+                return self.atom(tree)
+            case "conjunction":
+                return syntax.Conjunction(tuple(self.formula(part) for part in _trees(tree)), span)
+            case "disjunction":
+                return syntax.Disjunction(tuple(self.formula(part) for part in _trees(tree)), span)
+            case "negation":
+                return syntax.Not(self.formula(_child(tree, 1)), span)
+            case "truth":
+                return syntax.Truth(_tokens(tree)[0] == "true", span)
+            case "group":
+                return self.formula(_child(tree, 1))
+            case _:
+                left, operator, right = tree.children
+                return syntax.Comparison(str(operator), self.term(left), self.term(right), span)
+
+    def atom(self, tree: Child) -> syntax.Atom:
+        assert isinstance(tree, Tree)
+        name, _, arguments, _ = tree.children
+        name_span = self.span_of(self.report.file, cast(Token, name))
+        return syntax.Atom(str(name), self.terms(arguments), self.span(tree), name_span)
+
+    # --- terms -----------------------------------------------------------------------------------
+
+    def terms(self, tree: Child) -> tuple[syntax.Term, ...]:
+        return tuple(self.term(part) for part in _trees(tree))
+
+    def term(self, tree: Child) -> syntax.Term:
+        assert isinstance(tree, Tree)
+        span = self.span(tree)
+        first = tree.children[0]
+        match tree.data:
+            case "variable":
+                return syntax.Variable(str(first), span)
+            case "wildcard":
+                return syntax.Wildcard(span)
+            case "number":
+                return self._number(str(first), span)
+            case "float":
+                return self._float(str(first), span)
+            case "string":
+                return syntax.StringLiteral(self._unescape(cast(Token, first)), span)
+            case "group":
+                return self.term(tree.children[1])
+            case "binary":
+                left, operator, right = tree.children
+                return syntax.Call(str(operator), (self.term(left), self.term(right)), span)
+            case "negative":
+                return self._negative(self.term(tree.children[1]), span)
+            case "call":
+                return syntax.Call(str(first), self.terms(tree.children[2]), span)
+            case "minmax":
+                arguments = (self.term(tree.children[2]), *self.terms(tree.children[4]))
+                return syntax.Call(str(first), arguments, span)
+            case _:
+                return self._aggregate(tree, span)
+
+    def _number(self, text: str, span: SourceSpan) -> syntax.Term:
+        unsigned = text.endswith("u")
+        # An integer literal may have leading zeros, which int(text, 0) would refuse.
+        digits = text.removesuffix("u")
+        base = {"0x": 16, "0b": 2}.get(digits[:2], 10)
+        digits = (digits[2:] if base != 10 else digits).lstrip("0") or "0"
+        if len(digits) > 64:  # far outside of every type; and int() refuses very long decimals
+            self.report.error(span, f"the number {text[:20]}... is too large")
+            digits = "0"
+        return syntax.NumberLiteral(int(digits, base), unsigned, span)
+
+    def _float(self, text: str, span: SourceSpan) -> syntax.Term:
+        value = float(text)
+        if math.isinf(value):
+            self.report.error(span, "this number is too large for a float")
+        return syntax.FloatLiteral(value, span)
+
+    def _negative(self, term: syntax.Term, span: SourceSpan) -> syntax.Term:
+        if isinstance(term, syntax.NumberLiteral) and not term.unsigned and term.value > 0:
+            return syntax.NumberLiteral(-term.value, False, span)
+        if isinstance(term, syntax.FloatLiteral):
+            return syntax.FloatLiteral(-term.value, span)
+        return syntax.Call("-", (term,), span)
+
+    def _aggregate(self, tree: ParseTree, span: SourceSpan) -> syntax.Term:
+        function, value, _, body = tree.children
+        assert isinstance(body, Tree)
+        inner = body.children[1] if len(body.children) == 3 else body.children[0]
+        target = None if value is None else self.term(value)
+        if (target is None) != (function == "count"):
+            place = self.span_of(self.report.file, cast(Token, function))
+            if target is None:
+                self.report.error(
+                    place,
+                    f"'{function}' needs the expression to aggregate",
+                    f"write '{function} x : {{ ... }}'",
+                )
+            else:
+                self.report.error(place, "'count' takes no expression", "write 'count : { ... }'")
+        return syntax.Aggregate(str(function), target, self.formula(inner), span)
+
+    def _unescape(self, token: Token) -> str:
+        value, bad = unescape(str(token))
+        if bad is not None:
+            self.report.error(
+                self.span_of(self.report.file, token),
+                f"unknown escape sequence {bad} in a string",
+                r"""known are \" \' \\ \a \b \f \n \r \t \v""",
+            )
+        return value
+
+    # --- places ----------------------------------------------------------------------------------
+
+    @staticmethod
+    def span_of(file: str, token: Token) -> SourceSpan:
+        """The place of one token."""
+        assert token.line and token.column and token.end_line and token.end_column
+        return SourceSpan(file, token.line, token.column, token.end_line, token.end_column)
+
+    def span(self, tree: ParseTree) -> SourceSpan:
+        """The place from the first to the last token of a tree."""
+        first, last = _edge(tree, 0), _edge(tree, -1)
+        return self.span_of(self.report.file, first).to(self.span_of(self.report.file, last))
+
+
+def _edge(tree: ParseTree, end: int) -> Token:
+    node: ParseTree | Token = tree
+    while isinstance(node, Tree):
+        present = [child for child in node.children if _present(child)]
+        node = present[end]
+    return node
+
+
+def _present(child: Child) -> bool:
+    return isinstance(child, Token) or (isinstance(child, Tree) and bool(child.children))
+
+
+def _child(tree: ParseTree, position: int) -> ParseTree:
+    return cast(ParseTree, tree.children[position])
+
+
+def _trees(tree: Child) -> Iterator[ParseTree]:
+    if isinstance(tree, Tree):
+        yield from (child for child in tree.children if isinstance(child, Tree))
+
+
+def _tokens(tree: Child) -> list[Token]:
+    if not isinstance(tree, Tree):
+        return []
+    return [child for child in tree.children if isinstance(child, Token)]
+
+
+def _depth(tree: ParseTree) -> int:
+    """How many levels of trees lie inside each other; without recursion."""
+    deepest, stack = 0, [(tree, 1)]
+    while stack:
+        node, depth = stack.pop()
+        deepest = max(deepest, depth)
+        stack.extend((child, depth + 1) for child in node.children if isinstance(child, Tree))
+    return deepest

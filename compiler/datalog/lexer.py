@@ -1,0 +1,207 @@
+"""Program text to tokens: comments dropped, positions kept, every unreadable character reported."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from lark import Token
+
+from dbsp.compiler.datalog.report import Report
+from dbsp.diagnostics import SourceSpan, did_you_mean
+
+# Words with a meaning of their own. As in Souffle none of them can name a relation or a variable.
+KEYWORDS = {
+    "count": "AGGREGATE",
+    "sum": "AGGREGATE",
+    "mean": "AGGREGATE",
+    "min": "MINMAX",
+    "max": "MINMAX",
+    "cat": "FUNCTOR",
+    "strlen": "FUNCTOR",
+    "substr": "FUNCTOR",
+    "ord": "FUNCTOR",
+    "to_string": "FUNCTOR",
+    "to_number": "FUNCTOR",
+    "to_unsigned": "FUNCTOR",
+    "to_float": "FUNCTOR",
+    "true": "TRUE",
+    "false": "FALSE",
+    "btree": "QUALIFIER",
+    "brie": "QUALIFIER",
+    "input": "QUALIFIER",
+    "output": "QUALIFIER",
+    "printsize": "QUALIFIER",
+    "_": "UNDERSCORE",
+}
+
+# Words of Souffle's language that are reserved but belong to features outside this dialect.
+# fmt: off
+RESERVED = frozenset({
+    "as", "autoinc", "band", "bnot", "bor", "bshl", "bshr", "bshru", "btree_delete", "bxor",
+    "choice-domain", "contains", "debug_delta", "eqrel", "inline", "land", "lnot", "lor", "lxor",
+    "magic", "match", "nil", "no_inline", "no_magic", "overridable", "range",
+    "recursive_iteration_cnt", "stateful",
+})
+# fmt: on
+
+DIRECTIVES = {
+    ".decl": "DECL",
+    ".type": "TYPE",
+    ".input": "INPUT",
+    ".output": "OUTPUT",
+    ".printsize": "PRINTSIZE",
+}
+# fmt: off
+UNSUPPORTED_DIRECTIVES = frozenset({
+    ".comp", ".functor", ".include", ".init", ".lattice", ".limitsize", ".number_type", ".once",
+    ".override", ".plan", ".pragma", ".symbol_type",
+})
+# fmt: on
+
+SIGNS = {
+    ":-": "IF",
+    "<:": "SUBTYPE",
+    "<=": "LE",
+    ">=": "GE",
+    "!=": "NE",
+    "=": "EQUALS",
+    "<": "LT",
+    ">": "GT",
+    "!": "NOT",
+    "+": "PLUS",
+    "-": "MINUS",
+    "*": "STAR",
+    "/": "SLASH",
+    "%": "PERCENT",
+    "^": "CARET",
+    "(": "LPAREN",
+    ")": "RPAREN",
+    "{": "LBRACE",
+    "}": "RBRACE",
+    "|": "PIPE",
+    ",": "COMMA",
+    ";": "SEMICOLON",
+    ":": "COLON",
+    ".": "DOT",
+    "[": "LBRACKET",
+    "]": "RBRACKET",
+    "$": "DOLLAR",
+    "@": "AT",
+}
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>     [ \t\r\n\f\v\ufeff]+ )
+    | (?P<comment>   //[^\n]* | /\*.*?\*/ )
+    | (?P<open>      /\* )
+    | (?P<cpp>       ^\# [ ]* (?: line\b | [0-9] ) [^\n]* )
+    | (?P<line>      ^\#[^\n]* )
+    | (?P<directive> \.[a-z_]+ (?=\s) )
+    | (?P<float>     [0-9]+\.[0-9]+ (?: [eE][+-]?[0-9]+ )? )
+    | (?P<number>    (?: 0x[0-9a-fA-F]+ | 0b[01]+ | [0-9]+ ) u? )
+    | (?P<string>    "(?: \\. | [^"\\\n] )*" )
+    | (?P<quote>     "[^\n]* )
+    | (?P<word>      choice-domain | [A-Za-z_?][A-Za-z0-9_?]* )
+    | (?P<sign>      :- | <: | <= | >= | != | [=<>!+\-*/%^(){}|,;:.\[\]$@] )
+    | (?P<other>     . )
+    """,
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
+)
+
+_ESCAPES = {
+    '"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f",
+    "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+}  # fmt: skip
+
+
+class Lexer:
+    """Reads the tokens of one text. Token values are the text as written."""
+
+    def __init__(self, text: str, report: Report) -> None:
+        self.text = text
+        self.report = report
+        self._line_starts = [0] + [match.end() for match in re.finditer("\n", text)]
+
+    def tokens(self) -> Iterator[Token]:
+        """All tokens in order. What cannot be read is reported and becomes a token BROKEN."""
+        position = 0
+        while position < len(self.text):
+            match = _TOKEN.match(self.text, position)
+            assert match is not None  # the last alternative takes any character
+            group, text, start, position = str(match.lastgroup), match.group(), position, match.end()
+            if group in ("space", "comment", "cpp"):
+                continue  # cpp: the position marks a preprocessor leaves in its output
+            if group == "open":
+                self._error(start, start + 2, "this comment is never closed", "add the missing '*/'")
+                return
+            yield self._token(self._type(group, text, start, position), text, start, position)
+
+    def _type(self, group: str, text: str, start: int, end: int) -> str:
+        if group == "line":
+            self._error(start, end, "preprocessor lines are not part of this dialect")
+            return "BROKEN_LINE"
+        if group == "quote":
+            hint = "add the missing '\"' (a line break inside a string is written \\n)"
+            self._error(start, start + 1, "this string is never closed", hint)
+            return "BROKEN_LINE"
+        if group == "other":
+            self._error(start, end, f"unexpected character {text!r}")
+            return "BROKEN"
+        if group == "word":
+            return "RESERVED" if text in RESERVED else KEYWORDS.get(text, "IDENT")
+        if group == "sign":
+            return SIGNS[text]
+        if group == "directive":
+            if text in DIRECTIVES:
+                return DIRECTIVES[text]
+            if text in UNSUPPORTED_DIRECTIVES:
+                self._error(start, end, f"the directive '{text}' is not part of this dialect")
+            else:
+                self._error(start, end, f"unknown directive '{text}'", did_you_mean(text, DIRECTIVES))
+            return "BROKEN_DIRECTIVE"
+        if group == "number":
+            return "UNSIGNED" if text.endswith("u") else "NUMBER"
+        return group.upper()
+
+    def _token(self, kind: str, text: str, start: int, end: int) -> Token:
+        span = self.span(start, end)
+        return Token(
+            kind,
+            text,
+            start_pos=start,
+            line=span.line,
+            column=span.column,
+            end_line=span.end_line,
+            end_column=span.end_column,
+            end_pos=end,
+        )
+
+    def span(self, start: int, end: int) -> SourceSpan:
+        """The place of text[start:end]."""
+        line = bisect_right(self._line_starts, start)
+        end_line = bisect_right(self._line_starts, max(start, end - 1))
+        return SourceSpan(
+            self.report.file,
+            line,
+            start - self._line_starts[line - 1] + 1,
+            end_line,
+            end - self._line_starts[end_line - 1] + 1,
+        )
+
+    def _error(self, start: int, end: int, message: str, hint: str | None = None) -> None:
+        self.report.error(self.span(start, end), message, hint)
+
+
+def unescape(literal: str) -> tuple[str, str | None]:
+    """The value of a string literal with its quotes, and the first unknown escape in it, if any."""
+    bad: list[str] = []
+
+    def replacement(match: re.Match[str]) -> str:
+        if match.group(1) not in _ESCAPES:
+            bad.append(match.group())
+        return _ESCAPES.get(match.group(1), "")
+
+    value = re.sub(r"\\(.)", replacement, literal[1:-1], flags=re.DOTALL)
+    return value, bad[0] if bad else None

@@ -1,0 +1,178 @@
+"""Program text to syntax tree, by lark's LALR parser; several syntax errors in one run.
+
+The parser reads one item (clause or directive) at a time. When a token does not fit, the error is
+noted and reading starts again behind the next `.` or at the next directive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from lark import Lark, Token
+from lark.exceptions import UnexpectedToken
+
+from dbsp.compiler.datalog import syntax
+from dbsp.compiler.datalog.build import Builder
+from dbsp.compiler.datalog.lexer import DIRECTIVES, KEYWORDS, SIGNS, Lexer
+from dbsp.compiler.datalog.report import Report
+
+
+def parse(text: str, report: Report) -> syntax.Program:
+    """The syntax tree of a text; raises CompileError with every syntax error found."""
+    tokens = list(Lexer(text, report).tokens())
+    builder = Builder(report)
+    items: list[syntax.Item] = []
+    position = 0
+    while position < len(tokens):
+        item, position = _parse_item(tokens, position, builder, report)
+        if item is not None:
+            items.append(item)
+    report.raise_errors()
+    return syntax.Program(tuple(items))
+
+
+@cache
+def _grammar() -> Lark:
+    return Lark.open("grammar.lark", rel_to=__file__, parser="lalr", lexer="basic", maybe_placeholders=True)
+
+
+def _parse_item(
+    tokens: Sequence[Token], start: int, builder: Builder, report: Report
+) -> tuple[syntax.Item | None, int]:
+    """The item that starts at `start`, or None after an error; and the position to go on from."""
+    parser: Any = _grammar().parse_interactive("")
+    position = start
+    try:
+        while position < len(tokens):
+            parser.feed_token(tokens[position])
+            position += 1
+            if tokens[position - 1].type == "DOT":
+                break
+        return builder.item(parser.feed_eof(tokens[position - 1])), position
+    except UnexpectedToken:
+        expected = parser.accepts()
+    if "$END" in expected and position < len(tokens) and tokens[position].type in _ITEM_STARTS:
+        # A directive has no end mark: it ends where the next item starts.
+        return builder.item(parser.feed_eof(tokens[position - 1])), position
+    _report_unexpected(tokens, position, expected, report)
+    return None, _resume(tokens, start, position, expected)
+
+
+_DIRECTIVE_STARTS = frozenset({*DIRECTIVES.values(), "BROKEN_DIRECTIVE"})
+_ITEM_STARTS = _DIRECTIVE_STARTS | {"IDENT"}
+
+
+def _resume(tokens: Sequence[Token], start: int, position: int, expected: set[str]) -> int:
+    """Where to go on after an error at `position` in the item from `start`; always behind `start`."""
+    if position > start and "DOT" in expected and _starts_line(tokens, position):
+        return position  # a clause without its end mark
+    in_directive = tokens[start].type in _DIRECTIVE_STARTS
+    while position < len(tokens):
+        if tokens[position].type in ("DOT", "BROKEN_LINE"):
+            return position + 1
+        if in_directive and position > start and _on_new_line(tokens, position):
+            return position
+        if tokens[position].type in _DIRECTIVE_STARTS and position > start:
+            return position
+        position += 1
+    return position
+
+
+def _starts_line(tokens: Sequence[Token], position: int) -> bool:
+    """Whether a token begins a line and may begin an item."""
+    fits = position < len(tokens) and tokens[position].type in _ITEM_STARTS
+    return fits and _on_new_line(tokens, position)
+
+
+def _on_new_line(tokens: Sequence[Token], position: int) -> bool:
+    before, token = tokens[position - 1], tokens[position]
+    return (token.line or 0) > (before.end_line or 0)
+
+
+# --- what was expected, in words -----------------------------------------------------------------
+
+# Groups of tokens that are named together when all of them would fit.
+_GROUPS: tuple[tuple[frozenset[str], str], ...] = (
+    (_ITEM_STARTS - {"BROKEN_DIRECTIVE"}, "a rule, a fact or a directive"),
+    (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "NOT", "TRUE", "FALSE"}), "an atom or a condition"),
+    (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "UNDERSCORE"}), "a term"),
+    (frozenset({"EQUALS", "NE", "LT", "LE", "GT", "GE"}), "a comparison"),
+    (frozenset({"PLUS", "STAR", "CARET"}), "an operator"),
+    (frozenset({"STAR"}), "an operator"),
+    (frozenset({"PLUS"}), "an operator"),
+    (frozenset({"STRING", "NUMBER", "TRUE"}), "a value"),
+)
+_TERM_STARTS = frozenset(
+    {"IDENT", "NUMBER", "UNSIGNED", "FLOAT", "STRING", "UNDERSCORE", "LPAREN", "MINUS"}
+    | {"FUNCTOR", "MINMAX", "AGGREGATE"}
+)
+_COVERED = {
+    "a rule, a fact or a directive": _ITEM_STARTS,
+    "an atom or a condition": _TERM_STARTS | {"NOT", "TRUE", "FALSE"},
+    "a term": _TERM_STARTS,
+    "a comparison": frozenset({"EQUALS", "NE", "LT", "LE", "GT", "GE"}),
+    "an operator": frozenset({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CARET"}),
+    "a value": frozenset({"STRING", "NUMBER", "TRUE", "FALSE", "IDENT"}),
+}
+_WORDS = {kind: f"'{sign}'" for sign, kind in SIGNS.items()} | {
+    "IDENT": "a name",
+    "QUALIFIER": "a qualifier such as 'btree'",
+    "$END": "the end of the text",
+}
+
+
+def _expected_words(expected: set[str]) -> str:
+    words: list[str] = []
+    left = set(expected)
+    for needed, name in _GROUPS:
+        if needed <= left:
+            words.append(name)
+            left -= _COVERED[name]
+    words.extend(_WORDS.get(kind, kind.lower()) for kind in sorted(left - {"$END", "QUALIFIER"}))
+    if not words:
+        words = [_WORDS[kind] for kind in sorted(left)]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+_UNSUPPORTED_SIGNS = {
+    "LBRACKET": "records are not part of this dialect",
+    "DOLLAR": "'$' (counters and branches of algebraic types) is not part of this dialect",
+    "AT": "user-defined functors are not part of this dialect",
+}
+
+
+def _report_unexpected(tokens: Sequence[Token], position: int, expected: set[str], report: Report) -> None:
+    words = _expected_words(expected)
+    if position >= len(tokens):
+        last = Builder.span_of(report.file, tokens[-1])
+        span = replace(last, line=last.end_line, column=last.end_column, end_column=last.end_column + 1)
+        hint = "a clause ends with '.'" if "DOT" in expected else None
+        report.error(span, f"the text ends here, but {words} is missing", hint)
+        return
+    found = tokens[position]
+    if not found.type.startswith("BROKEN"):  # the lexer has already said what is wrong there
+        hint = _hint(tokens, position, expected)
+        report.error(Builder.span_of(report.file, found), f"expected {words}, found '{found}'", hint)
+
+
+def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | None:
+    found = tokens[position]
+    before = tokens[position - 1] if position else None
+    if found.type in _UNSUPPORTED_SIGNS:
+        return _UNSUPPORTED_SIGNS[found.type]
+    if found.type == "RESERVED":
+        return f"'{found}' is a reserved word of a feature that is not part of this dialect"
+    if str(found) in KEYWORDS and "IDENT" in expected and found.type != "UNDERSCORE":
+        return f"'{found}' is a reserved word and cannot be a name"
+    if before is not None and before.type in ("AGGREGATE", "MINMAX", "FUNCTOR"):
+        return f"'{before}' is a reserved word and cannot be a name"
+    if before is not None and "DOT" in expected and _on_new_line(tokens, position):
+        return f"is a '.' missing at the end of line {before.end_line}?"
+    if "IF" in expected and found.type == "LE":
+        return "subsumption is not part of this dialect"
+    if "IF" in expected:
+        return "a fact is written 'head.', a rule 'head :- body.'"
+    return None

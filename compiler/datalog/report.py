@@ -1,0 +1,52 @@
+"""Where the passes put what they have to say about a program: many messages, one exception."""
+
+from __future__ import annotations
+
+from dbsp.diagnostics import Diagnostic, Severity, SourceSpan
+from dbsp.errors import CompileError
+
+MAX_ERRORS = 100
+
+
+class Report:
+    """Collects the diagnostics of one source text.
+
+    A pass calls `error` and goes on with the next clause, so one run shows several errors;
+    `raise_errors` ends the run when there are any. The same message for the same place is kept once
+    (a clause with `;` is checked once per alternative).
+    """
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file = file
+        self._lines = text.split("\n")
+        self._found: dict[tuple[SourceSpan, str], Diagnostic] = {}
+        self._errors = 0
+
+    def error(self, span: SourceSpan, message: str, hint: str | None = None) -> None:
+        """Notes an error; after `MAX_ERRORS` of them the run ends at once."""
+        self._add(span, message, hint, "error")
+        if self._errors >= MAX_ERRORS:
+            self.raise_errors()
+
+    def warning(self, span: SourceSpan, message: str, hint: str | None = None) -> None:
+        self._add(span, message, hint, "warning")
+
+    def _add(self, span: SourceSpan, message: str, hint: str | None, severity: Severity) -> None:
+        if (span, message) not in self._found:
+            line = self._lines[span.line - 1].rstrip("\r") if 0 < span.line <= len(self._lines) else None
+            self._found[span, message] = Diagnostic(message, span, hint, severity, line)
+            self._errors += severity == "error"
+
+    @property
+    def error_count(self) -> int:
+        return self._errors
+
+    def of(self, severity: Severity) -> tuple[Diagnostic, ...]:
+        """The diagnostics of one severity, in the order of their places."""
+        found = (diagnostic for diagnostic in self._found.values() if diagnostic.severity == severity)
+        return tuple(sorted(found, key=lambda diagnostic: diagnostic.span))
+
+    def raise_errors(self) -> None:
+        """Raises CompileError with all errors, in the order of their places, if there are any."""
+        if self._errors:
+            raise CompileError(self.of("error"))
