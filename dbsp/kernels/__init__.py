@@ -5,7 +5,7 @@ from dbsp.kernels.distinct import assert_runs, distinct_runs, distinct_timed_run
 from dbsp.kernels.join import gather, join_runs, join_timed_runs
 from dbsp.kernels.merge import merge_some
 from dbsp.kernels.runs import register_run
-from dbsp.kernels.sort import arrange, concatenate, consolidate, project
+from dbsp.kernels.sort import arrange, concatenate, consolidate, project, with_time
 
 __all__ = [
     "accumulate",
@@ -25,4 +25,5 @@ __all__ = [
     "replace_rows",
     "sum_floats",
     "sum_weights",
+    "with_time",
 ]

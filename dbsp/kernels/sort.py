@@ -294,23 +294,25 @@ def concatenate(
 
 
 @kernel
-def arrange(rows: Codes, weights: Codes, order: Codes, time: int) -> tuple[Codes, Codes]:
-    """The rows with their columns permuted by `order`, sorted again; no rows are added or lost.
-
-    With time >= 0 a last column holding it is appended (the iteration of a row in a nested scope).
-    """
+def arrange(rows: Codes, weights: Codes, order: Codes) -> tuple[Codes, Codes]:
+    """The rows with their columns permuted by `order`, sorted again; no rows are added or lost."""
     n, k = rows.shape[0], order.shape[0]
     permuted = np.empty((n, k), np.int64)
     for i in range(n):
         for c in range(k):
             permuted[i, c] = rows[i, order[c]]
     if n > 1:
-        permuted, weights = consolidate(permuted, weights)
-    if time < 0:
-        return permuted, weights
+        return consolidate(permuted, weights)
+    return permuted, weights
+
+
+@kernel
+def with_time(rows: Codes, time: int) -> Codes:
+    """The rows with one more column, which holds `time` (the iteration in a nested scope)."""
+    n, k = rows.shape
     timed = np.empty((n, k + 1), np.int64)
     for i in range(n):
         for c in range(k):
-            timed[i, c] = permuted[i, c]
+            timed[i, c] = rows[i, c]
         timed[i, k] = time
-    return timed, weights
+    return timed

@@ -1,0 +1,71 @@
+"""From what a user calls a change to rows of codes with weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dbsp.batch import Codes
+from dbsp.errors import DbspError, InputError, WeightOverflowError
+from dbsp.interner import Interner
+from dbsp.kernels import consolidate
+from dbsp.ports import InputPort
+from dbsp.zset import ZSet
+
+Change: TypeAlias = Mapping[Any, int] | Iterable[Any] | ZSet
+
+
+def encode_change(change: Any, port: InputPort, interner: Interner) -> tuple[Codes, Codes]:
+    """(rows, weights) of a change, in the order given and not consolidated.
+
+    Accepts {row: weight}, an iterable of rows (weight 1 each), a ZSet, an Arrow table.
+    """
+    schema = port.columns
+    try:
+        if isinstance(change, ZSet):
+            batch = change.encoded(schema, interner)
+            return batch.rows, batch.weights
+        if isinstance(change, Mapping):
+            if len(change) == 1:
+                ((row, weight),) = change.items()
+                codes = np.array([schema.encode_row(row, interner)], np.int64).reshape(1, schema.arity)
+                return codes, _weights((weight,))
+            return schema.encode_rows(list(change), interner), _weights(list(change.values()))
+        if hasattr(change, "schema") and hasattr(change, "to_batches"):
+            batch = ZSet.from_arrow(change, schema=schema).encoded(schema, interner)
+            return batch.rows, batch.weights
+        if isinstance(change, str | bytes):
+            raise InputError(f"a change is a collection of rows, not {change!r}")
+        rows = list(change)
+        return schema.encode_rows(rows, interner), np.ones(len(rows), np.int64)
+    except DbspError as error:
+        where = f"relation '{port.relation}'"
+        error.where = f"{where}, {error.where}" if error.where else where
+        raise
+
+
+def _weights(weights: Sequence[Any]) -> Codes:
+    for weight in weights:
+        if type(weight) is not int and not isinstance(weight, np.integer):
+            raise InputError(f"a weight is an int, not {weight!r} ({type(weight).__name__})")
+    try:
+        return np.array(weights, np.int64)
+    except OverflowError:
+        largest = max(weights, key=abs)
+        raise WeightOverflowError(f"weight {largest} does not fit 64 bits") from None
+
+
+def last_wins(rows: Codes, weights: Codes, key: Sequence[int]) -> tuple[Codes, Codes]:
+    """Of the rows that share a key, only the last one given. O(n log n)."""
+    n = len(rows)
+    numbered = np.empty((n, len(key) + 1), np.int64)
+    for c, column in enumerate(key):
+        numbered[:, c] = rows[:, column]
+    numbered[:, -1] = np.arange(n)
+    numbered, _ = consolidate(numbered, np.ones(n, np.int64))
+    last = np.ones(n, np.bool_)
+    last[:-1] = (numbered[1:, :-1] != numbered[:-1, :-1]).any(axis=1)
+    chosen = numbered[last, -1]
+    return np.ascontiguousarray(rows[chosen]), weights[chosen]

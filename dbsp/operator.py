@@ -1,0 +1,177 @@
+"""What an operator is: a frozen specification, and a step that runs it.
+
+The specification says what is computed; it validates its inputs, names itself in drawings and
+errors, and can be compared and hashed. Its step is made once per run and holds the state. The
+graph, the scheduler and the drawing know operators only through these two classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dbsp.batch import Batch
+from dbsp.schema import Schema
+
+if TYPE_CHECKING:
+    from dbsp.interner import Interner
+    from dbsp.graph import Graph, Node, Stream
+    from dbsp.incremental import Lowering
+    from dbsp.scheduler import Scope
+    from dbsp.trace import Trace
+
+S = TypeVar("S", bound="Stream")
+
+
+class Step:
+    """One node at run time. `step` reads the inputs' `out` and sets its own.
+
+    `out` is this step's delta as a consolidated batch, or None when nothing changed. It is valid
+    until the node is stepped again.
+    """
+
+    __slots__ = ("node", "out")
+
+    node: Node
+    out: Batch | None
+
+    def __init__(self) -> None:
+        self.out = None
+
+    def step(self) -> None:
+        raise AssertionError(f"{type(self).__name__} does not say how it steps")
+
+    def connect(self, strict: Sequence[Step]) -> None:
+        """Receive the strict inputs' steps, which may come later in the schedule."""
+
+    def advance(self) -> bool:
+        """End an iteration of a nested scope; True when something goes into the next one."""
+        return False
+
+    def next_iteration(self) -> int | None:
+        """The earliest later iteration at which this step has work waiting (nested scopes)."""
+        return None
+
+    @property
+    def trace(self) -> Trace | None:
+        """The trace this step keeps itself, for statistics."""
+        return None
+
+
+class Arranged(Step):
+    """A step whose consumers also read a trace of its stream (see `dbsp.operators.arrange`)."""
+
+    __slots__ = ()
+
+    @property
+    def before(self) -> int:
+        """Runs of the trace that hold the integral without this step's delta."""
+        raise AssertionError("an arranged step says what its trace held before")
+
+    @property
+    def table(self) -> Any:
+        """The run table to hand to kernels."""
+        raise AssertionError("an arranged step has a run table")
+
+    @property
+    def count(self) -> int:
+        """Runs of the trace, this step's delta included."""
+        raise AssertionError("an arranged step counts its runs")
+
+    @property
+    def timed(self) -> bool:
+        """Whether run rows end with the iteration they belong to."""
+        return False
+
+
+class Evaluated(Step):
+    """Runs an operator pointwise: its function of batches applied to the inputs of this step.
+
+    That is the whole story for linear operators, which are their own incremental form (DBSP paper,
+    theorem 3.3). They map nothing to nothing, so quiet inputs cost nothing.
+    """
+
+    __slots__ = ("_empty", "_function", "_sources")
+
+    def __init__(
+        self, function: Callable[..., Batch], sources: Sequence[Step], arities: Sequence[int]
+    ) -> None:
+        super().__init__()
+        self._function = function
+        self._sources = tuple(sources)
+        self._empty = tuple(Batch.empty(arity) for arity in arities)
+
+    def step(self) -> None:
+        self.out = None
+        for source in self._sources:
+            if source.out is not None:
+                break
+        else:
+            return
+        result = self._function(
+            *(
+                empty if source.out is None else source.out
+                for source, empty in zip(self._sources, self._empty, strict=True)
+            )
+        )
+        if len(result):
+            self.out = result
+
+
+@dataclass(frozen=True, eq=True)
+class Operator:
+    """The specification of an operator; subclasses are frozen dataclasses of plain values.
+
+    A linear operator gives `schema` and `function`; an operator that is not linear says how it is
+    incrementalised; an operator with state says how it starts.
+    """
+
+    def __call__(self, *streams: S) -> S:
+        """Add a node for this operator to the streams' circuit; returns its output stream."""
+        return streams[0].graph.add(self, *streams)
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    @property
+    def label(self) -> str:
+        """One line for drawings: the name and what distinguishes this operator from its like."""
+        return self.name
+
+    @property
+    def strict(self) -> bool:
+        """Whether the output of a step depends on earlier steps only, so that cycles may pass."""
+        return False
+
+    @property
+    def shareable(self) -> bool:
+        """Whether two equal nodes over equal inputs may be made one."""
+        return True
+
+    def schema(self, *inputs: Schema) -> Schema:
+        """The output's schema; raises SchemaError when the inputs do not fit."""
+        raise AssertionError(f"{self.name} does not say what it yields")
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        """The operator's definition as a function of Z-sets over the given schemas."""
+        raise AssertionError(f"{self.name} is not a function of Z-sets")
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        """Whether all weights of the result are 0 or 1, given for which inputs that holds."""
+        return False
+
+    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+        """Q^D = D . Q . I as nodes of the lowered graph. Linear operators are their own."""
+        return lowering.add(self, *inputs)
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        """The step that runs this operator inside `scope`."""
+        schemas = [stream.schema for stream in node.inputs]
+        function = self.function(scope.interner, *schemas)
+        return Evaluated(function, sources, [schema.arity for schema in schemas])
+
+    def children(self) -> Sequence[Graph]:
+        """Nested scopes, for drawing and validation."""
+        return ()

@@ -1,0 +1,250 @@
+"""A running circuit: changes in, exact deltas out, one tick at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dbsp.batch import Batch, Codes
+from dbsp.changes import Change, encode_change, last_wins
+from dbsp.errors import CircuitError, InputError
+from dbsp.graph import Graph
+from dbsp.interner import Interner
+from dbsp.kernels import consolidate
+from dbsp.ports import InputPort, OutputPort
+from dbsp.schema import Schema, did_you_mean
+from dbsp.scheduler import MERGE_FUEL, NodeStats, Scope
+from dbsp.zset import ZSet
+
+Changes: TypeAlias = Mapping[str, Change]
+
+
+class TickResult(Mapping[str, ZSet]):
+    """What one tick did: the delta of every output, by name; empty for those that did not change.
+
+    `number` counts ticks from 1, `seconds` is the tick's own duration. `absent` and `present` count,
+    by input, the retractions that found nothing to retract and the assertions of rows that were
+    there already: both changed nothing.
+    """
+
+    __slots__ = ("_deltas", "absent", "number", "present", "seconds")
+
+    def __init__(
+        self,
+        deltas: dict[str, ZSet],
+        number: int,
+        seconds: float,
+        absent: dict[str, int],
+        present: dict[str, int],
+    ) -> None:
+        self._deltas = deltas
+        self.number = number
+        self.seconds = seconds
+        self.absent = absent
+        self.present = present
+
+    def __getitem__(self, name: str) -> ZSet:
+        return self._deltas[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._deltas)
+
+    def __len__(self) -> int:
+        return len(self._deltas)
+
+    def __repr__(self) -> str:
+        changed = ", ".join(f"{name}: {delta!r}" for name, delta in self.items() if delta)
+        return f"<tick {self.number}: {changed or 'no change'}>"
+
+
+class InputHandle:
+    """Changes of one input, staged until the next `run.step()`.
+
+    On an input with set semantics or with a key, the last change of a row or key decides. Rows are
+    checked when they are staged; a call that raises has staged nothing.
+    """
+
+    __slots__ = ("_pieces", "_port", "_run")
+
+    def __init__(self, run: Run, port: InputPort) -> None:
+        self._run = run
+        self._port = port
+        self._pieces: list[tuple[Codes, Codes]] = []
+
+    @property
+    def schema(self) -> Schema:
+        return self._port.columns
+
+    def insert(self, rows: Iterable[Any]) -> None:
+        """Add every row once (assert it, on a set; replace the row of its key, on a keyed input)."""
+        self._stage(list(rows), 1)
+
+    def delete(self, rows: Iterable[Any]) -> None:
+        """Take every row away once (retract it; on a keyed input, remove the row of its key)."""
+        self._stage(list(rows), -1)
+
+    def add(self, weights: Mapping[Any, int] | ZSet) -> None:
+        """Change rows by the given weights."""
+        self._pieces.append(encode_change(weights, self._port, self._run.interner))
+
+    def upsert(self, rows: Iterable[Any]) -> None:
+        """Put every row in place of the one with the same key, if there is one."""
+        if self._port.kind != "key":
+            raise InputError(
+                "upsert needs a key; declare the input with key=(...)",
+                where=f"relation '{self._port.relation}'",
+            )
+        self._stage(list(rows), 1)
+
+    def _stage(self, rows: list[Any], weight: int) -> None:
+        codes, ones = encode_change(rows, self._port, self._run.interner)
+        self._pieces.append((codes, ones * weight))
+
+    def _take(self) -> list[tuple[Codes, Codes]]:
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+
+class Run:
+    """A circuit at work. `step` applies changes and returns the deltas of every output.
+
+    A tick is all or nothing: when `step` raises, every view is as it was after the previous tick.
+    A run is not thread-safe.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.interner = Interner()
+        self.tick = 0
+        """Ticks committed so far."""
+        self._scope = Scope(graph, self.interner, None, ())
+        steps = self._scope.steps
+        self._inputs = {s.relation: s for s in steps if isinstance(s, InputPort)}
+        self._outputs = {s.relation: s for s in steps if isinstance(s, OutputPort)}
+        self._handles = {name: InputHandle(self, port) for name, port in self._inputs.items()}
+        self._nothing = {
+            name: ZSet.wrap(port.columns, self.interner, Batch.empty(port.columns.arity))
+            for name, port in self._outputs.items()
+        }
+        self._stepping = False
+
+    @property
+    def inputs(self) -> dict[str, Schema]:
+        """Input relations and their columns."""
+        return {name: port.columns for name, port in self._inputs.items()}
+
+    @property
+    def outputs(self) -> dict[str, Schema]:
+        """Output relations and their columns."""
+        return {name: port.columns for name, port in self._outputs.items()}
+
+    def input(self, name: str) -> InputHandle:
+        """The handle by which changes of one input are staged for the next step."""
+        self._port(name)
+        return self._handles[name]
+
+    def step(self, changes: Changes | None = None) -> TickResult:
+        """Apply the changes, and those staged before, as one tick.
+
+        `changes` maps input names to {row: weight}, an iterable of rows (weight 1 each), a ZSet or
+        an Arrow table. Raises InputError (unknown relation, a row that does not fit),
+        WeightOverflowError, EvaluationError, UserFunctionError or IterationLimitError; then nothing
+        has changed and what was staged is dropped.
+        """
+        if self._stepping:
+            raise CircuitError("step was called from inside a step, by a function of the circuit")
+        started = time.perf_counter()
+        self._stepping = True
+        rows = 0
+        try:
+            rows = self._stage(changes)
+            self._scope.run()
+        except BaseException:
+            self._scope.rollback()
+            raise
+        finally:
+            self._stepping = False
+            for port in self._inputs.values():
+                port.staged = None
+        self._scope.commit(MERGE_FUEL + 32 * rows)
+        self.tick += 1
+        deltas = {
+            name: self._nothing[name]
+            if port.out is None
+            else ZSet.wrap(port.columns, self.interner, port.out)
+            for name, port in self._outputs.items()
+        }
+        absent = {name: port.absent for name, port in self._inputs.items() if port.absent}
+        present = {name: port.present for name, port in self._inputs.items() if port.present}
+        return TickResult(deltas, self.tick, time.perf_counter() - started, absent, present)
+
+    def view(self, name: str) -> ZSet:
+        """The integral of an output: what it holds after the latest tick. O(n log n) for n rows."""
+        port = self._outputs.get(name)
+        if port is None:
+            raise InputError(f"there is no output '{name}'{did_you_mean(name, self._outputs)}")
+        return ZSet.wrap(port.columns, self.interner, port.view())
+
+    def observe(self, on: bool = True) -> None:
+        """Switch statistics per node on (from zero) or off."""
+        self._scope.observe(on)
+
+    def stats(self) -> list[NodeStats]:
+        """What every node has done since `observe()`, those of nested scopes after their scope."""
+        return self._scope.collect()
+
+    @property
+    def state_rows(self) -> int:
+        """Rows kept in all traces."""
+        return sum(trace.rows for trace in self._scope.traces)
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the rows and weights kept in all traces."""
+        return sum(trace.nbytes for trace in self._scope.traces)
+
+    def compact(self) -> None:
+        """Merge every trace into one run, so that nothing retracted takes room any more."""
+        for trace in self._scope.traces:
+            trace.compact()
+
+    def _port(self, name: str) -> InputPort:
+        port = self._inputs.get(name)
+        if port is None:
+            if name in self._outputs:
+                raise InputError(f"relation '{name}' is derived; it cannot be changed directly")
+            raise InputError(f"there is no input '{name}'{did_you_mean(name, self._inputs)}")
+        return port
+
+    def _stage(self, changes: Changes | None) -> int:
+        """Put each input's part of the changes into its port; returns the number of rows."""
+        pieces = {n: taken for n, handle in self._handles.items() if (taken := handle._take())}
+        ordered = set(pieces)
+        if changes is not None:
+            for name, change in changes.items():
+                port = self._port(name)
+                pieces.setdefault(name, []).append(encode_change(change, port, self.interner))
+                if not isinstance(change, Mapping | ZSet):
+                    ordered.add(name)
+        rows = 0
+        for name, parts in pieces.items():
+            port = self._inputs[name]
+            codes, weights = parts[0]
+            if len(parts) > 1:
+                codes = np.concatenate([part[0] for part in parts])
+                weights = np.concatenate([part[1] for part in parts])
+            if len(weights) > 1:
+                if port.kind != "zset" and name in ordered:
+                    key = port.key or tuple(range(port.columns.arity))
+                    codes, weights = last_wins(codes, weights, key)
+                try:
+                    codes, weights = consolidate(codes, weights)
+                except OverflowError as error:
+                    raise InputError(str(error).partition(": ")[2], where=f"relation '{name}'") from None
+            if len(weights) and weights[0] != 0:
+                port.staged = Batch(codes, weights)
+                rows += len(weights)
+        return rows

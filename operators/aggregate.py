@@ -1,0 +1,274 @@
+"""Aggregate: one row per group, with aggregates of the group's values.
+
+    aggregate(s) = { (k, f(s_k)) : groups k present in s }      s_k the Z-set of values under k
+
+Every change of a group retracts its old row and asserts its new one. The incremental form depends
+on the functions (see `dbsp.operators.reduce`):
+
+- count, sum and avg of ints are linear: accumulators per group, O(delta);
+- min and max read the end of the group's range in an arrangement by (key, value), O(delta * log n);
+- the rest (sums of floats, min and max of strings, everything inside a nested scope) recompute the
+  groups the delta touches, O(their rows). A float sum is a function of the group's values in
+  sorted order, so a retraction is bit for bit what was asserted: nothing drifts.
+
+(DBSP paper, arXiv 2203.16684, section 7.2.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from dbsp.batch import Batch, Codes
+from dbsp.graph import Node, Stream
+from dbsp.incremental import Lowering
+from dbsp.kernels import accumulate, concatenate, consolidate, extremes, gather, project, replace_rows
+from dbsp.operator import Arranged, Operator, Step
+from dbsp.operators.arrange import arranged
+from dbsp.operators.pending import Pending
+from dbsp.operators.reduce import Function, accumulators, linear_column, reducer
+from dbsp.schema import Schema
+from dbsp.scheduler import Scope
+from dbsp.trace import Trace
+
+Reduce: TypeAlias = Callable[[Batch], Batch]
+
+
+@dataclass(frozen=True)
+class Aggregate(Operator):
+    """Group by the first `key` columns; the result has them and one column per function."""
+
+    key: int
+    functions: tuple[Function, ...]
+    names: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return f"Aggregate {', '.join(self.names[self.key :])}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        (schema,) = inputs
+        results = tuple(function.result(schema) for function in self.functions)
+        return Schema(self.names, (*schema.types[: self.key], *results))
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return True
+
+    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+        (stream,) = inputs
+        schema = stream.schema
+        if stream.graph.parent is None and all(
+            f.linear(schema) or f.at_an_end(schema) for f in self.functions
+        ):
+            ends = sorted({f.column for f in self.functions if not f.linear(schema)})
+            orders = [arranged(lowering, stream, (*range(self.key), column)) for column in ends]
+            return lowering.add(AccumulatedAggregate(self, tuple(ends)), stream, *orders)
+        return lowering.add(RecomputedAggregate(self), arranged(lowering, stream, ()))
+
+
+@dataclass(frozen=True)
+class AccumulatedAggregate(Operator):
+    """Linear functions by accumulators, min and max by the arrangements that follow the stream."""
+
+    aggregate: Aggregate
+    ends: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return "Aggregate"
+
+    @property
+    def label(self) -> str:
+        return self.aggregate.label
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.aggregate.schema(inputs[0])
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return True
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        return AccumulatedAggregateStep(self, node.inputs[0].schema, sources, scope)
+
+
+class AccumulatedAggregateStep(Step):
+    __slots__ = ("_columns", "_functions", "_key", "_orders", "_places", "_schema", "_source", "_state")
+
+    def __init__(
+        self, spec: AccumulatedAggregate, schema: Schema, sources: Sequence[Step], scope: Scope
+    ) -> None:
+        super().__init__()
+        self._source = sources[0]
+        self._orders: dict[int, Arranged] = {}
+        for column, source in zip(spec.ends, sources[1:], strict=True):
+            assert isinstance(source, Arranged)
+            self._orders[column] = source
+        self._schema = schema
+        self._key = spec.aggregate.key
+        self._functions = spec.aggregate.functions
+        self._columns, self._places = accumulators(self._functions, schema)
+        self._state = scope.new_trace(self._key + 1 + len(self._columns))
+
+    @property
+    def trace(self) -> Trace:
+        return self._state
+
+    def step(self) -> None:
+        self.out = None
+        batch = self._source.out
+        if batch is None:
+            return
+        key, state = self._key, self._state
+        keys, old, new = accumulate(
+            batch.rows, batch.weights, key, self._columns, state.table, state.count
+        )
+        rows, weights = replace_rows(keys, old, new, old.any(axis=1), new.any(axis=1))
+        if len(weights):
+            state.append(rows, weights)
+        before = self._results(keys, old, past=True)
+        after = self._results(keys, new, past=False)
+        rows, weights = replace_rows(keys, before, after, old[:, 0] > 0, new[:, 0] > 0)
+        if len(weights):
+            self.out = Batch(rows, weights)
+
+    def _results(self, keys: Codes, accumulated: Codes, past: bool) -> Codes:
+        """The result columns of the groups, before the delta (`past`) or after it."""
+        results = np.empty((len(keys), len(self._functions)), np.int64)
+        for at, (function, place) in enumerate(zip(self._functions, self._places, strict=True)):
+            if function.linear(self._schema):
+                results[:, at] = linear_column(function, place, accumulated)
+            else:
+                order = self._orders[function.column]
+                results[:, at] = extremes(
+                    keys,
+                    self._key,
+                    order.table,
+                    order.before if past else order.count,
+                    self._schema.arity,
+                    function.kind == "max",
+                )
+        return results
+
+
+@dataclass(frozen=True)
+class RecomputedAggregate(Operator):
+    """Any functions, by reducing the touched groups before and after the delta."""
+
+    aggregate: Aggregate
+
+    @property
+    def name(self) -> str:
+        return "Aggregate"
+
+    @property
+    def label(self) -> str:
+        return self.aggregate.label
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.aggregate.schema(inputs[0])
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return True
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        (source,) = sources
+        assert isinstance(source, Arranged)
+        spec = self.aggregate
+        reduce = reducer(spec.key, spec.functions, node.inputs[0].schema, scope.interner)
+        kind = TimedAggregateStep if source.timed else RecomputedAggregateStep
+        return kind(source, spec.key, reduce, scope)
+
+
+class RecomputedAggregateStep(Step):
+    __slots__ = ("_columns", "_key", "_reduce", "_scope", "_source")
+
+    def __init__(self, source: Arranged, key: int, reduce: Reduce, scope: Scope) -> None:
+        super().__init__()
+        self._source = source
+        self._key = key
+        self._columns = np.arange(key)
+        self._reduce = reduce
+        self._scope = scope
+
+    def step(self) -> None:
+        self.out = None
+        batch = self._source.out
+        if batch is None:
+            return
+        key, source = self._key, self._source
+        keys, _ = project(batch.rows, np.ones(len(batch), np.int64), self._columns)
+        arity = batch.arity
+        rows, weights, split = gather(keys, key, source.table, source.count, arity, source.before)
+        before = self._reduce(Batch(*consolidate(rows[:split], weights[:split])))
+        after = self._reduce(Batch(*consolidate(rows, weights)))
+        change = difference(after, before)
+        if len(change):
+            self.out = change
+
+
+class TimedAggregateStep(RecomputedAggregateStep):
+    """In a nested scope: with O and N the prefix sums over iterations without and with this tick,
+
+        out(i) = (f(N<=i) - f(N<=i-1)) - (f(O<=i) - f(O<=i-1))
+
+    for the groups with a delta at i or waiting on the agenda for i.
+    """
+
+    __slots__ = ("_agenda",)
+
+    def __init__(self, source: Arranged, key: int, reduce: Reduce, scope: Scope) -> None:
+        super().__init__(source, key, reduce, scope)
+        self._agenda = Pending()
+
+    def next_iteration(self) -> int | None:
+        return self._agenda.next()
+
+    def step(self) -> None:
+        now = self._scope.iteration
+        self.out = None
+        if now == 0:
+            self._agenda.clear()
+        batch = self._source.out
+        touched = [rows for rows, _ in self._agenda.take(now)]
+        if batch is not None:
+            touched.append(np.ascontiguousarray(batch.rows[:, : self._key]))
+        if not touched:
+            return
+        visited = np.concatenate(touched)
+        keys, _ = consolidate(visited, np.ones(len(visited), np.int64))
+        trace = self._source.trace
+        assert trace is not None
+        rows, weights, split = gather(
+            keys, self._key, trace.table, trace.count, trace.width, trace.past
+        )
+        times = rows[:, -1]
+        values = np.ascontiguousarray(rows[:, :-1])
+        past = np.arange(len(rows)) < split
+
+        def reduced(mask: Codes) -> Batch:
+            return self._reduce(Batch(*consolidate(values[mask], weights[mask])))
+
+        new = difference(reduced(times <= now), reduced(times < now))
+        old = difference(reduced(past & (times <= now)), reduced(past & (times < now)))
+        change = difference(new, old)
+        if len(change):
+            self.out = change
+        later = times > now
+        if later.any():
+            self._wait(values[later][:, : self._key], times[later])
+
+    def _wait(self, keys: Codes, times: Codes) -> None:
+        """Put each group on the agenda of the next iteration in its history."""
+        timed, _ = consolidate(np.column_stack((keys, times)), np.ones(len(times), np.int64))
+        first = np.ones(len(timed), np.bool_)
+        first[1:] = (timed[1:, :-1] != timed[:-1, :-1]).any(axis=1)
+        next_keys = np.ascontiguousarray(timed[first][:, :-1])
+        next_times = np.ascontiguousarray(timed[first][:, -1])
+        self._agenda.put(next_keys, np.ones(len(next_times), np.int64), next_times)
+
+
+def difference(a: Batch, b: Batch) -> Batch:
+    return Batch(*concatenate(a.rows, a.weights, b.rows, b.weights, -1))

@@ -1,0 +1,82 @@
+"""Delay, z^-1: the stream as it was one step before.
+
+    z^-1(s)[t] = s[t - 1],  z^-1(s)[0] = 0
+
+The one strict operator: its output never depends on its present input, so cycles may pass through
+it. It is linear and time invariant, hence its own incremental form (DBSP paper, theorem 3.3). At the
+top level a step is a tick, inside a scope an iteration; there it is also what a recursive variable
+is: what leaves at iteration i enters at i + 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbsp.batch import Batch
+from dbsp.graph import Node, Stream
+from dbsp.incremental import Lowering
+from dbsp.operator import Operator, Step
+from dbsp.schema import Schema
+from dbsp.scheduler import Scope
+
+
+@dataclass(frozen=True)
+class Delay(Operator):
+    """z^-1 over streams of `columns`; its input is strict, given by `connect`."""
+
+    columns: Schema
+    variable: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"Delay {self.variable}" if self.variable else "Delay"
+
+    @property
+    def strict(self) -> bool:
+        return True
+
+    @property
+    def shareable(self) -> bool:
+        return False
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.columns
+
+    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+        return lowering.add(self, graph=lowering.graph_of(node.graph))
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        return DelayStep(scope)
+
+
+class DelayStep(Step):
+    __slots__ = ("_held", "_scope", "_source")
+
+    _source: Step
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__()
+        self._scope = scope
+        self._held: Batch | None = None
+
+    def connect(self, strict: Sequence[Step]) -> None:
+        (self._source,) = strict
+
+    def step(self) -> None:
+        if self._scope.nested:
+            # Whatever an abandoned tick left behind must not enter this one.
+            self.out = self._held if self._scope.iteration else None
+        else:
+            self.out = self._held
+            self._scope.journal.append(self)
+
+    def advance(self) -> bool:
+        self._held = self._source.out
+        return self._held is not None
+
+    def commit(self) -> None:
+        self._held = self._source.out
+
+    def rollback(self) -> None:
+        """The delta held for this tick was not replaced yet."""

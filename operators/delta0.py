@@ -1,0 +1,81 @@
+"""delta_0: how a stream of the outer circuit enters a nested scope.
+
+    delta_0(s)[tick, iteration] = s[tick] if iteration = 0 else 0
+
+    tick \\ iteration   0      1   2   ...
+    0                  s[0]   0   0
+    1                  s[1]   0   0
+
+Read as an integral over iterations, the outer value is simply there in every iteration. (DBSP paper,
+arXiv 2203.16684, section 5.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbsp.batch import Codes
+from dbsp.graph import Node
+from dbsp.operator import Arranged, Operator, Step
+from dbsp.schema import Schema
+from dbsp.scheduler import Scope
+
+
+@dataclass(frozen=True)
+class Delta0(Operator):
+    """The entering of the `index`-th outer stream of a scope."""
+
+    index: int
+    columns: Schema
+    is_set: bool
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.columns
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return self.is_set
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        outer = scope.outer_steps[self.index]
+        if isinstance(outer, Arranged):
+            return ArrangedDelta0Step(outer, scope)
+        return Delta0Step(outer, scope)
+
+
+class Delta0Step(Step):
+    __slots__ = ("_outer", "_scope")
+
+    def __init__(self, outer: Step, scope: Scope) -> None:
+        super().__init__()
+        self._outer = outer
+        self._scope = scope
+
+    def step(self) -> None:
+        self.out = self._outer.out if self._scope.iteration == 0 else None
+
+
+class ArrangedDelta0Step(Arranged):
+    """An outer trace read inside: its rows all count as iteration 0, so none is stored again."""
+
+    __slots__ = ("_outer", "_scope")
+
+    def __init__(self, outer: Arranged, scope: Scope) -> None:
+        super().__init__()
+        self._outer = outer
+        self._scope = scope
+
+    def step(self) -> None:
+        self.out = self._outer.out if self._scope.iteration == 0 else None
+
+    @property
+    def before(self) -> int:
+        return self._outer.before if self._scope.iteration == 0 else self._outer.count
+
+    @property
+    def count(self) -> int:
+        return self._outer.count
+
+    @property
+    def table(self) -> Codes:
+        return self._outer.table

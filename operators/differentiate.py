@@ -1,0 +1,58 @@
+"""Differentiate, D: the change of a stream from one tick to the next.
+
+    D(s)[t] = s[t] - s[t - 1]                   (DBSP paper, arXiv 2203.16684, definition 2.6)
+
+The inverse of Integrate. Linear and time invariant: its own incremental form. O(|s[t]| + |s[t-1]|).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbsp.batch import Batch
+from dbsp.errors import CircuitError
+from dbsp.graph import Node
+from dbsp.kernels import concatenate
+from dbsp.operator import Operator, Step
+from dbsp.schema import Schema
+from dbsp.scheduler import Scope
+
+
+@dataclass(frozen=True)
+class Differentiate(Operator):
+    """The difference between a stream and its delay."""
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        if scope.nested:
+            raise CircuitError(
+                "a stream inside a fixpoint stands for its changes from iteration to iteration "
+                "already; differentiate outside the fixpoint",
+                where=node.describe(),
+            )
+        return DifferentiateStep(sources[0], scope)
+
+
+class DifferentiateStep(Step):
+    __slots__ = ("_held", "_scope", "_source")
+
+    def __init__(self, source: Step, scope: Scope) -> None:
+        super().__init__()
+        self._source = source
+        self._scope = scope
+        self._held = Batch.empty(source.node.schema.arity)
+
+    def step(self) -> None:
+        now = self._source.out or Batch.empty(self._held.arity)
+        change = Batch(*concatenate(now.rows, now.weights, self._held.rows, self._held.weights, -1))
+        self.out = change if len(change) else None
+        self._scope.journal.append(self)
+
+    def commit(self) -> None:
+        self._held = self._source.out or Batch.empty(self._held.arity)
+
+    def rollback(self) -> None:
+        """What was held for this tick was not replaced yet."""

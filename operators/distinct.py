@@ -1,0 +1,124 @@
+"""Distinct: a Z-set as a set.
+
+    distinct(s)(x) = 1 if s(x) > 0 else 0
+
+Incremental form (DBSP paper, arXiv 2203.16684, proposition 4.7): only rows of the delta can change,
+
+    out(x) = [new(x) > 0] - [old(x) > 0]
+
+with old and new the weight of x in the integral before and after the delta. In a nested scope the
+same is asked at each iteration and the answer may change again later, when the history of the row
+in earlier ticks goes on: such rows wait on an agenda. Cost: O(delta * log state).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.batch import Batch
+from dbsp.graph import Node, Stream
+from dbsp.incremental import Lowering
+from dbsp.kernels import consolidate, distinct_runs, distinct_timed_runs
+from dbsp.operator import Arranged, Operator, Step
+from dbsp.operators.arrange import arranged
+from dbsp.operators.pending import Pending
+from dbsp.schema import Schema
+from dbsp.scheduler import Scope
+
+
+@dataclass(frozen=True)
+class Distinct(Operator):
+    """The rows of positive weight, each with weight 1."""
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+        (stream,) = inputs
+        if stream.node.is_set:
+            return stream
+        return lowering.add(DeltaDistinct(), arranged(lowering, stream, ()))
+
+
+@dataclass(frozen=True)
+class DeltaDistinct(Operator):
+    """The incremental form of distinct, over an arrangement in the stream's own column order."""
+
+    @property
+    def name(self) -> str:
+        return "Distinct"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return True
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        (source,) = sources
+        assert isinstance(source, Arranged)
+        if source.timed:
+            return TimedDistinctStep(source, scope)
+        return DistinctStep(source)
+
+
+class DistinctStep(Step):
+    __slots__ = ("_source",)
+
+    def __init__(self, source: Arranged) -> None:
+        super().__init__()
+        self._source = source
+
+    def step(self) -> None:
+        batch = self._source.out
+        self.out = None
+        if batch is None:
+            return
+        rows, weights = distinct_runs(
+            batch.rows, batch.weights, self._source.table, self._source.before
+        )
+        if len(weights):
+            self.out = Batch(rows, weights)
+
+
+class TimedDistinctStep(Step):
+    __slots__ = ("_agenda", "_scope", "_source")
+
+    def __init__(self, source: Arranged, scope: Scope) -> None:
+        super().__init__()
+        self._source = source
+        self._scope = scope
+        self._agenda = Pending()
+
+    def next_iteration(self) -> int | None:
+        return self._agenda.next()
+
+    def step(self) -> None:
+        now = self._scope.iteration
+        if now == 0:
+            self._agenda.clear()
+        batch = self._source.out
+        waiting = self._agenda.take(now)
+        self.out = None
+        if waiting:
+            parts = [rows for rows, _ in waiting]
+            if batch is not None:
+                parts.append(batch.rows)
+            visited = np.concatenate(parts)
+            visited, _ = consolidate(visited, np.ones(len(visited), np.int64))
+        elif batch is not None:
+            visited = batch.rows
+        else:
+            return
+        trace = self._source.trace
+        assert trace is not None
+        rows, weights, later, times = distinct_timed_runs(
+            visited, trace.table, trace.past, trace.count, now
+        )
+        if len(times):
+            self._agenda.put(later, np.ones(len(times), np.int64), times)
+        if len(weights):
+            self.out = Batch(rows, weights)

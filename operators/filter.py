@@ -1,0 +1,89 @@
+"""Filter: the rows for which a predicate holds.
+
+    filter(s)(x) = s(x) if p(x) else 0
+
+Linear: its own incremental form. The predicate is an expression over columns, evaluated for all rows
+of a delta at once, or a Python function of a named tuple, called row by row. None counts as false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dbsp.batch import Batch
+from dbsp.errors import SchemaError
+from dbsp.expressions import Expr
+from dbsp.interner import Interner
+from dbsp.operator import Operator
+from dbsp.operators.rows import call_per_row, function_name
+from dbsp.schema import Schema
+
+
+@dataclass(frozen=True)
+class Filter(Operator):
+    """Rows for which the boolean expression is true."""
+
+    predicate: Expr
+
+    @property
+    def label(self) -> str:
+        return f"Filter {self.predicate!r}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        type_ = self.predicate.bind(inputs[0]).type
+        if type_.kind != "bool":
+            raise SchemaError(f"filter wants a condition, but {self.predicate!r} is of type {type_}")
+        return inputs[0]
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        bound = self.predicate.bind(inputs[0])
+
+        def keep(batch: Batch) -> Batch:
+            # The code of true is 1; false and None are something else.
+            return selected(batch, bound.evaluate(batch.rows, interner) == 1)
+
+        return keep
+
+
+@dataclass(frozen=True)
+class FilterFunction(Operator):
+    """Rows for which a Python function returns something true."""
+
+    predicate: Callable[[Any], Any]
+
+    @property
+    def name(self) -> str:
+        return "Filter"
+
+    @property
+    def label(self) -> str:
+        return f"Filter {function_name(self.predicate)}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        (schema,) = inputs
+
+        def keep(batch: Batch) -> Batch:
+            verdicts = call_per_row(self.predicate, batch, schema, interner)
+            return selected(batch, np.array([bool(v) for v in verdicts], np.bool_))
+
+        return keep
+
+
+def selected(batch: Batch, mask: Any) -> Batch:
+    """The rows where the mask is true; order is kept, so the result is canonical."""
+    if mask.all():
+        return batch
+    return Batch(batch.rows[mask], batch.weights[mask])

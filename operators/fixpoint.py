@@ -1,0 +1,181 @@
+"""Fixpoint: a nested scope stepped until nothing changes, incrementally over ticks and iterations.
+
+    X[0] = 0,   X[i + 1] = body(X[i], imports),   result = X[i] for the first i with X[i + 1] = X[i]
+
+A scope holds variables (delays of the iteration) and a body. Its streams are differences in two
+dimensions, tick and iteration; the tick is compacted into "past" and "this tick" (see
+`dbsp.trace`), the iteration is kept. So a tick visits only what changes at some iteration, and
+deletions are exact: a row is held up by derivations of earlier iterations only, never by itself.
+(DBSP paper, arXiv 2203.16684, section 5 and theorem 5.3.)
+
+A scope has converged when no variable changes and no operator has anything waiting for a later
+iteration; an empty delta alone proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbsp.batch import Batch
+from dbsp.errors import CircuitError, IterationLimitError
+from dbsp.graph import Graph, Node, Stream
+from dbsp.incremental import Lowering
+from dbsp.operator import Operator, Step
+from dbsp.operators.delay import Delay
+from dbsp.operators.delta0 import Delta0
+from dbsp.operators.join import combine
+from dbsp.schema import Schema
+from dbsp.scheduler import Scope
+
+NOTHING = Schema((), ())
+
+
+class Body(Graph):
+    """The graph inside a fixpoint; outer streams enter it by delta_0."""
+
+    def __init__(self, name: str, parent: Graph, max_iterations: int) -> None:
+        super().__init__(name, parent)
+        if parent.parent is not None:
+            raise CircuitError(
+                f"fixpoint '{name}' stands inside fixpoint '{parent.name}'; scopes nest one deep"
+            )
+        self.max_iterations = max_iterations
+        self.exports: list[Stream] = []
+
+    def entering(self, outer: Stream) -> Operator:
+        return Delta0(len(self.entered), outer.schema, outer.node.is_set)
+
+    def validate(self) -> None:
+        for node in self.nodes:
+            if isinstance(node.operator, Delay) and not node.strict:
+                raise CircuitError(
+                    f"variable '{node.operator.variable}' of fixpoint '{self.name}' is never "
+                    "defined; call scope.define(variable, stream)",
+                    where=node.describe(),
+                )
+        super().validate()
+
+
+@dataclass(frozen=True)
+class Fixpoint(Operator):
+    """The scope as a node of the outer graph; `Leave` takes its results out."""
+
+    body: Body
+
+    @property
+    def label(self) -> str:
+        return f"Fixpoint {self.body.name}"
+
+    @property
+    def shareable(self) -> bool:
+        return False
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return NOTHING
+
+    def children(self) -> Sequence[Graph]:
+        return (self.body,)
+
+    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+        lowered = Body(self.body.name, lowering.target, self.body.max_iterations)
+        lowering.map_graph(self.body, lowered)
+        for (_, inside), outer in zip(self.body.entered.items(), inputs, strict=True):
+            lowering.place(inside.node, outer)
+        lowering.lower(self.body)
+        # A result that does not depend on the scope was hoisted out of it; it enters to leave.
+        lowered.exports = [lowered.enter(lowering.image(s)) for s in self.body.exports]
+        outside = [lowering.target.stream_class(outer) for outer in lowered.entered]
+        return lowering.add(Fixpoint(lowered), *outside, graph=lowering.target)
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        return FixpointStep(self.body, sources, scope)
+
+
+class FixpointStep(Step):
+    __slots__ = ("_body", "_exports", "_inner", "_sources", "_strict", "_waiting", "iterations", "results")
+
+    def __init__(self, body: Body, sources: Sequence[Step], scope: Scope) -> None:
+        super().__init__()
+        self._body = body
+        self._sources = tuple(sources)
+        self._inner = Scope(body, scope.interner, scope, sources)
+        steps = self._inner.by_node
+        self._exports = [steps[stream.node] for stream in body.exports]
+        self._strict = [steps[node] for node in body.nodes if node.operator.strict]
+        kinds = (Step.next_iteration,)
+        self._waiting = [step for step in self._inner.steps if type(step).next_iteration not in kinds]
+        self.results: list[Batch | None] = [None] * len(self._exports)
+        self.iterations = 0
+        """Iterations of the latest tick."""
+
+    def step(self) -> None:
+        inner = self._inner
+        self.iterations = 0
+        if all(source.out is None for source in self._sources):
+            self.results = [None] * len(self._exports)
+            return
+        pieces: list[list[Batch]] = [[] for _ in self._exports]
+        inner.iteration = 0
+        while True:
+            if self.iterations >= self._body.max_iterations:
+                raise IterationLimitError(
+                    f"scope '{self._body.name}' has not converged after {self.iterations} iterations; "
+                    "the recursion may be without bound (it makes new values for ever); raise "
+                    "max_iterations if it is not. The tick was abandoned and nothing has changed",
+                    where=self.node.describe(),
+                )
+            inner.run()
+            self.iterations += 1
+            for collected, export in zip(pieces, self._exports, strict=True):
+                if export.out is not None:
+                    collected.append(export.out)
+            # Every strict step must advance, so no short-circuit here.
+            moving = [step.advance() for step in self._strict]
+            if any(moving):
+                inner.iteration += 1
+                continue
+            due = [at for step in self._waiting if (at := step.next_iteration()) is not None]
+            if not due:
+                break
+            inner.iteration = min(due)
+        self.results = [combine([(b.rows, b.weights) for b in collected]) for collected in pieces]
+
+
+@dataclass(frozen=True)
+class Leave(Operator):
+    """The `index`-th result of a scope: the sum over its iterations."""
+
+    index: int
+    columns: Schema
+    is_set: bool = False
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.columns
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return self.is_set
+
+    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+        (scope,) = inputs
+        fixpoint = scope.node.operator
+        assert isinstance(fixpoint, Fixpoint)
+        export = fixpoint.body.exports[self.index]
+        return lowering.add(Leave(self.index, self.columns, export.node.is_set), scope)
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        (fixpoint,) = sources
+        assert isinstance(fixpoint, FixpointStep)
+        return LeaveStep(fixpoint, self.index)
+
+
+class LeaveStep(Step):
+    __slots__ = ("_fixpoint", "_index")
+
+    def __init__(self, fixpoint: FixpointStep, index: int) -> None:
+        super().__init__()
+        self._fixpoint = fixpoint
+        self._index = index
+
+    def step(self) -> None:
+        self.out = self._fixpoint.results[self._index]

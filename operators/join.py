@@ -1,0 +1,198 @@
+"""Join: all pairs of rows that agree on a key.
+
+    (A join B)(x . y) = A(x) * B(y)   where key(x) = key(y)
+
+Bilinear, so its incremental form has one term per side (DBSP paper, arXiv 2203.16684, theorem 3.4):
+
+    out = dA join old(B) + new(A) join dB
+
+The asymmetric convention of the whole engine: a delta meets the new integral of the inputs before
+it and the old integral of those after it. Inside a nested scope, a match of the delta at iteration i
+with a row of iteration j belongs to iteration max(i, j); those of later iterations wait.
+Cost: O(min side * log(larger side)) plus the matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.batch import Batch, Codes
+from dbsp.errors import SchemaError
+from dbsp.graph import Node, Stream
+from dbsp.incremental import Lowering
+from dbsp.kernels import consolidate, join_runs, join_timed_runs
+from dbsp.operator import Arranged, Operator, Step
+from dbsp.operators.arrange import arranged, order_of
+from dbsp.operators.pending import Pending
+from dbsp.schema import Schema
+from dbsp.scheduler import Scope
+
+
+@dataclass(frozen=True)
+class Join(Operator):
+    """Equi-join on left columns `left_key` and right columns `right_key`, pairwise.
+
+    `columns` chooses the output: v >= 0 is column v of the left, v < 0 column -v - 1 of the right.
+    An empty key gives the Cartesian product.
+    """
+
+    left_key: tuple[int, ...]
+    right_key: tuple[int, ...]
+    columns: tuple[int, ...]
+    names: tuple[str, ...]
+
+    def schema(self, *inputs: Schema) -> Schema:
+        left, right = inputs
+        for a, b in zip(self.left_key, self.right_key, strict=True):
+            if left.types[a].kind != right.types[b].kind:
+                raise SchemaError(
+                    f"cannot join '{left.names[a]}: {left.types[a]}' with "
+                    f"'{right.names[b]}: {right.types[b]}': the types differ"
+                )
+        types = tuple(left.types[v] if v >= 0 else right.types[-v - 1] for v in self.columns)
+        return Schema(self.names, types)
+
+    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+        left, right = inputs
+        pairs = sorted(zip(self.left_key, self.right_key, strict=True))
+        a = arranged(lowering, left, [p for p, _ in pairs])
+        b = arranged(lowering, right, [p for _, p in pairs])
+        taken = set(self.columns)
+        whole = taken.issuperset(range(left.schema.arity)) and all(
+            -c - 1 in taken or c in self.right_key for c in range(right.schema.arity)
+        )
+        return lowering.add(DeltaJoin(len(pairs), self.columns, node.schema, whole), a, b)
+
+
+@dataclass(frozen=True)
+class DeltaJoin(Operator):
+    """The incremental form: both inputs are arrangements that start with the `key` columns.
+
+    `columns` refers to the inputs' columns as they were before arranging; `whole` tells that every
+    pair of rows can be told from every other by them.
+    """
+
+    key: int
+    columns: tuple[int, ...]
+    result: Schema
+    whole: bool
+
+    @property
+    def name(self) -> str:
+        return "Join" if self.key else "Product"
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} -> {', '.join(self.result.names)}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.result
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return self.whole and all(inputs)
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        left, right = sources
+        assert isinstance(left, Arranged) and isinstance(right, Arranged)
+        in_left = np.argsort(np.array(order_of(node.inputs[0]), np.int64))
+        in_right = np.argsort(np.array(order_of(node.inputs[1]), np.int64))
+        from_left = [int(in_left[v]) if v >= 0 else -int(in_right[-v - 1]) - 1 for v in self.columns]
+        from_right = [int(in_right[-v - 1]) if v < 0 else -int(in_left[v]) - 1 for v in self.columns]
+        return JoinStep(
+            left,
+            right,
+            self.key,
+            np.array(from_left, np.int64),
+            np.array(from_right, np.int64),
+            scope,
+        )
+
+
+class JoinStep(Step):
+    __slots__ = (
+        "_from_left",
+        "_from_right",
+        "_key",
+        "_later",
+        "_left",
+        "_left_width",
+        "_right",
+        "_right_width",
+        "_scope",
+    )
+
+    def __init__(
+        self, left: Arranged, right: Arranged, key: int, from_left: Codes, from_right: Codes, scope: Scope
+    ) -> None:
+        super().__init__()
+        self._left = left
+        self._right = right
+        self._key = key
+        self._from_left = from_left
+        self._from_right = from_right
+        self._left_width = left.node.schema.arity + left.timed
+        self._right_width = right.node.schema.arity + right.timed
+        self._scope = scope
+        self._later = Pending()
+
+    def next_iteration(self) -> int | None:
+        return self._later.next()
+
+    def step(self) -> None:
+        now = self._scope.iteration
+        if now == 0:
+            self._later.clear()
+        parts = self._later.take(now)
+        left, right = self._left, self._right
+        if left.out is not None and right.before:
+            self._probe(parts, left.out, right, right.before, self._right_width, self._from_left)
+        if right.out is not None and left.count:
+            self._probe(parts, right.out, left, left.count, self._left_width, self._from_right)
+        self.out = combine(parts)
+
+    def _probe(
+        self,
+        parts: list[tuple[Codes, Codes]],
+        delta: Batch,
+        side: Arranged,
+        runs: int,
+        width: int,
+        columns: Codes,
+    ) -> None:
+        """Meet one side's delta with the first `runs` runs of the other."""
+        if not side.timed:
+            rows, weights = join_runs(
+                delta.rows, delta.weights, self._key, side.table, runs, width, columns
+            )
+        else:
+            rows, weights, times, due = join_timed_runs(
+                delta.rows,
+                delta.weights,
+                self._key,
+                side.table,
+                runs,
+                width,
+                columns,
+                self._scope.iteration,
+            )
+            if due < len(weights):
+                self._later.put(rows[due:], weights[due:], times[due:])
+                rows, weights = rows[:due], weights[:due]
+        if len(weights):
+            parts.append((rows, weights))
+
+
+def combine(parts: Sequence[tuple[Codes, Codes]]) -> Batch | None:
+    """The sum of unsorted pieces of a delta, or None when they cancel."""
+    if not parts:
+        return None
+    if len(parts) == 1:
+        rows, weights = parts[0]
+    else:
+        rows = np.concatenate([part[0] for part in parts])
+        weights = np.concatenate([part[1] for part in parts])
+    batch = Batch(*consolidate(rows, weights))
+    return batch if len(batch) else None

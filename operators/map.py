@@ -1,0 +1,107 @@
+"""Map: each row becomes one other row; flat_map: any number of rows.
+
+    map(s)(y) = sum of s(x) over the rows x with f(x) = y
+
+Linear: its own incremental form. Columns are expressions, evaluated for all rows of a delta at once,
+or a Python function of a named tuple, called row by row; a function must be deterministic, since a
+row is mapped again when it is retracted. Cost: the evaluation, and sorting the delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dbsp.batch import Batch
+from dbsp.expressions import Expr
+from dbsp.interner import Interner
+from dbsp.kernels import consolidate
+from dbsp.operator import Operator
+from dbsp.operators.rows import call_per_row, function_name
+from dbsp.schema import Schema
+
+
+@dataclass(frozen=True)
+class Map(Operator):
+    """Output columns by expressions over the input's columns."""
+
+    expressions: tuple[Expr, ...]
+    names: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        columns = (f"{n} = {e!r}" for n, e in zip(self.names, self.expressions, strict=True))
+        return f"Map {', '.join(columns)}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return Schema(self.names, tuple(e.bind(inputs[0]).type for e in self.expressions))
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        bound = [e.bind(inputs[0]) for e in self.expressions]
+
+        def apply(batch: Batch) -> Batch:
+            rows = np.empty((len(batch), len(bound)), np.int64)
+            for column, expression in enumerate(bound):
+                rows[:, column] = expression.evaluate(batch.rows, interner)
+            return Batch(*consolidate(rows, batch.weights))
+
+        return apply
+
+
+@dataclass(frozen=True)
+class MapFunction(Operator):
+    """Rows by a Python function that returns a row of `result`."""
+
+    mapping: Callable[[Any], Any]
+    result: Schema
+
+    @property
+    def name(self) -> str:
+        return "Map"
+
+    @property
+    def label(self) -> str:
+        return f"Map {function_name(self.mapping)}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.result
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        (schema,) = inputs
+
+        def apply(batch: Batch) -> Batch:
+            made = call_per_row(self.mapping, batch, schema, interner)
+            rows = self.result.encode_rows(made, interner)
+            return Batch(*consolidate(rows, batch.weights))
+
+        return apply
+
+
+@dataclass(frozen=True)
+class FlatMap(Operator):
+    """Rows by a Python function that returns any number of rows of `result` for each row."""
+
+    mapping: Callable[[Any], Any]
+    result: Schema
+
+    @property
+    def label(self) -> str:
+        return f"FlatMap {function_name(self.mapping)}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.result
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        (schema,) = inputs
+
+        def apply(batch: Batch) -> Batch:
+            # list() inside the call, so that an error of a generator is the function's error
+            made = call_per_row(lambda row: list(self.mapping(row)), batch, schema, interner)
+            counts = [len(rows) for rows in made]
+            rows = self.result.encode_rows([row for rows in made for row in rows], interner)
+            return Batch(*consolidate(rows, np.repeat(batch.weights, counts)))
+
+        return apply

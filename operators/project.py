@@ -1,0 +1,60 @@
+"""Project: some columns of each row, in a chosen order; rename: the same columns by other names.
+
+    project(s)(y) = sum of s(x) over the rows x with x[columns] = y
+
+Linear: its own incremental form. Weights of rows that become equal add up (a bag projection; follow
+it by distinct for sets). Cost: sorting the delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.batch import Batch
+from dbsp.interner import Interner
+from dbsp.kernels import project
+from dbsp.operator import Operator
+from dbsp.schema import Schema
+
+
+@dataclass(frozen=True)
+class Project(Operator):
+    """Columns by index, under the given names; a column may occur more than once."""
+
+    columns: tuple[int, ...]
+    names: tuple[str, ...]
+    whole: bool = False
+    """Whether every column of the input is kept, so that different rows stay different."""
+
+    @property
+    def label(self) -> str:
+        return f"Project {', '.join(self.names)}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return Schema(self.names, tuple(inputs[0].types[c] for c in self.columns))
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return self.whole and inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        columns = np.array(self.columns, np.int64)
+        return lambda a: Batch(*project(a.rows, a.weights, columns))
+
+
+@dataclass(frozen=True)
+class Rename(Operator):
+    """The same rows under other column names."""
+
+    names: tuple[str, ...]
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return Schema(self.names, inputs[0].types)
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        return lambda a: a

@@ -1,0 +1,37 @@
+"""Calling a user's Python function row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dbsp.batch import Batch
+from dbsp.errors import UserFunctionError
+from dbsp.interner import Interner
+from dbsp.schema import Schema
+
+
+def call_per_row(
+    function: Callable[[Any], Any], batch: Batch, schema: Schema, interner: Interner
+) -> list[Any]:
+    """function(row) for every row of the batch, as a named tuple.
+
+    Raises UserFunctionError naming the function and the row, with the function's own exception as
+    its cause.
+    """
+    make = schema.row_class._make
+    results = []
+    for values in schema.decode_rows(batch.rows, interner):
+        row = make(values)
+        try:
+            results.append(function(row))
+        except Exception as error:
+            raise UserFunctionError(
+                f"function {function_name(function)} raised {type(error).__name__}: {error} for {row}; "
+                "the tick was abandoned and nothing has changed"
+            ) from error
+    return results
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)

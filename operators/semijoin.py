@@ -1,0 +1,64 @@
+"""Semijoin and antijoin: the rows of A that have, or do not have, a partner in B.
+
+    (A semijoin B)(x) = A(x) * distinct(project(B))(key(x))
+    (A antijoin B)    = A - (A semijoin B)
+
+B counts as a set; the weights of A are kept. Both are compositions of linear operators, one join and
+one distinct, so their incremental form follows by the chain rule, also inside nested scopes. The
+antijoin is negation: `!b(x)` in a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbsp.graph import Node, Stream
+from dbsp.incremental import Lowering
+from dbsp.operator import Operator
+from dbsp.operators.arrange import arranged
+from dbsp.operators.distinct import DeltaDistinct
+from dbsp.operators.join import Join
+from dbsp.operators.project import Project
+from dbsp.operators.union import Minus
+from dbsp.schema import Schema
+
+
+@dataclass(frozen=True)
+class Semijoin(Operator):
+    """The rows of the left input whose key occurs in the right one."""
+
+    left_key: tuple[int, ...]
+    right_key: tuple[int, ...]
+
+    def schema(self, *inputs: Schema) -> Schema:
+        left, _ = inputs
+        self._join(left).schema(*inputs)  # the key columns' types must agree
+        return left
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def _join(self, left: Schema) -> Join:
+        return Join(self.left_key, self.right_key, tuple(range(left.arity)), left.names)
+
+    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+        left, right = inputs
+        keys = right
+        if self.right_key != tuple(range(right.schema.arity)):
+            names = tuple(right.schema.names[c] for c in self.right_key)
+            keys = lowering.add(Project(self.right_key, names), right)
+        if not keys.node.is_set:
+            keys = lowering.add(DeltaDistinct(), arranged(lowering, keys, ()))
+        key = tuple(range(len(self.right_key)))
+        join = Join(self.left_key, key, tuple(range(left.schema.arity)), left.schema.names)
+        return join.incremental(lowering, node, (left, keys))
+
+
+@dataclass(frozen=True)
+class Antijoin(Semijoin):
+    """The rows of the left input whose key does not occur in the right one."""
+
+    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+        partnered = super().incremental(lowering, node, inputs)
+        return lowering.add(Minus(contained=True), inputs[0], partnered)

@@ -1,0 +1,86 @@
+"""Union, minus, negate: the group operations of Z-sets, stream by stream.
+
+    (A + B)(x) = A(x) + B(x),   (A - B)(x) = A(x) - B(x),   (-A)(x) = -A(x)
+
+Linear, so each is its own incremental form. Union is of bags: follow it by distinct for sets.
+Cost: one merge of the deltas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dbsp.batch import Batch
+from dbsp.errors import SchemaError
+from dbsp.interner import Interner
+from dbsp.kernels import concatenate
+from dbsp.operator import Operator
+from dbsp.operators.join import combine
+from dbsp.schema import Schema
+
+
+def same_types(*inputs: Schema) -> Schema:
+    """The common schema: names of the first input, a column nullable if any of its sources is.
+
+    Raises SchemaError when arities or types differ.
+    """
+    first = inputs[0]
+    types = list(first.types)
+    for other in inputs[1:]:
+        if other.arity != first.arity or any(
+            a.kind != b.kind for a, b in zip(first.types, other.types, strict=True)
+        ):
+            raise SchemaError(f"the columns differ: ({first.describe()}) against ({other.describe()})")
+        types = [a.optional() if b.nullable else a for a, b in zip(types, other.types, strict=True)]
+    return Schema(first.names, tuple(types))
+
+
+@dataclass(frozen=True)
+class Union(Operator):
+    """The sum of any number of Z-sets."""
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return same_types(*inputs)
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        empty = Batch.empty(inputs[0].arity)
+
+        def union(*batches: Batch) -> Batch:
+            parts = [batch for batch in batches if len(batch)]
+            if len(parts) == 1:
+                return parts[0]
+            if len(parts) == 2:
+                a, b = parts
+                return Batch(*concatenate(a.rows, a.weights, b.rows, b.weights, 1))
+            return combine([(batch.rows, batch.weights) for batch in parts]) or empty
+
+        return union
+
+
+@dataclass(frozen=True)
+class Minus(Operator):
+    """The difference of two Z-sets; `contained` tells that the second is part of the first."""
+
+    contained: bool = False
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return self.contained and inputs[0]
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return same_types(*inputs)
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        return lambda a, b: Batch(*concatenate(a.rows, a.weights, b.rows, b.weights, -1))
+
+
+@dataclass(frozen=True)
+class Negate(Operator):
+    """Every weight times -1."""
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        empty = Batch.empty(inputs[0].arity)
+        return lambda a: Batch(*concatenate(empty.rows, empty.weights, a.rows, a.weights, -1))
