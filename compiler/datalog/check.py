@@ -1,0 +1,128 @@
+"""From the syntax tree to the checked program: the passes in order, all their errors in one run.
+
+    declare     types, relations, directives
+    expand      several heads and `;` to flat clauses
+    resolve     names, numbers of arguments, places of `_`
+    localise    which variables of an aggregate come from outside
+    ground      every variable is bound
+    infer       types
+    stratify    strata, no negation through recursion
+
+A clause in which a pass finds an error does not reach the next one; the other clauses do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dbsp.compiler.datalog import checked, syntax
+from dbsp.compiler.datalog.declare import Declarations, declare
+from dbsp.compiler.datalog.expand import FlatClause, expand
+from dbsp.compiler.datalog.ground import check_ground
+from dbsp.compiler.datalog.infer import TypedClause, infer
+from dbsp.compiler.datalog.localise import localise
+from dbsp.compiler.datalog.report import Report
+from dbsp.compiler.datalog.resolve import resolve
+from dbsp.compiler.datalog.stratify import stratify
+from dbsp.compiler.datalog.walk import subterms, terms_of
+
+
+def check(tree: syntax.Program, report: Report) -> checked.Program:
+    """The checked program; raises CompileError with every error found."""
+    declarations = declare(tree, report)
+    facts: list[checked.Fact] = []
+    rules: list[checked.Rule] = []
+    for item in tree.items:
+        if not isinstance(item, syntax.Clause):
+            continue
+        flat = expand(item, report)
+        if len(flat) == 1:
+            _warn_of_lone_variables(flat[0], report)
+        for clause in flat:
+            typed = _check_clause(clause, declarations, report)
+            if typed is None:
+                continue
+            row = _constants(typed)
+            if clause.is_fact and row is not None:
+                facts.append(checked.Fact(typed.head.relation, row, typed.span))
+            else:
+                rules.append(checked.Rule(len(rules) + 1, typed.head, typed.body, typed.span))
+    strata = stratify(declarations.relations, rules, report)
+    report.raise_errors()
+    return _program(declarations, facts, rules, strata, report)
+
+
+def _check_clause(clause: FlatClause, declarations: Declarations, report: Report) -> TypedClause | None:
+    if not resolve(clause, declarations, report):
+        return None
+    clause = localise(clause)
+    if not check_ground(clause, report):
+        return None
+    return infer(clause, declarations, report)
+
+
+def _constants(clause: TypedClause) -> tuple[checked.Value, ...] | None:
+    """The row of a fact, or None when an argument has to be computed."""
+    row: list[checked.Value] = []
+    for argument in clause.head.arguments:
+        if not isinstance(argument, checked.Constant):
+            return None
+        row.append(argument.value)
+    return tuple(row)
+
+
+def _program(
+    declarations: Declarations,
+    facts: list[checked.Fact],
+    rules: list[checked.Rule],
+    strata: tuple[checked.Stratum, ...],
+    report: Report,
+) -> checked.Program:
+    relations = declarations.relations
+    with_rules = {rule.head.relation for rule in rules}
+    with_facts = {fact.relation for fact in facts}
+    outputs = tuple(name for name, relation in relations.items() if relation.outputs)
+    sizes = tuple(name for name, relation in relations.items() if relation.sizes)
+    if rules and not outputs and not sizes:
+        report.warning(
+            rules[0].span,
+            "nothing that this program derives can be seen",
+            "add an .output or a .printsize directive",
+        )
+    return checked.Program(
+        relations=relations,
+        facts=tuple(facts),
+        rules=tuple(rules),
+        strata=strata,
+        inputs=tuple(
+            name
+            for name, relation in relations.items()
+            if relation.inputs or name in with_facts or name not in with_rules
+        ),
+        outputs=outputs,
+        sizes=sizes,
+        warnings=report.of("warning"),
+    )
+
+
+def _warn_of_lone_variables(clause: FlatClause, report: Report) -> None:
+    """A variable used once is often a misspelt one; `_` or a leading underscore says it is meant."""
+    spans: dict[str, syntax.Variable] = {}
+    counts: Counter[str] = Counter()
+    for literal in (clause.head, *clause.body):
+        for term in terms_of(literal):
+            for part in subterms(term):
+                if isinstance(part, syntax.Variable) and not part.name.startswith("_"):
+                    counts[part.name] += 1
+                    spans.setdefault(part.name, part)
+    in_head = {
+        part.name
+        for term in clause.head.arguments
+        for part in subterms(term)
+        if isinstance(part, syntax.Variable)
+    }
+    for name, number in counts.items():
+        if number == 1 and name not in in_head:
+            report.warning(
+                spans[name].span, f"variable '{name}' is used only once", "write '_' if that is meant"
+            )

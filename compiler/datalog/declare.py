@@ -1,0 +1,99 @@
+"""Collects what a program declares: its types, its relations and their directives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from dbsp.compiler.datalog import syntax
+from dbsp.compiler.datalog.checked import Attribute, Relation
+from dbsp.compiler.datalog.report import Report
+from dbsp.compiler.datalog.types import TypeEnvironment, declare_types
+from dbsp.diagnostics import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """`relations` keep the order of their declarations; `broken` names those with errors of their own."""
+
+    types: TypeEnvironment
+    relations: Mapping[str, Relation]
+    broken: frozenset[str]
+
+
+def declare(program: syntax.Program, report: Report) -> Declarations:
+    """The declarations of a program. A relation with an undefined type is known but broken."""
+    types = declare_types(
+        [item for item in program.items if isinstance(item, syntax.TypeDeclaration)], report
+    )
+    relations: dict[str, Relation] = {}
+    broken: set[str] = set()
+    for item in program.items:
+        if isinstance(item, syntax.RelationDeclaration):
+            _declare_relations(item, types, relations, broken, report)
+    for item in program.items:
+        if isinstance(item, syntax.Directive):
+            _apply(item, relations, report)
+    return Declarations(types, relations, frozenset(broken))
+
+
+def _declare_relations(
+    item: syntax.RelationDeclaration,
+    types: TypeEnvironment,
+    relations: dict[str, Relation],
+    broken: set[str],
+    report: Report,
+) -> None:
+    attributes: list[Attribute] = []
+    sound = True
+    seen: set[str] = set()
+    for attribute in item.attributes:
+        if attribute.name in seen:
+            report.error(attribute.span, f"column '{attribute.name}' is declared twice")
+        seen.add(attribute.name)
+        if attribute.type_name in types:
+            kind = types.kind(attribute.type_name)
+            attributes.append(Attribute(attribute.name, attribute.type_name, kind))
+        else:
+            hint = did_you_mean(attribute.type_name, types.names())
+            report.error(attribute.type_span, f"undefined type '{attribute.type_name}'", hint)
+            sound = False
+    for name in item.names:
+        if name.text in relations:
+            first = relations[name.text].span
+            report.error(
+                name.span, f"relation '{name.text}' is declared twice", f"first declared at {first.place}"
+            )
+            continue
+        if name.text in types:
+            report.error(name.span, f"'{name.text}' is already the name of a type")
+        relations[name.text] = Relation(name.text, tuple(attributes), name.span)
+        if not sound:
+            broken.add(name.text)
+        for qualifier in item.qualifiers:
+            # Old programs write `.decl r(...) input`; storage qualifiers (btree, brie) mean nothing here.
+            if qualifier.text in ("input", "output", "printsize"):
+                _add_directive(relations, name.text, qualifier.text, {})
+
+
+def _apply(directive: syntax.Directive, relations: dict[str, Relation], report: Report) -> None:
+    for name in directive.relations:
+        if name.text not in relations:
+            hint = did_you_mean(name.text, relations)
+            report.error(name.span, f"undefined relation '{name.text}' in .{directive.kind}", hint)
+        else:
+            _add_directive(relations, name.text, directive.kind, dict(directive.parameters))
+
+
+def _add_directive(
+    relations: dict[str, Relation], name: str, kind: str, parameters: Mapping[str, str]
+) -> None:
+    relation = relations[name]
+    match kind:
+        case "input":
+            relation = replace(relation, inputs=(*relation.inputs, parameters))
+        case "output":
+            relation = replace(relation, outputs=(*relation.outputs, parameters))
+        case _:
+            relation = replace(relation, sizes=(*relation.sizes, parameters))
+    relations[name] = relation

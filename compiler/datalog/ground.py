@@ -1,0 +1,111 @@
+"""Which variables a body binds, and the errors for those that nothing binds.
+
+A variable is bound by a positive atom that has it as an argument of its own, or by an equality with
+a term whose variables are bound. An aggregate is a term like any other here: it needs the variables
+that are injected into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from dbsp.compiler.datalog import syntax
+from dbsp.compiler.datalog.expand import FlatClause
+from dbsp.compiler.datalog.report import Report
+from dbsp.compiler.datalog.show import source_name
+from dbsp.compiler.datalog.walk import aggregates_in, literals, needed_variables, subterms, terms_of
+from dbsp.diagnostics import did_you_mean
+
+Needs = Callable[[syntax.Term], Iterable[syntax.Variable]]
+
+
+def bound_variables(
+    body: Iterable[syntax.BodyLiteral],
+    given: Iterable[str] = (),
+    needs: Needs = needed_variables,
+) -> set[str]:
+    """The variables bound by the body when those of `given` are bound already."""
+    bound = set(given)
+    equalities: list[tuple[str, set[str]]] = []
+    for literal in body:
+        if isinstance(literal, syntax.Atom):
+            bound.update(term.name for term in literal.arguments if isinstance(term, syntax.Variable))
+        elif isinstance(literal, syntax.Comparison) and literal.operator == "=":
+            for one, other in ((literal.left, literal.right), (literal.right, literal.left)):
+                if isinstance(one, syntax.Variable) and not isinstance(other, syntax.Wildcard):
+                    equalities.append((one.name, {variable.name for variable in needs(other)}))
+    changed = True
+    while changed:
+        changed = False
+        for name, needed in equalities:
+            if name not in bound and needed <= bound:
+                bound.add(name)
+                changed = True
+    return bound
+
+
+def check_ground(clause: FlatClause, report: Report) -> bool:
+    """Reports every variable of the clause that nothing binds; true when there is none."""
+    errors = report.error_count
+    checker = _Checker(clause, report)
+    bound = bound_variables(clause.body)
+    for argument in clause.head.arguments:
+        checker.term(argument, bound, "in the head")
+    checker.body(clause.body, bound)
+    return report.error_count == errors
+
+
+class _Checker:
+    def __init__(self, clause: FlatClause, report: Report) -> None:
+        self.report = report
+        self.clause = clause
+        self.reported: set[str] = set()
+
+    def body(self, body: Iterable[syntax.BodyLiteral], bound: set[str]) -> None:
+        for literal in body:
+            match literal:
+                case syntax.Atom(relation=name):
+                    where = f"in an argument of '{name}'"
+                case syntax.Negation(atom=atom):
+                    where = f"in the negated atom '!{atom.relation}'"
+                case _:
+                    where = "in a condition"
+            for term in terms_of(literal):
+                self.term(term, bound, where)
+
+    def term(self, term: syntax.Term, bound: set[str], where: str) -> None:
+        for variable in needed_variables(term):
+            if variable.name not in bound and variable.name not in self.reported:
+                self.reported.add(variable.name)
+                self._report(variable, bound, where)
+        for aggregate in aggregates_in(term):
+            inner_body = literals(aggregate.body)
+            inner = bound_variables(inner_body, aggregate.injected)
+            if aggregate.value is not None:
+                self.term(aggregate.value, inner, f"in the expression of '{aggregate.function}'")
+            self.body(inner_body, inner | bound)
+
+    def _report(self, variable: syntax.Variable, bound: set[str], where: str) -> None:
+        name = source_name(variable.name)
+        if self.clause.is_fact:
+            message = f"variable '{name}' in a fact"
+            self.report.error(variable.span, message, "the arguments of a fact are constants")
+        else:
+            message = f"unsafe variable '{name}' {where}: no positive atom or equation binds it"
+            self.report.error(variable.span, message, self._hint(name, bound))
+
+    def _hint(self, name: str, bound: set[str]) -> str | None:
+        for aggregate in self._aggregates():
+            inner = {
+                part.name
+                for part in subterms(aggregate)
+                if isinstance(part, syntax.Variable) and "#" in part.name
+            }
+            if name in map(source_name, inner):
+                return f"'{name}' is bound inside '{aggregate.function}' only; its value stays in there"
+        return did_you_mean(name, [source_name(other) for other in bound])
+
+    def _aggregates(self) -> Iterator[syntax.Aggregate]:
+        for literal in self.clause.body:
+            for term in terms_of(literal):
+                yield from aggregates_in(term)

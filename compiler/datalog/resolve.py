@@ -1,0 +1,99 @@
+"""Checks names and shapes: relations exist, arities fit, `_` stands where it may stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dbsp.compiler.datalog import syntax
+from dbsp.compiler.datalog.checked import Relation
+from dbsp.compiler.datalog.declare import Declarations
+from dbsp.compiler.datalog.expand import FlatClause
+from dbsp.compiler.datalog.functions import FUNCTIONS
+from dbsp.compiler.datalog.report import Report
+from dbsp.compiler.datalog.walk import literals, terms_of
+from dbsp.diagnostics import SourceSpan, did_you_mean
+
+
+def resolve(clause: FlatClause, declarations: Declarations, report: Report) -> bool:
+    """Whether every name in the clause is known and used with the right number of arguments.
+
+    Also false, without a message of its own, when a relation of the clause has a broken declaration.
+    """
+    resolver = _Resolver(declarations.relations, declarations.broken, report)
+    resolver.atom(clause.head, in_head=True)
+    for literal in clause.body:
+        resolver.literal(literal)
+    return resolver.sound
+
+
+class _Resolver:
+    def __init__(self, relations: Mapping[str, Relation], broken: frozenset[str], report: Report) -> None:
+        self.relations = relations
+        self.broken = broken
+        self.report = report
+        self.sound = True
+
+    def literal(self, literal: syntax.BodyLiteral) -> None:
+        match literal:
+            case syntax.Atom():
+                self.atom(literal)
+            case syntax.Negation(atom=atom):
+                self.atom(atom)
+            case _:
+                for term in terms_of(literal):
+                    self.term(term, "a comparison")
+
+    def atom(self, atom: syntax.Atom, in_head: bool = False) -> None:
+        relation = self.relations.get(atom.relation)
+        if relation is None:
+            hint = did_you_mean(atom.relation, self.relations)
+            if hint is None:
+                hint = f"declare it first: .decl {atom.relation}(...)"
+            self._error(atom.name_span, f"undefined relation '{atom.relation}'", hint)
+        elif relation.arity != len(atom.arguments):
+            columns = ", ".join(f"{column.name}: {column.type_name}" for column in relation.attributes)
+            self._error(
+                atom.span,
+                f"relation '{relation.name}' has {_count(relation.arity, 'column')},"
+                f" but {_count(len(atom.arguments), 'argument')} {_be(len(atom.arguments))} given",
+                f"declared at {relation.span.place} as {relation.name}({columns})",
+            )
+        elif relation.name in self.broken:
+            self.sound = False
+        for argument in atom.arguments:
+            if in_head and isinstance(argument, syntax.Wildcard):
+                self._error(argument.span, "'_' in the head has no value", "name what is to be derived")
+            elif not isinstance(argument, syntax.Wildcard):
+                self.term(argument, "a head" if in_head else "an argument")
+
+    def term(self, term: syntax.Term, place: str) -> None:
+        match term:
+            case syntax.Wildcard(span=span):
+                self._error(span, f"'_' in {place} has no value")
+            case syntax.Call(function=name, arguments=arguments):
+                if not any(signature.accepts_count(len(arguments)) for signature in FUNCTIONS[name]):
+                    wanted = len(FUNCTIONS[name][0].parameters)
+                    number = "at least one argument" if name == "cat" else _count(wanted, "argument")
+                    message = f"'{name}' takes {number}, but {len(arguments)} {_be(len(arguments))} given"
+                    self._error(term.span, message)
+                for argument in arguments:
+                    self.term(argument, f"an argument of '{name}'")
+            case syntax.Aggregate(function=name, value=value, body=body):
+                if value is not None:
+                    self.term(value, f"the expression of '{name}'")
+                for literal in literals(body):
+                    self.literal(literal)
+            case _:
+                pass
+
+    def _error(self, span: SourceSpan, message: str, hint: str | None = None) -> None:
+        self.sound = False
+        self.report.error(span, message, hint)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{'no' if number == 0 else number} {thing}{'' if number == 1 else 's'}"
+
+
+def _be(number: int) -> str:
+    return "is" if number == 1 else "are"

@@ -1,0 +1,105 @@
+"""Terms, literals and rules as text, for messages and `explain`. Works on both tree forms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from dbsp.compiler.datalog import checked, syntax
+
+AnyTerm: TypeAlias = syntax.Term | checked.Term
+AnyLiteral: TypeAlias = syntax.Formula | checked.Literal
+
+# How tightly an operator binds; what binds less tightly than its surroundings is put in parentheses.
+_LEVELS = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2, "^": 4}
+_SIGNED = 3
+
+
+def source_name(variable: str) -> str:
+    """The name of a variable as it was written: local variables of aggregates carry `#number`."""
+    return variable.split("#")[0]
+
+
+def show_term(term: AnyTerm) -> str:
+    """
+    >>> from dbsp.diagnostics import SourceSpan
+    >>> at = SourceSpan("", 1)
+    >>> show_term(syntax.Call("*", (syntax.Variable("x", at), syntax.NumberLiteral(2, False, at)), at))
+    'x * 2'
+    """
+    return _show(term, 0)
+
+
+def _show(term: AnyTerm, level: int) -> str:
+    match term:
+        case syntax.Variable(name=name) | checked.Variable(name=name):
+            return source_name(name)
+        case syntax.Wildcard() | checked.Wildcard():
+            return "_"
+        case syntax.NumberLiteral(value=number, unsigned=unsigned):
+            return f"{number}u" if unsigned else str(number)
+        case syntax.FloatLiteral(value=value) | syntax.StringLiteral(value=value):
+            return _show_value(value)
+        case checked.Constant(value=value):
+            return _show_value(value)
+        case syntax.Aggregate() | checked.Aggregate():
+            target = "" if term.value is None else f" {show_term(term.value)}"
+            return f"{term.function}{target} : {{ {show_body(_body(term))} }}"
+        case syntax.Call() | checked.Call():
+            return _show_call(term, level)
+
+
+def _show_call(call: syntax.Call | checked.Call, level: int) -> str:
+    own = _LEVELS.get(call.function)
+    if own is None:
+        return f"{call.function}({', '.join(map(show_term, call.arguments))})"
+    if len(call.arguments) == 1:
+        own, text = _SIGNED, f"-{_show(call.arguments[0], _SIGNED)}"
+    else:
+        left, right = call.arguments
+        to_right = call.function == "^"
+        shown = (_show(left, own + to_right), _show(right, own + (not to_right)))
+        text = f"{shown[0]} {call.function} {shown[1]}"
+    return f"({text})" if own < level else text
+
+
+def _show_value(value: checked.Value) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+
+
+def _body(aggregate: syntax.Aggregate | checked.Aggregate) -> Iterable[AnyLiteral]:
+    if isinstance(aggregate, checked.Aggregate):
+        return aggregate.body
+    return aggregate.body.parts if isinstance(aggregate.body, syntax.Conjunction) else (aggregate.body,)
+
+
+def show_literal(literal: AnyLiteral) -> str:
+    """A literal, or a whole formula, as it would be written."""
+    match literal:
+        case syntax.Atom(relation=name, arguments=terms) | checked.Atom(relation=name, arguments=terms):
+            return f"{name}({', '.join(map(show_term, terms))})"
+        case syntax.Negation(atom=atom) | checked.Negation(atom=atom):
+            return f"!{show_literal(atom)}"
+        case syntax.Comparison() | checked.Comparison():
+            return f"{show_term(literal.left)} {literal.operator} {show_term(literal.right)}"
+        case syntax.Truth(value=value) | checked.Truth(value=value):
+            return "true" if value else "false"
+        case syntax.Not(part=part):
+            return f"!({show_literal(part)})"
+        case syntax.Conjunction(parts=parts):
+            return f"({', '.join(map(show_literal, parts))})"
+        case syntax.Disjunction(parts=parts):
+            return f"({'; '.join(map(show_literal, parts))})"
+
+
+def show_body(body: Iterable[AnyLiteral]) -> str:
+    return ", ".join(map(show_literal, body))
+
+
+def show_rule(rule: checked.Rule) -> str:
+    """
+    A rule in one line; what `;` and several heads were expanded to, not the clause as written.
+    """
+    body = f" :- {show_body(rule.body)}" if rule.body else ""
+    return f"{show_literal(rule.head)}{body}."
