@@ -1,0 +1,32 @@
+"""Files in, files out: fact files, result files and change scripts.
+
+The formats are described for users in docs/reference/file-formats.md and docs/reference/change-scripts.md.
+"""
+
+from __future__ import annotations
+
+from dbsp.io.change_script import (
+    Change,
+    ChangeScriptReader,
+    Commit,
+    Tick,
+    parse_change_script,
+    read_change_script,
+)
+from dbsp.io.facts import read_facts
+from dbsp.io.problems import DataError
+from dbsp.io.results import format_delta, format_rows, write_results
+
+__all__ = [
+    "Change",
+    "ChangeScriptReader",
+    "Commit",
+    "DataError",
+    "Tick",
+    "format_delta",
+    "format_rows",
+    "parse_change_script",
+    "read_change_script",
+    "read_facts",
+    "write_results",
+]

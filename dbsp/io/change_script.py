@@ -1,0 +1,386 @@
+"""Change scripts: what to insert and what to delete, tick by tick, as lines of text.
+
+    +edge(1, 2)              insert a row
+    -edge(2, 3)              delete one
+    +name(1, "Ada \\"A\\"")    numbers, texts in double quotes, true, false
+    // a remark              also # a remark, and blank lines
+    commit                   everything since the last commit is one tick
+
+Within a tick the last change of a row decides. Changes after the last `commit` are a tick of their own.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean
+from dbsp.errors import InputError
+from dbsp.io.problems import MAX_PROBLEMS, DataError, missing_file
+from dbsp.schema import Schema
+from dbsp.values import INT64_MAX, INT64_MIN, Type
+
+Row: TypeAlias = tuple[Any, ...]
+
+_HEAD = re.compile(r"\s*([+-])\s*([A-Za-z_?][\w?.]*)\s*\(")
+_END = re.compile(r"\s*\.?\s*(?://.*|#.*)?")
+_BLANK = re.compile(r"\s*(?://.*|#.*)?")
+_COMMIT = re.compile(r"\s*commit\s*;?\s*(?://.*|#.*)?")
+_VALUE = re.compile(
+    r"""\s*(?:
+        (?P<text>"(?:[^"\\]|\\.)*")
+      | (?P<number>[+-]?(?:
+            0[xX][0-9a-fA-F]+ | 0[bB][01]+ | inf\b | nan\b
+          | (?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?
+        ))
+      | (?P<word>true|false|nil)\b
+    )\s*""",
+    re.VERBOSE,
+)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One line that changes a row: `weight` is +1 or -1."""
+
+    relation: str
+    row: Row
+    weight: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A line that ends a tick."""
+
+    line: int
+
+
+@dataclass(slots=True)
+class Tick:
+    """The changes of one tick in the form `Run.step` takes, and the lines they stand on."""
+
+    first_line: int
+    last_line: int
+    changes: dict[str, dict[Row, int]] = field(default_factory=dict)
+
+    def add(self, change: Change) -> None:
+        """Take in one more change; the last change of a row decides."""
+        self.changes.setdefault(change.relation, {})[change.row] = change.weight
+        self.last_line = max(self.last_line, change.line)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.changes.values()))
+
+    @property
+    def lines(self) -> str:
+        """`12` or `12-15`."""
+        return (
+            f"{self.first_line}"
+            if self.first_line == self.last_line
+            else f"{self.first_line}-{self.last_line}"
+        )
+
+
+class ChangeScriptReader:
+    """Reads a change script line by line, checking each against the relations' columns.
+
+    `inputs` are the relations that may be changed; `derived` names those that exist but are computed,
+    for a better message; `unsigned` has, by relation, the columns that refuse negative numbers.
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[str, Schema],
+        file: str = "<changes>",
+        *,
+        derived: Collection[str] = (),
+        unsigned: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
+        self.file = file
+        self.line = 0
+        self._inputs = inputs
+        self._derived = derived
+        self._unsigned = unsigned or {}
+
+    def feed(self, text: str) -> Change | Commit | None:
+        """What the next line says, None for a blank one or a remark.
+
+        Raises DataError, with the line, a caret and what was expected; the line counts as read all the same.
+        """
+        self.line += 1
+        text = text.rstrip("\r\n")
+        head = _HEAD.match(text)
+        if head is None:
+            if _BLANK.fullmatch(text):
+                return None
+            if _COMMIT.fullmatch(text):
+                return Commit(self.line)
+            raise self._not_a_change(text)
+        sign, relation = head.groups()
+        schema = self._inputs.get(relation)
+        if schema is None:
+            raise self._unknown(text, relation, head.start(2), head.end(2))
+        row = self._row(text, relation, schema, head.start(2), head.end())
+        return Change(relation, row, 1 if sign == "+" else -1, self.line)
+
+    def _row(self, text: str, relation: str, schema: Schema, start: int, position: int) -> Row:
+        """The values between the parentheses; `position` is just behind the opening one."""
+        values: list[tuple[Any, int, int]] = []
+        closing = re.compile(r"\s*\)").match(text, position)
+        if closing is not None:
+            position = closing.end()
+        else:
+            while True:
+                match = _VALUE.match(text, position)
+                if match is None:
+                    raise self._no_value(text, position)
+                kind = match.lastgroup or ""
+                values.append((self._value(text, match, kind), match.start(kind), match.end(kind)))
+                position = match.end()
+                mark = text[position : position + 1]
+                position += 1
+                if mark == ")":
+                    break
+                if mark != ",":
+                    what = "the line ends here" if not mark else f"found {mark!r}"
+                    raise self._error(text, f"expected ',' or ')', {what}", position - 1)
+        if not _END.fullmatch(text, position):
+            rest = len(text[position:]) - len(text[position:].lstrip())
+            raise self._error(
+                text,
+                "expected the end of the line",
+                position + rest,
+                len(text),
+                hint="one change stands on one line",
+            )
+        if len(values) != schema.arity:
+            columns = f"{schema.arity} column{'' if schema.arity == 1 else 's'}"
+            expected = f"{columns} ({schema.describe()})" if schema.arity else columns
+            raise self._error(
+                text, f"relation '{relation}' has {expected}, this line gives {len(values)}", start, position
+            )
+        unsigned = self._unsigned.get(relation, ())
+        row = []
+        for (value, begin, end), name, type_ in zip(values, schema.names, schema.types, strict=True):
+            try:
+                fitted = _FIT[type_.kind](value) if value is not None else _fit_nil(type_)
+                if name in unsigned and fitted < 0:
+                    raise ValueError("an unsigned number, which is not negative")
+            except ValueError as error:
+                message = f"column '{name}' of relation '{relation}' expects {error}"
+                raise self._error(text, message, begin, end) from None
+            row.append(fitted)
+        return tuple(row)
+
+    def _value(self, text: str, match: re.Match[str], kind: str) -> Any:
+        token = match[kind]
+        if kind == "text":
+            return _ESCAPE.sub(
+                lambda escape: self._unescape(text, escape, match.start(kind) + 1), token[1:-1]
+            )
+        if kind == "word":
+            return {"true": True, "false": False, "nil": None}[token]
+        return _number(token)
+
+    def _unescape(self, text: str, escape: re.Match[str], offset: int) -> str:
+        if escape[1]:
+            return chr(int(escape[1], 16))
+        if escape[2] not in _ESCAPES:
+            start = offset + escape.start()
+            known = " ".join(f"\\{letter}" for letter in _ESCAPES)
+            raise self._error(
+                text, f"unknown escape {escape[0]}", start, start + 2, hint=f"known are {known} and \\u0041"
+            )
+        return _ESCAPES[escape[2]]
+
+    # --- messages ------------------------------------------------------------------------------------
+
+    def _error(
+        self, text: str, message: str, start: int, end: int | None = None, hint: str | None = None
+    ) -> DataError:
+        span = SourceSpan(self.file, self.line, start + 1, self.line, (start + 1 if end is None else end) + 1)
+        return DataError([Diagnostic(message, span, hint=hint, line_text=text)])
+
+    def _unknown(self, text: str, relation: str, start: int, end: int) -> DataError:
+        if relation in self._derived:
+            names = ", ".join(self._inputs) or "none"
+            message = f"relation '{relation}' is computed by rules; only input relations can be changed"
+            return self._error(text, message, start, end, hint=f"input relations: {names}")
+        hint = did_you_mean(relation, self._inputs)
+        return self._error(text, f"unknown relation '{relation}'", start, end, hint=hint)
+
+    def _not_a_change(self, text: str) -> DataError:
+        start = len(text) - len(text.lstrip())
+        hint = 'write +relation(1, "text") to insert, -relation(...) to delete, commit to end the tick'
+        if match := re.match(r"\s*([A-Za-z_?][\w?.]*)\s*\(", text):
+            hint = f"write + or - before '{match[1]}'"
+        elif match := re.match(r"\s*[+-]\s*([A-Za-z_?][\w?.]*)", text):
+            return self._error(text, f"expected '(' after '{match[1]}'", match.end(), hint=hint)
+        return self._error(text, "this is neither a change nor commit", start, len(text), hint=hint)
+
+    def _no_value(self, text: str, position: int) -> DataError:
+        rest = text[position:]
+        position += len(rest) - len(rest.lstrip())
+        rest = rest.strip()
+        if rest.startswith('"'):
+            return self._error(text, "this text has no closing quote", position, len(text))
+        if not rest:
+            return self._error(text, "expected a value, the line ends here", position)
+        word = re.match(r"[^\s,()]+", rest)
+        end = position + (len(word[0]) if word else 1)
+        hint = 'a text is written in double quotes: "like this"' if word else None
+        return self._error(text, "expected a number or a text in quotes", position, end, hint=hint)
+
+
+def parse_change_script(lines: Iterable[str], reader: ChangeScriptReader) -> list[Tick]:
+    """All ticks of a script. An empty one (a `commit` with nothing before it) is a tick as well.
+
+    Raises DataError with up to ten problems; nothing of the script is meant to be applied then.
+    """
+    ticks: list[Tick] = []
+    problems: list[Diagnostic] = []
+    tick: Tick | None = None
+    for text in lines:
+        try:
+            said = reader.feed(text)
+        except DataError as error:
+            problems += error.diagnostics
+            if len(problems) >= MAX_PROBLEMS:
+                raise DataError(problems, more=True) from None
+            continue
+        if isinstance(said, Change):
+            tick = tick or Tick(said.line, said.line)
+            tick.add(said)
+        elif isinstance(said, Commit):
+            tick = tick or Tick(said.line, said.line)
+            tick.last_line = said.line
+            ticks.append(tick)
+            tick = None
+    if problems:
+        raise DataError(problems)
+    if tick is not None:
+        ticks.append(tick)
+    return ticks
+
+
+def read_change_script(
+    path: str | Path,
+    inputs: Mapping[str, Schema],
+    *,
+    derived: Collection[str] = (),
+    unsigned: Mapping[str, Collection[str]] | None = None,
+) -> list[Tick]:
+    """The ticks of the change script at `path`; see `parse_change_script`.
+
+    Raises InputError if it cannot be read and DataError if it does not fit `inputs`.
+    """
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise missing_file(str(path), "change script") from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "this is not UTF-8 text", where=f"{path}:{data.count(b'%c' % 10, 0, error.start) + 1}"
+        ) from None
+    reader = ChangeScriptReader(inputs, str(path), derived=derived, unsigned=unsigned)
+    return parse_change_script(text.split("\n"), reader)
+
+
+# --- literals to values of a column's type -------------------------------------------------------------
+
+
+def _number(token: str) -> int | float:
+    lowered = token.lower().lstrip("+-")
+    sign = -1 if token.startswith("-") else 1
+    if lowered.startswith(("0x", "0b")):
+        return sign * int(lowered, 0)
+    if lowered.isdigit():
+        return sign * int(lowered) if len(lowered) <= 4000 else sign * (INT64_MAX + 2)
+    # One NaN object for all, so that the row it stands in is equal to itself as a key.
+    return math.nan if lowered == "nan" else float(token)
+
+
+def _fit_int(value: Any) -> int:
+    if type(value) is not int:
+        raise ValueError(f"a whole number, got {_described(value)}")
+    if not INT64_MIN <= value <= INT64_MAX:
+        raise ValueError("a whole number of 64 bits (-2^63 to 2^63-1)")
+    return value
+
+
+def _fit_float(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"a number, got {_described(value)}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError("a number that a float can hold") from None
+
+
+def _fit_bool(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"true or false, got {_described(value)}")
+    return value
+
+
+def _fit_str(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"a text in double quotes, got {_described(value)}")
+    return value
+
+
+def _fit_date(value: Any) -> dt.date:
+    try:
+        return dt.date.fromisoformat(_fit_str(value))
+    except ValueError:
+        raise ValueError('a date such as "2024-01-31"') from None
+
+
+def _fit_timestamp(value: Any) -> dt.datetime:
+    try:
+        return dt.datetime.fromisoformat(_fit_str(value))
+    except ValueError:
+        raise ValueError('a time such as "2024-01-31T12:00:00"') from None
+
+
+def _fit_nothing(value: Any) -> Any:
+    raise ValueError("a value of a type that change scripts cannot write")
+
+
+def _fit_nil(type_: Type) -> Any:
+    if not type_.nullable:
+        raise ValueError("a value, got nil")
+    return None
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return "a text"
+    return "a whole number" if isinstance(value, int) else "a number with a fraction"
+
+
+_FIT: dict[str, Callable[[Any], Any]] = {
+    "int": _fit_int,
+    "float": _fit_float,
+    "bool": _fit_bool,
+    "str": _fit_str,
+    "date": _fit_date,
+    "timestamp": _fit_timestamp,
+    "bytes": _fit_nothing,
+    "object": _fit_nothing,
+}

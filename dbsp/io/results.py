@@ -1,0 +1,126 @@
+"""Results out: relations as sorted lines, and deltas as change scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dbsp.batch import Codes
+from dbsp.columns import code_floats, decode_column
+from dbsp.errors import InputError
+from dbsp.interner import Interner
+from dbsp.ordering import value_order
+from dbsp.values import NULL, Type
+from dbsp.zset import ZSet
+
+
+def write_results(path: str | Path, zset: ZSet, *, delimiter: str = "\t") -> int:
+    """Write the rows of `zset` to a file, one a line, sorted by value. Returns what `format_rows` does.
+
+    A reader never sees half a file: it is written beside the old one and then put in its place.
+    """
+    path = Path(path)
+    data, ambiguous = format_rows(zset, delimiter=delimiter)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(data)
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", where=str(path)) from error
+    return ambiguous
+
+
+def format_rows(zset: ZSet, *, delimiter: str = "\t") -> tuple[bytes, int]:
+    """The rows of `zset` as lines, sorted by value (None first, numbers as numbers, text by code points).
+
+    Weights are not shown: a row stands once. A row without columns is written `()`. Nothing is quoted, so
+    a text that contains the delimiter or a line break cannot be read back; the second result counts the
+    distinct texts like that.
+    Cost: O(n log n) for n rows, in bulk.
+    """
+    if not len(zset):
+        return b"", 0
+    if not zset.arity:
+        return b"()\n", 0
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rows = zset.batch.rows
+    order = value_order(zset.schema, rows, zset.interner)
+    if order is not None:
+        rows = rows[order]
+    columns, ambiguous = [], 0
+    for position, type_ in enumerate(zset.schema.types):
+        column, unclear = _texts(type_, rows[:, position], zset.interner, delimiter)
+        columns.append(column)
+        ambiguous += unclear
+    text = pa.large_string()
+    lines = pc.binary_join_element_wise(*columns, pa.scalar(delimiter, text))
+    ended = pc.binary_join_element_wise(lines, pa.scalar("", text), pa.scalar("\n", text))
+    # The texts of an Arrow array lie one behind the other in one buffer: the file as it is to be.
+    offsets = np.frombuffer(ended.buffers()[1], np.int64)[ended.offset : ended.offset + len(ended) + 1]
+    return ended.buffers()[2][int(offsets[0]) : int(offsets[-1])].to_pybytes(), ambiguous
+
+
+def _texts(type_: Type, codes: Codes, interner: Interner, delimiter: str) -> tuple[Any, int]:
+    """A column as an Arrow array of texts, and how many distinct ones would be ambiguous in a file."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if type_.nullable and (codes == NULL).any():
+        present, unclear = _texts(type_.required(), codes[codes != NULL], interner, delimiter)
+        where = np.cumsum(codes != NULL) - 1
+        texts = present.take(pa.array(where, mask=codes == NULL))
+        return pc.fill_null(texts, ""), unclear
+    if type_.kind == "int":
+        return pc.cast(pa.array(np.ascontiguousarray(codes)), pa.large_string()), 0
+    if type_.kind == "float":
+        return pc.cast(pa.array(code_floats(np.ascontiguousarray(codes))), pa.large_string()), 0
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    values = [text_of(value) for value in decode_column(type_, distinct, interner)]
+    unclear = sum(delimiter in value or "\n" in value or "\r" in value for value in values)
+    try:
+        return pa.array(values, pa.large_string()).take(pa.array(inverse)), unclear
+    except UnicodeEncodeError as error:
+        raise InputError(f"{error.object[:60]!r} cannot be written: it is not valid Unicode text") from None
+
+
+def text_of(value: Any) -> str:
+    """A value as it stands in a result file."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat())
+    return repr(value)
+
+
+def literal_of(value: Any) -> str:
+    """A value as it stands in a change script."""
+    if value is None:
+        return "nil"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return json.dumps(text_of(value), ensure_ascii=False)
+
+
+def format_delta(deltas: Mapping[str, ZSet]) -> Iterator[str]:
+    """The lines of a change script that say what changed: `-path(1, 2)`, `+path(1, 3)`, without the `commit`.
+
+    Relations in the order of the mapping, rows sorted; a weight of n is n equal lines.
+    """
+    for name, delta in deltas.items():
+        for row, weight in delta.items():
+            line = f"{'+' if weight > 0 else '-'}{name}({', '.join(map(literal_of, row))})"
+            for _ in range(abs(weight)):
+                yield line

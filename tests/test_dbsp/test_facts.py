@@ -1,0 +1,241 @@
+"""Fact files in and result files out."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbsp.errors import InputError, SchemaError
+from dbsp.io import DataError, format_delta, format_rows, read_facts, write_results
+from dbsp.io.facts import _Reader
+from dbsp.schema import Schema
+from dbsp.values import INT64_MAX, INT64_MIN
+from dbsp.zset import ZSet
+
+EDGE = Schema.of(x=int, y=int)
+NAMED = Schema.of(id=int, name=str)
+
+
+def rows_of(facts: Any) -> list[tuple[Any, ...]]:
+    """The rows of what `read_facts` returned."""
+    if isinstance(facts, list):
+        return facts
+    return list(zip(*(column.to_pylist() for column in facts.columns), strict=True))
+
+
+def read(tmp_path: Path, data: str | bytes, schema: Schema, **options: Any) -> list[tuple[Any, ...]]:
+    path = tmp_path / "rel.facts"
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return rows_of(read_facts(path, schema, **options))
+
+
+def refused(tmp_path: Path, data: str | bytes, schema: Schema, **options: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        read(tmp_path, data, schema, **options)
+    return str(caught.value).replace(str(tmp_path) + "/", "")
+
+
+def test_rows_are_typed_by_the_schema(tmp_path: Path) -> None:
+    schema = Schema.of(i=int, f=float, s=str, b=bool, d=dt.date, t=dt.datetime)
+    line = "-7\t2.5\tAda\ttrue\t2024-02-29\t2024-02-29T12:30:00\n"
+    expected = (-7, 2.5, "Ada", True, dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12, 30))
+    assert read(tmp_path, line, schema) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ("", []),
+        ("1\ta\n", [(1, "a")]),
+        ("1\ta", [(1, "a")]),
+        ("1\ta\r\n2\tb\r\n", [(1, "a"), (2, "b")]),
+        ("1\ta\rb\n", [(1, "a\rb")]),
+        ('1\t"a"\n2\t"\n', [(1, '"a"'), (2, '"')]),
+        ("1\t\n2\tNA\n3\tnull\n", [(1, ""), (2, "NA"), (3, "null")]),
+        ("1\t a b \n", [(1, " a b ")]),
+        ("1\té💡\n", [(1, "é💡")]),
+        ("\ufeff1\ta\n", [(1, "a")]),
+        ("+1\ta\n007\tb\n", [(1, "a"), (7, "b")]),
+        ("0x10\ta\n-0xA\tb\n0b11\tc\n", [(16, "a"), (-10, "b"), (3, "c")]),
+        ("16\t0xFF\n", [(16, "0xFF")]),
+        (f"{INT64_MIN}\ta\n{INT64_MAX}\tb\n", [(INT64_MIN, "a"), (INT64_MAX, "b")]),
+        ("1\t" + "x" * 3_000_000 + "\n2\tb\n", [(1, "x" * 3_000_000), (2, "b")]),
+    ],
+)
+def test_spellings(tmp_path: Path, data: str, expected: list[tuple[Any, ...]]) -> None:
+    assert read(tmp_path, data, NAMED) == expected
+
+
+def test_an_empty_line_is_an_empty_text_in_a_relation_of_one_text_column(tmp_path: Path) -> None:
+    assert read(tmp_path, "a\n\nb\n", Schema.of(s=str)) == [("a",), ("",), ("b",)]
+
+
+def test_floats(tmp_path: Path) -> None:
+    values = [row[0] for row in read(tmp_path, "1\n1e3\n-.5\ninf\nnan\n+2.5\n", Schema.of(f=float))]
+    assert values[:4] == [1.0, 1000.0, -0.5, math.inf]
+    assert math.isnan(values[4])
+    assert values[5] == 2.5
+
+
+def test_another_delimiter(tmp_path: Path) -> None:
+    assert read(tmp_path, "1,a\n", NAMED, delimiter=",") == [(1, "a")]
+    assert read(tmp_path, "1::a\n", NAMED, delimiter="::") == [(1, "a")]
+
+
+def test_a_relation_without_columns(tmp_path: Path) -> None:
+    nothing = Schema.of()
+    assert read(tmp_path, "", nothing) == []
+    assert read(tmp_path, "()\n", nothing) == [()]
+    assert "its only row is written ()" in refused(tmp_path, "1\n", nothing)
+
+
+def test_too_few_and_too_many_columns(tmp_path: Path) -> None:
+    assert refused(tmp_path, "1\t2\n3\n4\t5\t6\n", EDGE, relation="edge") == (
+        "rel.facts:2:1: error: relation 'edge' has 2 columns (x, y), this line has 1\n"
+        "    3\n"
+        "    ^\n"
+        "    hint: columns are separated by tabs\n"
+        "rel.facts:3:1: error: relation 'edge' has 2 columns (x, y), this line has 3\n"
+        "    4\t5\t6\n"
+        "    ^^^^^\n"
+        "    hint: columns are separated by tabs"
+    )
+
+
+def test_columns_separated_by_something_else(tmp_path: Path) -> None:
+    assert "these look separated by something else" in refused(tmp_path, "1 2\n", EDGE)
+    assert "these look separated by something else" in refused(tmp_path, "1,2\n", EDGE)
+
+
+def test_an_empty_line_is_no_row(tmp_path: Path) -> None:
+    text = refused(tmp_path, "1\t2\n\n", EDGE, relation="edge")
+    assert "rel.facts:2:1: error: relation 'edge' has 2 columns, this line is empty" in text
+    assert "hint: remove the empty line" in text
+
+
+def test_not_a_number(tmp_path: Path) -> None:
+    assert refused(tmp_path, "1\t2\n1\tabc\n", EDGE, relation="edge") == (
+        "rel.facts:2:3: error: column 'y' of relation 'edge' expects a whole number, got 'abc'\n"
+        "    1\tabc\n"
+        "     \t^^^"
+    )
+    assert "expects a whole number, got '1.5'" in refused(tmp_path, "1\t1.5\n", EDGE)
+    assert "expects a whole number, got ''" in refused(tmp_path, "1\t\n", EDGE)
+    assert "expects a number, got 'x'" in refused(tmp_path, "x\n", Schema.of(f=float))
+    assert "expects true or false, got 'maybe'" in refused(tmp_path, "maybe\n", Schema.of(b=bool))
+    assert "expects a date such as 2024-01-31, got '1/2/3'" in refused(
+        tmp_path, "1/2/3\n", Schema.of(d="date")
+    )
+
+
+@pytest.mark.parametrize("text", [str(INT64_MAX + 1), str(INT64_MIN - 1), "0xFFFFFFFFFFFFFFFF", "9" * 5000])
+def test_a_number_beyond_64_bits_does_not_wrap(tmp_path: Path, text: str) -> None:
+    assert "expects a whole number of 64 bits" in refused(tmp_path, f"1\t{text}\n", EDGE)
+
+
+def test_unsigned_columns_refuse_negative_numbers(tmp_path: Path) -> None:
+    assert read(tmp_path, "-1\t1\n", EDGE, unsigned=["y"]) == [(-1, 1)]
+    message = refused(tmp_path, "1\t-1\n", EDGE, unsigned=["y"])
+    assert "expects an unsigned number, which is not negative, got '-1'" in message
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    assert "rel.facts:2:3: error: this is not UTF-8 text" in refused(tmp_path, b"1\ta\n2\t\xff\n", NAMED)
+
+
+def test_many_problems_are_cut_short(tmp_path: Path) -> None:
+    text = refused(tmp_path, "x\ty\n" * 100, EDGE)
+    assert text.count("error:") == 10
+    assert text.endswith("... and perhaps more; only the first 10 are shown")
+
+
+def test_a_long_line_is_shown_cut(tmp_path: Path) -> None:
+    assert len(refused(tmp_path, "1\t" + "x" * 10_000 + "\n", EDGE)) < 1000
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    (tmp_path / "edge.facts").touch()
+    with pytest.raises(InputError) as caught:
+        read_facts(tmp_path / "egde.facts", EDGE)
+    text = (
+        f"{tmp_path}/egde.facts: there is no such fact file (for relation 'egde'); did you mean 'edge.facts'?"
+    )
+    assert str(caught.value) == text
+    with pytest.raises(InputError, match=r"the folder .*/none does not exist"):
+        read_facts(tmp_path / "none" / "edge.facts", EDGE)
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        read_facts(tmp_path, EDGE)
+
+
+def test_a_type_that_files_cannot_hold(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="column 't' has type object, which fact files cannot hold"):
+        read_facts(tmp_path / "r.facts", Schema.of(t=tuple))
+
+
+texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\t\n\r\ufeff"))
+integers = st.integers(INT64_MIN, INT64_MAX)
+
+
+@given(st.lists(st.tuples(integers, texts, st.floats(allow_nan=False))))
+def test_what_is_written_is_read_back(rows: list[tuple[int, str, float]]) -> None:
+    schema = Schema.of(i=int, s=str, f=float)
+    data, ambiguous = format_rows(ZSet.from_rows(rows, schema=schema).distinct())
+    assert ambiguous == 0
+    by_line = rows_of(_Reader(Path("r"), schema, "r", "\t", frozenset())._read_by_line(data))
+    in_bulk = rows_of(_Reader(Path("r"), schema, "r", "\t", frozenset()).read(data))
+    assert by_line == in_bulk == sorted(set(rows))
+
+
+def test_rows_are_written_sorted_by_value() -> None:
+    schema = Schema.of(s=str, i=int)
+    # Interned in another order than that of the texts.
+    zset = ZSet({("b", 1): 1, ("a", 10): 1, ("a", 9): 1, ("a", -1): 1, ("Z", 0): 1}, schema=schema)
+    assert format_rows(zset) == (b"Z\t0\na\t-1\na\t9\na\t10\nb\t1\n", 0)
+
+
+def test_how_values_are_written() -> None:
+    row = (1, 2.0, True, dt.date(2024, 1, 31), dt.datetime(2024, 1, 31, 1, 2, 3), (1, "a"), b"x")
+    zset = ZSet({row: 1})
+    assert format_rows(zset) == (b"1\t2\ttrue\t2024-01-31\t2024-01-31T01:02:03\t(1, 'a')\tb'x'\n", 0)
+    assert format_rows(ZSet({(0.1,): 1, (1e22,): 1})) == (b"0.1\n1e+22\n", 0)
+    assert format_rows(ZSet({(None, 1): 1, ("a", 1): 1}, schema=Schema.of(s=str | None, i=int))) == (
+        b"\t1\na\t1\n",
+        0,
+    )
+    assert format_rows(ZSet({(None,): 1, (5,): 1}, schema=Schema.of(i=int | None))) == (b"\n5\n", 0)
+    assert format_rows(ZSet({}, schema=EDGE)) == (b"", 0)
+    assert format_rows(ZSet({(): 1}, schema=Schema.of())) == (b"()\n", 0)
+
+
+def test_texts_that_cannot_be_read_back_are_counted() -> None:
+    zset = ZSet({("a\tb", 1): 1, ("a\tb", 2): 1, ("c\nd", 1): 1, ("e,f", 1): 1})
+    assert format_rows(zset)[1] == 2
+    assert format_rows(zset, delimiter=",")[1] == 2
+
+
+def test_files_are_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "path.csv"
+    write_results(path, ZSet({(1, 2): 1}))
+    write_results(path, ZSet({(3, 4): 1}))
+    assert path.read_text() == "3\t4\n"
+    assert [p.name for p in path.parent.iterdir()] == ["path.csv"]
+    with pytest.raises(InputError, match=r"path.csv/x.csv: cannot be written: (File exists|Not a directory)"):
+        write_results(path / "x.csv", ZSet({(1,): 1}))
+
+
+def test_deltas_are_lines_of_a_change_script() -> None:
+    deltas = {
+        "path": ZSet({(1, "b"): -1, (1, 'a "q"\n'): 1}),
+        "none": ZSet({}, schema=EDGE),
+        "n": ZSet({(1.5,): 2}),
+    }
+    assert list(format_delta(deltas)) == [r'+path(1, "a \"q\"\n")', '-path(1, "b")', "+n(1.5)", "+n(1.5)"]
