@@ -1,1 +1,114 @@
-"""Incremental dataflow circuits: queries kept fresh over changing data."""
+"""Incremental dataflow circuits: queries kept fresh over changing data.
+
+>>> import dbsp
+>>> program = dbsp.compile('''
+...     .decl edge(x: number, y: number)
+...     .input edge
+...     .decl path(x: number, y: number)
+...     .output path
+...     path(x, y) :- edge(x, y).
+...     path(x, z) :- path(x, y), edge(y, z).
+... ''')
+>>> run = program.start()
+>>> run.step({"edge": {(1, 2): +1, (2, 3): +1}})["path"].to_dict()
+{(1, 2): 1, (1, 3): 1, (2, 3): 1}
+>>> run.step({"edge": {(1, 2): -1}})["path"].to_dict()
+{(1, 2): -1, (1, 3): -1}
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dbsp.compiler.program import Program, compile
+    from dbsp.errors import (
+        CircuitError,
+        CompileError,
+        DbspError,
+        EvaluationError,
+        InputError,
+        IterationLimitError,
+        SchemaError,
+        UserFunctionError,
+        ValueOutOfRangeError,
+        WeightOverflowError,
+    )
+    from dbsp.expressions import col, lit, when
+    from dbsp.indexed_zset import IndexedZSet
+    from dbsp.operators.builder import Circuit, Stream, avg, count, max_, min_, sum_
+    from dbsp.run import Run, TickResult
+    from dbsp.schema import Schema
+    from dbsp.zset import ZSet
+
+__version__ = "0.1.0"
+
+# Names are handed on when they are first asked for: the kernel must not import what is built on it,
+# and importing the package must not cost what is not used.
+_HOME = {
+    "dbsp.compiler.program": ("Program", "compile"),
+    "dbsp.errors": (
+        "CircuitError",
+        "CompileError",
+        "DbspError",
+        "EvaluationError",
+        "InputError",
+        "IterationLimitError",
+        "SchemaError",
+        "UserFunctionError",
+        "ValueOutOfRangeError",
+        "WeightOverflowError",
+    ),
+    "dbsp.expressions": ("col", "lit", "when"),
+    "dbsp.indexed_zset": ("IndexedZSet",),
+    "dbsp.operators.builder": ("Circuit", "Stream", "avg", "count", "max_", "min_", "sum_"),
+    "dbsp.run": ("Run", "TickResult"),
+    "dbsp.schema": ("Schema",),
+    "dbsp.zset": ("ZSet",),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "Circuit",
+    "CircuitError",
+    "CompileError",
+    "DbspError",
+    "EvaluationError",
+    "IndexedZSet",
+    "InputError",
+    "IterationLimitError",
+    "Program",
+    "Run",
+    "Schema",
+    "SchemaError",
+    "Stream",
+    "TickResult",
+    "UserFunctionError",
+    "ValueOutOfRangeError",
+    "WeightOverflowError",
+    "ZSet",
+    "__version__",
+    "avg",
+    "col",
+    "compile",
+    "count",
+    "lit",
+    "max_",
+    "min_",
+    "sum_",
+    "when",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'dbsp' has no attribute {name!r}")
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -25,7 +25,7 @@ def encode_change(change: Any, port: InputPort, interner: Interner) -> tuple[Cod
     schema = port.columns
     try:
         if isinstance(change, ZSet):
-            batch = change.encoded(schema, interner)
+            batch = change.recoded(schema, interner)
             return batch.rows, batch.weights
         if isinstance(change, Mapping):
             if len(change) == 1:
@@ -34,7 +34,7 @@ def encode_change(change: Any, port: InputPort, interner: Interner) -> tuple[Cod
                 return codes, _weights((weight,))
             return schema.encode_rows(list(change), interner), _weights(list(change.values()))
         if hasattr(change, "schema") and hasattr(change, "to_batches"):
-            batch = ZSet.from_arrow(change, schema=schema).encoded(schema, interner)
+            batch = ZSet.from_arrow(change, schema=schema).recoded(schema, interner)
             return batch.rows, batch.weights
         if isinstance(change, str | bytes):
             raise InputError(f"a change is a collection of rows, not {change!r}")
