@@ -22,6 +22,9 @@ from typing import Literal
 
 Severity = Literal["error", "warning"]
 
+# Longer lines of source are shown in part.
+MAX_WIDTH = 160
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourceSpan:
@@ -63,9 +66,8 @@ class Diagnostic:
         """The message with its line, a caret line and its hint, as in the module's example."""
         parts = [f"{self.span}: {self.severity}: {self.message}"]
         if self.line_text is not None:
-            parts.append(f"    {self.line_text}".rstrip())
-            if self.span.column:
-                parts.append(f"    {caret_line(self.line_text, self.span)}")
+            carets = caret_line(self.line_text, self.span) if self.span.column else ""
+            parts.extend(f"    {line}".rstrip() for line in _window(self.line_text, carets))
         if self.hint is not None:
             parts.append(f"    hint: {self.hint}")
         return "\n".join(parts)
@@ -89,6 +91,20 @@ def caret_line(text: str, span: SourceSpan) -> str:
         end = start + 1
     blanks = "".join("\t" if char == "\t" else " " for char in text[:start])
     return blanks + "^" * max(1, end - start)
+
+
+def _window(text: str, carets: str) -> list[str]:
+    """The line and its caret line, cut to the part around the first caret when they are very long."""
+    start = 0
+    if len(text) > MAX_WIDTH:
+        first = len(carets) - len(carets.lstrip())
+        start = max(0, min(first - MAX_WIDTH // 4, len(text) - MAX_WIDTH))
+    end = start + MAX_WIDTH
+    before, after = "..." if start else "", "..." if end < len(text) else ""
+    lines = [before + text[start:end] + after]
+    if carets:
+        lines.append(" " * len(before) + carets[start:end])
+    return lines
 
 
 def render_all(diagnostics: Iterable[Diagnostic]) -> str:

@@ -15,9 +15,7 @@ from dbsp.operator import Operator
 from dbsp.schema import Schema
 
 _PACKAGE = str(Path(__file__).resolve().parent)
-_OUTER_PACKAGES = tuple(
-    str((Path(__file__).parent / name).resolve()) for name in ("operators", "compiler")
-)
+_OUTER_PACKAGES = tuple(str((Path(__file__).parent / name).resolve()) for name in ("operators", "compiler"))
 
 
 class Node:
@@ -30,7 +28,13 @@ class Node:
     __slots__ = ("graph", "id", "inputs", "is_set", "operator", "schema", "source", "strict")
 
     def __init__(
-        self, graph: Graph, id: int, operator: Operator, inputs: tuple[Stream, ...], schema: Schema, source: str
+        self,
+        graph: Graph,
+        id: int,
+        operator: Operator,
+        inputs: tuple[Stream, ...],
+        schema: Schema,
+        source: str,
     ) -> None:
         self.graph = graph
         self.id = id
@@ -121,9 +125,7 @@ class Graph:
         """Append a node without inputs to this very scope."""
         return self.append(operator, (), operator.schema(), self.current_source())
 
-    def append(
-        self, operator: Operator, inputs: tuple[Stream, ...], schema: Schema, source: str
-    ) -> Stream:
+    def append(self, operator: Operator, inputs: tuple[Stream, ...], schema: Schema, source: str) -> Stream:
         """Append a node whose inputs are known to fit; used by `add` and by graph rewriting."""
         node = Node(self, len(self.nodes), operator, inputs, schema, source)
         self.nodes.append(node)

@@ -101,4 +101,3 @@ def incrementalize(circuit: Graph, target: Graph) -> Graph:
     lowering.finish()
     target.validate()
     return target
-

@@ -35,7 +35,9 @@ class Scope:
     the top level and counts from 0 within each tick of a nested scope.
     """
 
-    def __init__(self, graph: Graph, interner: Interner, outer: Scope | None, outer_steps: Sequence[Step]) -> None:
+    def __init__(
+        self, graph: Graph, interner: Interner, outer: Scope | None, outer_steps: Sequence[Step]
+    ) -> None:
         self.graph = graph
         self.interner = interner
         self.outer = outer

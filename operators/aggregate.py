@@ -122,9 +122,7 @@ class AccumulatedAggregateStep(Step):
         if batch is None:
             return
         key, state = self._key, self._state
-        keys, old, new = accumulate(
-            batch.rows, batch.weights, key, self._columns, state.table, state.count
-        )
+        keys, old, new = accumulate(batch.rows, batch.weights, key, self._columns, state.table, state.count)
         rows, weights = replace_rows(keys, old, new, old.any(axis=1), new.any(axis=1))
         if len(weights):
             state.append(rows, weights)
@@ -241,9 +239,7 @@ class TimedAggregateStep(RecomputedAggregateStep):
         keys, _ = consolidate(visited, np.ones(len(visited), np.int64))
         trace = self._source.trace
         assert trace is not None
-        rows, weights, split = gather(
-            keys, self._key, trace.table, trace.count, trace.width, trace.past
-        )
+        rows, weights, split = gather(keys, self._key, trace.table, trace.count, trace.width, trace.past)
         times = rows[:, -1]
         values = np.ascontiguousarray(rows[:, :-1])
         past = np.arange(len(rows)) < split

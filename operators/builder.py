@@ -21,7 +21,7 @@ from typing import Any
 
 from dbsp import graph
 from dbsp.errors import CircuitError, SchemaError
-from dbsp.expressions import Expr, col
+from dbsp.expressions import Column, Expression, as_expression, col
 from dbsp.incremental import incrementalize
 from dbsp.operators.aggregate import Aggregate
 from dbsp.operators.constant import Constant
@@ -50,9 +50,9 @@ class Stream(graph.Stream):
 
     __slots__ = ()
 
-    def filter(self, predicate: Expr | Callable[[Any], Any]) -> Stream:
+    def filter(self, predicate: Expression | Callable[[Any], Any]) -> Stream:
         """The rows for which the condition holds; a function is called with a named tuple."""
-        return (Filter(predicate) if isinstance(predicate, Expr) else FilterFunction(predicate))(self)
+        return (Filter(predicate) if isinstance(predicate, Expression) else FilterFunction(predicate))(self)
 
     def map(
         self,
@@ -159,12 +159,13 @@ class Stream(graph.Stream):
     def _mapped(self, columns: Mapping[str, Any]) -> Stream:
         """The given columns; plain column references need no evaluation."""
         names = tuple(columns)
-        if all(isinstance(e, Expr) and e.column_name is not None for e in columns.values()):
-            indices = self.schema.indices(e.column_name for e in columns.values())
+        plain = [e.name for e in columns.values() if isinstance(e, Column)]
+        if len(plain) == len(columns):
+            indices = self.schema.indices(plain)
             if indices == tuple(range(self.schema.arity)):
                 return self if names == self.schema.names else Rename(names)(self)
             return Project(indices, names, _keeps_all(indices, self.schema))(self)
-        return Map(tuple(Expr.of(e) for e in columns.values()), names)(self)
+        return Map(tuple(map(as_expression, columns.values())), names)(self)
 
 
 class Call:
@@ -172,7 +173,7 @@ class Call:
 
     __slots__ = ("argument", "kind")
 
-    def __init__(self, kind: str, argument: Expr | None) -> None:
+    def __init__(self, kind: str, argument: Expression | None) -> None:
         self.kind = kind
         self.argument = argument
 
@@ -182,22 +183,22 @@ def count() -> Call:
     return Call("count", None)
 
 
-def sum_(argument: Expr | str) -> Call:
+def sum_(argument: Expression | str) -> Call:
     """The weighted sum of an expression; exact for ints, compensated for floats."""
     return Call("sum", _expression(argument))
 
 
-def avg(argument: Expr | str) -> Call:
+def avg(argument: Expression | str) -> Call:
     """The weighted mean of an expression, a float."""
     return Call("avg", _expression(argument))
 
 
-def min_(argument: Expr | str) -> Call:
+def min_(argument: Expression | str) -> Call:
     """The least value of an expression; strings compare as strings."""
     return Call("min", _expression(argument))
 
 
-def max_(argument: Expr | str) -> Call:
+def max_(argument: Expression | str) -> Call:
     """The largest value of an expression; strings compare as strings."""
     return Call("max", _expression(argument))
 
@@ -219,7 +220,7 @@ class Grouped:
         """
         if not calls:
             raise SchemaError("agg needs at least one aggregate, such as n=count()", where="agg")
-        columns: dict[str, Expr] = {name: col(name) for name in self._columns}
+        columns: dict[str, Expression] = {name: col(name) for name in self._columns}
         functions = []
         for name, call in calls.items():
             if name in self._columns:
@@ -284,9 +285,7 @@ class Scope:
         A variable leaves as its definition: they are equal at the fixpoint.
         """
         if self._node is None:
-            raise CircuitError(
-                "take results out after the with block", where=f"fixpoint '{self._body.name}'"
-            )
+            raise CircuitError("take results out after the with block", where=f"fixpoint '{self._body.name}'")
         if isinstance(stream.node.operator, Delay) and stream.node.strict:
             stream = _own(stream.node.strict[0])
         self._body.exports.append(self._body.enter(stream))
@@ -375,7 +374,7 @@ def _own(stream: graph.Stream) -> Stream:
     return stream
 
 
-def _expression(argument: Expr | str) -> Expr:
+def _expression(argument: Expression | str) -> Expression:
     return col(argument) if isinstance(argument, str) else argument
 
 

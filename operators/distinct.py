@@ -77,9 +77,7 @@ class DistinctStep(Step):
         self.out = None
         if batch is None:
             return
-        rows, weights = distinct_runs(
-            batch.rows, batch.weights, self._source.table, self._source.before
-        )
+        rows, weights = distinct_runs(batch.rows, batch.weights, self._source.table, self._source.before)
         if len(weights):
             self.out = Batch(rows, weights)
 
@@ -115,9 +113,7 @@ class TimedDistinctStep(Step):
             return
         trace = self._source.trace
         assert trace is not None
-        rows, weights, later, times = distinct_timed_runs(
-            visited, trace.table, trace.past, trace.count, now
-        )
+        rows, weights, later, times = distinct_timed_runs(visited, trace.table, trace.past, trace.count, now)
         if len(times):
             self._agenda.put(later, np.ones(len(times), np.int64), times)
         if len(weights):

@@ -9,14 +9,14 @@ of a delta at once, or a Python function of a named tuple, called row by row. No
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from dbsp.batch import Batch
 from dbsp.errors import SchemaError
-from dbsp.expressions import Expr
+from dbsp.expressions import Expression
 from dbsp.interner import Interner
 from dbsp.operator import Operator
 from dbsp.operators.rows import call_per_row, function_name
@@ -27,7 +27,12 @@ from dbsp.schema import Schema
 class Filter(Operator):
     """Rows for which the boolean expression is true."""
 
-    predicate: Expr
+    predicate: Expression = field(compare=False)
+    identity: tuple[Any, ...] = field(init=False, repr=False)
+    """What tells equal predicates: `==` on expressions builds another one."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "identity", self.predicate.key)
 
     @property
     def label(self) -> str:

@@ -164,9 +164,7 @@ class JoinStep(Step):
     ) -> None:
         """Meet one side's delta with the first `runs` runs of the other."""
         if not side.timed:
-            rows, weights = join_runs(
-                delta.rows, delta.weights, self._key, side.table, runs, width, columns
-            )
+            rows, weights = join_runs(delta.rows, delta.weights, self._key, side.table, runs, width, columns)
         else:
             rows, weights, times, due = join_timed_runs(
                 delta.rows,

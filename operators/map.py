@@ -10,13 +10,13 @@ row is mapped again when it is retracted. Cost: the evaluation, and sorting the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from dbsp.batch import Batch
-from dbsp.expressions import Expr
+from dbsp.expressions import Expression
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
 from dbsp.operator import Operator
@@ -28,8 +28,13 @@ from dbsp.schema import Schema
 class Map(Operator):
     """Output columns by expressions over the input's columns."""
 
-    expressions: tuple[Expr, ...]
+    expressions: tuple[Expression, ...] = field(compare=False)
     names: tuple[str, ...]
+    identity: tuple[Any, ...] = field(init=False, repr=False)
+    """What tells equal expressions: `==` on expressions builds another one."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "identity", tuple(e.key for e in self.expressions))
 
     @property
     def label(self) -> str:

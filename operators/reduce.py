@@ -122,9 +122,7 @@ def reducer(
     return reduce
 
 
-def _per_group(
-    function: Function, batch: Batch, keys: Codes, schema: Schema, interner: Interner
-) -> Codes:
+def _per_group(function: Function, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
     """The results of a function that has to look at the values of each group; int64[groups]."""
     key = keys.shape[1]
     type_ = schema.types[function.column]

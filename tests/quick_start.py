@@ -67,7 +67,9 @@ def run_page(page: Path, directory: Path) -> list[str]:
         else:
             session += f"print({_MARK!r})\n{example.code}"
             command = [sys.executable, "-c", session]
-        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, cwd=directory, capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
         printed = done.stdout.rpartition(_MARK)[2]
         place = f"{page.name}:{example.line}"
         if done.returncode != 0:

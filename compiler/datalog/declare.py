@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dbsp.compiler.datalog import syntax
-from dbsp.compiler.datalog.checked import Attribute, Relation
+from dbsp.compiler.datalog.checked import Attribute, Kind, Relation
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.types import TypeEnvironment, declare_types
 from dbsp.diagnostics import did_you_mean
@@ -54,10 +54,13 @@ def _declare_relations(
         if attribute.type_name in types:
             kind = types.kind(attribute.type_name)
             attributes.append(Attribute(attribute.name, attribute.type_name, kind))
-        else:
+            continue
+        if attribute.type_name not in types.broken:
             hint = did_you_mean(attribute.type_name, types.names())
             report.error(attribute.type_span, f"undefined type '{attribute.type_name}'", hint)
-            sound = False
+        # Some kind, so that the number of columns is right; no clause is typed with it.
+        attributes.append(Attribute(attribute.name, attribute.type_name, Kind.NUMBER))
+        sound = False
     for name in item.names:
         if name.text in relations:
             first = relations[name.text].span

@@ -92,16 +92,15 @@ class _Checker:
             self.report.error(variable.span, message, "the arguments of a fact are constants")
         else:
             message = f"unsafe variable '{name}' {where}: no positive atom or equation binds it"
-            self.report.error(variable.span, message, self._hint(name, bound))
+            self.report.error(variable.span, message, self._hint(variable.name, bound))
 
-    def _hint(self, name: str, bound: set[str]) -> str | None:
+    def _hint(self, variable: str, bound: set[str]) -> str | None:
+        name = source_name(variable)
         for aggregate in self._aggregates():
-            inner = {
-                part.name
-                for part in subterms(aggregate)
-                if isinstance(part, syntax.Variable) and "#" in part.name
-            }
-            if name in map(source_name, inner):
+            inside = {part.name for part in subterms(aggregate) if isinstance(part, syntax.Variable)}
+            if variable in aggregate.injected:
+                return f"'{name}' depends on its own value through an aggregate"
+            if any(other != variable and source_name(other) == name for other in inside):
                 return f"'{name}' is bound inside '{aggregate.function}' only; its value stays in there"
         return did_you_mean(name, [source_name(other) for other in bound])
 

@@ -155,7 +155,7 @@ class _Inference:
             for one, argument in zip(inner, arguments, strict=True):
                 self._join(node, one, argument, why)
             kinds = frozenset(signature.result for signature in signatures)
-            self._narrow(node, kinds, call, f"'{call.function}' works on")
+            self._narrow(node, kinds, call, f"'{call.function}' needs")
             return
         self.calls.append(_Overloaded(call, node, inner, signatures))
 
@@ -168,7 +168,7 @@ class _Inference:
         if aggregate.value is None:
             return
         value = self.node(aggregate.value)
-        self._narrow(value, _NUMERIC, aggregate.value, f"'{name}' aggregates")
+        self._narrow(value, _NUMERIC, aggregate.value, f"'{name}' needs")
         if name == "mean":
             self._narrow(node, frozenset({Kind.FLOAT}), aggregate, "the result of 'mean' is")
         else:
@@ -409,7 +409,7 @@ def _kinds_text(kinds: frozenset[Kind]) -> str:
     if kinds == _ALL:
         return "anything"
     if kinds == _NUMERIC:
-        return "a number, unsigned or float"
+        return "a number"
     names = [kind.value for kind in _PREFERRED if kind in kinds]
     return f"{'an' if names[0] == 'unsigned' else 'a'} {' or '.join(names)}"
 

@@ -28,6 +28,8 @@ class TypeEnvironment:
     """The types of one program, by name. Only sound declarations are in it."""
 
     def __init__(self) -> None:
+        self.broken: set[str] = set()
+        """Types whose declaration has an error; using them is no further error."""
         self._declared: dict[str, _Declared] = {}
         self._kinds: dict[str, Kind] = dict(PRIMITIVES)
         # Unions of unions would be compared over and over otherwise.
@@ -127,12 +129,13 @@ def _declare(
 ) -> bool:
     """Declares a type after the types it stands on; `path` leads to it, for cycles."""
     name = declaration.name.text
-    if name in environment:
-        return True
     if name in path:
         cycle = " -> ".join([*path[path.index(name) :], name])
         report.error(declaration.name.span, f"type '{name}' is defined by itself: {cycle}")
         return False
+    if name in environment or name in environment.broken:
+        return name in environment
+    environment.broken.add(name)  # until its declaration is found to be sound
     for parent in declaration.parents:
         if parent.text in environment:
             continue
@@ -154,5 +157,6 @@ def _declare(
     if declaration.form == "subtype" and environment.is_union(base.text):
         report.error(base.span, f"'{name}' cannot be a subtype of the union type '{base.text}'")
         return False
+    environment.broken.discard(name)
     environment.add(name, declaration.form, tuple(parent.text for parent in declaration.parents))
     return True

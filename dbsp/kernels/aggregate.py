@@ -85,9 +85,7 @@ def accumulate(
 
 
 @kernel
-def extremes(
-    keys: Codes, m: int, table: Codes, runs: int, k: int, largest: bool
-) -> Codes:
+def extremes(keys: Codes, m: int, table: Codes, runs: int, k: int, largest: bool) -> Codes:
     """The least (or largest) value with positive summed weight of each group; int64[g].
 
     The runs are ordered by (m key columns, value column m, other columns). Values that are None do
@@ -139,9 +137,7 @@ def extremes(
 
 
 @kernel
-def replace_rows(
-    keys: Codes, before: Codes, after: Codes, had: Codes, has: Codes
-) -> tuple[Codes, Codes]:
+def replace_rows(keys: Codes, before: Codes, after: Codes, had: Codes, has: Codes) -> tuple[Codes, Codes]:
     """Retract (key, before) where `had`, assert (key, after) where `has`, nothing where equal.
 
     Keys are sorted and distinct, so the result is canonical without sorting it as a whole.

@@ -126,9 +126,7 @@ def distinct_timed_runs(
 
 
 @kernel
-def assert_runs(
-    rows: Codes, weights: Codes, table: Codes, runs: int
-) -> tuple[Codes, Codes, int, int]:
+def assert_runs(rows: Codes, weights: Codes, table: Codes, runs: int) -> tuple[Codes, Codes, int, int]:
     """Set semantics of an input: w > 0 asserts a row, w < 0 retracts it.
 
     Returns the change (rows, weights of +1 or -1) and how many assertions found the row present

@@ -138,9 +138,7 @@ def join_timed_runs(
 
 
 @kernel
-def gather(
-    keys: Codes, m: int, table: Codes, runs: int, k: int, split: int
-) -> tuple[Codes, Codes, int]:
+def gather(keys: Codes, m: int, table: Codes, runs: int, k: int, split: int) -> tuple[Codes, Codes, int]:
     """Every run row that shares an m-column prefix with the sorted, distinct `keys`.
 
     Returns (rows, weights, first): rows of runs before `split` stand in front of index `first`,
