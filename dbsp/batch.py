@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 Codes: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 class Batch:

@@ -43,7 +43,7 @@ class Node:
         self.strict: tuple[Stream, ...] = ()
         self.schema = schema
         self.source = source
-        self.is_set = operator.yields_set([stream.node.is_set for stream in inputs])
+        self.is_set: bool = operator.yields_set([stream.node.is_set for stream in inputs])
 
     @property
     def label(self) -> str:

@@ -43,7 +43,8 @@ class Lowering:
 
     def finish(self) -> None:
         """Do what was put off until everything else is known."""
-        for self._source, action in self._last:
+        for source, action in self._last:
+            self._source = source
             action()
 
     def finally_(self, action: Callable[[], object]) -> None:

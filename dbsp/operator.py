@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from dbsp.batch import Batch
+from dbsp.batch import Batch, Codes
 from dbsp.schema import Schema
 
 if TYPE_CHECKING:
-    from dbsp.interner import Interner
     from dbsp.graph import Graph, Node, Stream
     from dbsp.incremental import Lowering
+    from dbsp.interner import Interner
     from dbsp.scheduler import Scope
     from dbsp.trace import Trace
 
@@ -70,7 +70,7 @@ class Arranged(Step):
         raise AssertionError("an arranged step says what its trace held before")
 
     @property
-    def table(self) -> Any:
+    def table(self) -> Codes:
         """The run table to hand to kernels."""
         raise AssertionError("an arranged step has a run table")
 

@@ -15,8 +15,8 @@ from dbsp.graph import Graph
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
 from dbsp.ports import InputPort, OutputPort
-from dbsp.schema import Schema, did_you_mean
 from dbsp.scheduler import MERGE_FUEL, NodeStats, Scope
+from dbsp.schema import Schema, did_you_mean
 from dbsp.zset import ZSet
 
 Changes: TypeAlias = Mapping[str, Change]

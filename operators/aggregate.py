@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dbsp.batch import Batch, Codes
+from dbsp.batch import Batch, Codes, Mask
 from dbsp.graph import Node, Stream
 from dbsp.incremental import Lowering
 from dbsp.kernels import accumulate, concatenate, consolidate, extremes, gather, project, replace_rows
@@ -30,8 +30,8 @@ from dbsp.operator import Arranged, Operator, Step
 from dbsp.operators.arrange import arranged
 from dbsp.operators.pending import Pending
 from dbsp.operators.reduce import Function, accumulators, linear_column, reducer
-from dbsp.schema import Schema
 from dbsp.scheduler import Scope
+from dbsp.schema import Schema
 from dbsp.trace import Trace
 
 Reduce: TypeAlias = Callable[[Batch], Batch]
@@ -123,7 +123,7 @@ class AccumulatedAggregateStep(Step):
             return
         key, state = self._key, self._state
         keys, old, new = accumulate(batch.rows, batch.weights, key, self._columns, state.table, state.count)
-        rows, weights = replace_rows(keys, old, new, old.any(axis=1), new.any(axis=1))
+        rows, weights = replace_rows(keys, old, new, (old != 0).any(axis=1), (new != 0).any(axis=1))
         if len(weights):
             state.append(rows, weights)
         before = self._results(keys, old, past=True)
@@ -244,7 +244,7 @@ class TimedAggregateStep(RecomputedAggregateStep):
         values = np.ascontiguousarray(rows[:, :-1])
         past = np.arange(len(rows)) < split
 
-        def reduced(mask: Codes) -> Batch:
+        def reduced(mask: Mask) -> Batch:
             return self._reduce(Batch(*consolidate(values[mask], weights[mask])))
 
         new = difference(reduced(times <= now), reduced(times < now))

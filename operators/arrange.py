@@ -19,8 +19,8 @@ from dbsp.graph import Node, Stream
 from dbsp.incremental import Lowering
 from dbsp.kernels import arrange, with_time
 from dbsp.operator import Arranged, Operator, Step
-from dbsp.schema import Schema
 from dbsp.scheduler import Scope
+from dbsp.schema import Schema
 from dbsp.trace import Trace
 
 

@@ -16,8 +16,8 @@ from dbsp.graph import Node, Stream
 from dbsp.incremental import Lowering
 from dbsp.kernels import consolidate
 from dbsp.operator import Operator, Step
-from dbsp.schema import Schema
 from dbsp.scheduler import Scope
+from dbsp.schema import Schema
 
 
 @dataclass(frozen=True)

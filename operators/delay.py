@@ -17,8 +17,8 @@ from dbsp.batch import Batch
 from dbsp.graph import Node, Stream
 from dbsp.incremental import Lowering
 from dbsp.operator import Operator, Step
-from dbsp.schema import Schema
 from dbsp.scheduler import Scope
+from dbsp.schema import Schema
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from dbsp.batch import Codes
 from dbsp.graph import Node
 from dbsp.operator import Arranged, Operator, Step
-from dbsp.schema import Schema
 from dbsp.scheduler import Scope
+from dbsp.schema import Schema
 
 
 @dataclass(frozen=True)

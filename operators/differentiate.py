@@ -15,8 +15,8 @@ from dbsp.errors import CircuitError
 from dbsp.graph import Node
 from dbsp.kernels import concatenate
 from dbsp.operator import Operator, Step
-from dbsp.schema import Schema
 from dbsp.scheduler import Scope
+from dbsp.schema import Schema
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from dbsp.kernels import consolidate, distinct_runs, distinct_timed_runs
 from dbsp.operator import Arranged, Operator, Step
 from dbsp.operators.arrange import arranged
 from dbsp.operators.pending import Pending
-from dbsp.schema import Schema
 from dbsp.scheduler import Scope
+from dbsp.schema import Schema
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from dbsp.operator import Operator, Step
 from dbsp.operators.delay import Delay
 from dbsp.operators.delta0 import Delta0
 from dbsp.operators.join import combine
-from dbsp.schema import Schema
 from dbsp.scheduler import Scope
+from dbsp.schema import Schema
 
 NOTHING = Schema((), ())
 

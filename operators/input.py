@@ -29,8 +29,8 @@ from dbsp.kernels import arrange, assert_runs, consolidate, gather, project
 from dbsp.operator import Arranged, Operator, Step
 from dbsp.operators.arrange import arranged, arranged_anyhow, order_of
 from dbsp.ports import InputPort
-from dbsp.schema import Schema
 from dbsp.scheduler import Scope
+from dbsp.schema import Schema
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from dbsp.errors import CircuitError
 from dbsp.graph import Node
 from dbsp.operator import Operator, Step
-from dbsp.schema import Schema
 from dbsp.scheduler import Scope
+from dbsp.schema import Schema
 from dbsp.trace import Trace
 
 

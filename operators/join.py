@@ -27,8 +27,8 @@ from dbsp.kernels import consolidate, join_runs, join_timed_runs
 from dbsp.operator import Arranged, Operator, Step
 from dbsp.operators.arrange import arranged, order_of
 from dbsp.operators.pending import Pending
-from dbsp.schema import Schema
 from dbsp.scheduler import Scope
+from dbsp.schema import Schema
 
 
 @dataclass(frozen=True)

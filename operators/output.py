@@ -15,8 +15,8 @@ from dbsp.operator import Arranged, Operator, Step
 from dbsp.operators.arrange import arranged_anyhow, order_of
 from dbsp.operators.distinct import DeltaDistinct
 from dbsp.ports import OutputPort
-from dbsp.schema import Schema
 from dbsp.scheduler import Scope
+from dbsp.schema import Schema
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ Everything put for one iteration accumulates until that iteration takes it; noth
 
 from __future__ import annotations
 
-from sortedcontainers import SortedDict
-
 import numpy as np
+from sortedcontainers import SortedDict
 
 from dbsp.batch import Codes
 

@@ -14,10 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dbsp.batch import Batch, Codes
 from dbsp.columns import code_floats, decode_column, float_codes
@@ -159,7 +157,7 @@ def _per_group(function: Function, batch: Batch, keys: Codes, schema: Schema, in
     return result
 
 
-def _group_numbers(rows: Codes, keys: Codes, key: int) -> npt.NDArray[Any]:
+def _group_numbers(rows: Codes, keys: Codes, key: int) -> Codes:
     """For each row, the index of its key among the sorted distinct `keys`; both are sorted."""
     new = np.ones(len(rows), np.bool_)
     new[1:] = (rows[1:, :key] != rows[:-1, :key]).any(axis=1)
@@ -169,4 +167,5 @@ def _group_numbers(rows: Codes, keys: Codes, key: int) -> npt.NDArray[Any]:
     # Some groups had no value left: look the keys that remain up.
     known = {tuple(k): i for i, k in enumerate(keys.tolist())}
     firsts = rows[new][:, :key].tolist()
-    return np.array([known[tuple(k)] for k in firsts], np.int64)[ordinal]
+    places: Codes = np.array([known[tuple(k)] for k in firsts], np.int64)
+    return np.take(places, ordinal)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dbsp.batch import Codes
+from dbsp.batch import Codes, Mask
 from dbsp.kernels.jit import add_weights, kernel, multiply_weights
 from dbsp.kernels.join import _same_key
 from dbsp.kernels.runs import at_address, compare_prefix, gallop
@@ -117,7 +117,7 @@ def extremes(keys: Codes, m: int, table: Codes, runs: int, k: int, largest: bool
                         found = True
             if not found:
                 break
-            total = np.int64(0)
+            total = 0
             for r in range(runs):
                 run = at_address(table[r, 0])
                 weights = at_address(table[r, 1])
@@ -137,7 +137,7 @@ def extremes(keys: Codes, m: int, table: Codes, runs: int, k: int, largest: bool
 
 
 @kernel
-def replace_rows(keys: Codes, before: Codes, after: Codes, had: Codes, has: Codes) -> tuple[Codes, Codes]:
+def replace_rows(keys: Codes, before: Codes, after: Codes, had: Mask, has: Mask) -> tuple[Codes, Codes]:
     """Retract (key, before) where `had`, assert (key, after) where `has`, nothing where equal.
 
     Keys are sorted and distinct, so the result is canonical without sorting it as a whole.

@@ -18,14 +18,18 @@ from dbsp.batch import Codes
 from dbsp.kernels.jit import kernel
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def at_address(typing_context: Any, address: Any) -> Any:
+def _at_address(typing_context: Any, address: Any) -> Any:
     """The pointer to int64 that stands at an address, for indexing inside a kernel."""
+
+    pointer: Any = types.CPointer(types.int64)  # type: ignore[no-untyped-call]
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
 
-    return types.CPointer(types.int64)(types.int64), generate
+    return pointer(types.int64), generate
+
+
+at_address: Any = intrinsic(_at_address)
 
 
 @kernel

@@ -7,6 +7,8 @@ is ever moved: the sorted keys are unpacked again.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dbsp.batch import Codes
@@ -26,7 +28,7 @@ def compare_rows(a: Codes, i: int, b: Codes, j: int, k: int) -> int:
 
 @kernel
 def _is_sorted(rows: Codes) -> bool:
-    for i in range(1, rows.shape[0]):
+    for i in range(1, rows.shape[0]):  # noqa: SIM110  (a generator does not compile)
         if compare_rows(rows, i - 1, rows, i, rows.shape[1]) > 0:
             return False
     return True
@@ -68,7 +70,7 @@ def _plan_words(rows: Codes) -> tuple[Codes, Codes, Codes, Codes, int]:
 
 
 @kernel
-def _pack(rows: Codes, low: Codes, shift: Codes, word: Codes, which: int) -> Codes:
+def _pack(rows: Codes, low: Codes, shift: Codes, word: Codes, which: int) -> Any:
     n, k = rows.shape
     keys = np.zeros(n, np.uint64)
     for c in range(k):
@@ -81,13 +83,13 @@ def _pack(rows: Codes, low: Codes, shift: Codes, word: Codes, which: int) -> Cod
 
 
 @kernel
-def _radix_sort(keys: Codes, payload: Codes, with_payload: bool, bits: int) -> tuple[Codes, Codes]:
+def _radix_sort(keys: Any, payload: Codes, with_payload: bool, bits: int) -> tuple[Any, Codes]:
     """Stable sort of (keys, payload) by the low `bits` of the keys; may reuse its arguments."""
     n = keys.shape[0]
     digit = 8 if n < 8192 else 11
     radix = 1 << digit
     mask = np.uint64(radix - 1)
-    keys_to = np.empty(n, np.uint64)
+    keys_to: Any = np.empty(n, np.uint64)
     payload_to = np.empty(n if with_payload else 0, np.int64)
     count = np.empty(radix, np.int64)
     for low in range(0, bits, digit):
@@ -102,17 +104,17 @@ def _radix_sort(keys: Codes, payload: Codes, with_payload: bool, bits: int) -> t
             total += here
         if with_payload:
             for i in range(n):
-                d = np.int64((keys[i] >> s) & mask)
-                keys_to[count[d]] = keys[i]
-                payload_to[count[d]] = payload[i]
-                count[d] += 1
+                bucket = np.int64((keys[i] >> s) & mask)
+                keys_to[count[bucket]] = keys[i]
+                payload_to[count[bucket]] = payload[i]
+                count[bucket] += 1
             keys, keys_to = keys_to, keys
             payload, payload_to = payload_to, payload
         else:
             for i in range(n):
-                d = np.int64((keys[i] >> s) & mask)
-                keys_to[count[d]] = keys[i]
-                count[d] += 1
+                bucket = np.int64((keys[i] >> s) & mask)
+                keys_to[count[bucket]] = keys[i]
+                count[bucket] += 1
             keys, keys_to = keys_to, keys
     return keys, payload
 
