@@ -1,0 +1,249 @@
+"""Plans to the logical circuit: one stream per relation, one fixpoint scope per recursive stratum.
+
+    relation           =  distinct(input + sum of its rules)
+    recursive stratum  =  one scope with one variable per relation; rules that use no relation of
+                          the stratum are computed outside and enter as its base
+
+The columns of a stream inside a rule are named by the variables of the rule. Weights count
+derivations until the `distinct` of the relation; inside an aggregate they are the multiplicities
+over which it is computed, so there nothing may merge or drop them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.checked import Kind, Relation
+from dbsp.compiler.datalog.normalise import Scan
+from dbsp.compiler.datalog.plan import Aggregated, Assign, Filter, Join, RulePlan, Step, Without
+from dbsp.compiler.datalog.stratify import dependencies
+from dbsp.compiler.datalog.translate import constant, expression, predicate
+from dbsp.expressions import Expr, col
+from dbsp.operators.builder import Call, Circuit, Stream, avg, count, max_, min_, sum_
+from dbsp.schema import Schema
+from dbsp.values import FLOAT, INT, STR, Type
+
+TYPES: Mapping[Kind, Type] = {Kind.NUMBER: INT, Kind.UNSIGNED: INT, Kind.FLOAT: FLOAT, Kind.SYMBOL: STR}
+
+_AGGREGATES = {"sum": sum_, "min": min_, "max": max_, "mean": avg}
+
+_UNIT = Schema((), ())
+
+
+def schema_of(relation: Relation) -> Schema:
+    """The columns of a relation as the engine stores them."""
+    return Schema(
+        tuple(attribute.name for attribute in relation.attributes),
+        tuple(TYPES[attribute.kind] for attribute in relation.attributes),
+    )
+
+
+def lower(program: checked.Program, plans: Mapping[int, RulePlan], name: str, max_iterations: int) -> Circuit:
+    """The logical circuit of a program; `plans` has the plan of every rule, by its number.
+
+    Every input of the program is an input of the circuit, every output and every relation whose
+    size is printed an output. Relations that no output depends on are left out.
+    """
+    return _Lowering(program, plans, Circuit(name), max_iterations).circuit_of_program()
+
+
+def needed_relations(program: checked.Program) -> set[str]:
+    """The outputs and all relations they depend on."""
+    uses: dict[str, set[str]] = {}
+    for rule in program.rules:
+        uses.setdefault(rule.head.relation, set()).update(use.used for use in dependencies(rule))
+    needed: set[str] = set()
+    waiting = [*program.outputs, *program.sizes]
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            waiting.extend(uses.get(name, ()))
+    return needed
+
+
+class _Lowering:
+    def __init__(
+        self,
+        program: checked.Program,
+        plans: Mapping[int, RulePlan],
+        circuit: Circuit,
+        max_iterations: int,
+    ) -> None:
+        self.program = program
+        self.plans = plans
+        self.circuit = circuit
+        self.cap = max_iterations
+        self.streams: dict[str, Stream] = {}
+        self._unit: Stream | None = None
+
+    def circuit_of_program(self) -> Circuit:
+        for name in self.program.inputs:
+            schema = schema_of(self.program.relations[name])
+            with self.at(name):
+                self.streams[name] = self.circuit.input(name, schema=schema, kind="set")
+        needed = needed_relations(self.program)
+        for stratum in self.program.strata:
+            if needed.isdisjoint(stratum.relations):
+                continue
+            if stratum.recursive:
+                self.recursive(stratum)
+            else:
+                (name,) = stratum.relations
+                self.streams[name] = self.union(name, self.base(name, stratum.rules))
+        for name in dict.fromkeys((*self.program.outputs, *self.program.sizes)):
+            with self.at(name):
+                self.circuit.output(name, self.streams[name])
+        return self.circuit
+
+    # --- relations -------------------------------------------------------------------------------
+
+    def base(self, name: str, rules: Iterable[checked.Rule]) -> list[Stream]:
+        """What a relation is the union of: its input and the given rules for it."""
+        own = [self.streams[name]] if name in self.streams else []
+        return own + self.rules(rule for rule in rules if rule.head.relation == name)
+
+    def rules(self, rules: Iterable[checked.Rule]) -> list[Stream]:
+        found = (self.rule(self.plans[rule.number]) for rule in rules)
+        return [stream for stream in found if stream is not None]
+
+    def union(self, name: str, parts: Sequence[Stream]) -> Stream:
+        """The union of the parts as a set; an empty relation when there are none."""
+        with self.at(name):
+            if not parts:
+                return self.circuit.constant([], schema_of(self.program.relations[name]))
+            return parts[0].union(*parts[1:]).distinct()
+
+    def recursive(self, stratum: checked.Stratum) -> None:
+        """A stratum whose relations depend on one another."""
+        names = stratum.relations
+        inner = [rule for rule in stratum.rules if self.reads(rule, names)]
+        outer = [rule for rule in stratum.rules if rule not in inner]
+        bases = {name: self.base(name, outer) for name in names}
+        if not any(bases.values()):
+            # Every rule needs a row of the stratum itself, so there will never be one.
+            for name in names:
+                self.streams[name] = self.union(name, ())
+            return
+        variables: dict[str, Stream] = {}
+        with self.at(names[0]), self.circuit.fixpoint(", ".join(names), max_iterations=self.cap) as scope:
+            for name in names:
+                with self.at(name):
+                    relation = self.program.relations[name]
+                    self.streams[name] = variables[name] = scope.variable(name, schema_of(relation))
+            for name in names:
+                rules = self.rules(rule for rule in inner if rule.head.relation == name)
+                scope.define(variables[name], self.union(name, [*bases[name], *rules]))
+        for name in names:
+            with self.at(name):
+                self.streams[name] = scope.leave(variables[name])
+
+    def reads(self, rule: checked.Rule, names: Sequence[str]) -> bool:
+        """Whether a rule uses one of the relations."""
+        return any(use.used in names for use in dependencies(rule))
+
+    def at(self, relation: str) -> AbstractContextManager[None]:
+        """Nodes added inside come from the declaration of the relation."""
+        return self.circuit.at(self.program.relations[relation].span)
+
+    # --- rules -----------------------------------------------------------------------------------
+
+    def rule(self, plan: RulePlan) -> Stream | None:
+        """The rows a rule derives, weighted by derivations; None for a rule that never holds."""
+        if plan.steps is None:
+            return None
+        relation = self.program.relations[plan.rule.relation]
+        with self.circuit.at(plan.rule.rule.span):
+            stream = self.body(plan.steps, None, bag=False)
+            head = dict(zip(schema_of(relation).names, map(expression, plan.rule.head), strict=True))
+            return _columns(stream, head)
+
+    def body(self, steps: Sequence[Step], start: Stream | None, bag: bool) -> Stream:
+        """The bindings a body allows, from those of `start` (None is the one empty binding).
+
+        With `bag` the weight of a binding is the number of ways to get it; otherwise only its
+        being positive matters.
+        """
+        current = start
+        for step in steps:
+            match step:
+                case Join():
+                    current = self.join(current, step, bag)
+                case Filter(condition=condition):
+                    current = self.or_unit(current).filter(predicate(condition))
+                case Assign(variable=variable, term=term):
+                    stream = self.or_unit(current)
+                    current = _columns(stream, _all_of(stream) | {variable: expression(term)})
+                case Without(pattern=pattern):
+                    absent = self.scan(pattern, pattern.names)
+                    current = self.or_unit(current).antijoin(absent, on=list(pattern.names))
+                case Aggregated():
+                    current = self.aggregated(self.or_unit(current), step)
+        return self.or_unit(current)
+
+    def join(self, left: Stream | None, step: Join, bag: bool) -> Stream:
+        scan = step.scan
+        new = [name for name in step.keep if name in scan.names and name not in step.on]
+        right = self.scan(scan, [*step.on, *new])
+        if left is None:
+            return right
+        if bag or new or len(step.on) + len(scan.constants) == len(scan.variables):
+            return left.join(right, on=list(step.on), select=list(step.keep))
+        # Only whether there is a row matters; a join would count how many.
+        found = left.semijoin(right, on=list(step.on))
+        return found if found.schema.names == step.keep else found.project(*step.keep)
+
+    def scan(self, scan: Scan, wanted: Sequence[str]) -> Stream:
+        """The rows that fit a pattern, with the wanted variables as columns."""
+        stream = self.streams[scan.relation]
+        columns = stream.schema.names
+        for position, value in scan.constants:
+            stream = stream.filter(col(columns[position]) == constant(value))
+        places = {name: columns[i] for i, name in enumerate(scan.variables) if name is not None}
+        return _columns(stream, {name: col(places[name]) for name in wanted})
+
+    def aggregated(self, outer: Stream, step: Aggregated) -> Stream:
+        """The outer bindings with the aggregate's value as one more column.
+
+        The aggregate is one row per group of injected variables. Bindings without a group have the
+        value 0 for `count` and `sum`, and are dropped for the others.
+        """
+        literal = step.literal
+        key = list(literal.injected)
+        start = outer.project(*key).distinct() if step.correlated else None
+        inner = self.body(step.inner, start, bag=True)
+        group = {name: col(name) for name in key}
+        if literal.value is None:
+            call: Call = count()
+            inner = _columns(inner, group)
+        else:
+            call = _AGGREGATES[literal.function](literal.variable)
+            inner = _columns(inner, group | {literal.variable: expression(literal.value)})
+        with self.circuit.at(literal.span):
+            groups = inner.group_by(*key).agg(**{literal.variable: call})
+            names = [*outer.schema.names, literal.variable]
+            present = outer.join(groups, on=key, select=names)
+            if literal.function not in ("count", "sum"):
+                return present
+            zero = checked.Constant(0.0 if literal.kind is Kind.FLOAT else 0, literal.kind, literal.span)
+            missing = outer.antijoin(groups, on=key)
+            return present + _columns(missing, _all_of(missing) | {literal.variable: constant(zero)})
+
+    def or_unit(self, stream: Stream | None) -> Stream:
+        """The stream, or the relation without columns that always holds."""
+        if stream is not None:
+            return stream
+        if self._unit is None:
+            self._unit = self.circuit.constant([()], _UNIT)
+        return self._unit
+
+
+def _all_of(stream: Stream) -> dict[str, Expr]:
+    return {name: col(name) for name in stream.schema.names}
+
+
+def _columns(stream: Stream, columns: Mapping[str, Expr]) -> Stream:
+    """The stream with exactly these columns."""
+    return stream.map(**columns) if columns else stream.project()

@@ -1,0 +1,147 @@
+"""Terms and comparisons to the engine's expressions over columns named by variables.
+
+What each function means is written in `functions`; here is how the engine is asked for it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.checked import Kind
+from dbsp.expressions import Expr, col, lit, max_of, min_of, when
+
+_LEAST = -(2**63)
+
+
+def expression(term: checked.Term) -> Expr:
+    """The expression that computes a term without aggregates."""
+    match term:
+        case checked.Variable(name=name):
+            return col(name)
+        case checked.Constant():
+            return constant(term)
+        case checked.Call(function=function, arguments=arguments):
+            return _CALLS[function](term, *map(expression, arguments))
+        case _:
+            raise AssertionError(f"{term!r} is computed by an operator, not by an expression")
+
+
+def constant(term: checked.Constant) -> Expr:
+    return lit(term.value)
+
+
+def predicate(comparison: checked.Comparison) -> Expr:
+    """The condition a comparison stands for."""
+    compare = _COMPARISONS[comparison.operator]
+    return compare(expression(comparison.left), expression(comparison.right))
+
+
+_COMPARISONS: Mapping[str, Callable[[Expr, Expr], Expr]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def _kind(call: checked.Call) -> Kind:
+    """The kind of the first argument, which decides between the meanings of an overloaded name."""
+    return call.arguments[0].kind
+
+
+def _add(call: checked.Call, a: Expr, b: Expr) -> Expr:
+    return a.concat(b) if call.kind is Kind.SYMBOL else a + b
+
+
+def _subtract(call: checked.Call, a: Expr, b: Expr | None = None) -> Expr:
+    if b is None:
+        return -a
+    if call.kind is Kind.UNSIGNED:
+        return when(a >= b).then(a - b).otherwise(_out_of_range(b - a))
+    return a - b
+
+
+def _divide(call: checked.Call, a: Expr, b: Expr) -> Expr:
+    return a / b if call.kind is Kind.FLOAT else a.truncdiv(b)
+
+
+def _power(call: checked.Call, a: Expr, b: Expr) -> Expr:
+    if call.kind is Kind.FLOAT:
+        return a**b
+    exponent = call.arguments[1]
+    if isinstance(exponent, checked.Constant) and isinstance(exponent.value, int) and exponent.value >= 0:
+        return a**b
+    # 1 / a^-b, rounded toward zero: only 1, -1 and 0 as a base leave anything to compute.
+    small = lit(1).truncdiv(a ** (-b))
+    return when(b >= 0).then(a**b).when((a > 1) | (a < -1)).then(0).otherwise(small)
+
+
+def _substr(call: checked.Call, text: Expr, start: Expr, count: Expr) -> Expr:
+    number = call.arguments[2]
+    if isinstance(number, checked.Constant) and isinstance(number.value, int) and number.value >= 0:
+        return text.substr(start, count)
+    return text.substr(start, when(count >= 0).then(count).otherwise(text.length()))
+
+
+def _ord(call: checked.Call, a: Expr) -> Expr:
+    match _kind(call):
+        case Kind.SYMBOL:
+            return a.ord()
+        case Kind.FLOAT:
+            return a.to_string().ord()
+        case _:
+            return a
+
+
+def _to_string(call: checked.Call, a: Expr) -> Expr:
+    return a if _kind(call) is Kind.SYMBOL else a.to_string()
+
+
+def _to_number(call: checked.Call, a: Expr) -> Expr:
+    match _kind(call):
+        case Kind.SYMBOL:
+            return a.to_number()
+        case Kind.FLOAT:
+            return a.to_int()
+        case _:
+            return a
+
+
+def _to_unsigned(call: checked.Call, a: Expr) -> Expr:
+    if _kind(call) is Kind.UNSIGNED:
+        return a
+    number = _to_number(call, a)
+    return when(number >= 0).then(number).otherwise(_out_of_range(-number))
+
+
+def _to_float(call: checked.Call, a: Expr) -> Expr:
+    return a if _kind(call) is Kind.FLOAT else a.to_float()
+
+
+def _out_of_range(below: Expr) -> Expr:
+    """Raises the error of a value out of range where it is evaluated; `below` is positive there."""
+    return lit(_LEAST) - below
+
+
+_CALLS: Mapping[str, Callable[..., Expr]] = {
+    "+": _add,
+    "-": _subtract,
+    "*": lambda call, a, b: a * b,
+    "/": _divide,
+    "%": lambda call, a, b: a.truncmod(b),
+    "^": _power,
+    "cat": lambda call, first, *others: first.concat(*others) if others else first,
+    "strlen": lambda call, a: a.length(),
+    "substr": _substr,
+    "ord": _ord,
+    "min": lambda call, first, *others: min_of(first, *others),
+    "max": lambda call, first, *others: max_of(first, *others),
+    "to_string": _to_string,
+    "to_number": _to_number,
+    "to_unsigned": _to_unsigned,
+    "to_float": _to_float,
+}

@@ -1,0 +1,152 @@
+"""`compile`: the text of a program to a `Program` that can be explained and started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dbsp.changes import Change
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.check import check
+from dbsp.compiler.datalog.explain import explain
+from dbsp.compiler.datalog.lower import lower, schema_of
+from dbsp.compiler.datalog.normalise import normalise
+from dbsp.compiler.datalog.parse import parse
+from dbsp.compiler.datalog.plan import RulePlan, plan
+from dbsp.compiler.datalog.report import Report
+from dbsp.diagnostics import Diagnostic
+from dbsp.errors import CompileError
+from dbsp.operators.builder import Circuit
+from dbsp.run import Run
+from dbsp.schema import Schema
+
+MAX_ITERATIONS = 100_000
+
+
+def compile(text_or_path: str | Path) -> Program:
+    """Compiles a Datalog program, given as text or as the path of a file.
+
+    A `Path` is a file, and so is a string of one line that ends in `.dl`; any other string is the
+    program itself. Raises CompileError with every error found in the program, each with its line, a
+    caret and a hint; also when the file cannot be read.
+
+    >>> program = compile('''
+    ...     .decl edge(x: number, y: number)
+    ...     .decl path(x: number, y: number)
+    ...     .input edge
+    ...     .output path
+    ...     path(x, y) :- edge(x, y).
+    ...     path(x, z) :- path(x, y), edge(y, z).
+    ... ''')
+    >>> run = program.start(initial={"edge": [(1, 2), (2, 3)]})
+    >>> run.view("path").rows()
+    [(1, 2), (1, 3), (2, 3)]
+    >>> run.step({"edge": {(2, 3): -1}})["path"].to_dict()
+    {(1, 3): -1, (2, 3): -1}
+    """
+    if isinstance(text_or_path, Path):
+        return Program(_read(text_or_path), str(text_or_path))
+    if "\n" not in text_or_path and text_or_path.endswith(".dl"):
+        return Program(_read(Path(text_or_path)), text_or_path)
+    return Program(text_or_path, "<program>")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CompileError(f"cannot read {path}: byte {error.start} is not UTF-8 text") from None
+    except OSError as error:
+        raise CompileError(f"cannot read {path}: {error.strerror}") from None
+
+
+class Program:
+    """A compiled program. It holds no data: `start` makes a run, as many as wanted."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.file = file
+        report = Report(file, text)
+        self.checked: checked.Program = check(parse(text, report), report)
+        """The program's meaning: resolved, typed, in strata (see `compiler.datalog.checked`)."""
+        self.plans: dict[int, RulePlan] = {rule.number: plan(normalise(rule)) for rule in self.checked.rules}
+        """The plan of every rule, by the rule's number."""
+
+    @property
+    def relations(self) -> Mapping[str, checked.Relation]:
+        """Every declared relation: columns, directives, position."""
+        return self.checked.relations
+
+    @property
+    def inputs(self) -> dict[str, Schema]:
+        """The relations that take changes, and their columns."""
+        return {name: schema_of(self.relations[name]) for name in self.checked.inputs}
+
+    @property
+    def outputs(self) -> dict[str, Schema]:
+        """The relations that hand out deltas, those that are only counted (.printsize) included."""
+        names = dict.fromkeys((*self.checked.outputs, *self.checked.sizes))
+        return {name: schema_of(self.relations[name]) for name in names}
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The relations with a .printsize directive."""
+        return self.checked.sizes
+
+    @property
+    def facts(self) -> dict[str, list[tuple[Any, ...]]]:
+        """The facts written in the program, by relation."""
+        found: dict[str, list[tuple[Any, ...]]] = {}
+        for fact in self.checked.facts:
+            found.setdefault(fact.relation, []).append(fact.row)
+        return found
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What is legal and yet probably a mistake."""
+        return self.checked.warnings
+
+    @cached_property
+    def circuit(self) -> Circuit:
+        """The logical circuit of the program."""
+        return self._lower(MAX_ITERATIONS)
+
+    def start(
+        self, initial: Mapping[str, Change] | None = None, *, max_iterations: int = MAX_ITERATIONS
+    ) -> Run:
+        """A new run of the program.
+
+        The program's facts and the `initial` changes are its first tick, which has happened when
+        this returns (there is none when there is nothing to do); a fact may be retracted later like
+        any other row. A tick in which a recursion takes more than `max_iterations` iterations raises
+        IterationLimitError.
+        """
+        circuit = self.circuit if max_iterations == MAX_ITERATIONS else self._lower(max_iterations)
+        run = circuit.start()
+        for name, rows in self.facts.items():
+            run.input(name).insert(rows)
+        if initial or self.facts or self._has_constants:
+            run.step(initial)
+        return run
+
+    def explain(self) -> str:
+        """Strata, rules with their positions, the order of evaluation of each, recursive scopes."""
+        return explain(self.checked, self.plans)
+
+    @property
+    def _has_constants(self) -> bool:
+        """Whether a rule without positive atoms makes something hold from the first tick on."""
+        return any(not rule.body or _starts_from_nothing(rule) for rule in self.checked.rules)
+
+    def _lower(self, max_iterations: int) -> Circuit:
+        return lower(self.checked, self.plans, Path(self.file).stem, max_iterations)
+
+    def __repr__(self) -> str:
+        inputs, outputs = ", ".join(self.inputs), ", ".join(self.outputs)
+        return f"<program {self.file}: {len(self.checked.rules)} rules, ({inputs}) -> ({outputs})>"
+
+
+def _starts_from_nothing(rule: checked.Rule) -> bool:
+    return not any(isinstance(literal, checked.Atom) for literal in rule.body)
