@@ -53,6 +53,10 @@ class Step:
         """The earliest later iteration at which this step has work waiting (nested scopes)."""
         return None
 
+    def integral(self) -> Batch:
+        """The sum of all deltas so far, for an operator that keeps it (`Operator.keeps_integral`)."""
+        raise AssertionError(f"{type(self).__name__} does not keep its integral")
+
     @property
     def trace(self) -> Trace | None:
         """The trace this step keeps itself, for statistics."""
@@ -160,6 +164,11 @@ class Operator:
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         """Whether all weights of the result are 0 or 1, given for which inputs that holds."""
+        return False
+
+    @property
+    def keeps_integral(self) -> bool:
+        """Whether the step remembers its integral anyway, so that a view need not store it again."""
         return False
 
     def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:

@@ -17,7 +17,7 @@ import numpy as np
 from dbsp.batch import Batch, Codes
 from dbsp.graph import Node, Stream
 from dbsp.incremental import Lowering
-from dbsp.kernels import arrange, with_time
+from dbsp.kernels import arrange, project, with_time
 from dbsp.operator import Arranged, Operator, Step
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
@@ -39,6 +39,10 @@ class Arrange(Operator):
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return inputs[0]
+
+    @property
+    def keeps_integral(self) -> bool:
+        return True
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         return ArrangeStep(sources[0], self.order, scope)
@@ -75,6 +79,15 @@ class ArrangeStep(Arranged):
     @property
     def timed(self) -> bool:
         return self._timed
+
+    def integral(self) -> Batch:
+        """The integral in the stream's own column order and without iterations."""
+        total = self._trace.contents()
+        if self._timed:
+            total = Batch(*project(total.rows, total.weights, np.arange(self._trace.width - 1)))
+        if self._order is None:
+            return total
+        return Batch(*arrange(total.rows, total.weights, np.argsort(self._order)))
 
     def step(self) -> None:
         batch = self._source.out

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbsp.batch import Codes
+from dbsp.batch import Batch, Codes
 from dbsp.graph import Node
 from dbsp.operator import Arranged, Operator, Step
 from dbsp.scheduler import Scope
@@ -29,12 +29,17 @@ class Delta0(Operator):
     index: int
     columns: Schema
     is_set: bool
+    kept: bool = False
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.is_set
+
+    @property
+    def keeps_integral(self) -> bool:
+        return self.kept
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         outer = scope.outer_steps[self.index]
@@ -50,6 +55,9 @@ class Delta0Step(Step):
         super().__init__()
         self._outer = outer
         self._scope = scope
+
+    def integral(self) -> Batch:
+        return self._outer.integral()
 
     def step(self) -> None:
         self.out = self._outer.out if self._scope.iteration == 0 else None
@@ -67,6 +75,9 @@ class ArrangedDelta0Step(Arranged):
 
     def step(self) -> None:
         self.out = self._outer.out if self._scope.iteration == 0 else None
+
+    def integral(self) -> Batch:
+        return self._outer.integral()
 
     @property
     def before(self) -> int:

@@ -57,12 +57,14 @@ class DeltaDistinct(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return True
 
+    @property
+    def keeps_integral(self) -> bool:
+        return True
+
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         (source,) = sources
         assert isinstance(source, Arranged)
-        if source.timed:
-            return TimedDistinctStep(source, scope)
-        return DistinctStep(source)
+        return TimedDistinctStep(source, scope) if source.timed else DistinctStep(source)
 
 
 class DistinctStep(Step):
@@ -71,6 +73,12 @@ class DistinctStep(Step):
     def __init__(self, source: Arranged) -> None:
         super().__init__()
         self._source = source
+
+    def integral(self) -> Batch:
+        """The part of the input's integral with positive weight; in a scope, at the fixpoint."""
+        total = self._source.integral()
+        rows = np.ascontiguousarray(total.rows[total.weights > 0])
+        return Batch(rows, np.ones(len(rows), np.int64))
 
     def step(self) -> None:
         batch = self._source.out
@@ -82,12 +90,11 @@ class DistinctStep(Step):
             self.out = Batch(rows, weights)
 
 
-class TimedDistinctStep(Step):
-    __slots__ = ("_agenda", "_scope", "_source")
+class TimedDistinctStep(DistinctStep):
+    __slots__ = ("_agenda", "_scope")
 
     def __init__(self, source: Arranged, scope: Scope) -> None:
-        super().__init__()
-        self._source = source
+        super().__init__(source)
         self._scope = scope
         self._agenda = Pending()
 

@@ -44,7 +44,7 @@ class Body(Graph):
         self.exports: list[Stream] = []
 
     def entering(self, outer: Stream) -> Operator:
-        return Delta0(len(self.entered), outer.schema, outer.node.is_set)
+        return Delta0(len(self.entered), outer.schema, outer.node.is_set, outer.node.operator.keeps_integral)
 
     def validate(self) -> None:
         for node in self.nodes:
@@ -109,6 +109,10 @@ class FixpointStep(Step):
         self.iterations = 0
         """Iterations of the latest tick."""
 
+    def export(self, index: int) -> Step:
+        """The step inside the scope whose sum over iterations is the `index`-th result."""
+        return self._exports[index]
+
     def step(self) -> None:
         inner = self._inner
         self.iterations = 0
@@ -149,6 +153,7 @@ class Leave(Operator):
     index: int
     columns: Schema
     is_set: bool = False
+    kept: bool = False
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns
@@ -160,8 +165,13 @@ class Leave(Operator):
         (scope,) = inputs
         fixpoint = scope.node.operator
         assert isinstance(fixpoint, Fixpoint)
-        export = fixpoint.body.exports[self.index]
-        return lowering.add(Leave(self.index, self.columns, export.node.is_set), scope)
+        export = fixpoint.body.exports[self.index].node
+        leave = Leave(self.index, self.columns, export.is_set, export.operator.keeps_integral)
+        return lowering.add(leave, scope)
+
+    @property
+    def keeps_integral(self) -> bool:
+        return self.kept
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         (fixpoint,) = sources
@@ -176,6 +186,9 @@ class LeaveStep(Step):
         super().__init__()
         self._fixpoint = fixpoint
         self._index = index
+
+    def integral(self) -> Batch:
+        return self._fixpoint.export(self._index).integral()
 
     def step(self) -> None:
         self.out = self._fixpoint.results[self._index]

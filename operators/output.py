@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from dbsp.batch import Batch
 from dbsp.graph import Node, Stream
 from dbsp.incremental import Lowering
-from dbsp.kernels import arrange
-from dbsp.operator import Arranged, Operator, Step
-from dbsp.operators.arrange import arranged_anyhow, order_of
-from dbsp.operators.distinct import DeltaDistinct
+from dbsp.operator import Operator, Step
+from dbsp.operators.arrange import Arrange, arranged_anyhow
 from dbsp.ports import OutputPort
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
@@ -23,13 +19,11 @@ from dbsp.schema import Schema
 class Output(Operator):
     """The stream handed out under a name.
 
-    In a lowered graph the second input is the arrangement the view is read from. With `positive`
-    that is the arrangement below a distinct, of which the view is the part with positive weight:
-    what a distinct remembers anyway need not be stored twice.
+    In a lowered graph the last input is the one that keeps the integral: the stream itself if its
+    operator remembers it anyway, as a distinct does, else an arrangement of it.
     """
 
     relation: str
-    positive: bool = False
 
     @property
     def label(self) -> str:
@@ -46,9 +40,8 @@ class Output(Operator):
         (stream,) = inputs
 
         def attach() -> None:
-            below = stream.node
-            if isinstance(below.operator, DeltaDistinct):
-                lowering.add(Output(self.relation, positive=True), stream, below.inputs[0])
+            if stream.node.operator.keeps_integral and lowering.find(Arrange, stream) is None:
+                lowering.add(self, stream)
             else:
                 lowering.add(self, stream, arranged_anyhow(lowering, stream))
 
@@ -57,30 +50,19 @@ class Output(Operator):
         return stream
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
-        delta, kept = sources
-        assert isinstance(kept, Arranged)
-        return OutputStep(self, node, delta, kept)
+        return OutputStep(self.relation, node.schema, sources[0], sources[-1])
 
 
 class OutputStep(OutputPort):
-    __slots__ = ("_delta", "_kept", "_positive", "_restore")
+    __slots__ = ("_delta", "_keeper")
 
-    def __init__(self, operator: Output, node: Node, delta: Step, kept: Arranged) -> None:
-        super().__init__(operator.relation, node.schema)
+    def __init__(self, relation: str, columns: Schema, delta: Step, keeper: Step) -> None:
+        super().__init__(relation, columns)
         self._delta = delta
-        self._kept = kept
-        self._positive = operator.positive
-        self._restore = np.argsort(np.array(order_of(node.inputs[1]), np.int64))
+        self._keeper = keeper
 
     def step(self) -> None:
         self.out = self._delta.out
 
     def view(self) -> Batch:
-        """The integral of the output; O(n log n) for n rows."""
-        trace = self._kept.trace
-        assert trace is not None
-        batch = trace.contents()
-        if self._positive:
-            rows = np.ascontiguousarray(batch.rows[batch.weights > 0])
-            batch = Batch(rows, np.ones(len(rows), np.int64))
-        return Batch(*arrange(batch.rows, batch.weights, self._restore))
+        return self._keeper.integral()
