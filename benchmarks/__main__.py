@@ -1,0 +1,101 @@
+"""Command line: `python -m benchmarks w1 --size medium`, `python -m benchmarks all`.
+
+Every workload is played by this engine (live, from rule text and from streams), by this engine anew for
+every tick, by plain Python that maintains this one query, and by duckdb if it is installed. All must come
+to the same result; the status is 1 if they do not.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import multiprocessing
+import os
+import platform
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from benchmarks.contest import Entry, Result, measure
+from benchmarks.kernels import measure_kernels
+from benchmarks.report import print_rates, print_results
+from benchmarks.workloads import SIZES, find_folder
+
+ENTRIES = [
+    Entry("engine (rules)", "benchmarks.engine", "Live"),
+    Entry("engine (streams)", "benchmarks.engine", "LiveStreams"),
+    Entry("engine, anew", "benchmarks.engine", "Anew"),
+    Entry("plain Python", "benchmarks.hand", "create"),
+    Entry("duckdb, anew", "benchmarks.duck", "Requery"),
+]
+DEFAULT_SIZES = ("small", "medium", "large")
+
+app = typer.Typer(add_completion=False)
+
+
+class What(StrEnum):
+    all = "all"
+    w1 = "w1"
+    w3 = "w3"
+    w3dag = "w3dag"
+    w3chain = "w3chain"
+    kernels = "kernels"
+
+
+@app.command(help=__doc__)
+def main(
+    what: Annotated[What, typer.Argument(help="What to measure.")],
+    size: Annotated[str | None, typer.Option(help="small, medium or large (default: each in turn).")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Read the change logs below this folder instead of making them.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Bound of each phase of ticks, per contestant.")] = 5.0,
+    only: Annotated[str | None, typer.Option(help="Only contestants whose name contains this.")] = None,
+) -> None:
+    console = Console()
+    threads = os.cpu_count()
+    console.print(f"Python {platform.python_version()} on {platform.machine()}, {threads} processors")
+    names = {What.all: list(SIZES), What.w3: ["w3dag", "w3chain"], What.kernels: []}.get(what, [what.value])
+    entries = [entry for entry in ENTRIES if not only or only in entry.name]
+    if not entries:
+        raise typer.BadParameter(f"no contestant is called that: {', '.join(e.name for e in ENTRIES)}")
+    agreed = True
+    for name in names:
+        for chosen in [size] if size else [s for s in DEFAULT_SIZES if s in SIZES[name]]:
+            folder = find_folder(data, name, chosen) if data is not None else None
+            if folder is not None and not folder.exists():
+                raise typer.BadParameter(f"{folder} does not exist")
+            if folder is None and chosen not in SIZES[name]:
+                raise typer.BadParameter(f"{name} has the sizes {', '.join(SIZES[name])}")
+            with console.status(f"{name} {chosen}") as status:
+                results = []
+                for entry in entries:
+                    status.update(f"{name} {chosen}: {entry.name}")
+                    results.append(contend(entry, name, chosen, folder, seconds))
+            agreed = print_results(console, f"{name} {chosen}", results) and agreed
+    if what in (What.all, What.kernels):
+        print_rates(
+            console, list(measure_kernels({"small": 100_000, "large": 10_000_000}.get(size or "", 1_000_000)))
+        )
+    raise typer.Exit(0 if agreed else 1)
+
+
+def contend(entry: Entry, name: str, size: str, folder: Path | None, seconds: float) -> Result:
+    """In a process of its own."""
+    if entry.module == "benchmarks.duck" and importlib.util.find_spec("duckdb") is None:
+        return Result(entry.name, note="not installed")
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            return pool.submit(measure, entry, name, size, folder, seconds).result()
+        except BrokenProcessPool:
+            return Result(entry.name, note="the process died", failed=True)
+        except Exception as error:
+            return Result(entry.name, note=f"{type(error).__name__}: {error}", failed=True)
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m benchmarks")

@@ -1,0 +1,191 @@
+"""How a contestant is measured: load, small ticks, batch ticks, memory, and the sum over its result.
+
+Each contestant runs in a process of its own, so that one's memory and compiled code are not another's.
+It plays the tiny size of the workload first: what is compiled on first use is not measured.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from benchmarks.workloads import Change, Codes, Row, Workload, make, read_folder
+
+MODULUS = (1 << 61) - 1
+
+
+class Outcome(NamedTuple):
+    """How many rows a result has, and the sum of a*1000003 + b*10007 + c over them, mod 2^61 - 1."""
+
+    rows: int
+    checksum: int
+
+
+class Contestant(Protocol):
+    """`prepare` is not timed: it brings changes into the form that `tick` takes.
+
+    After `load` and after every `tick` the whole result must be there.
+    """
+
+    def load(self, base: dict[str, Codes]) -> None: ...
+
+    def prepare(self, changes: list[Change]) -> Any: ...
+
+    def tick(self, prepared: Any) -> None: ...
+
+    def outcome(self) -> Outcome: ...
+
+
+@dataclass
+class Phase:
+    """Seconds of each tick: on the wall, and of the processor."""
+
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float | None:
+        return statistics.median(self.wall) if self.wall else None
+
+    @property
+    def cpu_median(self) -> float | None:
+        return statistics.median(self.cpu) if self.cpu else None
+
+    @property
+    def late(self) -> float | None:
+        """The 99th percentile."""
+        ordered = sorted(self.wall)
+        return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))] if ordered else None
+
+
+@dataclass
+class Result:
+    contestant: str
+    load: float = 0.0
+    load_cpu: float = 0.0
+    ticks: Phase = field(default_factory=Phase)
+    batches: Phase = field(default_factory=Phase)
+    loaded: Outcome | None = None
+    final: Outcome | None = None
+    resident: int = 0  # bytes by which the process grew during load
+    peak: int = 0  # bytes, of the whole process
+    state: int | None = None  # bytes of all traces, at the end
+    kept: int | None = None  # bytes of the rows that must be kept: inputs and result
+    note: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A contestant by name, and where to find it: importable in another process."""
+
+    name: str
+    module: str
+    factory: str
+
+    def create(self, workload: str) -> Contestant:
+        made: Contestant = getattr(importlib.import_module(self.module), self.factory)(workload)
+        return made
+
+
+def measure(entry: Entry, name: str, size: str, folder: Path | None, seconds: float) -> Result:
+    """Play one workload with one contestant; `seconds` bounds each of the two phases of ticks.
+
+    Ticks that do not fit are applied together, untimed, so that the final result is comparable.
+    """
+    play(entry.create(name), make(name, "tiny"), Result(entry.name), seconds=1.0)
+    workload = make(name, size) if folder is None else read_folder(folder)
+    gc.collect()
+    before = resident_bytes()
+    contestant, result = entry.create(name), Result(entry.name)
+    play(contestant, workload, result, seconds=seconds, loaded=lambda: note_memory(result, before))
+    sizes = getattr(contestant, "sizes", None)
+    if sizes is not None:
+        result.state, result.kept = sizes()
+    result.peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
+    return result
+
+
+def note_memory(result: Result, before: int) -> None:
+    gc.collect()
+    result.resident = resident_bytes() - before
+
+
+def play(
+    contestant: Contestant,
+    workload: Workload,
+    result: Result,
+    *,
+    seconds: float,
+    loaded: Callable[[], None] | None = None,
+) -> None:
+    began, began_cpu = time.perf_counter(), time.process_time()
+    contestant.load(workload.base)
+    result.load, result.load_cpu = time.perf_counter() - began, time.process_time() - began_cpu
+    if loaded is not None:
+        loaded()
+    result.loaded = contestant.outcome()
+    for ticks, phase in ((workload.ticks, result.ticks), (workload.batches, result.batches)):
+        deadline = time.perf_counter() + seconds
+        done = 0
+        for changes in ticks:
+            if phase.wall and time.perf_counter() > deadline:
+                break
+            prepared = contestant.prepare(changes)
+            cpu = time.process_time()
+            began = time.perf_counter()
+            contestant.tick(prepared)
+            phase.wall.append(time.perf_counter() - began)
+            phase.cpu.append(time.process_time() - cpu)
+            done += 1
+        if done < len(ticks):
+            left = net(change for changes in ticks[done:] for change in changes)
+            merged = [(relation, sign, row) for relation, rows in left.items() for row, sign in rows.items()]
+            contestant.tick(contestant.prepare(merged))
+    result.final = contestant.outcome()
+
+
+def net(changes: Iterable[Change]) -> dict[str, dict[Row, int]]:
+    """Changes by relation with those that cancel left out; deletions stand first."""
+    found: dict[str, dict[Row, int]] = {}
+    for relation, sign, row in changes:
+        rows = found.setdefault(relation, {})
+        weight = rows.pop(row, 0) + sign
+        if weight:
+            rows[row] = weight
+    return {name: dict(sorted(rows.items(), key=lambda item: item[1])) for name, rows in found.items()}
+
+
+def checksum(rows: list[Row]) -> Outcome:
+    width = len(rows[0]) if rows else 2
+    return checksum_of(np.array(rows, np.int64).reshape(-1, width))
+
+
+def checksum_of(rows: Codes) -> Outcome:
+    """Exact: the products stay below 2^63, and the sum is taken in two halves."""
+    values = rows[:, 0] * 1_000_003 + rows[:, 1] * 10_007
+    if rows.shape[1] > 2:
+        values = values + rows[:, 2]
+    low, high = int((values & 0xFFFF_FFFF).sum()), int((values >> 32).sum())
+    return Outcome(len(rows), (low + (high << 32)) % MODULUS)
+
+
+def resident_bytes() -> int:
+    """Memory of this process now; where the system does not tell, the most it ever had."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * resource.getpagesize()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,0 +1,117 @@
+"""Results as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from benchmarks.contest import Phase, Result
+from benchmarks.kernels import Rate
+
+
+def print_results(console: Console, title: str, results: Sequence[Result]) -> bool:
+    """One table of figures, one of ratios; False if results disagree."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("contestant")
+    for name in (
+        "load",
+        "tick median",
+        "tick p99",
+        "batch median",
+        "ticks",
+        "resident",
+        "peak",
+        "result rows",
+    ):
+        table.add_column(name, justify="right")
+    table.add_column("check")
+    agreed = True
+    wanted = next(((result.loaded, result.final) for result in results if result.final), None)
+    for result in results:
+        skipped = result.final is None and not result.failed
+        right = result.final is not None and (result.loaded, result.final) == wanted
+        agreed = agreed and (right or skipped)
+        table.add_row(
+            result.contestant,
+            _pair(result.load, result.load_cpu),
+            _pair(result.ticks.median, result.ticks.cpu_median),
+            time_text(result.ticks.late),
+            _pair(result.batches.median, result.batches.cpu_median),
+            _counts(result.ticks, result.batches),
+            bytes_text(result.resident),
+            bytes_text(result.peak),
+            str(result.final.rows) if result.final else "-",
+            escape(result.note) or ("[green]ok[/]" if right else "[red]DIFFERS[/]"),
+        )
+    console.print(table)
+    console.print("in brackets: processor time; resident: growth of the process during load", style="dim")
+    _print_ratios(console, results)
+    return agreed
+
+
+def _print_ratios(console: Console, results: Sequence[Result]) -> None:
+    own = results[0]
+    if own.loaded is None:
+        return
+    table = Table(title=f"time of the others / time of {own.contestant}", title_justify="left")
+    table.add_column("contestant")
+    for name in ("load", "tick median", "tick p99", "batch median"):
+        table.add_column(name, justify="right")
+    for other in results[1:]:
+        table.add_row(
+            other.contestant,
+            _ratio(other.load, own.load),
+            _ratio(other.ticks.median, own.ticks.median),
+            _ratio(other.ticks.late, own.ticks.late),
+            _ratio(other.batches.median, own.batches.median),
+        )
+    console.print(table)
+    console.print(f"{own.contestant}: {own.loaded.rows / own.load:,.0f} result rows per second of load")
+    if own.state and own.kept:
+        share = own.state / own.kept
+        console.print(
+            f"{own.contestant}: {bytes_text(own.state)} of state for {bytes_text(own.kept)} of rows"
+            f" that must be kept (inputs and result, 8 bytes a value): {share:.2f} times"
+        )
+    console.print()
+
+
+def print_rates(console: Console, rates: Sequence[Rate]) -> None:
+    table = Table(title="kernels", title_justify="left", title_style="bold")
+    table.add_column("kernel")
+    for name in ("rows", "time", "million rows / s"):
+        table.add_column(name, justify="right")
+    for rate in rates:
+        table.add_row(rate.what, f"{rate.rows:,}", time_text(rate.seconds), f"{rate.per_second / 1e6:.1f}")
+    console.print(table)
+
+
+def time_text(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for factor, unit in ((1.0, "s"), (1e3, "ms")):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
+
+
+def bytes_text(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} kB"
+
+
+def _pair(wall: float | None, cpu: float | None) -> str:
+    return f"{time_text(wall)} ({time_text(cpu)})" if wall is not None else "-"
+
+
+def _counts(*phases: Phase) -> str:
+    return "/".join(str(len(phase.wall)) for phase in phases)
+
+
+def _ratio(other: float | None, own: float | None) -> str:
+    if not other or not own:
+        return "-"
+    ratio = other / own
+    return f"{ratio:,.0f} x" if ratio >= 10 else f"{ratio:.2g} x"

@@ -1,0 +1,201 @@
+"""The workloads: deterministic data, a base to load and a log of changes to apply tick by tick.
+
+    w1       orders(order, customer, amount) join customers(customer, region), per region count and sum
+    w3dag    transitive closure of components of 250 nodes each: deep, narrow, some with a cycle
+    w3chain  transitive closure of one chain; cut an edge, put it back
+
+First come ticks of one change each, then batches. A change of a customer's region is a deletion and an
+insertion in one tick. `read_folder` reads logs of the same kind from CSV files instead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Codes: TypeAlias = npt.NDArray[np.int64]
+Row: TypeAlias = tuple[int, ...]
+Change: TypeAlias = tuple[str, int, Row]
+
+COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
+    "w1": {"orders": ("o", "c", "amount"), "customers": ("c", "region")},
+    "w3dag": {"e": ("x", "y")},
+    "w3chain": {"e": ("x", "y")},
+}
+SIZES = {  # how many orders, nodes, edges of the chain
+    "w1": {"tiny": 500, "small": 10_000, "medium": 100_000, "large": 1_000_000},
+    "w3dag": {"tiny": 250, "small": 2_000, "medium": 20_000, "large": 50_000},
+    "w3chain": {"tiny": 20, "small": 200, "medium": 1_000},
+}
+COMPONENT = 250
+REGIONS = 50
+
+
+@dataclass(frozen=True)
+class Workload:
+    """`base` by relation, int64[n, columns]; `ticks` of one change each; `batches` of many."""
+
+    name: str
+    size: str
+    base: dict[str, Codes]
+    ticks: list[list[Change]]
+    batches: list[list[Change]]
+
+    @property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        return COLUMNS[self.name]
+
+
+def make(name: str, size: str) -> Workload:
+    """The same data for the same arguments, everywhere."""
+    count = SIZES[name][size]
+    chance = random.Random(name)
+    tiny = size == "tiny"
+    if name == "w1":
+        shop = _Shop(chance, count)
+        base = shop.base()
+        ticks = [shop.tick(1) for _ in range(20 if tiny else 1000)]
+        return Workload(
+            name, size, base, ticks, [shop.tick(20 if tiny else 1000) for _ in range(2 if tiny else 50)]
+        )
+    graph = _Layers(chance, count) if name == "w3dag" else _Chain(chance, count)
+    base = {"e": _array(graph.edges, 2)}
+    return Workload(name, size, base, list(itertools.islice(graph.ticks(), 20 if tiny else 200)), [])
+
+
+class _Shop:
+    def __init__(self, chance: random.Random, orders: int) -> None:
+        self.chance = chance
+        self.numbers = itertools.count()
+        self.regions = [chance.randrange(REGIONS) for _ in range(orders // 10)]
+        self.orders = [self.order() for _ in range(orders)]
+
+    def base(self) -> dict[str, Codes]:
+        return {"orders": _array(self.orders, 3), "customers": _array(enumerate(self.regions), 2)}
+
+    def order(self) -> Row:
+        return next(self.numbers), self.chance.randrange(len(self.regions)), self.chance.randint(1, 999)
+
+    def tick(self, changes: int) -> list[Change]:
+        moved: set[int] = set()
+        return [change for _ in range(changes) for change in self.change(moved)]
+
+    def change(self, moved: set[int]) -> Iterator[Change]:
+        kind = self.chance.random()
+        if kind < 0.4:
+            self.orders.append(self.order())
+            yield "orders", 1, self.orders[-1]
+        elif kind < 0.8:
+            yield "orders", -1, _take(self.orders, self.chance)
+        else:
+            customer = self.chance.randrange(len(self.regions))
+            while customer in moved:  # a customer moves at most once in a tick
+                customer = self.chance.randrange(len(self.regions))
+            moved.add(customer)
+            yield "customers", -1, (customer, self.regions[customer])
+            self.regions[customer] = (self.regions[customer] + self.chance.randrange(1, REGIONS)) % REGIONS
+            yield "customers", 1, (customer, self.regions[customer])
+
+
+class _Layers:
+    """Node i of a component has one or two edges into the next dozen nodes; one component in twenty
+    has an edge back as well, hence a cycle."""
+
+    def __init__(self, chance: random.Random, nodes: int) -> None:
+        self.chance = chance
+        self.components = nodes // COMPONENT
+        edges: set[Row] = set()
+        for component in range(self.components):
+            for node in range(COMPONENT - 1):
+                edges.update(self.edge(component, node) for _ in range(chance.choice((1, 1, 2, 2))))
+            if component % 20 == 0:
+                low, high = sorted(chance.sample(range(COMPONENT), 2))
+                edges.add((component * COMPONENT + high, component * COMPONENT + low))
+        self.edges = sorted(edges)
+        chance.shuffle(self.edges)
+
+    def edge(self, component: int, node: int) -> Row:
+        target = min(COMPONENT - 1, node + self.chance.randint(1, 12))
+        return component * COMPONENT + node, component * COMPONENT + target
+
+    def ticks(self) -> Iterator[list[Change]]:
+        chance, edges, present = self.chance, list(self.edges), set(self.edges)
+        while True:
+            if chance.random() < 0.5:
+                edge = self.edge(chance.randrange(self.components), chance.randrange(COMPONENT - 1))
+                if edge not in present:
+                    present.add(edge)
+                    edges.append(edge)
+                    yield [("e", 1, edge)]
+            else:
+                edge = _take(edges, chance)
+                present.discard(edge)
+                yield [("e", -1, edge)]
+
+
+class _Chain:
+    def __init__(self, chance: random.Random, length: int) -> None:
+        self.chance = chance
+        self.edges: list[Row] = [(node, node + 1) for node in range(length)]
+
+    def ticks(self) -> Iterator[list[Change]]:
+        while True:
+            edge = self.chance.choice(self.edges)
+            yield [("e", -1, edge)]
+            yield [("e", 1, edge)]
+
+
+def _take(rows: list[Row], chance: random.Random) -> Row:
+    """Remove any row, at no cost that depends on how many there are."""
+    place = chance.randrange(len(rows))
+    rows[place], rows[-1] = rows[-1], rows[place]
+    return rows.pop()
+
+
+def _array(rows: Iterable[Row], width: int) -> Codes:
+    return np.array(list(rows), np.int64).reshape(-1, width)
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+def find_folder(data: Path, name: str, size: str) -> Path:
+    """`data` itself if it holds a workload, else `data/<name>_<size>`."""
+    return data if (data / "meta.json").exists() else data / f"{name}_{size}"
+
+
+def read_folder(folder: Path) -> Workload:
+    """`<relation>.csv` with lines `op,tick,columns...` and no header; tick 0 is the base.
+
+    `meta.json` holds k1 and k2: ticks 1 to k1 are the small ones, the k2 after them the batches. The
+    name of the folder is `<workload>_<size>`.
+    """
+    name, _, size = folder.resolve().name.partition("_")
+    if name not in COLUMNS:
+        raise ValueError(f"{folder}: no workload '{name}'; there are {', '.join(COLUMNS)}")
+    meta = json.loads((folder / "meta.json").read_text())
+    base: dict[str, Codes] = {}
+    log: defaultdict[int, list[Change]] = defaultdict(list)
+    for relation, columns in COLUMNS[name].items():
+        lines = np.loadtxt(folder / f"{relation}.csv", np.int64, delimiter=",", ndmin=2)
+        if lines.shape[1] != len(columns) + 2:
+            raise ValueError(
+                f"{folder / relation}.csv: {len(columns) + 2} columns expected, got {lines.shape[1]}"
+            )
+        at_start = lines[:, 1] == 0
+        base[relation] = np.ascontiguousarray(lines[at_start, 2:])
+        for op, tick, *row in lines[~at_start].tolist():
+            log[tick].append((relation, op, tuple(row)))
+    small, all_of_them = meta["k1"], meta["k1"] + meta["k2"]
+    ticks = [log.get(tick, []) for tick in range(1, small + 1)]
+    batches = [log.get(tick, []) for tick in range(small + 1, all_of_them + 1)]
+    return Workload(name, size, base, ticks, batches)
