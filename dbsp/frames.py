@@ -126,11 +126,9 @@ def encode_arrow_column(column: pa.ChunkedArray, type_: Type, interner: Interner
 
 def _filler(arrow: pa.DataType) -> pa.Scalar:
     """Some value of a type, to stand where nulls are."""
-    return (
-        pa.scalar(False)
-        if pa.types.is_boolean(arrow)
-        else pa.scalar(0, pa.int32()).cast(_plain_int(arrow)).cast(arrow)
-    )
+    if pa.types.is_boolean(arrow):
+        return pa.scalar(False)
+    return pa.scalar(0, _plain_int(arrow)).cast(arrow)
 
 
 def _plain_int(arrow: pa.DataType) -> pa.DataType:
@@ -145,7 +143,7 @@ def _encode_numbers(array: pa.Array, kind: str) -> Codes:
     if kind == "float":
         return float_codes(array.cast(pa.float64()).to_numpy(zero_copy_only=False))
     if kind == "bool":
-        return array.to_numpy(zero_copy_only=False).astype(np.int64)
+        return np.asarray(array.to_numpy(zero_copy_only=False), np.int64)
     if kind == "date":
         return _checked(_numpy(array.cast(pa.date32()).cast(pa.int32())), MIN_DAY, MAX_DAY)
     # An aware timestamp is UTC inside Arrow already; `cast` refuses to drop nanoseconds.

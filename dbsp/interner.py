@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import types
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -34,7 +36,7 @@ class Interner:
 
     def __init__(self) -> None:
         # Strings and bytes are their own keys; every other value has a key `(class, ...)`, a tuple.
-        self._ids: dict[Any, int] = {}
+        self._ids: defaultdict[Any, int] = defaultdict(None)
         self._values: list[Any] = []
         # id(object) -> code of the tuples in `_values`, which stay alive and so keep their addresses.
         self._tuple_ids: dict[int, int] = {}
@@ -81,14 +83,17 @@ class Interner:
 
     def encode_plain(self, values: Sequence[str] | Sequence[bytes]) -> Codes:
         """`encode_many` for values known to be exactly `str` or `bytes`."""
-        ids = self._ids
+        ids, known = self._ids, len(self._values)
+        # The default counts on, so that one pass in C both finds ids and gives new ones.
+        ids.default_factory = itertools.count(known).__next__
         try:
-            return np.fromiter(map(ids.__getitem__, values), np.int64, len(values))
-        except KeyError:
-            new = [value for value in dict.fromkeys(values) if value not in ids]
-            ids.update(zip(new, range(len(self._values), len(self._values) + len(new)), strict=True))
-            self._values.extend(new)
-            return np.fromiter(map(ids.__getitem__, values), np.int64, len(values))
+            codes = np.fromiter(map(ids.__getitem__, values), np.int64, len(values))
+        finally:
+            ids.default_factory = None
+            # A dict keeps the order of insertion: the new values are its last keys.
+            new = list(itertools.islice(reversed(ids), len(ids) - known))
+            self._values.extend(reversed(new))
+        return codes
 
     def decode_many(self, codes: Codes | Iterable[int]) -> list[Any]:
         """The values of many ids, in order."""

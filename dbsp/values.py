@@ -206,9 +206,10 @@ def _encode_int(value: Any, interner: Interner) -> int:
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
             raise _misfit("int", value)
         value = int(value)
-    if not INT64_MIN <= value <= INT64_MAX:
+    code: int = value
+    if not INT64_MIN <= code <= INT64_MAX:
         raise ValueOutOfRangeError(f"{shorten(value)} does not fit 64 bits (-2**63 to 2**63 - 1)")
-    return value
+    return code
 
 
 def _encode_float(value: Any, interner: Interner) -> int:

@@ -1,0 +1,347 @@
+"""Arithmetic on ints (exact, checked) and floats (IEEE 754), and operations on bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dbsp.errors import EvaluationError, ValueOutOfRangeError
+from dbsp.expressions.functions import Overload, define, overloads
+from dbsp.expressions.nodes import Array, GiveUp, Operation
+from dbsp.values import FLOAT, INT, INT64_MAX, INT64_MIN, STR
+
+# --- ints: the meaning -------------------------------------------------------------------------------
+
+
+def _fit(result: int, symbol: str, *operands: int) -> int:
+    if INT64_MIN <= result <= INT64_MAX:
+        return result
+    if len(operands) == 1:
+        raise ValueOutOfRangeError(f"{symbol}({operands[0]}) does not fit 64 bits")
+    raise ValueOutOfRangeError(f"{operands[0]} {symbol} {operands[1]} does not fit 64 bits")
+
+
+def _nonzero(divisor: float, symbol: str, dividend: float) -> None:
+    if divisor == 0:
+        raise EvaluationError(f"division by zero: {dividend} {symbol} {divisor}")
+
+
+def _add(a: int, b: int) -> int:
+    return _fit(a + b, "+", a, b)
+
+
+def _sub(a: int, b: int) -> int:
+    return _fit(a - b, "-", a, b)
+
+
+def _mul(a: int, b: int) -> int:
+    return _fit(a * b, "*", a, b)
+
+
+def _floordiv(a: int, b: int) -> int:
+    _nonzero(b, "//", a)
+    return _fit(a // b, "//", a, b)
+
+
+def _mod(a: int, b: int) -> int:
+    _nonzero(b, "%", a)
+    return a % b
+
+
+def _truncdiv(a: int, b: int) -> int:
+    _nonzero(b, "truncdiv", a)
+    quotient = abs(a) // abs(b)
+    return _fit(quotient if (a < 0) == (b < 0) else -quotient, "truncdiv", a, b)
+
+
+def _truncmod(a: int, b: int) -> int:
+    _nonzero(b, "truncmod", a)
+    rest = abs(a) % abs(b)
+    return -rest if a < 0 else rest
+
+
+def _pow(a: int, b: int) -> int:
+    if b < 0:
+        raise EvaluationError(f"{a} ** {b} is no integer; take to_float() of the base")
+    if b > 63 and abs(a) > 1:  # not computed: it could have any number of digits
+        raise ValueOutOfRangeError(f"{a} ** {b} does not fit 64 bits")
+    return _fit(a**b, "**", a, b)
+
+
+def _neg(a: int) -> int:
+    return _fit(-a, "-", a)
+
+
+def _abs(a: int) -> int:
+    return _fit(abs(a), "abs", a)
+
+
+# --- ints: the kernels. Bounds of the operands prove most columns safe; else each result is checked. --
+
+
+def _bounds(values: Any) -> tuple[int, int]:
+    if isinstance(values, np.ndarray):
+        return int(values.min()), int(values.max())
+    return values, values
+
+
+def _safe(*results: int) -> bool:
+    return min(results) >= INT64_MIN and max(results) <= INT64_MAX
+
+
+def _add_vector(a: Any, b: Any) -> Array:
+    (a_low, a_high), (b_low, b_high) = _bounds(a), _bounds(b)
+    result: Array = a + b
+    if not _safe(a_low + b_low, a_high + b_high) and (((a ^ result) & (b ^ result)) < 0).any():
+        raise GiveUp
+    return result
+
+
+def _sub_vector(a: Any, b: Any) -> Array:
+    (a_low, a_high), (b_low, b_high) = _bounds(a), _bounds(b)
+    result: Array = a - b
+    if not _safe(a_low - b_high, a_high - b_low) and (((a ^ b) & (a ^ result)) < 0).any():
+        raise GiveUp
+    return result
+
+
+def _mul_vector(a: Any, b: Any) -> Array:
+    (a_low, a_high), (b_low, b_high) = _bounds(a), _bounds(b)
+    if not _safe(a_low * b_low, a_low * b_high, a_high * b_low, a_high * b_high):
+        # The product in floats is off by less than one part in 2**51; near the limit `_mul` decides.
+        about = np.abs(np.multiply(a, b, dtype=np.float64))
+        if (about > 2.0**63 * (1 - 2.0**-50)).any():
+            raise GiveUp
+    result: Array = a * b
+    return result
+
+
+def _divisible(a: Any, b: Any) -> None:
+    """GiveUp unless every division is defined: no zero divisor, and not -2**63 by -1."""
+    b_low, b_high = _bounds(b)
+    if b_low <= 0 <= b_high and np.any(np.equal(b, 0)):
+        raise GiveUp
+    if b_low <= -1 <= b_high and _bounds(a)[0] == INT64_MIN:
+        raise GiveUp
+
+
+def _floordiv_vector(a: Any, b: Any) -> Array:
+    _divisible(a, b)
+    result: Array = np.floor_divide(a, b)
+    return result
+
+
+def _mod_vector(a: Any, b: Any) -> Array:
+    _divisible(a, b)
+    result: Array = np.remainder(a, b)
+    return result
+
+
+def _truncdiv_vector(a: Any, b: Any) -> Array:
+    _divisible(a, b)
+    result: Array = np.floor_divide(a - np.fmod(a, b), b)
+    return result
+
+
+def _truncmod_vector(a: Any, b: Any) -> Array:
+    _divisible(a, b)
+    result: Array = np.fmod(a, b)
+    return result
+
+
+def _pow_vector(a: Any, b: Any) -> Array:
+    b_low, b_high = _bounds(b)
+    if b_low < 0 or b_high > 63:
+        raise GiveUp
+    low, high = _bounds(a)
+    if max(abs(low), abs(high)) ** b_high > INT64_MAX:
+        raise GiveUp
+    result: Array = np.power(a, b)
+    return result
+
+
+def _neg_vector(a: Any) -> Array:
+    if _bounds(a)[0] == INT64_MIN:
+        raise GiveUp
+    result: Array = -a
+    return result
+
+
+def _abs_vector(a: Any) -> Array:
+    if _bounds(a)[0] == INT64_MIN:
+        raise GiveUp
+    result: Array = np.abs(a)
+    return result
+
+
+# --- floats ------------------------------------------------------------------------------------------
+# Overflow gives an infinity, as IEEE 754 has it; division by zero is an error, as in Python.
+
+
+def _float_div(a: float, b: float) -> float:
+    _nonzero(b, "/", a)
+    return a / b
+
+
+def _float_floordiv(a: float, b: float) -> float:
+    _nonzero(b, "//", a)
+    return a // b
+
+
+def _float_mod(a: float, b: float) -> float:
+    _nonzero(b, "%", a)
+    return a % b
+
+
+def _float_truncdiv(a: float, b: float) -> float:
+    _nonzero(b, "truncdiv", a)
+    quotient = a / b
+    return float(math.trunc(quotient)) if math.isfinite(quotient) else quotient
+
+
+def _float_truncmod(a: float, b: float) -> float:
+    _nonzero(b, "truncmod", a)
+    return math.nan if math.isinf(a) else math.fmod(a, b)
+
+
+def _float_pow(a: float, b: float) -> float:
+    try:
+        result = a**b
+    except OverflowError:
+        return -math.inf if a < 0 and b % 2 == 1 else math.inf
+    except ZeroDivisionError:
+        raise EvaluationError(f"division by zero: {a} ** {b}") from None
+    if isinstance(result, complex):
+        raise EvaluationError(f"{a} ** {b} is no real number")
+    return float(result)
+
+
+def _float_div_vector(a: Any, b: Any) -> Array:
+    if np.any(np.equal(b, 0.0)):
+        raise GiveUp
+    result: Array = np.divide(a, b)
+    return result
+
+
+# --- bits --------------------------------------------------------------------------------------------
+# Two's complement; shift counts are taken modulo 64 and what is shifted out is lost.
+
+
+def _signed(bits: int) -> int:
+    return (bits + 2**63) % 2**64 - 2**63
+
+
+def _shl(a: int, count: int) -> int:
+    return _signed(a << (count & 63))
+
+
+def _shr_unsigned(a: int, count: int) -> int:
+    return _signed((a % 2**64) >> (count & 63))
+
+
+def _shl_vector(a: Any, count: Any) -> Array:
+    return _unsigned(a, count, np.left_shift)
+
+
+def _shr_unsigned_vector(a: Any, count: Any) -> Array:
+    return _unsigned(a, count, np.right_shift)
+
+
+def _unsigned(a: Any, count: Any, shift: Callable[..., Any]) -> Array:
+    bits = np.asarray(a, np.int64).view(np.uint64)
+    result: Array = shift(bits, (np.asarray(count, np.int64) & 63).view(np.uint64)).view(np.int64)
+    return result
+
+
+# --- the table ---------------------------------------------------------------------------------------
+
+
+def _concat(a: str, b: str) -> str:
+    return a + b
+
+
+def _two(
+    scalar: Callable[..., Any], vector: Callable[..., Array] | None, *, fallible: bool = True
+) -> Overload:
+    return Overload((INT, INT), INT, Operation(scalar, vector, fallible))
+
+
+def _two_floats(
+    scalar: Callable[..., Any], vector: Callable[..., Array] | None = None, *, fallible: bool = True
+) -> Overload:
+    return Overload((FLOAT, FLOAT), FLOAT, Operation(scalar, vector, fallible))
+
+
+def _exact(scalar: Callable[..., Any]) -> Overload:
+    """An operation that numpy and Python both do by one IEEE 754 instruction."""
+    return _two_floats(scalar, scalar, fallible=False)
+
+
+define(
+    "add",
+    "+ expects two numbers or two strings",
+    overloads(
+        _two(_add, _add_vector),
+        _exact(lambda a, b: a + b),
+        Overload((STR, STR), STR, Operation(_concat)),
+    ),
+)
+define("sub", "- expects two numbers", overloads(_two(_sub, _sub_vector), _exact(lambda a, b: a - b)))
+define("mul", "* expects two numbers", overloads(_two(_mul, _mul_vector), _exact(lambda a, b: a * b)))
+define("truediv", "/ expects two numbers", overloads(_two_floats(_float_div, _float_div_vector)))
+define(
+    "floordiv",
+    "// expects two numbers",
+    overloads(_two(_floordiv, _floordiv_vector), _two_floats(_float_floordiv)),
+)
+define("mod", "% expects two numbers", overloads(_two(_mod, _mod_vector), _two_floats(_float_mod)))
+define(
+    "truncdiv",
+    "truncdiv expects two numbers",
+    overloads(_two(_truncdiv, _truncdiv_vector), _two_floats(_float_truncdiv)),
+)
+define(
+    "truncmod",
+    "truncmod expects two numbers",
+    overloads(_two(_truncmod, _truncmod_vector), _two_floats(_float_truncmod)),
+)
+# Powers of floats go through the C library one by one: numpy's own may differ in the last bit.
+define("pow", "** expects two numbers", overloads(_two(_pow, _pow_vector), _two_floats(_float_pow)))
+define(
+    "neg",
+    "unary - expects a number",
+    overloads(
+        Overload((INT,), INT, Operation(_neg, _neg_vector, fallible=True)),
+        Overload((FLOAT,), FLOAT, Operation(lambda a: -a, lambda a: -a)),
+    ),
+)
+define(
+    "abs",
+    "abs expects a number",
+    overloads(
+        Overload((INT,), INT, Operation(_abs, _abs_vector, fallible=True)),
+        Overload((FLOAT,), FLOAT, Operation(abs, np.abs)),
+    ),
+)
+define(
+    "band", "band expects two ints", overloads(_two(lambda a, b: a & b, lambda a, b: a & b, fallible=False))
+)
+define("bor", "bor expects two ints", overloads(_two(lambda a, b: a | b, lambda a, b: a | b, fallible=False)))
+define(
+    "bxor", "bxor expects two ints", overloads(_two(lambda a, b: a ^ b, lambda a, b: a ^ b, fallible=False))
+)
+define("bnot", "bnot expects an int", overloads(Overload((INT,), INT, Operation(lambda a: ~a, lambda a: ~a))))
+define("shl", "shl expects two ints", overloads(_two(_shl, _shl_vector, fallible=False)))
+define(
+    "shr",
+    "shr expects two ints",
+    overloads(_two(lambda a, n: a >> (n & 63), lambda a, n: a >> (n & 63), fallible=False)),
+)
+define(
+    "shr_unsigned",
+    "shr_unsigned expects two ints",
+    overloads(_two(_shr_unsigned, _shr_unsigned_vector, fallible=False)),
+)

@@ -1,0 +1,148 @@
+"""Binding: an expression checked against a schema, ready to be evaluated over code rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dbsp.batch import Codes
+from dbsp.errors import DbspError, SchemaError
+from dbsp.expressions import arithmetic, comparison, strings  # noqa: F401  (they fill the table of functions)
+from dbsp.expressions.expression import Call, Column, Expression, Literal
+from dbsp.expressions.functions import FUNCTIONS, refuse
+from dbsp.expressions.nodes import ColumnNode, ConstantNode, Mask, Node, Scalar, VectorFn, fold, to_codes
+from dbsp.interner import Interner
+from dbsp.schema import Schema
+from dbsp.values import (
+    OBJECT,
+    Type,
+    as_type,
+    decode_value,
+    decoder,
+    encode_value,
+    encoder,
+    infer_type,
+    shorten,
+)
+
+_FEW = 8
+"""Up to this many rows the scalar functions are faster than numpy's fixed cost per call."""
+
+
+class Bound:
+    """An expression bound to a schema: `type` is that of its result.
+
+    A bound expression keeps the evaluators it prepared for the last interner it met.
+    """
+
+    def __init__(self, expression: Expression, schema: Schema, node: Node) -> None:
+        self.expression = expression
+        self.schema = schema
+        self.node = node
+        self._interner: Interner | None = None
+        self._scalar: Scalar
+        self._vector: VectorFn
+        self._encode: Callable[[Any, Interner], int] = encoder(node.type)
+        # An int column needs no decoding; None in an optional one does.
+        self._decoders = [
+            (j, decoder(schema.types[j])) for j in sorted(node.columns) if str(schema.types[j]) != "int"
+        ]
+
+    @property
+    def type(self) -> Type:
+        """The type of the result."""
+        return self.node.type
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The positions of the columns used, ascending."""
+        return tuple(sorted(self.node.columns))
+
+    def __repr__(self) -> str:
+        return f"<{self.expression!r}: {self.type} over ({self.schema.describe()})>"
+
+    def evaluate(self, rows: Codes, interner: Interner) -> Codes:
+        """The codes of the result for int64[n, k] rows, int64[n]; for a plain column a view of `rows`.
+
+        Strings are computed once per distinct value. Raises ValueOutOfRangeError where an int leaves
+        64 bits and EvaluationError where there is no result; both name the expression and the row.
+        """
+        node = self.node
+        if isinstance(node, ColumnNode):
+            column: Codes = rows[:, node.position]
+            return column
+        self._prepare(interner)
+        if len(rows) <= _FEW:
+            return self._evaluate_few(rows, interner)
+        try:
+            with np.errstate(all="ignore"):
+                return to_codes(self._vector(rows), node.type)
+        except DbspError:
+            # The same rows one by one: that finds the first that has no result, and names it.
+            return self._evaluate_few(rows, interner)
+
+    def mask(self, rows: Codes, interner: Interner) -> Mask:
+        """Which rows a condition holds for; None counts as false. Raises as `evaluate`."""
+        return np.equal(self.evaluate(rows, interner), 1)
+
+    def _prepare(self, interner: Interner) -> None:
+        if interner is not self._interner:
+            self._scalar = self.node.scalar(interner)
+            self._vector = self.node.vector(interner)
+            self._interner = interner
+
+    def _evaluate_few(self, rows: Codes, interner: Interner) -> Codes:
+        scalar, encode, decoders = self._scalar, self._encode, self._decoders
+        result = []
+        for codes in rows.tolist():
+            values = codes
+            for j, decode in decoders:
+                values[j] = decode(values[j], interner)
+            try:
+                result.append(encode(scalar(values), interner))
+            except DbspError as error:
+                raise type(error)(self._explain(error, values)) from None
+        return np.array(result, np.int64)
+
+    def _explain(self, error: DbspError, values: Sequence[Any]) -> str:
+        used = ", ".join(f"{self.schema.names[j]}={shorten(values[j])}" for j in self.columns)
+        row = f" in the row with {used}" if used else ""
+        return f"{self.expression!r}: {error.message}{row}"
+
+
+def bind(expression: Expression, schema: Schema) -> Bound:
+    """Check an expression against a schema; see `Expression.bind`."""
+    try:
+        return Bound(expression, schema, _bind(expression, schema))
+    except SchemaError as error:
+        raise SchemaError(f"{expression!r}: {error.message}") from None
+
+
+def _bind(expression: Expression, schema: Schema) -> Node:
+    if isinstance(expression, Column):
+        position = schema.index(expression.name)
+        return ColumnNode(schema.types[position], position)
+    if isinstance(expression, Literal):
+        return _constant(expression)
+    if not isinstance(expression, Call):
+        raise SchemaError(f"{expression!r} is no expression over columns")
+    function = FUNCTIONS.get(expression.function)
+    if function is None:
+        raise SchemaError(f"there is no function {expression.function!r}")
+    arguments = [_bind(argument, schema) for argument in expression.arguments]
+    node = function.resolve(arguments)
+    if node is None:
+        raise refuse(function, list(map(repr, expression.arguments)), arguments)
+    return fold(node)
+
+
+def _constant(literal: Literal) -> ConstantNode:
+    value, type_ = literal.value, literal.type
+    if value is None:
+        return ConstantNode((type_ or OBJECT).optional(), None)
+    interner = Interner()
+    type_ = infer_type([value]) if type_ is None else as_type(type_).required()
+    # Through its code, so that the constant is what a column of the type would hold.
+    return ConstantNode(type_, decode_value(type_, encode_value(type_, value, interner), interner))

@@ -1,0 +1,190 @@
+"""Comparison, and the smallest and largest of several values.
+
+Floats are compared in the order of their codes: NaN equals itself and comes after every other float.
+Strings are compared as Python does, by code points; objects by `dbsp.ordering.order_key`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dbsp.expressions.functions import convert, define, unify
+from dbsp.expressions.logic import ConnectiveNode, FillNullNode, IsNullNode, WhenNode
+from dbsp.expressions.nodes import Array, ConstantNode, Node, Operation, StrictNode, fold
+from dbsp.interner import Interner
+from dbsp.ordering import order_key
+from dbsp.values import BOOL
+
+
+def _float_key(a: float) -> tuple[bool, float]:
+    return (True, 0.0) if a != a else (False, a)
+
+
+def _float_eq(a: float, b: float) -> bool:
+    return a == b or (a != a and b != b)
+
+
+def _float_eq_vector(a: Any, b: Any) -> Array:
+    result: Array = np.equal(a, b)
+    if np.isnan(a).any() and np.isnan(b).any():
+        result = result | (np.isnan(a) & np.isnan(b))
+    return result
+
+
+def _float_lt(a: float, b: float) -> bool:
+    return _float_key(a) < _float_key(b)
+
+
+def _float_lt_vector(a: Any, b: Any) -> Array:
+    result: Array = np.less(a, b)
+    last = np.isnan(b)
+    return result | (last & ~np.isnan(a)) if last.any() else result
+
+
+def _object_eq(interner: Interner, a: Any, b: Any) -> bool:
+    # By id, not by ==, which takes 1, True and 1.0 for the same.
+    return interner.encode(a) == interner.encode(b)
+
+
+def _object_lt(a: Any, b: Any) -> bool:
+    return order_key(a) < order_key(b)
+
+
+def _negated(operation: Operation) -> Operation:
+    scalar, vector = operation.scalar, operation.vector
+    return Operation(
+        lambda *values: not scalar(*values),
+        None if vector is None else (lambda a, b: ~vector(a, b)),
+        with_interner=operation.with_interner,
+    )
+
+
+def _swapped(operation: Operation) -> Operation:
+    scalar, vector = operation.scalar, operation.vector
+    return Operation(lambda a, b: scalar(b, a), None if vector is None else (lambda a, b: vector(b, a)))
+
+
+_EQUAL: dict[str, Operation] = {
+    "float": Operation(_float_eq, _float_eq_vector),
+    "object": Operation(_object_eq, np.equal, with_interner=True),
+}
+_EQUAL_CODES = Operation(operator.eq, np.equal)
+_LESS: dict[str, Operation] = {
+    "float": Operation(_float_lt, _float_lt_vector),
+    "object": Operation(_object_lt),
+    "str": Operation(operator.lt),
+    "bytes": Operation(operator.lt),
+}
+_LESS_CODES = Operation(operator.lt, np.less)
+
+
+def _comparison(choose: Callable[[str], Operation]) -> Callable[[Sequence[Node]], Node | None]:
+    def resolve(arguments: Sequence[Node]) -> Node | None:
+        type_ = unify(arguments)
+        if type_ is None or len(arguments) != 2:
+            return None
+        operands = [convert(argument, type_) for argument in arguments]
+        return fold(StrictNode(BOOL, choose(type_.kind), operands))
+
+    return resolve
+
+
+def _equal(kind: str) -> Operation:
+    return _EQUAL.get(kind, _EQUAL_CODES)
+
+
+def _less(kind: str) -> Operation:
+    return _LESS.get(kind, _LESS_CODES)
+
+
+define("eq", "== expects two values of one type", _comparison(_equal))
+define("ne", "!= expects two values of one type", _comparison(lambda kind: _negated(_equal(kind))))
+define("lt", "< expects two values of one type", _comparison(_less))
+define("gt", "> expects two values of one type", _comparison(lambda kind: _swapped(_less(kind))))
+define("le", "<= expects two values of one type", _comparison(lambda kind: _negated(_swapped(_less(kind)))))
+define("ge", ">= expects two values of one type", _comparison(lambda kind: _negated(_less(kind))))
+
+
+# --- the smallest and largest ------------------------------------------------------------------------
+
+_KEYS: dict[str, Callable[[Any], Any]] = {"float": _float_key, "object": order_key}
+_MIN_VECTORS: dict[str, Callable[..., Array]] = {"float": np.fmin}  # fmin takes NaN for the larger
+
+
+def _extreme(
+    pick: Any, vectors: dict[str, Callable[..., Array]], common: Any
+) -> Callable[[Sequence[Node]], Node | None]:
+    def resolve(arguments: Sequence[Node]) -> Node | None:
+        type_ = unify(arguments)
+        if type_ is None:
+            return None
+        key = _KEYS.get(type_.kind)
+        vector = None if type_.interned else vectors.get(type_.kind, common)
+        operation = Operation(lambda a, b: pick(a, b, key=key), vector)
+        result, *others = (convert(argument, type_) for argument in arguments)
+        for other in others:
+            result = fold(StrictNode(type_.required(), operation, [result, other]))
+        return result
+
+    return resolve
+
+
+define("min_of", "min_of expects values of one type", _extreme(min, _MIN_VECTORS, np.minimum))
+define("max_of", "max_of expects values of one type", _extreme(max, {}, np.maximum))
+
+
+# --- logic -------------------------------------------------------------------------------------------
+
+
+def _booleans(nodes: Sequence[Node]) -> list[Node] | None:
+    if any(
+        node.type.kind != "bool" and not (isinstance(node, ConstantNode) and node.value is None)
+        for node in nodes
+    ):
+        return None
+    return [convert(node, BOOL) for node in nodes]
+
+
+def _connective(decider: bool) -> Callable[[Sequence[Node]], Node | None]:
+    def resolve(arguments: Sequence[Node]) -> Node | None:
+        operands = _booleans(arguments)
+        return None if operands is None else ConnectiveNode(decider, *operands)
+
+    return resolve
+
+
+def _not(arguments: Sequence[Node]) -> Node | None:
+    operands = _booleans(arguments)
+    return (
+        None
+        if operands is None
+        else fold(StrictNode(BOOL, Operation(operator.not_, np.logical_not), operands))
+    )
+
+
+def _when(arguments: Sequence[Node]) -> Node | None:
+    condition, chosen, other = arguments
+    conditions, type_ = _booleans([condition]), unify([chosen, other])
+    if conditions is None or type_ is None:
+        return None
+    return WhenNode(type_, conditions[0], convert(chosen, type_), convert(other, type_))
+
+
+def _fill_null(arguments: Sequence[Node]) -> Node | None:
+    type_ = unify(arguments)
+    if type_ is None:
+        return None
+    value, other = (convert(argument, type_) for argument in arguments)
+    return FillNullNode(type_, value, other)
+
+
+define("and", "& expects two booleans (band is the bitwise and)", _connective(False))
+define("or", "| expects two booleans (bor is the bitwise or)", _connective(True))
+define("not", "~ expects a boolean (bnot is the bitwise not)", _not)
+define("when", "when expects a boolean and two values of one type", _when)
+define("is_null", "is_null expects a value", lambda arguments: IsNullNode(arguments[0]))
+define("fill_null", "fill_null expects two values of one type", _fill_null)
