@@ -20,7 +20,10 @@ RATIO = 8
 """A run is kept apart from the next newer one only while it is more than this many times larger."""
 
 SMALL = 512
-"""Runs below this many rows are always merged: one is cheaper to copy than another is to probe."""
+"""Runs up to this many rows are collected at the new end of the stack and merged together."""
+
+TAIL = 8
+"""So many small runs may wait at the new end before they are merged into one."""
 
 MAX_RUNS = 24
 """Beyond this many committed runs a merge is finished whatever it costs."""
@@ -136,13 +139,9 @@ class Trace:
             self._merge_current()
         else:
             self._journal.append(self)
-        run = Run(rows, weights)
         if self.count == len(self.table):
             self.table = np.concatenate((self.table, np.zeros_like(self.table)))
-        run.largest = register_run(self.table, self.count, rows, weights)
-        self._bound += run.largest
-        self.current.append(run)
-        self.count += 1
+        self._push(self.current, Run(rows, weights))
         self.fresh = True
         if self._bound > _INT64_MAX:
             # The cheap bound no longer proves that sums fit: look at the very rows of the delta.
@@ -176,14 +175,16 @@ class Trace:
         Small merges are done at once; a large one is spread over the following ticks, so that no
         tick pays for it alone.
         """
+        if self._bound > _INT64_MAX:
+            return  # partial sums might leave int64 although the totals fit
+        self._merge_tail(self.runs, 0)
+        self.past = self.count
         if self._merge is not None:
             if not self._merge.advance(fuel if len(self.runs) < MAX_RUNS else _INT64_MAX):
                 self._merge_newer(fuel)
                 return
             self._finish()
         while (index := self._next_merge(0)) is not None:
-            if self._bound > _INT64_MAX:
-                return  # partial sums might leave int64 although the totals fit
             self._merge = _Merge(index, self.runs[index], self.runs[index + 1])
             size = len(self._merge.weights)
             if not self._merge.advance(max(fuel, SMALL)):
@@ -203,17 +204,40 @@ class Trace:
                 self._bound += run.largest
             self.count = self.past = len(self.runs)
 
+    def _merge_tail(self, runs: list[Run], offset: int) -> None:
+        """Merge the small runs at the new end of `runs`, which stand from `offset` on in the table."""
+        if len(runs) < TAIL:
+            return
+        start = _tail(runs)
+        if len(runs) - start < TAIL:
+            return
+        small = runs[start:]
+        rows, weights = consolidate(
+            np.concatenate([run.rows for run in small]), np.concatenate([run.weights for run in small])
+        )
+        del runs[start:]
+        self.count = offset + start
+        self._bound -= sum(run.largest for run in small)
+        if len(weights):
+            self._push(runs, Run(rows, weights))
+
+    def _push(self, runs: list[Run], run: Run) -> None:
+        """Append a run to `runs` and to the end of the table."""
+        run.largest = register_run(self.table, self.count, run.rows, run.weights)
+        self._bound += run.largest
+        runs.append(run)
+        self.count += 1
+
     def _next_merge(self, first: int) -> int | None:
         """The newest pair of neighbouring committed runs, from `first` on, that ought to be merged."""
         runs = self.runs
-        for index in range(len(runs) - 2, first - 1, -1):
-            older, newer = len(runs[index]), len(runs[index + 1])
-            if older < RATIO * newer or older + newer <= SMALL:
+        for index in range(_tail(runs) - 2, first - 1, -1):
+            if len(runs[index]) < RATIO * len(runs[index + 1]):
                 return index
         return None
 
     def _merge_newer(self, fuel: int) -> None:
-        """While a large merge is under way, keep the runs behind it few by small merges."""
+        """While a large merge is under way, keep the runs behind it few by smaller merges."""
         assert self._merge is not None
         while (index := self._next_merge(self._merge.index + 2)) is not None:
             merge = _Merge(index, self.runs[index], self.runs[index + 1])
@@ -247,18 +271,24 @@ class Trace:
     def _merge_current(self) -> None:
         """Merge among this tick's runs; those of the past stay apart, for old and new must differ."""
         current = self.current
-        while len(current) > 1 and self._bound <= _INT64_MAX:
+        if self._bound > _INT64_MAX:
+            return
+        self._merge_tail(current, self.past)
+        while len(current) > 1 and len(current[-1]) > SMALL and len(current[-2]) < RATIO * len(current[-1]):
             older, newer = current[-2], current[-1]
-            if len(older) >= RATIO * len(newer) and len(older) + len(newer) > SMALL:
-                return
             merge = _Merge(0, older, newer)
             merge.advance(_INT64_MAX)
-            run = merge.result()
             del current[-2:]
             self.count -= 2
             self._bound -= older.largest + newer.largest
+            run = merge.result()
             if len(run):
-                current.append(run)
-                run.largest = register_run(self.table, self.count, run.rows, run.weights)
-                self._bound += run.largest
-                self.count += 1
+                self._push(current, run)
+
+
+def _tail(runs: list[Run]) -> int:
+    """Where the small runs at the new end begin."""
+    start = len(runs)
+    while start and len(runs[start - 1]) <= SMALL:
+        start -= 1
+    return start
