@@ -21,7 +21,13 @@ from dbsp.graph import Graph, Node, Stream
 TEXT_SUFFIXES = (".dot", ".gv")
 PICTURE_SUFFIXES = (".svg", ".png", ".pdf")
 
-_FILL = {"Input": "#dcefdc", "Constant": "#dcefdc", "Output": "#d9e8f6", "Delay": "#fbf0cf", "Delta0": "#f1f1f1"}
+_FILL = {
+    "Input": "#dcefdc",
+    "Constant": "#dcefdc",
+    "Output": "#d9e8f6",
+    "Delay": "#fbf0cf",
+    "Delta0": "#f1f1f1",
+}
 _FONT = "Helvetica,Arial,sans-serif"
 _WIDTH = 60
 

@@ -13,6 +13,7 @@ from dbsp.io.change_script import (
     parse_change_script,
     read_change_script,
 )
+from dbsp.io.directives import fact_source, result_target
 from dbsp.io.facts import read_facts
 from dbsp.io.problems import DataError
 from dbsp.io.results import format_delta, format_rows, write_results
@@ -23,10 +24,12 @@ __all__ = [
     "Commit",
     "DataError",
     "Tick",
+    "fact_source",
     "format_delta",
     "format_rows",
     "parse_change_script",
     "read_change_script",
     "read_facts",
+    "result_target",
     "write_results",
 ]

@@ -257,10 +257,12 @@ def parse_change_script(lines: Iterable[str], reader: ChangeScriptReader) -> lis
                 raise DataError(problems, more=True) from None
             continue
         if isinstance(said, Change):
-            tick = tick or Tick(said.line, said.line)
+            if tick is None:
+                tick = Tick(said.line, said.line)
             tick.add(said)
         elif isinstance(said, Commit):
-            tick = tick or Tick(said.line, said.line)
+            if tick is None:
+                tick = Tick(said.line, said.line)
             tick.last_line = said.line
             ticks.append(tick)
             tick = None

@@ -37,20 +37,21 @@ def read_facts(
     *,
     relation: str | None = None,
     delimiter: str = _TAB,
+    headers: bool = False,
     unsigned: Iterable[str] = (),
 ) -> Facts:
     """The rows of a fact file, in a form that `Run.step` takes as a change.
 
-    `relation` is the name used in errors (the file's stem if not given); the columns named in `unsigned`
-    refuse negative numbers. A relation without columns holds its one row if the file has a line `()`.
-    Cost: O(bytes), about 10 M rows of three columns a second and core.
+    `relation` is the name used in errors (the file's stem if not given). With `headers` the first line is
+    skipped. The columns named in `unsigned` refuse negative numbers. A relation without columns holds its
+    one row if the file has a line `()`. Cost: O(bytes), about 10 M rows of three columns a second and core.
 
     Raises InputError if there is no such file, and DataError (naming file, line and text) for a line with
     too few or too many columns, a value that is not of the column's type or does not fit it, and text that
     is not UTF-8.
     """
     path = Path(path)
-    reader = _Reader(path, schema, relation or path.stem, delimiter, frozenset(unsigned))
+    reader = _Reader(path, schema, relation or path.stem, delimiter, headers, frozenset(unsigned))
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -68,12 +69,19 @@ class _Reader:
     """One file being read: its bytes to a table."""
 
     def __init__(
-        self, path: Path, schema: Schema, relation: str, delimiter: str, unsigned: frozenset[str]
+        self,
+        path: Path,
+        schema: Schema,
+        relation: str,
+        delimiter: str,
+        headers: bool,
+        unsigned: frozenset[str],
     ) -> None:
         self.file = str(path)
         self.schema = schema
         self.relation = relation
         self.delimiter = delimiter
+        self.headers = headers
         self.unsigned = unsigned
         self.problems: list[Diagnostic] = []
         for name, type_ in zip(schema.names, schema.types, strict=True):
@@ -110,7 +118,7 @@ class _Reader:
         try:
             table = csv.read_csv(
                 pa.BufferReader(data),
-                read_options=csv.ReadOptions(column_names=list(wanted)),
+                read_options=csv.ReadOptions(column_names=list(wanted), skip_rows=int(self.headers)),
                 parse_options=csv.ParseOptions(
                     delimiter=self.delimiter, quote_char=False, escape_char=False, ignore_empty_lines=False
                 ),
@@ -139,6 +147,8 @@ class _Reader:
         cells = [_CELLS[type_.kind] for type_ in self.schema.types]
         columns: list[list[Any]] = [[] for _ in cells]
         for number, raw in enumerate(_lines(data), 1):
+            if number == 1 and self.headers:
+                continue
             try:
                 line = raw.decode("utf-8")
             except UnicodeDecodeError as error:

@@ -18,13 +18,16 @@ from dbsp.values import NULL, Type
 from dbsp.zset import ZSet
 
 
-def write_results(path: str | Path, zset: ZSet, *, delimiter: str = "\t") -> int:
-    """Write the rows of `zset` to a file, one a line, sorted by value. Returns what `format_rows` does.
+def write_results(path: str | Path, zset: ZSet, *, delimiter: str = "\t", headers: bool = False) -> int:
+    """Write the rows of `zset` to a file, one a line, sorted by value. Returns how many texts are ambiguous.
 
+    With `headers` the first line has the names of the columns. See `format_rows` for the rest.
     A reader never sees half a file: it is written beside the old one and then put in its place.
     """
     path = Path(path)
     data, ambiguous = format_rows(zset, delimiter=delimiter)
+    if headers:
+        data = delimiter.join(zset.schema.names).encode() + b"\n" + data
     partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp.errors import InputError
@@ -227,6 +227,7 @@ rows = st.tuples(
 )
 
 
+@settings(deadline=None)  # the first example may have to load compiled kernels
 @given(st.dictionaries(rows, st.sampled_from([1, -1])))
 def test_a_formatted_delta_is_read_back(delta: dict[tuple[Any, ...], int]) -> None:
     schema = Schema.of(i=int, s=str, f=float)

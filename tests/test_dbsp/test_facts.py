@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp.errors import InputError, SchemaError
@@ -185,13 +185,14 @@ texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\t
 integers = st.integers(INT64_MIN, INT64_MAX)
 
 
+@settings(deadline=None)  # the first example may have to load compiled kernels
 @given(st.lists(st.tuples(integers, texts, st.floats(allow_nan=False))))
 def test_what_is_written_is_read_back(rows: list[tuple[int, str, float]]) -> None:
     schema = Schema.of(i=int, s=str, f=float)
     data, ambiguous = format_rows(ZSet.from_rows(rows, schema=schema).distinct())
     assert ambiguous == 0
-    by_line = rows_of(_Reader(Path("r"), schema, "r", "\t", frozenset())._read_by_line(data))
-    in_bulk = rows_of(_Reader(Path("r"), schema, "r", "\t", frozenset()).read(data))
+    by_line = rows_of(_Reader(Path("r"), schema, "r", "\t", False, frozenset())._read_by_line(data))
+    in_bulk = rows_of(_Reader(Path("r"), schema, "r", "\t", False, frozenset()).read(data))
     assert by_line == in_bulk == sorted(set(rows))
 
 

@@ -1,0 +1,30 @@
+"""The command line: `dbsp run`, `dbsp live`, `dbsp graph`, `dbsp explain`, `dbsp warmup`.
+
+Exit codes: 0 done, 1 something is wrong in the program or its data, 2 the command itself is wrong,
+130 interrupted. Errors go to stderr, one message without a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command (of `sys.argv` if no arguments are given) and leave with its exit code."""
+    from dbsp.cli.app import app
+    from dbsp.cli.console import report
+    from dbsp.errors import DbspError
+
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="dbsp")
+    except DbspError as error:
+        report(error)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read our output has gone, as in `dbsp run ... | head`; nothing more may be written to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,55 @@
+"""The application: its options, its help, and its commands, each in a module of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dbsp.cli import explain, graph, live, run, warmup
+
+app = typer.Typer(
+    name="dbsp",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done; 1 an error in the program or its data; 2 a wrong command line; "
+    "130 interrupted.",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from dbsp import __version__
+
+        print(f"dbsp {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Datalog programs whose results are kept up to date while their data changes.
+
+    Programs are in Soufflé's dialect; facts and results are files of tab-separated rows.
+    """
+
+
+def _paragraphs(text: str | None) -> str:
+    """A docstring with its paragraphs on one line each, for the terminal to wrap."""
+    return "\n\n".join(" ".join(part.split()) for part in (text or "").split("\n\n"))
+
+
+for module, command in (
+    (run, run.run),
+    (live, live.live),
+    (graph, graph.graph),
+    (explain, explain.explain),
+    (warmup, warmup.warmup),
+):
+    app.command(help=_paragraphs(command.__doc__), epilog=module.EXAMPLES)(command)

@@ -1,0 +1,114 @@
+"""What `dbsp live` does with each line it is given."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from dbsp.cli import session
+from dbsp.cli.console import remark, report
+from dbsp.cli.outputs import tick_lines
+from dbsp.compiler.program import Program
+from dbsp.errors import DbspError, InputError
+from dbsp.io import Change, Commit, DataError, Tick, format_rows
+from dbsp.run import Run, TickResult
+
+HELP = """\
++edge(1, "text")   insert a row          show path   the rows of a result
+-edge(1, "text")   delete a row          quit        leave (as does the end of the input)
+commit             apply the changes and print what they changed"""
+
+FILE = "<stdin>"
+
+
+class Conversation:
+    """The changes staged since the last commit, and what becomes of them.
+
+    A wrong line spoils the tick it stands in when nobody is there to correct it; a person at a
+    terminal just loses the line.
+    """
+
+    def __init__(self, program: Program, run: Run, *, timed: bool, interactive: bool) -> None:
+        self._program = program
+        self._run = run
+        self._timed = timed
+        self.interactive = interactive
+        self.failed = False
+        self._reader = session.change_reader(program, FILE)
+        self._tick: Tick | None = None
+        self._spoilt = 0
+
+    def show_initial(self) -> None:
+        """What the results hold now, as the changes of a tick."""
+        whole = {name: self._run.view(name) for name in self._program.checked.outputs}
+        self._print(TickResult(whole, self._run.tick, 0.0, {}, {}), timed=False)
+
+    def follow(self, lines: Iterator[str]) -> None:
+        """Go on until the lines end or say so; changes left over are a last tick."""
+        if self.interactive:
+            remark(f"{self._program!r}; 'help' says what to type")
+        for line in lines:
+            words = line.split()
+            if words and words[0] in ("help", "quit", "exit", "show") and "(" not in line:
+                self._reader.line += 1
+                if words[0] in ("quit", "exit"):
+                    break
+                self._answer(words)
+                continue
+            self._take(line)
+        if self._tick is not None:
+            self._commit(self._tick.last_line)
+
+    def _take(self, line: str) -> None:
+        try:
+            said = self._reader.feed(line)
+        except DataError as error:
+            report(error)
+            self.failed = True
+            self._spoilt = 0 if self.interactive else self._spoilt + 1
+            if self._tick is None and not self.interactive:
+                self._tick = Tick(self._reader.line, self._reader.line)
+            return
+        if isinstance(said, Change):
+            if self._tick is None:
+                self._tick = Tick(said.line, said.line)
+            self._tick.add(said)
+        elif isinstance(said, Commit):
+            self._commit(said.line)
+
+    def _commit(self, line: int) -> None:
+        tick, self._tick = Tick(line, line) if self._tick is None else self._tick, None
+        spoilt, self._spoilt = self._spoilt, 0
+        tick.last_line = max(line, tick.last_line)
+        try:
+            if spoilt:
+                raise InputError(
+                    f"the tick was not applied and nothing has changed: {spoilt} of its lines "
+                    f"{'is' if spoilt == 1 else 'are'} wrong",
+                    where=f"{FILE}:{tick.lines}",
+                )
+            self._print(session.apply(self._run, tick, FILE), timed=self._timed or self.interactive)
+        except DbspError as error:
+            report(error)
+            self.failed = True
+
+    def _print(self, result: TickResult, *, timed: bool) -> None:
+        outputs = {name: result[name] for name in self._program.checked.outputs}
+        shown = TickResult(outputs, result.number, result.seconds, result.absent, result.present)
+        print("\n".join(tick_lines(shown, timed)), flush=True)
+
+    def _answer(self, words: list[str]) -> None:
+        if words[0] == "help":
+            print(HELP, flush=True)
+            return
+        names = words[1:] or list(self._program.checked.outputs)
+        for name in names:
+            try:
+                data, _ = format_rows(self._run.view(name))
+            except DbspError as error:
+                report(error)
+                self.failed = True
+                continue
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()

@@ -1,0 +1,62 @@
+"""`dbsp graph`: the circuit of a program as a drawing."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dbsp.cli import options
+
+EXAMPLES = """Examples:
+
+dbsp graph reach.dl -o reach.svg
+
+dbsp graph reach.dl --stage incremental -o reach.svg
+
+dbsp graph reach.dl | dot -Tpdf > reach.pdf"""
+
+
+class Stage(enum.StrEnum):
+    """Which form of the circuit is drawn."""
+
+    QUERY = "query"
+    INCREMENTAL = "incremental"
+
+
+def graph(
+    program: options.ProgramPath,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Ends in .dot, .gv, .svg, .png or .pdf; without it DOT is printed.",
+            show_default=False,
+        ),
+    ] = None,
+    stage: Annotated[
+        Stage, typer.Option("--stage", help="The query as it is written, or the circuit that maintains it.")
+    ] = Stage.QUERY,
+) -> None:
+    """Draw the circuit of a program, as DOT or as a picture.
+
+    Boxes are operators, arrows are streams, frames are recursive scopes; each box names the rule
+    it comes from.
+    """
+    from dbsp import draw
+    from dbsp.cli import session
+    from dbsp.graph import Graph
+    from dbsp.incremental import incrementalize
+
+    circuit: Graph = session.load_program(program).circuit
+    if stage is Stage.INCREMENTAL:
+        circuit = incrementalize(circuit, Graph(circuit.name))
+    title = f"{program.name} ({stage})"
+    if output is None:
+        print(draw.to_dot(circuit, title=title), end="")
+    else:
+        draw.write(circuit, output, title=title)

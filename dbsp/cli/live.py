@@ -1,0 +1,78 @@
+"""`dbsp live`: changes from standard input, deltas to standard output, for as long as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dbsp.cli import options
+
+EXAMPLES = """Examples:
+
+dbsp live reach.dl
+    type changes, then commit; 'help' lists what else there is
+
+dbsp live reach.dl -F facts --initial < changes.txt > deltas.txt
+
+tail -f changes.log | dbsp live reach.dl | ./consumer"""
+
+
+def live(
+    program: options.ProgramPath,
+    fact_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--fact-dir",
+            "-F",
+            metavar="DIR",
+            help="Load RELATION.facts from there first; without it, start empty.",
+            show_default=False,
+        ),
+    ] = None,
+    initial: Annotated[
+        bool, typer.Option("--initial", help="Print the results of the loaded facts as a tick of their own.")
+    ] = False,
+    time: options.Timing = False,
+    max_iterations: options.MaxIterations = 100_000,
+) -> None:
+    """Keep the results of a program up to date with changes typed or piped in.
+
+    Reads a change script from standard input, line by line. At each commit the changes since the last
+    one are applied as one tick, and what they change in the results is printed in the same form,
+    ending with commit. A tick with an error in it changes nothing.
+    """
+    from dbsp.cli import session
+    from dbsp.cli.conversation import Conversation
+
+    compiled = session.load_program(program)
+    if fact_dir is not None:
+        at_work = session.start(compiled, fact_dir, max_iterations)
+    else:
+        at_work = session.start_empty(compiled, max_iterations)
+    conversation = Conversation(compiled, at_work, timed=time, interactive=sys.stdin.isatty())
+    if initial:
+        conversation.show_initial()
+    conversation.follow(_lines(conversation.interactive))
+    if conversation.failed and not conversation.interactive:
+        raise typer.Exit(1)
+
+
+def _lines(interactive: bool) -> Iterator[str]:
+    """The lines of standard input, as soon as each is there."""
+    if not interactive:
+        while line := sys.stdin.readline():
+            yield line
+        return
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  (gives `input` a history and editing)
+    while True:
+        try:
+            yield input("dbsp> ")
+        except EOFError:
+            print()
+            return

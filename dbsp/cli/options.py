@@ -1,0 +1,21 @@
+"""Arguments and options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ProgramPath = Annotated[Path, typer.Argument(metavar="PROGRAM.dl", help="The program.", show_default=False)]
+FactFolder = Annotated[
+    Path,
+    typer.Option("--fact-dir", "-F", metavar="DIR", help="Where RELATION.facts is read for each .input."),
+]
+MaxIterations = Annotated[
+    int,
+    typer.Option(
+        "--max-iterations", min=1, metavar="N", help="Give up a recursion that takes more iterations."
+    ),
+]
+Timing = Annotated[bool, typer.Option("--time", help="Say how long each tick took.")]

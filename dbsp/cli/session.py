@@ -1,0 +1,124 @@
+"""What the commands share: a program, its facts, and ticks from change scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dbsp.cli.console import loading, remark, tell_about_kernels
+from dbsp.compiler.program import Program, compile
+from dbsp.errors import DbspError, InputError
+from dbsp.io import ChangeScriptReader, Tick, fact_source, read_change_script, read_facts
+from dbsp.run import Run, TickResult
+
+
+def load_program(path: Path) -> Program:
+    """Compile the program; what is legal and yet probably a mistake is said on stderr."""
+    program = compile(path)
+    for warning in program.warnings:
+        remark(warning.render())
+    return program
+
+
+def start(program: Program, folder: Path, max_iterations: int) -> Run:
+    """A run of the program over the facts of all its `.input` relations.
+
+    Raises one error for everything that is wrong with the fact files.
+    """
+    sources = [
+        (name, fact_source(name, parameters, folder))
+        for name, relation in program.relations.items()
+        for parameters in relation.inputs
+    ]
+    total = sum(source.path.stat().st_size for _, source in sources if source.path.is_file())
+    unsigned = unsigned_columns(program)
+    initial: dict[str, Any] = {}
+    errors: list[InputError] = []
+    with loading(total) as advance:
+        for name, source in sources:
+            advance_to = f"reading {source.path.name}"
+            try:
+                facts = read_facts(
+                    source.path,
+                    program.inputs[name],
+                    relation=name,
+                    delimiter=source.delimiter,
+                    headers=source.headers,
+                    unsigned=unsigned.get(name, ()),
+                )
+            except InputError as error:
+                errors.append(error)
+                continue
+            initial[name] = _both(initial[name], facts) if name in initial else facts
+            advance(source.path, advance_to)
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            raise InputError("\n".join(map(str, errors)))
+        advance(None, "computing the first tick")
+        tell_about_kernels()
+        return program.start(initial, max_iterations=max_iterations)
+
+
+def start_empty(program: Program, max_iterations: int) -> Run:
+    """A run of the program over its own facts alone."""
+    tell_about_kernels()
+    return program.start(max_iterations=max_iterations)
+
+
+def _both(first: Any, second: Any) -> Any:
+    """The facts of two files of one relation."""
+    if isinstance(first, list):
+        return [*first, *second]
+    import pyarrow as pa
+
+    return pa.concat_tables([first, second])
+
+
+def unsigned_columns(program: Program) -> dict[str, list[str]]:
+    """By relation, the columns that hold no negative numbers."""
+    from dbsp.compiler.datalog.checked import Kind
+
+    return {
+        name: [attribute.name for attribute in relation.attributes if attribute.kind is Kind.UNSIGNED]
+        for name, relation in program.relations.items()
+    }
+
+
+def change_reader(program: Program, file: str) -> ChangeScriptReader:
+    """A reader for changes of the program's inputs."""
+    derived = program.relations.keys() - program.inputs.keys()
+    return ChangeScriptReader(program.inputs, file, derived=derived, unsigned=unsigned_columns(program))
+
+
+def read_changes(program: Program, path: Path) -> list[Tick]:
+    """The ticks of the change script at `path`."""
+    derived = program.relations.keys() - program.inputs.keys()
+    return read_change_script(path, program.inputs, derived=derived, unsigned=unsigned_columns(program))
+
+
+def apply(run: Run, tick: Tick, file: str) -> TickResult:
+    """Step the run by one tick of a script; says on stderr which changes had no effect.
+
+    Raises DbspError naming the lines of the tick; the run then is as it was before.
+    """
+    try:
+        result = run.step(tick.changes)
+    except DbspError as error:
+        raise DbspError(
+            f"tick {run.tick + 1} was not applied and nothing has changed: {error}",
+            where=f"{file}:{tick.lines}",
+        ) from error
+    _tell(file, tick, result.absent, lambda n, r: f"{n} deleted {_rows(n)} not in '{r}' anyway")
+    _tell(file, tick, result.present, lambda n, r: f"{n} inserted {_rows(n)} in '{r}' already")
+    return result
+
+
+def _tell(file: str, tick: Tick, counts: dict[str, int], say: Callable[[int, str], str]) -> None:
+    for relation, number in counts.items():
+        remark(f"{file}:{tick.lines}: warning: {say(number, relation)}")
+
+
+def _rows(number: int) -> str:
+    return "row was" if number == 1 else "rows were"

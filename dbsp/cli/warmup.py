@@ -1,0 +1,118 @@
+"""`dbsp warmup`: compile every kernel now, so that no later first tick has to."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+EXAMPLES = """Example, in the build of a container image:
+
+RUN pip install dbsp-circuits && dbsp warmup"""
+
+
+def warmup() -> None:
+    """Compile the engine's kernels for this machine ahead of time.
+
+    Kernels are compiled when they are first used and kept on disk. This uses all of them once, so that no
+    run has to wait for it: after installing, or while an image is built.
+    """
+    names = {module: [name for name, _ in _kernels_of(module)] for module in _kernel_modules()}
+    total = sum(map(len, names.values()))
+    print(f"compiling {total} kernels into {_cache_folder()}", flush=True)
+    started = time.perf_counter()
+    use_every_kernel()
+    compiled = loaded = 0
+    for module, members in names.items():
+        counts = [_counts(kernel) for _, kernel in _kernels_of(module)]
+        fresh, cached = sum(c for c, _ in counts), sum(c for _, c in counts)
+        compiled, loaded = compiled + fresh, loaded + cached
+        print(f"  {module.rpartition('.')[2]:<12} {', '.join(members)}")
+    seconds = time.perf_counter() - started
+    print(f"{compiled} compiled, {loaded} found compiled already; {seconds:.1f} s")
+
+
+def use_every_kernel() -> None:
+    """Run small circuits that, between them, call each kernel."""
+    import dbsp
+
+    with_rules = dbsp.compile(
+        """
+        .decl edge(x: number, y: number)
+        .input edge
+        .decl size(x: number, s: float)
+        .input size
+        .decl path(x: number, y: number)
+        .output path
+        path(x, y) :- edge(x, y).
+        path(x, z) :- path(x, y), path(y, z).
+        .decl apart(x: number, y: number)
+        .output apart
+        apart(x, y) :- edge(x, _), edge(_, y), !path(x, y).
+        .decl figures(n: number, total: float, least: number, most: number, middle: float)
+        .output figures
+        figures(n, total, least, most, middle) :-
+            n = count : { edge(_, _) }, total = sum s : { size(_, s) }, least = min x : { edge(x, _) },
+            most = max y : { edge(_, y) }, middle = mean s : { size(_, s) }.
+        """
+    ).start()
+    for edges in ([(1, 2), (2, 3), (3, 1)], [(3, 4), (4, 5)], [(5, 6)]):
+        with_rules.step({"edge": edges, "size": [(x, x / 2) for x, _ in edges]})
+    with_rules.step({"edge": {(2, 3): -1, (7, 8): -1}, "size": {(2, 1.0): -1}})
+
+    circuit = dbsp.Circuit("warmup")
+    keyed = circuit.input("keyed", key=("id",), id=int, v=int)
+    bag = circuit.input("bag", id=int, v=int)
+    circuit.output("both", keyed.semijoin(bag, on=["id"]) + bag.antijoin(keyed, on=["id"]))
+    circuit.output("sums", bag.group_by("id").agg(total=dbsp.sum_("v"), mean=dbsp.avg("v")))
+    circuit.output("later", bag.delay().integrate().differentiate())
+    by_hand = circuit.start()
+    for tick in range(3):
+        by_hand.step({"keyed": [(1, tick), (2, tick)], "bag": {(1, 5): 2, (3, tick): 1}})
+    by_hand.step({"bag": {(1, 5): -6}})
+    for run in (with_rules, by_hand):
+        run.compact()
+
+
+def kernels_are_compiled() -> bool:
+    """Whether kernels were compiled on this machine before, by this version of Python."""
+    modules = [(module, _cache_folder_of(module)) for module in ("dbsp.kernels.sort", "dbsp.kernels.join")]
+    return all(folder is None or any(folder.glob(f"{_stem(module)}.*.nbi")) for module, folder in modules)
+
+
+def _stem(module: str) -> str:
+    return module.rpartition(".")[2]
+
+
+def _kernel_modules() -> list[str]:
+    import dbsp.kernels as package
+
+    return [f"{package.__name__}.{module.name}" for module in iter_modules(package.__path__)]
+
+
+def _kernels_of(module: str) -> Iterator[tuple[str, Any]]:
+    """The compiled functions that a module defines (not those it imports)."""
+    for name, member in vars(import_module(module)).items():
+        if hasattr(member, "py_func") and member.py_func.__module__ == module:
+            yield name, member
+
+
+def _counts(kernel: Any) -> tuple[int, int]:
+    """How many versions of a kernel this process has compiled, and how many it found on disk."""
+    stats = kernel.stats
+    return sum(stats.cache_misses.values()), sum(stats.cache_hits.values())
+
+
+def _cache_folder_of(module: str) -> Path | None:
+    """Where the compiled kernels of a module are kept; None if they cannot be kept."""
+    folders = {str(kernel.stats.cache_path) for _, kernel in _kernels_of(module)}
+    return Path(next(iter(folders))) if folders else None
+
+
+def _cache_folder() -> Path:
+    folder = _cache_folder_of("dbsp.kernels.sort")
+    return Path(sys.prefix) if folder is None else folder
