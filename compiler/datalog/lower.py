@@ -20,7 +20,7 @@ from dbsp.compiler.datalog.normalise import Scan
 from dbsp.compiler.datalog.plan import Aggregated, Assign, Filter, Join, RulePlan, Step, Without
 from dbsp.compiler.datalog.stratify import dependencies
 from dbsp.compiler.datalog.translate import constant, expression, predicate
-from dbsp.expressions import Expr, col
+from dbsp.expressions import Expression, col
 from dbsp.operators.builder import Call, Circuit, Stream, avg, count, max_, min_, sum_
 from dbsp.schema import Schema
 from dbsp.values import FLOAT, INT, STR, Type
@@ -240,10 +240,10 @@ class _Lowering:
         return self._unit
 
 
-def _all_of(stream: Stream) -> dict[str, Expr]:
+def _all_of(stream: Stream) -> dict[str, Expression]:
     return {name: col(name) for name in stream.schema.names}
 
 
-def _columns(stream: Stream, columns: Mapping[str, Expr]) -> Stream:
+def _columns(stream: Stream, columns: Mapping[str, Expression]) -> Stream:
     """The stream with exactly these columns."""
     return stream.map(**columns) if columns else stream.project()

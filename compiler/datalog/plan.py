@@ -100,6 +100,8 @@ class _Planner:
         self.left = list(body)
         self.bound = dict.fromkeys(given)
         self.needed = needed
+        # An equation with the result of an aggregate waits for the aggregate.
+        self.reserved = {one.variable for one in body if isinstance(one, AggregateLiteral)}
         self.done: list[Step] = []
 
     def steps(self) -> tuple[Step, ...]:
@@ -125,7 +127,9 @@ class _Planner:
                 (comparison.left, comparison.right),
                 (comparison.right, comparison.left),
             ):
-                if isinstance(one, checked.Variable) and variables_of(other) <= self.bound.keys():
+                if not isinstance(one, checked.Variable) or one.name in self.reserved:
+                    continue
+                if variables_of(other) <= self.bound.keys():
                     self._add(literal, Assign(one.name, other), one.name)
                     return True
         return False

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
 
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.checked import Kind
-from dbsp.expressions import Expr, col, lit, max_of, min_of, when
+from dbsp.errors import ValueOutOfRangeError
+from dbsp.expressions import Expression, col, lit, max_of, min_of, when
+from dbsp.expressions import call as call_function
+from dbsp.expressions.functions import Overload, define, overloads
+from dbsp.expressions.nodes import GiveUp, Operation
+from dbsp.values import INT
 
-_LEAST = -(2**63)
 
-
-def expression(term: checked.Term) -> Expr:
+def expression(term: checked.Term) -> Expression:
     """The expression that computes a term without aggregates."""
     match term:
         case checked.Variable(name=name):
@@ -28,17 +34,17 @@ def expression(term: checked.Term) -> Expr:
             raise AssertionError(f"{term!r} is computed by an operator, not by an expression")
 
 
-def constant(term: checked.Constant) -> Expr:
+def constant(term: checked.Constant) -> Expression:
     return lit(term.value)
 
 
-def predicate(comparison: checked.Comparison) -> Expr:
+def predicate(comparison: checked.Comparison) -> Expression:
     """The condition a comparison stands for."""
     compare = _COMPARISONS[comparison.operator]
     return compare(expression(comparison.left), expression(comparison.right))
 
 
-_COMPARISONS: Mapping[str, Callable[[Expr, Expr], Expr]] = {
+_COMPARISONS: Mapping[str, Callable[[Expression, Expression], Expression]] = {
     "=": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -53,23 +59,23 @@ def _kind(call: checked.Call) -> Kind:
     return call.arguments[0].kind
 
 
-def _add(call: checked.Call, a: Expr, b: Expr) -> Expr:
+def _add(call: checked.Call, a: Expression, b: Expression) -> Expression:
     return a.concat(b) if call.kind is Kind.SYMBOL else a + b
 
 
-def _subtract(call: checked.Call, a: Expr, b: Expr | None = None) -> Expr:
+def _subtract(call: checked.Call, a: Expression, b: Expression | None = None) -> Expression:
     if b is None:
         return -a
     if call.kind is Kind.UNSIGNED:
-        return when(a >= b).then(a - b).otherwise(_out_of_range(b - a))
+        return call_function(_UNSIGNED, a - b)
     return a - b
 
 
-def _divide(call: checked.Call, a: Expr, b: Expr) -> Expr:
+def _divide(call: checked.Call, a: Expression, b: Expression) -> Expression:
     return a / b if call.kind is Kind.FLOAT else a.truncdiv(b)
 
 
-def _power(call: checked.Call, a: Expr, b: Expr) -> Expr:
+def _power(call: checked.Call, a: Expression, b: Expression) -> Expression:
     if call.kind is Kind.FLOAT:
         return a**b
     exponent = call.arguments[1]
@@ -80,14 +86,14 @@ def _power(call: checked.Call, a: Expr, b: Expr) -> Expr:
     return when(b >= 0).then(a**b).when((a > 1) | (a < -1)).then(0).otherwise(small)
 
 
-def _substr(call: checked.Call, text: Expr, start: Expr, count: Expr) -> Expr:
+def _substr(call: checked.Call, text: Expression, start: Expression, count: Expression) -> Expression:
     number = call.arguments[2]
     if isinstance(number, checked.Constant) and isinstance(number.value, int) and number.value >= 0:
         return text.substr(start, count)
     return text.substr(start, when(count >= 0).then(count).otherwise(text.length()))
 
 
-def _ord(call: checked.Call, a: Expr) -> Expr:
+def _ord(call: checked.Call, a: Expression) -> Expression:
     match _kind(call):
         case Kind.SYMBOL:
             return a.ord()
@@ -97,11 +103,11 @@ def _ord(call: checked.Call, a: Expr) -> Expr:
             return a
 
 
-def _to_string(call: checked.Call, a: Expr) -> Expr:
+def _to_string(call: checked.Call, a: Expression) -> Expression:
     return a if _kind(call) is Kind.SYMBOL else a.to_string()
 
 
-def _to_number(call: checked.Call, a: Expr) -> Expr:
+def _to_number(call: checked.Call, a: Expression) -> Expression:
     match _kind(call):
         case Kind.SYMBOL:
             return a.to_number()
@@ -111,23 +117,41 @@ def _to_number(call: checked.Call, a: Expr) -> Expr:
             return a
 
 
-def _to_unsigned(call: checked.Call, a: Expr) -> Expr:
+def _to_unsigned(call: checked.Call, a: Expression) -> Expression:
     if _kind(call) is Kind.UNSIGNED:
         return a
-    number = _to_number(call, a)
-    return when(number >= 0).then(number).otherwise(_out_of_range(-number))
+    return call_function(_UNSIGNED, _to_number(call, a))
 
 
-def _to_float(call: checked.Call, a: Expr) -> Expr:
+def _to_float(call: checked.Call, a: Expression) -> Expression:
     return a if _kind(call) is Kind.FLOAT else a.to_float()
 
 
-def _out_of_range(below: Expr) -> Expr:
-    """Raises the error of a value out of range where it is evaluated; `below` is positive there."""
-    return lit(_LEAST) - below
+# The engine keeps an unsigned as an int; what could leave its range downwards is checked by a function
+# of our own. (Upwards the range is that of the int, up to 2^63 - 1.)
+_UNSIGNED = "unsigned"
 
 
-_CALLS: Mapping[str, Callable[..., Expr]] = {
+def _unsigned(value: int) -> int:
+    if value < 0:
+        raise ValueOutOfRangeError(f"{value} is less than 0, so it is no unsigned")
+    return value
+
+
+def _unsigned_vector(values: Any) -> Any:
+    if np.less(values, 0).any():
+        raise GiveUp
+    return values
+
+
+define(
+    _UNSIGNED,
+    "unsigned expects an int",
+    overloads(Overload((INT,), INT, Operation(_unsigned, _unsigned_vector, fallible=True))),
+)
+
+
+_CALLS: Mapping[str, Callable[..., Expression]] = {
     "+": _add,
     "-": _subtract,
     "*": lambda call, a, b: a * b,

@@ -7,8 +7,9 @@ subtype of, and one bound in two columns has a type below both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+
+import networkx as nx
 
 from dbsp.compiler.datalog import syntax
 from dbsp.compiler.datalog.checked import Kind
@@ -18,23 +19,17 @@ from dbsp.diagnostics import did_you_mean
 PRIMITIVES: Mapping[str, Kind] = {kind.value: kind for kind in Kind}
 
 
-@dataclass(frozen=True, slots=True)
-class _Declared:
-    form: syntax.TypeForm
-    parents: tuple[str, ...]
-
-
 class TypeEnvironment:
     """The types of one program, by name. Only sound declarations are in it."""
 
     def __init__(self) -> None:
         self.broken: set[str] = set()
         """Types whose declaration has an error; using them is no further error."""
-        self._declared: dict[str, _Declared] = {}
         self._kinds: dict[str, Kind] = dict(PRIMITIVES)
-        # Unions of unions would be compared over and over otherwise.
-        self._subtypes: dict[tuple[str, str], bool] = {}
-        self._common: dict[tuple[str, str], frozenset[str]] = {}
+        self._aliases: dict[str, str] = {}
+        self._bases: dict[str, str] = {}
+        # A union stands for the types in it that are no unions themselves; any other type for itself.
+        self._members: dict[str, frozenset[str]] = {name: frozenset({name}) for name in PRIMITIVES}
 
     def __contains__(self, name: str) -> bool:
         return name in self._kinds
@@ -45,62 +40,56 @@ class TypeEnvironment:
     def kind(self, name: str) -> Kind:
         return self._kinds[name]
 
-    def add(self, name: str, form: syntax.TypeForm, parents: tuple[str, ...]) -> None:
+    def add(self, name: str, form: syntax.TypeForm, parents: Sequence[str]) -> None:
         """Adds a type over types that are known already."""
-        self._declared[name] = _Declared(form, parents)
         self._kinds[name] = self._kinds[parents[0]]
+        match form:
+            case "alias":
+                self._aliases[name] = self.resolve(parents[0])
+            case "subtype":
+                self._bases[name] = self.resolve(parents[0])
+                self._members[name] = frozenset({name})
+            case "union":
+                members = (self._members[self.resolve(parent)] for parent in parents)
+                self._members[name] = frozenset().union(*members)
 
     def resolve(self, name: str) -> str:
         """The name behind aliases."""
-        while name in self._declared and self._declared[name].form == "alias":
-            name = self._declared[name].parents[0]
-        return name
+        return self._aliases.get(name, name)
 
     def is_union(self, name: str) -> bool:
-        declared = self._declared.get(self.resolve(name))
-        return declared is not None and declared.form == "union"
+        name = self.resolve(name)
+        return self._members[name] != {name}
 
     def is_subtype(self, a: str, b: str) -> bool:
         """Whether every value of type a is one of type b."""
-        key = (self.resolve(a), self.resolve(b))
-        if key not in self._subtypes:
-            self._subtypes[key] = self._is_subtype(*key)
-        return self._subtypes[key]
+        a, b = self.resolve(a), self.resolve(b)
+        allowed = self._members[b]
+        return a == b or all(self._stands_on(member, allowed) for member in self._members[a])
 
-    def _is_subtype(self, a: str, b: str) -> bool:
-        if a == b:
-            return True
-        own = self._declared.get(a)
-        if own is not None and own.form == "union" and all(self.is_subtype(m, b) for m in own.parents):
-            return True
-        if own is not None and own.form == "subtype" and self.is_subtype(own.parents[0], b):
-            return True
-        other = self._declared.get(b)
-        return (
-            other is not None
-            and other.form == "union"
-            and any(self.is_subtype(a, member) for member in other.parents)
-        )
+    def _stands_on(self, name: str, allowed: frozenset[str]) -> bool:
+        """Whether a type that is no union, or one of the types below it, is among the allowed ones."""
+        while name not in allowed:
+            if name not in self._bases:
+                return False
+            name = self._bases[name]
+        return True
 
     def common(self, a: str, b: str) -> frozenset[str]:
         """The greatest types below both a and b; empty when they have no value in common."""
-        key = (self.resolve(a), self.resolve(b))
-        if key not in self._common:
-            self._common[key] = self._find_common(*key)
-        return self._common[key]
-
-    def _find_common(self, a: str, b: str) -> frozenset[str]:
+        a, b = self.resolve(a), self.resolve(b)
         if self.is_subtype(a, b):
             return frozenset({a})
         if self.is_subtype(b, a):
             return frozenset({b})
-        if self.is_union(a) and self.is_union(b):
-            members = self._declared[a].parents
-            return frozenset().union(*(self.common(member, b) for member in members))
-        return frozenset()
+        if not (self.is_union(a) and self.is_union(b)):
+            return frozenset()
+        below_b = {member for member in self._members[a] if self._stands_on(member, self._members[b])}
+        below_a = {member for member in self._members[b] if self._stands_on(member, self._members[a])}
+        return frozenset(below_a | below_b)
 
 
-def declare_types(declarations: list[syntax.TypeDeclaration], report: Report) -> TypeEnvironment:
+def declare_types(declarations: Sequence[syntax.TypeDeclaration], report: Report) -> TypeEnvironment:
     """The environment of a program's type declarations, which may come in any order."""
     by_name: dict[str, syntax.TypeDeclaration] = {}
     for declaration in declarations:
@@ -115,48 +104,63 @@ def declare_types(declarations: list[syntax.TypeDeclaration], report: Report) ->
         else:
             by_name[name.text] = declaration
     environment = TypeEnvironment()
-    for declaration in by_name.values():
-        _declare(declaration, by_name, environment, report, [])
+    for text in _parents_first(by_name, environment, report):
+        if _is_sound(by_name[text], by_name, environment, report):
+            parents = [parent.text for parent in by_name[text].parents]
+            environment.add(text, by_name[text].form, parents)
+        else:
+            environment.broken.add(text)
     return environment
 
 
-def _declare(
+def _parents_first(
+    by_name: Mapping[str, syntax.TypeDeclaration], environment: TypeEnvironment, report: Report
+) -> list[str]:
+    """The names in an order in which every type comes after those it stands on.
+
+    A type defined by itself is reported, once for each cycle, and left out.
+    """
+    graph = nx.DiGraph()
+    graph.add_nodes_from(by_name)
+    for name, declaration in by_name.items():
+        graph.add_edges_from((parent.text, name) for parent in declaration.parents if parent.text in by_name)
+    for component in list(nx.strongly_connected_components(graph)):
+        name = next(iter(component))
+        if len(component) > 1 or graph.has_edge(name, name):
+            name = min(component, key=list(by_name).index)
+            cycle = [edge[1] for edge in nx.find_cycle(graph.subgraph(component).reverse(), name)]
+            shown = " -> ".join([name, *cycle])
+            report.error(by_name[name].name.span, f"type '{name}' is defined by itself: {shown}")
+            environment.broken.update(component)
+            graph.remove_nodes_from(component)
+    return list(nx.topological_sort(graph))
+
+
+def _is_sound(
     declaration: syntax.TypeDeclaration,
     by_name: Mapping[str, syntax.TypeDeclaration],
     environment: TypeEnvironment,
     report: Report,
-    path: list[str],
 ) -> bool:
-    """Declares a type after the types it stands on; `path` leads to it, for cycles."""
-    name = declaration.name.text
-    if name in path:
-        cycle = " -> ".join([*path[path.index(name) :], name])
-        report.error(declaration.name.span, f"type '{name}' is defined by itself: {cycle}")
-        return False
-    if name in environment or name in environment.broken:
-        return name in environment
-    environment.broken.add(name)  # until its declaration is found to be sound
+    """Whether a type can be added; its parents have been, if they are sound."""
+    name, known = declaration.name, True
     for parent in declaration.parents:
-        if parent.text in environment:
-            continue
-        if parent.text not in by_name:
-            hint = did_you_mean(parent.text, [*environment.names(), *by_name])
-            report.error(parent.span, f"undefined type '{parent.text}'", hint)
-            return False
-        if not _declare(by_name[parent.text], by_name, environment, report, [*path, name]):
-            return False
+        if parent.text not in environment:
+            known = False
+            if parent.text not in by_name:
+                hint = did_you_mean(parent.text, [*environment.names(), *by_name])
+                report.error(parent.span, f"undefined type '{parent.text}'", hint)
+    if not known:
+        return False
     kinds = {environment.kind(parent.text) for parent in declaration.parents}
     if len(kinds) > 1:
         listed = ", ".join(sorted(kind.value for kind in kinds))
         report.error(
-            declaration.name.span,
-            f"the members of union type '{name}' have different primitive types ({listed})",
+            name.span, f"the members of union type '{name.text}' have different primitive types ({listed})"
         )
         return False
     base = declaration.parents[0]
     if declaration.form == "subtype" and environment.is_union(base.text):
-        report.error(base.span, f"'{name}' cannot be a subtype of the union type '{base.text}'")
+        report.error(base.span, f"'{name.text}' cannot be a subtype of the union type '{base.text}'")
         return False
-    environment.broken.discard(name)
-    environment.add(name, declaration.form, tuple(parent.text for parent in declaration.parents))
     return True
