@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -239,6 +239,13 @@ class Graph:
             return
         path = " -> ".join(edge[0].describe() for edge in cycle)
         raise CircuitError(f"cycle without a delay: {path}; put a delay (z^-1) into it")
+
+    def keep(self, alive: Set[Node]) -> None:
+        """Forget every node that is not in `alive`, which must hold the inputs of its members."""
+        self.nodes = [node for node in self.nodes if node in alive]
+        self._entered = {outer: s for outer, s in self._entered.items() if s.node in alive}
+        for number, node in enumerate(self.nodes):
+            node.id = number
 
     def walk(self) -> Iterator[Node]:
         """Every node, those of nested scopes included."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from dbsp.graph import Graph, Node, Stream
 from dbsp.operator import Operator
+from dbsp.prune import prune
 
 
 class Lowering:
@@ -100,5 +101,6 @@ def incrementalize(circuit: Graph, target: Graph) -> Graph:
     lowering = Lowering(target)
     lowering.lower(circuit)
     lowering.finish()
+    prune(target, [node for node in target.nodes if node.operator.is_port])
     target.validate()
     return target

@@ -175,6 +175,14 @@ class Operator:
         """Q^D = D . Q . I as nodes of the lowered graph. Linear operators are their own."""
         return lowering.add(self, *inputs)
 
+    def prune(self, node: Node) -> None:
+        """Drop what this operator holds inside it and nothing asks for (see `dbsp.prune`)."""
+
+    @property
+    def is_port(self) -> bool:
+        """Whether the node faces the outside and so is never dropped."""
+        return False
+
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         """The step that runs this operator inside `scope`."""
         schemas = [stream.schema for stream in node.inputs]

@@ -18,13 +18,12 @@ from dbsp.batch import Batch
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression
 from dbsp.interner import Interner
-from dbsp.operator import Operator
-from dbsp.operators.rows import call_per_row, function_name
+from dbsp.operators.rows import OverColumns, call_per_row, function_name
 from dbsp.schema import Schema
 
 
 @dataclass(frozen=True)
-class Filter(Operator):
+class Filter(OverColumns):
     """Rows for which the boolean expression is true."""
 
     predicate: Expression = field(compare=False)
@@ -39,7 +38,7 @@ class Filter(Operator):
         return f"Filter {self.predicate!r}"
 
     def schema(self, *inputs: Schema) -> Schema:
-        type_ = self.predicate.bind(inputs[0]).type
+        type_ = self.predicate.bind(self.over or inputs[0]).type
         if type_.kind != "bool":
             raise SchemaError(f"filter wants a condition, but {self.predicate!r} is of type {type_}")
         return inputs[0]
@@ -48,7 +47,7 @@ class Filter(Operator):
         return inputs[0]
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        bound = self.predicate.bind(inputs[0])
+        bound = self.predicate.bind(self.over or inputs[0])
 
         def keep(batch: Batch) -> Batch:
             # The code of true is 1; false and None are something else.
@@ -58,7 +57,7 @@ class Filter(Operator):
 
 
 @dataclass(frozen=True)
-class FilterFunction(Operator):
+class FilterFunction(OverColumns):
     """Rows for which a Python function returns something true."""
 
     predicate: Callable[[Any], Any]
@@ -78,7 +77,7 @@ class FilterFunction(Operator):
         return inputs[0]
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        (schema,) = inputs
+        schema = self.over or inputs[0]
 
         def keep(batch: Batch) -> Batch:
             verdicts = call_per_row(self.predicate, batch, schema, interner)

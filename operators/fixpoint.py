@@ -15,7 +15,7 @@ iteration; an empty delta alone proves nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dbsp.batch import Batch
 from dbsp.errors import CircuitError, IterationLimitError
@@ -25,6 +25,7 @@ from dbsp.operator import Operator, Step
 from dbsp.operators.delay import Delay
 from dbsp.operators.delta0 import Delta0
 from dbsp.operators.join import combine
+from dbsp.prune import prune
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
 
@@ -87,6 +88,14 @@ class Fixpoint(Operator):
         lowered.exports = [lowered.enter(lowering.image(s)) for s in self.body.exports]
         outside = [lowering.target.stream_class(outer) for outer in lowered.entered]
         return lowering.add(Fixpoint(lowered), *outside, graph=lowering.target)
+
+    def prune(self, node: Node) -> None:
+        prune(self.body, [stream.node for stream in self.body.exports])
+        for index, inside in enumerate(self.body.entered.values()):
+            entering = inside.node.operator
+            assert isinstance(entering, Delta0)
+            inside.node.operator = replace(entering, index=index)
+        node.inputs = tuple(node.graph.stream_class(outer) for outer in self.body.entered)
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         return FixpointStep(self.body, sources, scope)

@@ -54,6 +54,10 @@ class Input(Operator):
     def shareable(self) -> bool:
         return False
 
+    @property
+    def is_port(self) -> bool:
+        return True
+
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns
 

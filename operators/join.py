@@ -52,8 +52,7 @@ class Join(Operator):
                     f"cannot join '{left.names[a]}: {left.types[a]}' with "
                     f"'{right.names[b]}: {right.types[b]}': the types differ"
                 )
-        types = tuple(left.types[v] if v >= 0 else right.types[-v - 1] for v in self.columns)
-        return Schema(self.names, types)
+        return _picked(self.columns, self.names, left, right)
 
     def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
         left, right = inputs
@@ -64,20 +63,22 @@ class Join(Operator):
         whole = taken.issuperset(range(left.schema.arity)) and all(
             -c - 1 in taken or c in self.right_key for c in range(right.schema.arity)
         )
-        return lowering.add(DeltaJoin(len(pairs), self.columns, node.schema, whole), a, b)
+        in_a, in_b = np.argsort(order_of(a)), np.argsort(order_of(b))
+        columns = tuple(int(in_a[v]) if v >= 0 else -int(in_b[-v - 1]) - 1 for v in self.columns)
+        return lowering.add(DeltaJoin(len(pairs), columns, self.names, whole), a, b)
 
 
 @dataclass(frozen=True)
 class DeltaJoin(Operator):
     """The incremental form: both inputs are arrangements that start with the `key` columns.
 
-    `columns` refers to the inputs' columns as they were before arranging; `whole` tells that every
+    `columns` chooses the output as in `Join`, by the arrangements' columns; `whole` tells that every
     pair of rows can be told from every other by them.
     """
 
     key: int
     columns: tuple[int, ...]
-    result: Schema
+    names: tuple[str, ...]
     whole: bool
 
     @property
@@ -86,10 +87,10 @@ class DeltaJoin(Operator):
 
     @property
     def label(self) -> str:
-        return f"{self.name} -> {', '.join(self.result.names)}"
+        return f"{self.name} -> {', '.join(self.names)}"
 
     def schema(self, *inputs: Schema) -> Schema:
-        return self.result
+        return _picked(self.columns, self.names, *inputs)
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.whole and all(inputs)
@@ -97,18 +98,15 @@ class DeltaJoin(Operator):
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         left, right = sources
         assert isinstance(left, Arranged) and isinstance(right, Arranged)
-        in_left = np.argsort(np.array(order_of(node.inputs[0]), np.int64))
-        in_right = np.argsort(np.array(order_of(node.inputs[1]), np.int64))
-        from_left = [int(in_left[v]) if v >= 0 else -int(in_right[-v - 1]) - 1 for v in self.columns]
-        from_right = [int(in_right[-v - 1]) if v < 0 else -int(in_left[v]) - 1 for v in self.columns]
+        # Seen from the right, its own columns are the delta's and the left's those of the runs.
+        from_right = [-v - 1 for v in self.columns]
         return JoinStep(
-            left,
-            right,
-            self.key,
-            np.array(from_left, np.int64),
-            np.array(from_right, np.int64),
-            scope,
+            left, right, self.key, np.array(self.columns, np.int64), np.array(from_right, np.int64), scope
         )
+
+
+def _picked(columns: Sequence[int], names: tuple[str, ...], left: Schema, right: Schema) -> Schema:
+    return Schema(names, tuple(left.types[v] if v >= 0 else right.types[-v - 1] for v in columns))
 
 
 class JoinStep(Step):

@@ -19,13 +19,12 @@ from dbsp.batch import Batch
 from dbsp.expressions import Expression
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
-from dbsp.operator import Operator
-from dbsp.operators.rows import call_per_row, function_name
+from dbsp.operators.rows import OverColumns, call_per_row, function_name
 from dbsp.schema import Schema
 
 
 @dataclass(frozen=True)
-class Map(Operator):
+class Map(OverColumns):
     """Output columns by expressions over the input's columns."""
 
     expressions: tuple[Expression, ...] = field(compare=False)
@@ -42,10 +41,10 @@ class Map(Operator):
         return f"Map {', '.join(columns)}"
 
     def schema(self, *inputs: Schema) -> Schema:
-        return Schema(self.names, tuple(e.bind(inputs[0]).type for e in self.expressions))
+        return Schema(self.names, tuple(e.bind(self.over or inputs[0]).type for e in self.expressions))
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        bound = [e.bind(inputs[0]) for e in self.expressions]
+        bound = [e.bind(self.over or inputs[0]) for e in self.expressions]
 
         def apply(batch: Batch) -> Batch:
             rows = np.empty((len(batch), len(bound)), np.int64)
@@ -57,7 +56,7 @@ class Map(Operator):
 
 
 @dataclass(frozen=True)
-class MapFunction(Operator):
+class MapFunction(OverColumns):
     """Rows by a Python function that returns a row of `result`."""
 
     mapping: Callable[[Any], Any]
@@ -75,7 +74,7 @@ class MapFunction(Operator):
         return self.result
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        (schema,) = inputs
+        schema = self.over or inputs[0]
 
         def apply(batch: Batch) -> Batch:
             made = call_per_row(self.mapping, batch, schema, interner)
@@ -86,7 +85,7 @@ class MapFunction(Operator):
 
 
 @dataclass(frozen=True)
-class FlatMap(Operator):
+class FlatMap(OverColumns):
     """Rows by a Python function that returns any number of rows of `result` for each row."""
 
     mapping: Callable[[Any], Any]
@@ -100,7 +99,7 @@ class FlatMap(Operator):
         return self.result
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        (schema,) = inputs
+        schema = self.over or inputs[0]
 
         def apply(batch: Batch) -> Batch:
             # list() inside the call, so that an error of a generator is the function's error

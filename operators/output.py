@@ -24,6 +24,8 @@ class Output(Operator):
     """
 
     relation: str
+    columns: Schema | None = None
+    """The names of the columns, for a lowered stream that has lost them."""
 
     @property
     def label(self) -> str:
@@ -33,17 +35,22 @@ class Output(Operator):
     def shareable(self) -> bool:
         return False
 
+    @property
+    def is_port(self) -> bool:
+        return True
+
     def schema(self, *inputs: Schema) -> Schema:
-        return inputs[0]
+        return self.columns or inputs[0]
 
     def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
         (stream,) = inputs
+        output = Output(self.relation, node.schema)
 
         def attach() -> None:
             if stream.node.operator.keeps_integral and lowering.find(Arrange, stream) is None:
-                lowering.add(self, stream)
+                lowering.add(output, stream)
             else:
-                lowering.add(self, stream, arranged_anyhow(lowering, stream))
+                lowering.add(output, stream, arranged_anyhow(lowering, stream))
 
         # Last of all, so that an arrangement that somebody else needs is shared.
         lowering.finally_(attach)

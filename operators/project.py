@@ -9,14 +9,17 @@ it by distinct for sets). Cost: sorting the delta.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dbsp.batch import Batch
+from dbsp.graph import Node, Stream
+from dbsp.incremental import Lowering
 from dbsp.interner import Interner
 from dbsp.kernels import project
 from dbsp.operator import Operator
+from dbsp.operators.join import DeltaJoin
 from dbsp.schema import Schema
 
 
@@ -39,6 +42,19 @@ class Project(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.whole and inputs[0]
 
+    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+        (stream,) = inputs
+        if self.columns == tuple(range(stream.schema.arity)):
+            return stream
+        below = stream.node.operator
+        if isinstance(below, DeltaJoin | Project):
+            # One operator picks the columns; the one below is dropped unless others read it.
+            columns = tuple(below.columns[c] for c in self.columns)
+            whole = below.whole and self.whole
+            fused = replace(below, columns=columns, names=self.names, whole=whole)
+            return lowering.add(fused, *stream.node.inputs)
+        return lowering.add(self, stream)
+
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         columns = np.array(self.columns, np.int64)
         return lambda a: Batch(*project(a.rows, a.weights, columns))
@@ -56,5 +72,5 @@ class Rename(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return inputs[0]
 
-    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        return lambda a: a
+    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+        return inputs[0]  # names are gone in a lowered graph; whoever needs them keeps them

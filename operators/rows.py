@@ -1,14 +1,28 @@
-"""Calling a user's Python function row by row."""
+"""What the operators share that look into rows: column names, and calling a function row by row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dbsp.batch import Batch
 from dbsp.errors import UserFunctionError
+from dbsp.graph import Node, Stream
+from dbsp.incremental import Lowering
 from dbsp.interner import Interner
+from dbsp.operator import Operator
 from dbsp.schema import Schema
+
+
+@dataclass(frozen=True)
+class OverColumns(Operator):
+    """An operator that names columns of its one input; `over` keeps the names when it is lowered."""
+
+    over: Schema | None = field(default=None, kw_only=True)
+
+    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+        return lowering.add(replace(self, over=node.inputs[0].schema), *inputs)
 
 
 def call_per_row(
