@@ -1,0 +1,471 @@
+"""The command line, as a user and as a script meet it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+import dbsp
+from dbsp.cli import main
+from dbsp.cli.warmup import kernels_are_compiled
+
+REACH = """\
+.decl edge(x: number, y: number)
+.input edge
+.decl path(x: number, y: number)
+.output path
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+"""
+PATHS = "1\t2\n1\t3\n2\t3\n"
+
+
+@pytest.fixture(autouse=True)
+def compiled_kernels() -> None:
+    """Commands say on stderr that kernels are being compiled; here they have been, by this."""
+    dbsp.compile(REACH).start({"edge": [(1, 2)]})
+    assert kernels_are_compiled()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a program and facts, and the place the commands run in."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reach.dl").write_text(REACH)
+    (tmp_path / "facts").mkdir()
+    (tmp_path / "facts" / "edge.facts").write_text("2\t3\n1\t2\n")
+    return tmp_path
+
+
+class Result:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code = code
+        self.out = out
+        self.err = err
+
+
+Command: TypeAlias = Callable[..., Result]
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """`run("run", "reach.dl", ..., stdin="...")`: a command in this process, and what it printed."""
+
+    def command(*arguments: str, stdin: str = "") -> Result:
+        read, write = os.pipe()
+        os.write(write, stdin.encode())
+        os.close(write)
+        with os.fdopen(read, encoding="utf-8") as lines:
+            monkeypatch.setattr(sys, "stdin", lines)
+            try:
+                main(arguments)
+                code = 0
+            except SystemExit as leaving:
+                code = leaving.code if isinstance(leaving.code, int) else 0
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        return Result(code, out.decode(), err.decode())
+
+    return command
+
+
+def process(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own."""
+    command = [sys.executable, "-m", "dbsp", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+
+
+# --- run ---------------------------------------------------------------------------------------------
+
+
+def test_run_reads_facts_and_writes_results(folder: Path, run: Command) -> None:
+    done = run("run", "reach.dl", "-F", "facts", "-D", "out")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert (folder / "out" / "path.csv").read_text() == PATHS
+    assert [path.name for path in (folder / "out").iterdir()] == ["path.csv"]
+
+
+def test_run_uses_the_present_folder_if_not_told_otherwise(folder: Path, run: Command) -> None:
+    (folder / "facts" / "edge.facts").rename(folder / "edge.facts")
+    assert run("run", "reach.dl").code == 0
+    assert (folder / "path.csv").read_text() == PATHS
+
+
+def test_run_prints_results(folder: Path, run: Command) -> None:
+    done = run("run", "reach.dl", "-F", "facts", "-D", "-")
+    assert done.out == f"---------------\npath\n===============\n{PATHS}===============\n"
+    assert (done.code, done.err) == (0, "")
+    assert not list(folder.glob("*.csv"))
+
+
+def test_run_applies_a_change_script_and_writes_deltas(folder: Path, run: Command) -> None:
+    (folder / "changes.txt").write_text("+edge(3, 4)\ncommit\n-edge(1, 2)\n")
+    done = run("run", "reach.dl", "-F", "facts", "-D", "out", "--deltas", "changes.txt")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert (folder / "out" / "deltas.txt").read_text() == (
+        "+path(1, 4)\n+path(2, 4)\n+path(3, 4)\ncommit  // tick 2\n"
+        "-path(1, 2)\n-path(1, 3)\n-path(1, 4)\ncommit  // tick 3\n"
+    )
+    assert (folder / "out" / "path.csv").read_text() == "2\t3\n2\t4\n3\t4\n"
+
+
+def test_run_prints_deltas_behind_the_results(folder: Path, run: Command) -> None:
+    (folder / "changes.txt").write_text("-edge(1, 2)\ncommit\ncommit\n")
+    done = run("run", "reach.dl", "-F", "facts", "-D", "-", "--deltas", "changes.txt", "--time")
+    assert done.code == 0
+    results, deltas = done.out.split("===============\n-path", 1)
+    assert results.endswith(PATHS)
+    pattern = r"\(1, 2\)\n-path\(1, 3\)\ncommit  // tick 2, [0-9.]+ ms\ncommit  // tick 3, [0-9.]+ ms\n"
+    assert re.fullmatch(pattern, deltas)
+
+
+def test_deltas_of_one_program_are_changes_of_another(folder: Path, run: Command) -> None:
+    (folder / "count.dl").write_text(
+        ".decl path(x: number, y: number)\n.input path\n"
+        ".decl n(x: number, c: number)\n.output n\nn(x, c) :- path(x, _), c = count : { path(x, _) }.\n"
+    )
+    first = run("live", "reach.dl", stdin="+edge(1, 2)\n+edge(2, 3)\ncommit\n-edge(2, 3)\ncommit\n")
+    second = run("live", "count.dl", stdin=first.out)
+    assert second.err == ""
+    assert (
+        second.out
+        == "+n(1, 2)\n+n(2, 1)\ncommit  // tick 1\n+n(1, 1)\n-n(1, 2)\n-n(2, 1)\ncommit  // tick 2\n"
+    )
+
+
+def test_changes_without_effect_are_reported(folder: Path, run: Command) -> None:
+    (folder / "changes.txt").write_text("-edge(8, 8)\n-edge(9, 9)\n+edge(1, 2)\ncommit\n")
+    done = run("run", "reach.dl", "-F", "facts", "-D", "out", "--deltas", "changes.txt")
+    assert done.code == 0
+    assert done.err == (
+        "changes.txt:1-4: warning: 2 deleted rows were not in 'edge' anyway\n"
+        "changes.txt:1-4: warning: 1 inserted row was in 'edge' already\n"
+    )
+
+
+def test_printsize_goes_to_stdout(folder: Path, run: Command) -> None:
+    (folder / "reach.dl").write_text(REACH.replace(".output path", ".printsize path"))
+    done = run("run", "reach.dl", "-F", "facts", "-D", "out")
+    assert (done.code, done.out) == (0, "path\t3\n")
+    assert not (folder / "out" / "path.csv").exists()
+    assert run("run", "reach.dl", "-F", "facts", "-D", "-").out == "path\t3\n"
+
+
+def test_directive_parameters(folder: Path, run: Command) -> None:
+    program = REACH.replace(".input edge", '.input edge(IO=file, filename="e.txt", delimiter=",")')
+    program = program.replace(".output path", '.output path(filename="p.txt", delimiter=";", headers=true)')
+    (folder / "reach.dl").write_text(program)
+    (folder / "facts" / "e.txt").write_text("1,2\n")
+    assert run("run", "reach.dl", "-F", "facts", "-D", "out").err == ""
+    assert (folder / "out" / "p.txt").read_text() == "x;y\n1;2\n"
+    (folder / "reach.dl").write_text(REACH.replace(".input edge", ".input edge(IO=sqlite)"))
+    done = run("run", "reach.dl", "-F", "facts")
+    assert (done.code, done.err) == (
+        1,
+        "dbsp: error: .input edge: IO=sqlite is not supported; known are file\n",
+    )
+
+
+def test_texts_that_cannot_be_read_back_are_reported(folder: Path, run: Command) -> None:
+    (folder / "t.dl").write_text('.decl r(s: symbol)\n.output r\nr("a\\tb").\n')
+    done = run("run", "t.dl", "-D", "out")
+    assert done.code == 0
+    assert "r.csv: warning: 1 of the texts contain the delimiter or a line break" in done.err
+
+
+# --- run: what can be wrong --------------------------------------------------------------------------
+
+
+def test_errors_of_the_program(folder: Path, run: Command) -> None:
+    (folder / "reach.dl").write_text(REACH.replace("edge(y, z)", "egde(y, z)"))
+    done = run("run", "reach.dl", "-F", "facts", "-D", "out")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("reach.dl:6:")
+    assert "did you mean 'edge'" in done.err
+    assert "Traceback" not in done.err
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "live", "graph", "explain"])
+def test_a_missing_program(folder: Path, run: Command, command: str) -> None:
+    done = run(command, "none.dl")
+    assert done.code == 1
+    assert "cannot read none.dl: No such file or directory" in done.err
+
+
+def test_errors_of_fact_files_are_all_shown(folder: Path, run: Command) -> None:
+    (folder / "reach.dl").write_text(REACH + ".decl more(x: number)\n.input more\n")
+    (folder / "facts" / "edge.facts").write_text("1\t2\n1\n")
+    done = run("run", "reach.dl", "-F", "facts", "-D", "out")
+    assert (done.code, done.out) == (1, "")
+    assert "facts/edge.facts:2:1: error: relation 'edge' has 2 columns (x, y), this line has 1" in done.err
+    assert "facts/more.facts: there is no such fact file (for relation 'more')" in done.err
+    assert not (folder / "out").exists()
+
+
+def test_unsigned_columns_refuse_negative_numbers(folder: Path, run: Command) -> None:
+    (folder / "reach.dl").write_text(
+        ".decl r(x: unsigned)\n.input r\n.decl s(x: unsigned)\n.output s\ns(x) :- r(x).\n"
+    )
+    (folder / "facts" / "r.facts").write_text("-1\n")
+    assert (
+        "column 'x' of relation 'r' expects an unsigned number" in run("run", "reach.dl", "-F", "facts").err
+    )
+    done = run("live", "reach.dl", stdin="+r(-1)\n")
+    assert (done.code, done.out) == (1, "")
+    assert "<stdin>:1:4: error: column 'x' of relation 'r' expects an unsigned number" in done.err
+
+
+def test_a_wrong_change_script_is_refused_before_anything_happens(folder: Path, run: Command) -> None:
+    (folder / "changes.txt").write_text("+edge(3, 4)\ncommit\n+path(1, 1)\n+edge(1)\n")
+    done = run("run", "reach.dl", "-F", "facts", "-D", "out", "--deltas", "changes.txt")
+    assert (done.code, done.out) == (1, "")
+    assert "changes.txt:3:2: error: relation 'path' is computed by rules" in done.err
+    assert (
+        "changes.txt:4:2: error: relation 'edge' has 2 columns (x: int, y: int), this line gives 1"
+        in done.err
+    )
+    assert not (folder / "out").exists()
+
+
+DIVIDE = """\
+.decl pair(x: number, y: number)
+.input pair
+.decl ratio(x: number, q: number)
+.output ratio
+ratio(x, x / y) :- pair(x, y).
+"""
+
+
+def test_a_failing_tick_names_its_lines_and_changes_nothing(folder: Path, run: Command) -> None:
+    (folder / "divide.dl").write_text(DIVIDE)
+    (folder / "facts" / "pair.facts").write_text("6\t3\n")
+    (folder / "changes.txt").write_text(
+        "+pair(8, 2)\ncommit\n+pair(9, 3)\n+pair(1, 0)\ncommit\n+pair(4, 4)\n"
+    )
+    done = run("run", "divide.dl", "-F", "facts", "-D", "out", "--deltas", "changes.txt")
+    assert done.code == 1
+    assert done.err.startswith(
+        "dbsp: error: changes.txt:3-5: tick 3 was not applied and nothing has changed: "
+    )
+    assert "divi" in done.err
+    assert (folder / "out" / "ratio.csv").read_text() == "6\t2\n8\t4\n"
+    assert (folder / "out" / "deltas.txt").read_text() == "+ratio(8, 4)\ncommit  // tick 2\n"
+
+
+def test_an_unbounded_recursion_is_given_up(folder: Path, run: Command) -> None:
+    (folder / "up.dl").write_text(
+        ".decl n(x: number)\n.input n\n.decl up(x: number)\n.output up\nup(x) :- n(x).\nup(x + 1) :- up(x).\n"
+    )
+    (folder / "facts" / "n.facts").write_text("1\n")
+    done = run("run", "up.dl", "-F", "facts", "--max-iterations", "50")
+    assert done.code == 1
+    assert "has not converged after 50 iterations" in done.err
+
+
+def test_results_that_cannot_be_written(folder: Path, run: Command) -> None:
+    (folder / "out").write_text("a file, not a folder")
+    done = run("run", "reach.dl", "-F", "facts", "-D", "out")
+    assert done.code == 1
+    assert re.search(r"out/path.csv: cannot be written: (File exists|Not a directory)", done.err)
+
+
+# --- live --------------------------------------------------------------------------------------------
+
+
+def test_live_prints_deltas_at_each_commit(folder: Path, run: Command) -> None:
+    done = run("live", "reach.dl", stdin="+edge(1, 2)\n# a remark\n+edge(2, 3)\ncommit\n-edge(1, 2)\n")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == (
+        "+path(1, 2)\n+path(1, 3)\n+path(2, 3)\ncommit  // tick 1\n"
+        "-path(1, 2)\n-path(1, 3)\ncommit  // tick 2\n"
+    )
+
+
+def test_live_starts_from_facts(folder: Path, run: Command) -> None:
+    done = run("live", "reach.dl", "-F", "facts", stdin="-edge(2, 3)\n")
+    assert done.out == "-path(1, 3)\n-path(2, 3)\ncommit  // tick 2\n"
+    done = run("live", "reach.dl", "-F", "facts", "--initial")
+    assert done.out == "+path(1, 2)\n+path(1, 3)\n+path(2, 3)\ncommit  // tick 1\n"
+
+
+def test_live_shows_what_there_is(folder: Path, run: Command) -> None:
+    done = run(
+        "live", "reach.dl", "-F", "facts", stdin="show path\nshow\nshow paht\nhelp\nquit\n+edge(5, 6)\n"
+    )
+    assert done.out.startswith(PATHS + PATHS + '+edge(1, "text")')
+    assert done.err == "dbsp: error: there is no output 'paht'; did you mean 'path'?\n"
+    assert done.code == 1
+
+
+def test_a_wrong_line_spoils_its_tick_only(folder: Path, run: Command) -> None:
+    done = run(
+        "live", "reach.dl", stdin="+edge(1, 2)\n+edge(1)\ncommit\n+egde(1, 2)\ncommit\n+edge(3, 4)\ncommit\n"
+    )
+    assert done.code == 1
+    assert done.out == "+path(3, 4)\ncommit  // tick 1\n"
+    assert "<stdin>:2:2: error: relation 'edge' has 2 columns" in done.err
+    assert (
+        "<stdin>:1-3: the tick was not applied and nothing has changed: 1 of its lines is wrong" in done.err
+    )
+    assert "<stdin>:4:2: error: unknown relation 'egde'" in done.err
+    assert "<stdin>:4-5: the tick was not applied" in done.err
+
+
+def test_a_failing_tick_in_live_changes_nothing(folder: Path, run: Command) -> None:
+    (folder / "divide.dl").write_text(DIVIDE)
+    done = run("live", "divide.dl", stdin="+pair(6, 3)\n+pair(1, 0)\ncommit\n+pair(8, 2)\ncommit\nshow\n")
+    assert done.code == 1
+    assert "<stdin>:1-3: tick 1 was not applied and nothing has changed" in done.err
+    assert done.out == "+ratio(8, 4)\ncommit  // tick 1\n8\t4\n"
+
+
+def read_until(stream: int, text: str, seconds: float = 60.0) -> str:
+    """What a file descriptor gives until `text` has come."""
+    found, end = b"", time.monotonic() + seconds
+    while text.encode() not in found:
+        ready, _, _ = select.select([stream], [], [], max(0.0, end - time.monotonic()))
+        assert ready, f"{text!r} did not come within {seconds} s, only {found!r}"
+        piece = os.read(stream, 65536)
+        assert piece, f"the end came before {text!r}: {found!r}"
+        found += piece
+    return found.decode().replace("\r\n", "\n")
+
+
+def test_live_answers_a_pipe_at_once(folder: Path) -> None:
+    command = [sys.executable, "-m", "dbsp", "live", "reach.dl"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as peer:
+        assert peer.stdin is not None
+        assert peer.stdout is not None
+        for x in range(3):
+            peer.stdin.write(f"+edge({x}, {x + 1})\ncommit\n".encode())
+            peer.stdin.flush()
+            assert f"+path({x}, {x + 1})\n" in read_until(peer.stdout.fileno(), f"commit  // tick {x + 1}\n")
+        peer.stdin.close()
+        assert peer.wait(30) == 0
+
+
+def test_live_talks_with_a_person(folder: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "dbsp", "live", "reach.dl"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as peer:
+        os.close(theirs)
+        assert "'help' says what to type" in read_until(ours, "dbsp> ")
+        os.write(ours, b"+edge(1, 2)\n")
+        read_until(ours, "dbsp> ")
+        # A mistake costs a person the line, not the tick.
+        os.write(ours, b"+edge(1, two)\n")
+        assert "expected a number or a text in quotes" in read_until(ours, "dbsp> ")
+        os.write(ours, b"commit\n")
+        answer = read_until(ours, "dbsp> ")
+        assert "+path(1, 2)\n" in answer
+        assert re.search(r"commit  // tick 1, [0-9.]+ ms", answer)
+        os.write(ours, b"quit\n")
+        assert peer.wait(30) == 0
+    os.close(ours)
+
+
+# --- the others --------------------------------------------------------------------------------------
+
+
+def test_graph(folder: Path, run: Command) -> None:
+    done = run("graph", "reach.dl")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("digraph circuit {")
+    assert "Fixpoint path" in done.out
+    assert "reach.dl:6" in done.out
+    assert run("graph", "reach.dl", "-o", "reach.svg").code == 0
+    assert "<svg" in (folder / "reach.svg").read_text()
+    incremental = run("graph", "reach.dl", "--stage", "incremental")
+    assert "Arrange" in incremental.out
+    done = run("graph", "reach.dl", "-o", "reach.txt")
+    assert (done.code, done.err) == (
+        1,
+        "dbsp: error: reach.txt: the name of a drawing ends in one of .dot, .gv, .svg, .png, .pdf\n",
+    )
+
+
+def test_explain(folder: Path, run: Command) -> None:
+    done = run("explain", "reach.dl")
+    assert (done.code, done.err) == (0, "")
+    assert "path(x, z) :- path(x, y), edge(y, z)." in done.out
+
+
+def test_warmup_uses_every_kernel_that_others_may_call(run: Command) -> None:
+    import dbsp.kernels
+
+    done = run("warmup")
+    assert done.code == 0
+    for name in dbsp.kernels.__all__:
+        assert getattr(dbsp.kernels, name).signatures, f"dbsp warmup does not use {name}"
+        assert name in done.out
+    assert re.search(r"(compiled \d+ kernels|all had been compiled before); \d+\.\d s\n$", done.out)
+
+
+def test_first_use_says_that_kernels_are_compiled(folder: Path, tmp_path: Path) -> None:
+    program = "from dbsp.cli.console import tell_about_kernels; tell_about_kernels()"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "empty")}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "compiling the kernels for this machine, which happens once" in done.stderr
+    assert "'dbsp warmup' does it ahead" in done.stderr
+
+
+def test_version(run: Command) -> None:
+    assert run("--version").out == f"dbsp {dbsp.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["run", "live", "graph", "explain", "warmup"])
+def test_help_has_examples(run: Command, command: str) -> None:
+    done = run(command, "--help")
+    assert done.code == 0
+    assert "Example" in done.out
+    assert f"dbsp {command}" in done.out
+
+
+def test_help_names_commands_and_exit_codes(run: Command) -> None:
+    done = run("--help")
+    for word in ("run", "live", "graph", "explain", "warmup", "Exit codes"):
+        assert word in done.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nothing"],
+        ["run"],
+        ["run", "reach.dl", "--none"],
+        ["run", "reach.dl", "--max-iterations", "0"],
+        ["graph", "reach.dl", "--stage", "x"],
+    ],
+)
+def test_a_wrong_command_line(folder: Path, run: Command, arguments: list[str]) -> None:
+    done = run(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert "Usage" in done.err
+
+
+def test_as_a_process(folder: Path) -> None:
+    done = process("run", "reach.dl", "-F", "facts", "-D", "-")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert PATHS in done.stdout
+    assert process("run", "none.dl").returncode == 1
+    assert process("run").returncode == 2
+
+
+def test_whoever_reads_may_stop_reading(folder: Path) -> None:
+    (folder / "facts" / "edge.facts").write_text("".join(f"{x}\t{x + 1}\n" for x in range(400)))
+    command = f"{sys.executable} -m dbsp run reach.dl -F facts -D - | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stdout == "---------------\n"
+    assert done.stderr == ""

@@ -1,0 +1,130 @@
+"""Circuits drawn as DOT and as pictures."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from dbsp import Circuit, Schema, draw
+from dbsp.errors import DbspError
+
+
+def closure() -> Circuit:
+    circuit = Circuit('a "closure"')
+    edge = circuit.input("edge", x=int, y=int)
+    with circuit.at("rules.dl:7"):
+        small = edge.filter(lambda row: row.x < 100)
+    with circuit.fixpoint("closure") as scope:
+        path = scope.variable("path", Schema.of(x=int, y=int))
+        longer = path.join(edge.rename(y="x", z="y"), on=["y"], select=["x", "z"]).rename(y="z")
+        scope.define(path, (small + longer).distinct())
+    circuit.output("path", scope.leave(path))
+    return circuit
+
+
+def test_dot_shows_operators_streams_and_scopes() -> None:
+    dot = draw.to_dot(closure())
+    assert dot.startswith("digraph circuit {")
+    assert r'label="a \"closure\""' in dot
+    assert "subgraph cluster_" in dot
+    assert 'label="Fixpoint closure"' in dot
+    assert r'label="Input edge\nx: int, y: int\ntest_draw.py:' in dot
+    assert "rules.dl:7" in dot
+    assert "Output path" in dot
+    # The variable of the recursion is read one iteration late.
+    assert dot.count("style=dashed") == 1
+
+
+def edges(dot: str) -> list[tuple[str, str]]:
+    found = []
+    for line in dot.splitlines():
+        if " -> " in line and "label=" not in line:
+            left, right = line.strip().split(" [")[0].split(" -> ")
+            found.append((left, right))
+    return found
+
+
+def test_every_stream_is_an_arrow_and_every_end_is_drawn() -> None:
+    circuit = closure()
+    dot = draw.to_dot(circuit)
+    drawn = edges(dot)
+    (scope,) = [node for node in circuit.nodes if node.operator.children()]
+    (body,) = scope.operator.children()
+    plain = sum(len(node.inputs) + len(node.strict) for node in circuit.walk() if node is not scope)
+    assert len(drawn) == plain + len(body.entered)
+    for end in {name for edge in drawn for name in edge}:
+        assert f"{end} [label=" in dot
+    # Nothing is drawn for the scope but its frame.
+    assert f"n{scope.id}" not in {name for edge in drawn for name in edge}
+
+
+def test_drawing_is_deterministic() -> None:
+    assert draw.to_dot(closure()) == draw.to_dot(closure())
+
+
+def test_labels_are_text_and_not_markup() -> None:
+    circuit = Circuit("c")
+    stream = circuit.input("<b>", schema={"a\\nb": int})
+    with circuit.at("f" * 100):
+        circuit.output("&", stream)
+    dot = draw.to_dot(circuit)
+    assert r"a\\nb: int" in dot
+    assert "f" * 57 + "..." in dot
+    assert "&lt;b&gt;" in draw.to_svg(circuit)
+
+
+def test_an_empty_circuit() -> None:
+    assert "<svg" in draw.to_svg(Circuit("empty"))
+
+
+def test_title() -> None:
+    assert "label=other" in draw.to_dot(closure(), title="other")
+
+
+def test_pictures(tmp_path: Path) -> None:
+    circuit = closure()
+    svg = draw.to_svg(circuit)
+    assert "Fixpoint closure" in svg
+    assert svg.count('class="node"') == draw.to_dot(circuit).count("tooltip=")
+    for suffix, start in ((".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")):
+        draw.write(circuit, tmp_path / f"c{suffix}")
+        assert (tmp_path / f"c{suffix}").read_bytes().startswith(start)
+    draw.write(circuit, tmp_path / "c.dot")
+    assert (tmp_path / "c.dot").read_text() == draw.to_dot(circuit)
+
+
+def test_pictures_do_not_need_a_program_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert shutil.which("dot") is None
+    assert "<svg" in draw.to_svg(closure())
+
+
+def test_without_any_graphviz(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "pygraphviz", None)
+    assert importlib.util.find_spec("graphviz") is not None
+    with pytest.raises(DbspError, match=r"pip install pygraphviz.*DOT output works without it"):
+        draw.to_svg(closure())
+    draw.write(closure(), tmp_path / "c.gv")
+
+
+def test_the_dot_program_is_used_if_there_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "dot"
+    program.write_text('#!/bin/sh\nread first\necho "$1 $first"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert draw.render("digraph {}\n") == b"-Tsvg digraph {}\n"
+    program.write_text("#!/bin/sh\necho 'Error: no such thing' >&2\nexit 1\n")
+    with pytest.raises(DbspError, match="could not lay out the circuit as svg: Error: no such thing"):
+        draw.render("digraph {}\n")
+
+
+def test_names_that_do_not_say_the_format(tmp_path: Path) -> None:
+    with pytest.raises(DbspError, match=r"c.txt: the name of a drawing ends in one of .dot, .gv, .svg"):
+        draw.write(closure(), tmp_path / "c.txt")
+    with pytest.raises(DbspError, match="cannot be written: No such file or directory"):
+        draw.write(closure(), tmp_path / "none" / "c.dot")
