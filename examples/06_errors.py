@@ -1,0 +1,41 @@
+"""What happens on mistakes: messages that point at the place, and ticks that are all or nothing."""
+
+import dbsp
+
+try:
+    dbsp.compile("""
+.decl edge(x: number, y: number)
+.decl path(x: number, y: number)
+path(x, y) :- edge(x, z), egde(z, y).
+""")
+except dbsp.CompileError as error:
+    print(error)
+# -> <program>:4:27: error: undefined relation 'egde'
+# ->     path(x, y) :- edge(x, z), egde(z, y).
+# ->                               ^^^^
+# ->     hint: did you mean 'edge'?
+
+program = dbsp.compile("""
+.decl score(name: symbol, n: number)
+.input score
+.decl share(name: symbol, part: number)
+.output share
+share(name, 100 / n) :- score(name, n).
+""")
+run = program.start(initial={"score": [("ann", 5)]})
+
+# Division by zero: the tick is abandoned, and nothing of it remains.
+try:
+    run.step({"score": {("bob", 4): 1, ("eve", 0): 1}})
+except dbsp.EvaluationError as error:
+    print(error)
+# -> Map at <program>:6:1: lit(100).truncdiv(col("n")): division by zero: 100 truncdiv 0 in the row with n=0
+print(run.view("share").rows(), run.tick)
+# -> [('ann', 20)] 1
+
+# Rows that do not fit never get as far as a tick.
+try:
+    run.step({"score": {("bob", "four"): 1}})
+except dbsp.DbspError as error:
+    print(error)
+# -> relation 'score': row ('bob', 'four'), column 'n': expected int, got 'four' of type str
