@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.lower import needed_relations
+from dbsp.compiler.datalog.lower import needed_relations, reads_any
 from dbsp.compiler.datalog.normalise import Scan
 from dbsp.compiler.datalog.plan import Aggregated, Assign, Filter, Join, RulePlan, Step, Without
-from dbsp.compiler.datalog.show import show_literal, show_rule, show_term, source_name
+from dbsp.compiler.datalog.show import show_literal, show_rule, show_term, show_variable
 
 
 def explain(program: checked.Program, plans: Mapping[int, RulePlan]) -> str:
@@ -35,7 +35,8 @@ def _report(program: checked.Program, plans: Mapping[int, RulePlan]) -> Iterator
             yield "  left out: no output depends on it"
             continue
         for rule in stratum.rules:
-            yield f"  rule {rule.number} at {rule.span}"
+            base = stratum.recursive and not reads_any(rule, stratum.relations)
+            yield f"  rule {rule.number} at {rule.span}{', outside of the scope' if base else ''}"
             yield f"    {show_rule(rule)}"
             yield from _plan(plans[rule.number], stratum)
     yield ""
@@ -69,7 +70,7 @@ def _steps(steps: Sequence[Step], recursive: Sequence[str]) -> Iterator[str]:
                 if first:
                     yield f"scan {_pattern(scan)}{mark}"
                 elif on:
-                    yield f"join {_pattern(scan)} on {', '.join(map(_name, on))}{mark}"
+                    yield f"join {_pattern(scan)} on {', '.join(map(show_variable, on))}{mark}"
                 else:
                     yield f"cross product with {_pattern(scan)}{mark}"
                 first = False
@@ -78,7 +79,7 @@ def _steps(steps: Sequence[Step], recursive: Sequence[str]) -> Iterator[str]:
             case Filter(condition=condition):
                 yield f"keep rows with {show_literal(condition)}"
             case Assign(variable=variable, term=term):
-                yield f"let {_name(variable)} = {show_term(term)}"
+                yield f"let {show_variable(variable)} = {show_term(term)}"
             case Aggregated():
                 yield from _aggregated(step, recursive)
 
@@ -86,21 +87,16 @@ def _steps(steps: Sequence[Step], recursive: Sequence[str]) -> Iterator[str]:
 def _aggregated(step: Aggregated, recursive: Sequence[str]) -> Iterator[str]:
     literal = step.literal
     value = "" if literal.value is None else f" {show_term(literal.value)}"
-    per = f" per {', '.join(map(_name, literal.injected))}" if literal.injected else ""
+    per = f" per {', '.join(map(show_variable, literal.injected))}" if literal.injected else ""
     how = ", for the values found so far" if step.correlated else ""
     inner = "; ".join(_steps(step.inner, recursive))
-    yield f"let {_name(literal.variable)} = {literal.function}{value}{per}{how} over: {inner}"
+    yield f"let {show_variable(literal.variable)} = {literal.function}{value}{per}{how} over: {inner}"
 
 
 def _pattern(scan: Scan) -> str:
-    constants = dict(scan.constants)
-    shown = [
-        show_term(constants[column]) if column in constants else "_" if name is None else _name(name)
-        for column, name in enumerate(scan.variables)
-    ]
+    shown = ["_" if name is None else show_variable(name) for name in scan.variables]
+    for column, value in scan.constants:
+        shown[column] = show_term(value)
+    for first, second in scan.equal:
+        shown[second] = shown[first]
     return f"{scan.relation}({', '.join(shown)})"
-
-
-def _name(variable: str) -> str:
-    """Variables made by the compiler have no name of their own; their number tells them apart."""
-    return source_name(variable) or variable

@@ -11,7 +11,7 @@ over which it is computed, so there nothing may merge or drop them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from dbsp.compiler.datalog import checked
@@ -62,6 +62,11 @@ def needed_relations(program: checked.Program) -> set[str]:
             needed.add(name)
             waiting.extend(uses.get(name, ()))
     return needed
+
+
+def reads_any(rule: checked.Rule, relations: Collection[str]) -> bool:
+    """Whether a rule uses one of the relations."""
+    return any(use.used in relations for use in dependencies(rule))
 
 
 class _Lowering:
@@ -119,7 +124,7 @@ class _Lowering:
     def recursive(self, stratum: checked.Stratum) -> None:
         """A stratum whose relations depend on one another."""
         names = stratum.relations
-        inner = [rule for rule in stratum.rules if self.reads(rule, names)]
+        inner = [rule for rule in stratum.rules if reads_any(rule, names)]
         outer = [rule for rule in stratum.rules if rule not in inner]
         bases = {name: self.base(name, outer) for name in names}
         if not any(bases.values()):
@@ -139,10 +144,6 @@ class _Lowering:
         for name in names:
             with self.at(name):
                 self.streams[name] = scope.leave(variables[name])
-
-    def reads(self, rule: checked.Rule, names: Sequence[str]) -> bool:
-        """Whether a rule uses one of the relations."""
-        return any(use.used in names for use in dependencies(rule))
 
     def at(self, relation: str) -> AbstractContextManager[None]:
         """Nodes added inside come from the declaration of the relation."""
@@ -189,7 +190,7 @@ class _Lowering:
         right = self.scan(scan, [*step.on, *new])
         if left is None:
             return right
-        if bag or new or len(step.on) + len(scan.constants) == len(scan.variables):
+        if bag or new or scan.has_key(step.on):
             return left.join(right, on=list(step.on), select=list(step.keep))
         # Only whether there is a row matters; a join would count how many.
         found = left.semijoin(right, on=list(step.on))
@@ -201,6 +202,8 @@ class _Lowering:
         columns = stream.schema.names
         for position, value in scan.constants:
             stream = stream.filter(col(columns[position]) == constant(value))
+        for first, second in scan.equal:
+            stream = stream.filter(col(columns[first]) == col(columns[second]))
         places = {name: columns[i] for i, name in enumerate(scan.variables) if name is not None}
         return _columns(stream, {name: col(places[name]) for name in wanted})
 

@@ -2,8 +2,8 @@
 
 In a normalised body
 
-- an atom has variables, constants and `_` as arguments only, and no variable twice; anything else
-  has been replaced by a variable of its own and an equation;
+- an atom has variables, constants and `_` as arguments only; anything else has been replaced by a
+  variable of its own and an equation;
 - no term contains an aggregate: each has become a literal that binds a variable.
 
     r(x, x + 1, s(...))      is   r(x, v, ...), v = x + 1, ...
@@ -12,7 +12,7 @@ In a normalised body
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import TypeAlias
@@ -25,18 +25,24 @@ from dbsp.diagnostics import SourceSpan
 class Scan:
     """The rows of a relation that fit a pattern.
 
-    `variables` gives the name bound by each column, None where the column is not looked at or is
-    compared with a constant; `constants` gives those comparisons as (column, constant).
+    `variables` gives the name bound by each column, None where the column is compared with a
+    constant (`constants`) or with an earlier column (`equal`), or not looked at.
     """
 
     relation: str
     variables: tuple[str | None, ...]
     constants: tuple[tuple[int, checked.Constant], ...]
+    equal: tuple[tuple[int, int], ...]
     span: SourceSpan
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The variables of the pattern."""
         return tuple(name for name in self.variables if name is not None)
+
+    def has_key(self, names: Sequence[str]) -> bool:
+        """Whether at most one row fits the pattern when these of its variables are bound."""
+        return len(names) + len(self.constants) + len(self.equal) == len(self.variables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,7 @@ class _Normaliser:
                 case checked.Atom():
                     out.append(self.pattern(literal, out))
                 case checked.Negation(atom=atom):
-                    out.append(Absent(self.pattern(atom, out, negated=True)))
+                    out.append(Absent(self.pattern(atom, out)))
                 case checked.Comparison(operator=operator, left=left, right=right, span=span):
                     sides = (self.term(left, out), self.term(right, out))
                     out.append(Condition(checked.Comparison(operator, *sides, span)))
@@ -142,9 +148,10 @@ class _Normaliser:
                     holds = holds and value
         return holds
 
-    def pattern(self, atom: checked.Atom, out: list[NormalLiteral], negated: bool = False) -> Scan:
+    def pattern(self, atom: checked.Atom, out: list[NormalLiteral]) -> Scan:
         names: list[str | None] = []
         constants: list[tuple[int, checked.Constant]] = []
+        equal: list[tuple[int, int]] = []
         for column, argument in enumerate(atom.arguments):
             name: str | None = None
             match argument:
@@ -152,12 +159,14 @@ class _Normaliser:
                     pass
                 case checked.Constant():
                     constants.append((column, argument))
-                case checked.Variable() if argument.name not in names:
+                case checked.Variable() if argument.name in names:
+                    equal.append((names.index(argument.name), column))
+                case checked.Variable():
                     name = argument.name
                 case _:
                     name = self.equal_to(argument, out)
             names.append(name)
-        return Scan(atom.relation, tuple(names), tuple(constants), atom.span)
+        return Scan(atom.relation, tuple(names), tuple(constants), tuple(equal), atom.span)
 
     def equal_to(self, term: checked.Term, out: list[NormalLiteral]) -> str:
         """A new variable and the equation that it equals the term."""

@@ -157,7 +157,7 @@ class _Planner:
         return True
 
     def _boundness(self, scan: Scan) -> tuple[float, int]:
-        fixed = len(scan.constants) + sum(name in self.bound for name in scan.names)
+        fixed = len(scan.constants) + len(scan.equal) + sum(name in self.bound for name in scan.names)
         return (fixed / max(1, len(scan.variables)), fixed)
 
     def _place_late(self) -> bool:

@@ -21,6 +21,11 @@ def source_name(variable: str) -> str:
     return variable.split("#")[0]
 
 
+def show_variable(variable: str) -> str:
+    """The name as written; variables made by the compiler have none, so their number is shown."""
+    return source_name(variable) or variable
+
+
 def show_term(term: AnyTerm) -> str:
     """
     >>> from dbsp.diagnostics import SourceSpan
@@ -34,7 +39,7 @@ def show_term(term: AnyTerm) -> str:
 def _show(term: AnyTerm, level: int) -> str:
     match term:
         case syntax.Variable(name=name) | checked.Variable(name=name):
-            return source_name(name)
+            return show_variable(name)
         case syntax.Wildcard() | checked.Wildcard():
             return "_"
         case syntax.NumberLiteral(value=number, unsigned=unsigned):
