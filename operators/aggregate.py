@@ -25,6 +25,7 @@ import numpy as np
 from dbsp.batch import Batch, Codes, Mask
 from dbsp.graph import Node, Stream
 from dbsp.incremental import Lowering
+from dbsp.interner import Interner
 from dbsp.kernels import accumulate, concatenate, consolidate, extremes, gather, project, replace_rows
 from dbsp.operator import Arranged, Operator, Step
 from dbsp.operators.arrange import arranged
@@ -56,6 +57,9 @@ class Aggregate(Operator):
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return True
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        return reducer(self.key, self.functions, inputs[0], interner)
 
     def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
         (stream,) = inputs

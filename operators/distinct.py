@@ -13,7 +13,7 @@ in earlier ticks goes on: such rows wait on an agenda. Cost: O(delta * log state
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from dbsp.batch import Batch
 from dbsp.graph import Node, Stream
 from dbsp.incremental import Lowering
+from dbsp.interner import Interner
 from dbsp.kernels import consolidate, distinct_runs, distinct_timed_runs
 from dbsp.operator import Arranged, Operator, Step
 from dbsp.operators.arrange import arranged
@@ -35,6 +36,9 @@ class Distinct(Operator):
 
     def schema(self, *inputs: Schema) -> Schema:
         return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        return positive
 
     def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
         (stream,) = inputs
@@ -67,6 +71,12 @@ class DeltaDistinct(Operator):
         return TimedDistinctStep(source, scope) if source.timed else DistinctStep(source)
 
 
+def positive(batch: Batch) -> Batch:
+    """The rows of positive weight, each with weight 1."""
+    rows = np.ascontiguousarray(batch.rows[batch.weights > 0])
+    return Batch(rows, np.ones(len(rows), np.int64))
+
+
 class DistinctStep(Step):
     __slots__ = ("_source",)
 
@@ -76,9 +86,7 @@ class DistinctStep(Step):
 
     def integral(self) -> Batch:
         """The part of the input's integral with positive weight; in a scope, at the fixpoint."""
-        total = self._source.integral()
-        rows = np.ascontiguousarray(total.rows[total.weights > 0])
-        return Batch(rows, np.ones(len(rows), np.int64))
+        return positive(self._source.integral())
 
     def step(self) -> None:
         batch = self._source.out

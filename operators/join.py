@@ -14,7 +14,7 @@ Cost: O(min side * log(larger side)) plus the matches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,8 @@ from dbsp.batch import Batch, Codes
 from dbsp.errors import SchemaError
 from dbsp.graph import Node, Stream
 from dbsp.incremental import Lowering
-from dbsp.kernels import consolidate, join_runs, join_timed_runs
+from dbsp.interner import Interner
+from dbsp.kernels import arrange, consolidate, join_runs, join_timed_runs, register_run
 from dbsp.operator import Arranged, Operator, Step
 from dbsp.operators.arrange import arranged, order_of
 from dbsp.operators.pending import Pending
@@ -53,6 +54,23 @@ class Join(Operator):
                     f"'{right.names[b]}: {right.types[b]}': the types differ"
                 )
         return _picked(self.columns, self.names, left, right)
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        left, right = inputs
+        by_left = np.array(_leading(self.left_key, left.arity), np.int64)
+        by_right = np.array(_leading(self.right_key, right.arity), np.int64)
+        in_left, in_right = np.argsort(by_left), np.argsort(by_right)
+        columns = np.array([in_left[v] if v >= 0 else -in_right[-v - 1] - 1 for v in self.columns], np.int64)
+        key, width = len(self.left_key), right.arity
+
+        def join(a: Batch, b: Batch) -> Batch:
+            rows, weights = arrange(a.rows, a.weights, by_left)
+            run = arrange(b.rows, b.weights, by_right)
+            table = np.zeros((1, 3), np.int64)
+            register_run(table, 0, *run)
+            return Batch(*consolidate(*join_runs(rows, weights, key, table, 1, width, columns)))
+
+        return join
 
     def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
         left, right = inputs
@@ -103,6 +121,11 @@ class DeltaJoin(Operator):
         return JoinStep(
             left, right, self.key, np.array(self.columns, np.int64), np.array(from_right, np.int64), scope
         )
+
+
+def _leading(key: Sequence[int], arity: int) -> list[int]:
+    """The order of columns that puts the key first."""
+    return [*key, *(c for c in range(arity) if c not in key)]
 
 
 def _picked(columns: Sequence[int], names: tuple[str, ...], left: Schema, right: Schema) -> Schema:

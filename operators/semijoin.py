@@ -10,14 +10,19 @@ antijoin is negation: `!b(x)` in a rule.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from dbsp.batch import Batch
 from dbsp.graph import Node, Stream
 from dbsp.incremental import Lowering
+from dbsp.interner import Interner
+from dbsp.kernels import project
 from dbsp.operator import Operator
 from dbsp.operators.arrange import arranged
-from dbsp.operators.distinct import DeltaDistinct
+from dbsp.operators.distinct import DeltaDistinct, positive
 from dbsp.operators.join import Join
 from dbsp.operators.project import Project
 from dbsp.operators.union import Minus
@@ -42,6 +47,15 @@ class Semijoin(Operator):
     def _join(self, left: Schema) -> Join:
         return Join(self.left_key, self.right_key, tuple(range(left.arity)), left.names)
 
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        left, right = inputs
+        key = np.array(self.right_key, np.int64)
+        names = tuple(right.names[c] for c in self.right_key)
+        keys = Schema(names, tuple(right.types[c] for c in self.right_key))
+        join = Join(self.left_key, tuple(range(keys.arity)), tuple(range(left.arity)), left.names)
+        partnered = join.function(interner, left, keys)
+        return lambda a, b: partnered(a, positive(Batch(*project(b.rows, b.weights, key))))
+
     def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
         left, right = inputs
         keys = right
@@ -58,6 +72,11 @@ class Semijoin(Operator):
 @dataclass(frozen=True)
 class Antijoin(Semijoin):
     """The rows of the left input whose key does not occur in the right one."""
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        partnered = super().function(interner, *inputs)
+        minus = Minus().function(interner, inputs[0], inputs[0])
+        return lambda a, b: minus(a, partnered(a, b))
 
     def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
         partnered = super().incremental(lowering, node, inputs)
