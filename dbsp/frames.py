@@ -106,9 +106,12 @@ def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
 
 def encode_arrow_column(column: pa.ChunkedArray, type_: Type, interner: Interner) -> Codes:
     """The codes of one Arrow column, int64[n]; int64 without nulls in one chunk is not copied."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):  # no chunk at all, or too large for one
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], column.type)
+    if column.num_chunks == 1:
+        array = column.chunk(0)  # `combine_chunks` would copy even one
+    elif column.num_chunks == 0:
+        array = pa.array([], column.type)
+    else:
+        array = pa.concat_arrays(column.unify_dictionaries().chunks)
     if type_.interned:
         return _encode_interned(array, type_, interner)
     if pa.types.is_dictionary(array.type):
@@ -205,9 +208,7 @@ def decode_arrow_column(codes: Codes, type_: Type, interner: Interner, name: str
         try:
             return pa.array(decode_column(type_, codes, interner))
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise SchemaError(
-                f"column {name!r} holds objects that Arrow has no common type for: {error}"
-            ) from None
+            raise SchemaError(f"column {name!r}: no one Arrow type holds these objects: {error}") from None
     if kind in ("str", "bytes"):
         if not len(codes):
             return pa.array([], _ARROW_TYPES[kind])

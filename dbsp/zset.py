@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dbsp.batch import Batch, Codes
 from dbsp.columns import float_codes
-from dbsp.errors import InputError, SchemaError, WeightOverflowError
+from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError, WeightOverflowError
 from dbsp.interner import Finder, Interner
 from dbsp.kernels import concatenate
 from dbsp.ordering import value_order
@@ -295,48 +295,31 @@ class ZSet:
         """Same rows with the same weights, whatever the column names; `{row: weight}` compares as well."""
         if isinstance(other, Mapping):
             try:
-                other = ZSet(other, None if not other else self._optional_schema())
-            except (InputError, SchemaError):
-                return False
+                other = ZSet(other, self.schema if other else None)
+            except (InputError, SchemaError, ValueOutOfRangeError):
+                return False  # a row that this schema cannot hold
         if not isinstance(other, ZSet):
             return NotImplemented
         if len(self) != len(other) or (len(self) and self.arity != other.arity):
             return False
         if not len(self):
             return True
-        kinds = [type_.kind for type_ in self.schema.types]
-        if kinds == [type_.kind for type_ in other.schema.types] and (
-            self.interner is other.interner or not any(type_.interned for type_ in self.schema.types)
-        ):
-            return self._same_codes(other)
-        # Compare under a common interner of its own, so that neither Z-set's interner grows. As objects,
-        # 1, True and 1.0 stay distinct.
-        schema = self._optional_schema()
-        if kinds != [type_.kind for type_ in other.schema.types]:
-            schema = Schema(schema.names, (OBJECT.optional(),) * self.arity)
-        common = Interner()
-        left = self.recoded(schema, common)
-        return _equal(left, other.recoded(schema, common))
+        pairs = list(zip(self.schema.types, other.schema.types, strict=True))
+        types = [a.optional() if b.nullable else a for a, b in pairs]
+        common = self.interner
+        if any(a.kind != b.kind for a, b in pairs):
+            types = [OBJECT.optional()] * self.arity  # as objects, 1, True and 1.0 stay distinct
+            common = Interner()
+        elif other.interner is not common:
+            common = Interner()  # an interner of its own, so that neither Z-set's grows
+        schema = Schema(self.schema.names, tuple(types))
+        try:
+            a, b = self.recoded(schema, common), other.recoded(schema, common)
+        except ValueOutOfRangeError:  # -2**63 on one side, in a column that is optional on the other
+            return False
+        return bool(np.array_equal(a.weights, b.weights) and np.array_equal(a.rows, b.rows))
 
     __hash__ = None  # type: ignore[assignment]
-
-    def _same_codes(self, other: ZSet) -> bool:
-        for mine, theirs in zip(self.schema.types, other.schema.types, strict=True):
-            if mine.nullable != theirs.nullable and mine.kind == "int":
-                return _equal(self.batch, other.batch) and not self._has_lowest_int(other)
-        return _equal(self.batch, other.batch)
-
-    def _has_lowest_int(self, other: ZSet) -> bool:
-        """Whether -2**63 (an int here, None there) occurs in a column that is optional on one side only."""
-        differ = [
-            j
-            for j, (a, b) in enumerate(zip(self.schema.types, other.schema.types, strict=True))
-            if a.nullable != b.nullable and a.kind == "int"
-        ]
-        return bool((self.batch.rows[:, differ] == INT64_MIN).any())
-
-    def _optional_schema(self) -> Schema:
-        return Schema(self.schema.names, tuple(type_.optional() for type_ in self.schema.types))
 
     # --- derived Z-sets ----------------------------------------------------------------------------
 
@@ -375,7 +358,3 @@ def _array_codes(rows: npt.NDArray[Any]) -> tuple[Codes, Type]:
     if rows.dtype == np.uint64 and rows.size and int(rows.max()) > INT64_MAX:
         raise InputError(f"{int(rows.max())} does not fit 64 bits with sign")
     return np.array(rows, np.int64, order="C"), INT
-
-
-def _equal(a: Batch, b: Batch) -> bool:
-    return bool(np.array_equal(a.weights, b.weights) and np.array_equal(a.rows, b.rows))

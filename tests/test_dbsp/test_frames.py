@@ -1,0 +1,242 @@
+"""Z-sets from and to Arrow, pandas and Polars."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError
+from dbsp.frames import decode_table, encode_arrow_column, encode_table, schema_of_arrow
+from dbsp.interner import Interner
+from dbsp.schema import Schema
+from dbsp.values import BYTES, DATE, FLOAT, INT, INT64_MIN, OBJECT, STR, TIMESTAMP
+from dbsp.zset import ZSet
+
+LETTERS = "abZé \U0001f600"
+COLUMNS: dict[Any, st.SearchStrategy[Any]] = {
+    int: st.integers(INT64_MIN + 1, 2**63 - 1),
+    float: st.floats(),
+    bool: st.booleans(),
+    str: st.text(LETTERS, max_size=3),
+    bytes: st.binary(max_size=3),
+    dt.date: st.dates(),
+    dt.datetime: st.datetimes(),
+}
+
+
+@st.composite
+def zsets(draw: st.DrawFn) -> ZSet:
+    columns = draw(st.lists(st.tuples(st.sampled_from(list(COLUMNS)), st.booleans()), min_size=1, max_size=4))
+    schema = {f"c{i}": (kind | None if optional else kind) for i, (kind, optional) in enumerate(columns)}
+    values = [st.none() | COLUMNS[kind] if optional else COLUMNS[kind] for kind, optional in columns]
+    rows = draw(st.lists(st.tuples(*values), max_size=6))
+    weights = draw(st.lists(st.integers(-3, 3), min_size=len(rows), max_size=len(rows)))
+    return ZSet.from_rows(rows, weights, schema)
+
+
+@given(zsets())
+def test_arrow_tables_come_back_as_they_were(zset: ZSet) -> None:
+    table = zset.to_arrow()
+    assert table.column_names == [*zset.schema.names, "weight"]
+    assert ZSet.from_arrow(table, "weight", zset.schema) == zset
+    inferred = ZSet.from_arrow(table, "weight")
+    assert inferred == zset
+    assert [t.kind for t in inferred.schema.types] == [t.kind for t in zset.schema.types]
+
+
+@given(zsets())
+def test_polars_frames_come_back_as_they_were(zset: ZSet) -> None:
+    frame = zset.to_polars()
+    assert frame.columns == [*zset.schema.names, "weight"]
+    assert ZSet.from_polars(frame, "weight", zset.schema) == zset
+
+
+@given(zsets().filter(lambda z: all(t.kind != "float" for t in z.schema.types)))
+def test_pandas_frames_come_back_as_they_were(zset: ZSet) -> None:
+    frame = zset.to_pandas()
+    assert list(frame.columns) == [*zset.schema.names, "weight"]
+    assert ZSet.from_pandas(frame, "weight", zset.schema) == zset
+
+
+def test_missing_values_of_pandas_are_none_or_nan_as_the_schema_says() -> None:
+    frame = pd.DataFrame({"x": [1.5, math.nan], "s": ["a", None]})
+    assert ZSet.from_pandas(frame) == {(1.5, "a"): 1, (None, None): 1}
+    as_nan = ZSet.from_pandas(frame, schema={"x": float, "s": str | None})
+    assert any(row[0] != row[0] for row in as_nan.rows())
+    ints = ZSet({(1,): 1, (None,): 1, (2**60 + 1,): 1})
+    assert ints.to_pandas(None)["c0"].tolist() == [None, 1, 2**60 + 1]
+
+
+def test_without_weight_column_rows_repeat() -> None:
+    zset = ZSet({(1, "a"): 2, (2, "b"): 1})
+    table = zset.to_arrow(weight_column=None)
+    assert table.to_pydict() == {"c0": [1, 1, 2], "c1": ["a", "a", "b"]}
+    assert ZSet.from_arrow(table) == zset
+    with pytest.raises(InputError, match="negative weight need a weight column"):
+        (-zset).to_arrow(weight_column=None)
+
+
+def test_arrow_types_are_recognised() -> None:
+    stamp = dt.datetime(2024, 5, 6, 7)
+    table = pa.table(
+        {
+            "small": pa.array([1, None], pa.int8()),
+            "unsigned": pa.array([1, 2], pa.uint64()),
+            "half": pa.array([0.5, 1.5], pa.float32()),
+            "dictionary": pa.array(["a", "a"]).dictionary_encode(),
+            "large": pa.array(["a", None], pa.large_string()),
+            "view": pa.array(["a", "b"], pa.string_view()),
+            "fixed": pa.array([b"ab", b"cd"], pa.binary(2)),
+            "date64": pa.array([stamp.date()] * 2, pa.date64()),
+            "seconds": pa.array([stamp, stamp], pa.timestamp("s")),
+            "nanos": pa.array([stamp, None], pa.timestamp("ns")),
+            "zoned": pa.array([stamp, stamp], pa.timestamp("us", "Europe/Paris")),
+            "list": pa.array([[1, 2], [3]], pa.list_(pa.int64())),
+            "struct": pa.array([{"a": 1, "b": "x"}, None]),
+            "decimal": pa.array([Decimal("1.5"), Decimal("2.5")]),
+            "null": pa.nulls(2),
+            "number_dictionary": pa.array([7, 8]).dictionary_encode(),
+        }
+    )
+    assert [str(t) for t in schema_of_arrow(table).types] == [
+        *("int?", "int", "float", "str", "str?", "str", "bytes"),
+        *("date", "timestamp", "timestamp?", "timestamp"),
+        *("object", "object?", "object", "object?", "int"),
+    ]
+    zset = ZSet.from_arrow(table)
+    day = stamp.date()
+    first = (
+        1,
+        1,
+        0.5,
+        "a",
+        "a",
+        "a",
+        b"ab",
+        day,
+        stamp,
+        stamp,
+        stamp,
+        (1, 2),
+        (1, "x"),
+        Decimal("1.5"),
+        None,
+        7,
+    )
+    second = (
+        None,
+        2,
+        1.5,
+        "a",
+        None,
+        "b",
+        b"cd",
+        day,
+        stamp,
+        None,
+        stamp,
+        (3,),
+        None,
+        Decimal("2.5"),
+        None,
+        8,
+    )
+    assert zset == {first: 1, second: 1}
+
+
+def test_chunks_batches_and_empty_tables() -> None:
+    chunked = pa.chunked_array([["a", "b"], ["b", None]]).dictionary_encode()
+    assert ZSet.from_arrow(pa.table({"s": chunked})) == {("a",): 1, ("b",): 2, (None,): 1}
+    batch = pa.record_batch({"x": [1, 2]})
+    assert ZSet.from_arrow(batch) == {(1,): 1, (2,): 1}
+    for column in (
+        pa.chunked_array([], pa.int64()),
+        pa.chunked_array([], pa.string()),
+        pa.chunked_array([], pa.date32()),
+    ):
+        assert not ZSet.from_arrow(pa.table({"c": column}))
+    schema = Schema.of(i=int, s=str, o=object, d=dt.date)
+    assert ZSet.from_arrow(ZSet.empty(schema).to_arrow(), "weight", schema) == ZSet.empty(schema)
+
+
+def test_columns_meet_by_name_else_by_position() -> None:
+    schema = Schema.of(x=int, y=float)
+    interner = Interner()
+    by_name = encode_table(pa.table({"y": [0.5], "x": [1]}), schema, interner)
+    by_place = encode_table(pa.table({"a": [1], "b": [1]}), schema, interner)
+    assert schema.decode_rows(by_name, interner) == [(1, 0.5)]
+    assert schema.decode_rows(by_place, interner) == [(1, 1.0)]
+    with pytest.raises(SchemaError, match=r"the table has the columns \(a\), expected \(x: int, y: float\)"):
+        encode_table(pa.table({"a": [1]}), schema, interner)
+
+
+def test_an_int_column_of_arrow_is_not_copied() -> None:
+    values = np.arange(10, dtype=np.int64)
+    codes = encode_arrow_column(pa.chunked_array([pa.array(values)]), INT, Interner())
+    assert np.shares_memory(codes, values)
+
+
+def test_values_that_do_not_fit_are_refused() -> None:
+    cases: list[tuple[Any, Any, type[Exception], str]] = [
+        (pa.array([2**63], pa.uint64()), None, ValueOutOfRangeError, "column 'x': .*not in range"),
+        (pa.array(["a"]), {"x": int}, InputError, "column 'x': .*expected int, got 'a'"),
+        (pa.array([1, None]), {"x": int}, InputError, "column 'x': None is no value of type int"),
+        (
+            pa.array([0.5]),
+            {"x": int},
+            InputError,
+            "column 'x': a column of type float does not fit one of type int",
+        ),
+        (pa.array([INT64_MIN, None]), None, ValueOutOfRangeError, "column 'x': .*stands for None"),
+        (pa.array([INT64_MIN]), {"x": int | None}, ValueOutOfRangeError, "column 'x': .*stands for None"),
+        (pa.array([1], pa.timestamp("ns")), None, ValueOutOfRangeError, "column 'x': .*would lose data"),
+        (pa.array([10**7], pa.date32()), None, ValueOutOfRangeError, "column 'x': .*years 1 to 9999"),
+        (pa.array([2**62], pa.timestamp("us")), None, ValueOutOfRangeError, "column 'x': .*years 1 to 9999"),
+    ]
+    for array, schema, error, message in cases:
+        with pytest.raises(error, match=message):
+            ZSet.from_arrow(pa.table({"x": array}), schema=schema)
+    with pytest.raises(SchemaError, match=r"no weight column 'w' in \(x\)"):
+        ZSet.from_arrow(pa.table({"x": [1]}), "w")
+    with pytest.raises(InputError, match="must hold integers without nulls"):
+        ZSet.from_arrow(pa.table({"x": [1], "w": [None]}), "w")
+    with pytest.raises(InputError, match="expected an Arrow table"):
+        ZSet.from_arrow([1, 2])
+    with pytest.raises(SchemaError, match="has a column 'weight' itself"):
+        ZSet({(1,): 1}, {"weight": int}).to_arrow()
+    with pytest.raises(SchemaError, match="column 'x': no one Arrow type"):
+        ZSet([(1,), ("a",)], {"x": object}).to_arrow()
+
+
+def test_objects_of_one_kind_go_to_arrow() -> None:
+    zset = ZSet([((1, 2),), ((3,),)], {"x": object})
+    table = zset.to_arrow()
+    assert table.column("x").to_pylist() == [[1, 2], [3]]
+    assert ZSet.from_arrow(table, "weight") == zset
+    polars = pl.DataFrame({"x": [[1, 2], [3]]})
+    assert ZSet.from_polars(polars) == zset
+
+
+def test_types_of_decoded_columns() -> None:
+    schema = Schema(("i", "f", "s", "b", "d", "t"), (INT, FLOAT, STR, BYTES, DATE, TIMESTAMP))
+    table = decode_table(np.empty((0, 6), np.int64), schema, Interner())
+    assert [str(field.type) for field in table.schema] == [
+        "int64",
+        "double",
+        "string",
+        "binary",
+        "date32[day]",
+        "timestamp[us]",
+    ]
+    assert schema_of_arrow(table) == schema
+    assert decode_table(np.empty((0, 1), np.int64), Schema(("o",), (OBJECT,)), Interner()).num_rows == 0

@@ -1,0 +1,211 @@
+"""Schemas: names and types, rows in every form, and errors that say where."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import namedtuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError
+from dbsp.interner import Interner
+from dbsp.schema import Schema, as_schema, infer_schema
+from dbsp.values import BOOL, FLOAT, INT, INT64_MAX, INT64_MIN, OBJECT, STR
+
+Turned = namedtuple("Turned", "height age name")
+Other = namedtuple("Other", "a b c")
+LETTERS = "abZé \U0001f600"
+
+PEOPLE = Schema.of(name=str, age=int, height=float | None)
+
+
+class Person(NamedTuple):
+    name: str
+    age: int
+    height: float | None
+
+
+@dataclass(frozen=True)
+class Pet:
+    name: str
+    age: int
+    height: float | None = None
+
+
+def test_a_schema_describes_itself() -> None:
+    assert PEOPLE.names == ("name", "age", "height")
+    assert PEOPLE.types == (STR, INT, FLOAT.optional())
+    assert (PEOPLE.arity, len(PEOPLE)) == (3, 3)
+    assert PEOPLE.describe() == "name: str, age: int, height: float?"
+    assert str(PEOPLE) == "(name: str, age: int, height: float?)"
+    assert PEOPLE.index("age") == 1 and PEOPLE.indices(["height", "name"]) == (2, 0)
+    assert PEOPLE.type_of("age") == INT
+    assert as_schema({"name": "str", "age": INT, "height": "float?"}) == PEOPLE
+    assert hash(PEOPLE) == hash(Schema.of(name=str, age=int, height=float | None))
+
+
+def test_select_and_rename() -> None:
+    assert PEOPLE.select([2, 0]) == Schema.of(height=float | None, name=str)
+    assert (
+        PEOPLE.rename({"age": "years"}).names
+        == PEOPLE.rename(years="age").names
+        == ("name", "years", "height")
+    )
+    with pytest.raises(SchemaError, match="no column 'ages'"):
+        PEOPLE.rename(years="ages")
+    with pytest.raises(SchemaError, match="column 'name' occurs twice"):
+        PEOPLE.rename(name="age")
+
+
+def test_schemas_from_annotated_classes() -> None:
+    assert as_schema(Person) == as_schema(Pet) == PEOPLE
+
+
+def test_misnamed_columns_get_a_suggestion() -> None:
+    with pytest.raises(SchemaError, match=r"no column 'hight' in \(name: str, .*\); did you mean 'height'\?"):
+        PEOPLE.index("hight")
+    with pytest.raises(SchemaError, match=r"no column 'q' in \(name: str, age: int, height: float\?\)$"):
+        PEOPLE.index("q")
+
+
+def test_what_is_no_schema_is_refused() -> None:
+    with pytest.raises(SchemaError, match="column 'x': list is not hashable"):
+        Schema.of(x=list)
+    with pytest.raises(SchemaError, match="3 is no schema; write"):
+        as_schema(3)
+    with pytest.raises(SchemaError, match="a column name is a non-empty string, not 1"):
+        as_schema({1: int})
+    with pytest.raises(SchemaError, match="2 column names for 1 types"):
+        Schema(("a", "b"), (INT,))
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.integers(INT64_MIN, INT64_MAX),
+        st.text(LETTERS, max_size=2),
+        st.none() | st.floats(allow_nan=False),
+        st.booleans(),
+        st.dates(),
+        st.none() | st.tuples(st.integers(0, 2)),
+    ),
+    max_size=6,
+)
+MIXED = Schema.of(i=int, s=str, f=float | None, b=bool, d=dt.date, o="object?")
+
+
+@given(ROWS)
+def test_rows_come_back_as_they_were(rows: list[tuple[Any, ...]]) -> None:
+    interner = Interner()
+    codes = MIXED.encode_rows(rows, interner)
+    assert codes.shape == (len(rows), 6) and codes.dtype == np.int64
+    assert codes.flags.c_contiguous and codes.flags.writeable
+    assert MIXED.decode_rows(codes, interner) == rows
+    assert [MIXED.encode_row(row, interner) for row in rows] == list(map(tuple, codes.tolist()))
+    assert [MIXED.decode_row(code, interner) for code in codes.tolist()] == rows
+
+
+@given(st.lists(st.tuples(st.integers(INT64_MIN, INT64_MAX), st.integers(-3, 3)), max_size=6))
+def test_rows_of_ints_come_back_as_they_were(rows: list[tuple[int, int]]) -> None:
+    schema = Schema.of(x=int, y=int)
+    codes = schema.encode_rows(rows, Interner())
+    assert codes.shape == (len(rows), 2) and codes.flags.c_contiguous and codes.flags.writeable
+    assert schema.decode_rows(codes, Interner()) == rows
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ("Ann", 30, 1.7),
+        ["Ann", 30, 1.7],
+        Person("Ann", 30, 1.7),
+        Pet("Ann", 30, 1.7),
+        {"height": 1.7, "name": "Ann", "age": 30},
+        Turned(1.7, 30, "Ann"),
+        Other("Ann", 30, 1.7),
+    ],
+)
+def test_every_form_of_row(row: Any) -> None:
+    interner = Interner()
+    codes = PEOPLE.encode_rows([row, ("Bob", 1, None)], interner)
+    assert PEOPLE.decode_rows(codes, interner) == [("Ann", 30, 1.7), ("Bob", 1, None)]
+    assert PEOPLE.encode_row(row, interner) == tuple(codes[0].tolist())
+
+
+def test_arity_zero() -> None:
+    nothing = Schema((), ())
+    codes = nothing.encode_rows([(), ()], Interner())
+    assert codes.shape == (2, 0)
+    assert nothing.decode_rows(codes, Interner()) == [(), ()]
+    assert nothing.encode_row((), Interner()) == ()
+
+
+def test_rows_that_do_not_fit_are_named() -> None:
+    interner = Interner()
+    good = ("Ann", 30, 1.7)
+    cases: list[tuple[Any, type[Exception], str]] = [
+        (
+            ("Bob", 31),
+            InputError,
+            r"row 1: \('Bob', 31\) has 2 values, \(name: str, age: int, .*\) has 3 columns",
+        ),
+        (("Bob", "31", None), InputError, "row 1, column 'age': expected int, got '31' of type str"),
+        (("Bob", 2**63, None), ValueOutOfRangeError, "row 1, column 'age': 9223372036854775808 does not fit"),
+        (("Bob", None, None), InputError, "row 1, column 'age': .* does not allow None"),
+        (
+            {"name": "Bob", "agge": 3, "height": None},
+            InputError,
+            "row 1: .*lacks 'age' and has 'agge'.*did you mean 'age'",
+        ),
+        ({"name": "Bob", "age": 3}, InputError, "row 1: the row lacks 'height'"),
+        ("Bob", InputError, "row 1: 'Bob' of type str is no row of"),
+    ]
+    for bad, error, message in cases:
+        with pytest.raises(error, match=message):
+            PEOPLE.encode_rows([good, bad], interner)
+        with pytest.raises(error, match=message.removeprefix("row 1: ").removeprefix("row 1, ")):
+            PEOPLE.encode_row(bad, interner)
+
+
+def test_all_int_rows_that_do_not_fit_are_named() -> None:
+    schema = Schema.of(x=int, y=int)
+    for bad, error, message in [
+        ((1, 2.0), InputError, "row 2, column 'y': expected int, got 2.0 of type float"),
+        ((True, 2), InputError, "row 2, column 'x': expected int, got True of type bool"),
+        ((1, 2**63), ValueOutOfRangeError, "row 2, column 'y': 9223372036854775808 does not fit 64 bits"),
+    ]:
+        with pytest.raises(error, match=message):
+            schema.encode_rows([(1, 2), (3, 4), bad], Interner())
+    with pytest.raises(InputError, match=r"write a row of one column as \(5,\)"):
+        Schema.of(x=int).encode_rows([5], Interner())
+
+
+def test_numpy_rows() -> None:
+    schema = Schema.of(x=int, y=int)
+    assert schema.encode_rows(list(np.array([[1, 2], [3, 4]])), Interner()).tolist() == [[1, 2], [3, 4]]
+
+
+def test_row_class_has_the_columns_as_fields() -> None:
+    row = PEOPLE.row_class(*("Ann", 30, 1.7))
+    assert (row.name, row.age, row.height) == row == ("Ann", 30, 1.7)
+    assert PEOPLE.row_class is PEOPLE.row_class
+    odd = as_schema({"a b": int, "class": int, "_x": int, "ok": int}).row_class(1, 2, 3, 4)
+    assert odd._fields == ("_0", "_1", "_2", "ok")
+
+
+def test_infer_schema() -> None:
+    assert infer_schema([(1, "a"), (2, None)]) == as_schema({"c0": int, "c1": str | None})
+    assert infer_schema([{"x": 1, "y": True}, {"y": False, "x": 2}]) == Schema.of(x=int, y=bool)
+    assert infer_schema([Person("Ann", 1, None)]).types == (STR, INT, OBJECT.optional())
+    assert infer_schema([Pet("Rex", 3, 0.5)]) == Schema(("name", "age", "height"), (STR, INT, FLOAT))
+    assert infer_schema([(1, True), (2.5, 1)]).types == (FLOAT, OBJECT)
+    assert infer_schema([(True,)]).types == (BOOL,)
+    assert infer_schema([]) == Schema((), ())
+    with pytest.raises(InputError, match=r"row 1: .* has 1 values, row 0 has 2"):
+        infer_schema([(1, 2), (3,)])
+    with pytest.raises(InputError, match=r"5 is no row; write a row of one column as \(5,\)"):
+        infer_schema([5])

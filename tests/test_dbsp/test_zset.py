@@ -1,0 +1,350 @@
+"""Z-sets: the group laws, reading and writing them, and the trie view."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbsp.batch import Batch
+from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError, WeightOverflowError
+from dbsp.indexed_zset import IndexedZSet
+from dbsp.interner import Interner
+from dbsp.schema import Schema
+from dbsp.values import INT64_MAX, INT64_MIN, NULL
+from dbsp.zset import ZSet
+
+SCHEMA = Schema.of(n=int | None, s=str)
+ROWS = st.tuples(st.none() | st.integers(-2, 2), st.sampled_from(["", "a", "b", "é"]))
+WEIGHTS = st.integers(-3, 3)
+PAIRS = st.lists(st.tuples(ROWS, WEIGHTS), max_size=8)
+ZSETS = PAIRS.map(lambda pairs: ZSet.from_rows([row for row, _ in pairs], [w for _, w in pairs], SCHEMA))
+
+
+def model(zset: ZSet) -> dict[tuple[Any, ...], int]:
+    return dict(zset.items())
+
+
+def plus(a: dict[Any, int], b: dict[Any, int], sign: int = 1) -> dict[Any, int]:
+    total = Counter(a)
+    for row, weight in b.items():
+        total[row] += sign * weight
+    return {row: weight for row, weight in total.items() if weight}
+
+
+# --- the group ---------------------------------------------------------------------------------------
+
+
+@given(ZSETS, ZSETS, ZSETS)
+def test_group_laws(a: ZSet, b: ZSet, c: ZSet) -> None:
+    zero = ZSet.empty(SCHEMA)
+    assert (a + b) + c == a + (b + c)
+    assert a + b == b + a
+    assert a + zero == a == zero + a
+    assert a - a == zero == a + -a
+    assert -(a + b) == -a - b
+    assert a - b == a + -b
+
+
+@given(ZSETS, ZSETS, st.integers(-3, 3), st.integers(-3, 3))
+def test_scalar_product_laws(a: ZSet, b: ZSet, m: int, n: int) -> None:
+    assert m * (a + b) == m * a + m * b
+    assert (m + n) * a == m * a + n * a
+    assert (m * n) * a == m * (n * a)
+    assert 1 * a == a == a * 1
+    assert not 0 * a
+
+
+@given(PAIRS, PAIRS)
+def test_sum_and_difference_agree_with_dicts(left: list[Any], right: list[Any]) -> None:
+    a, b = (ZSet.from_rows([r for r, _ in pairs], [w for _, w in pairs], SCHEMA) for pairs in (left, right))
+    model_a: dict[Any, int] = {}
+    model_b: dict[Any, int] = {}
+    for row, weight in left:
+        model_a = plus(model_a, {row: weight})
+    for row, weight in right:
+        model_b = plus(model_b, {row: weight})
+    assert model(a) == model_a and model(b) == model_b
+    assert model(a + b) == plus(model_a, model_b)
+    assert model(a - b) == plus(model_a, model_b, -1)
+    assert (a == b) == (model_a == model_b)
+    assert a == model_a and (a == model_b) == (model_a == model_b)
+
+
+@given(ZSETS)
+def test_reading(zset: ZSet) -> None:
+    pairs = list(zset)
+    assert pairs == zset.items()
+    assert (
+        [row for row, _ in pairs]
+        == zset.rows()
+        == sorted(zset.rows(), key=lambda r: (r[0] is not None, r[0] or 0, r[1]))
+    )
+    assert len(zset) == len(pairs) and bool(zset) == bool(pairs)
+    for row, weight in pairs:
+        assert zset[row] == weight != 0 and row in zset
+    assert zset[99, "a"] == 0 and zset[1, "never seen"] == 0 and (99, "a") not in zset
+    assert "never seen" not in zset.interner
+    assert zset.to_dict() == dict(pairs)
+    assert model(zset.positive()) == {row: weight for row, weight in pairs if weight > 0}
+    assert model(zset.distinct()) == {row: 1 for row, weight in pairs if weight > 0}
+    assert zset.distinct().is_set() and zset.is_set() == all(weight == 1 for _, weight in pairs)
+
+
+@given(ZSETS)
+def test_the_batch_is_canonical(zset: ZSet) -> None:
+    rows = zset.batch.rows
+    assert rows.flags.c_contiguous and rows.dtype == np.int64
+    listed = rows.tolist()
+    assert listed == sorted(listed) and len(set(map(tuple, listed))) == len(listed)
+    assert (zset.batch.weights != 0).all()
+
+
+def test_sum_of_a_list() -> None:
+    assert sum([ZSet({(1,): 1}), ZSet({(1,): 2}), ZSet({(2,): 1})]) == {(1,): 3, (2,): 1}
+    with pytest.raises(TypeError):
+        5 + ZSet({(1,): 1})
+    with pytest.raises(TypeError):
+        ZSet({(1,): 1}) * 1.5  # type: ignore[operator]
+
+
+def test_an_empty_zset_without_schema_is_the_zero_of_every_schema() -> None:
+    zset = ZSet({(1, "a"): 2})
+    assert ZSet() + zset == zset == zset + ZSet({})
+    assert ZSet() - zset == -zset
+    assert (ZSet() + zset).schema == zset.schema
+
+
+def test_weights_beyond_64_bits_are_refused() -> None:
+    big = ZSet({(1,): INT64_MAX})
+    with pytest.raises(WeightOverflowError, match="leaves int64"):
+        big + ZSet({(1,): 1})
+    with pytest.raises(WeightOverflowError, match="2 times a weight of this Z-set leaves int64"):
+        2 * big
+    with pytest.raises(WeightOverflowError):
+        -ZSet({(1,): INT64_MIN})
+    with pytest.raises(WeightOverflowError, match="does not fit 64 bits"):
+        ZSet({(1,): 2**63})
+    with pytest.raises(WeightOverflowError):
+        ZSet.from_rows([(1,), (1,)], [INT64_MAX, 1])
+    assert -1 * big == ZSet({(1,): -INT64_MAX})
+
+
+def test_weights_that_are_no_ints_are_refused() -> None:
+    with pytest.raises(InputError, match=r"a weight is an int, not 1\.5 of type float"):
+        ZSet({(1,): 1.5})
+    with pytest.raises(InputError, match="not True of type bool"):
+        ZSet({(1,): True})
+    with pytest.raises(InputError, match="1 weights for 2 rows"):
+        ZSet.from_rows([(1,), (2,)], [1])
+    assert ZSet.from_rows([(1,)], np.array([3])) == {(1,): 3}
+
+
+# --- construction ------------------------------------------------------------------------------------
+
+
+def test_forms_of_construction() -> None:
+    expected = {(1, "a"): 2, (2, "b"): 1}
+    assert ZSet({(1, "a"): 2, (2, "b"): 1}) == expected
+    assert ZSet([(1, "a"), (2, "b"), (1, "a")]) == expected
+    assert ZSet(((1, "a"), (1, "a"), (2, "b")), {"x": int, "y": str}).schema == Schema.of(x=int, y=str)
+    assert ZSet([{"x": 1, "y": "a"}, {"x": 1, "y": "a"}, {"y": "b", "x": 2}]) == expected
+    assert ZSet({(1, "a"): 2, (2, "b"): 1, (3, "c"): 0}) == expected
+    zset = ZSet(expected)
+    assert ZSet(zset) == zset and ZSet(zset, {"p": int | None, "q": str}).schema.names == ("p", "q")
+
+
+def test_zsets_of_arity_zero() -> None:
+    nothing = Schema((), ())
+    zset = ZSet.from_rows([(), ()], schema=nothing)
+    assert zset.items() == [((), 2)] and zset[()] == 2 and () in zset
+    assert zset - zset == ZSet.empty(nothing)
+
+
+def test_from_numpy() -> None:
+    assert ZSet.from_numpy(np.array([[1, 2], [1, 2], [3, 4]], np.int32)) == {(1, 2): 2, (3, 4): 1}
+    assert ZSet.from_numpy(np.array([[1, 2], [3, 4]]).T, [5, -5]) == {(1, 3): 5, (2, 4): -5}
+    assert ZSet.from_numpy(np.array([[1], [2]]), schema={"x": float}) == {(1.0,): 1, (2.0,): 1}
+    assert ZSet.from_numpy(np.array([[0.5, math.nan]])).rows()[0][0] == 0.5
+    assert ZSet.from_numpy(np.array([[True], [False]])) == {(True,): 1, (False,): 1}
+    for array, message in [
+        (np.array([1, 2]), "expected an array of shape"),
+        (np.array([["a"]]), "use from_rows"),
+        (np.array([[2**63]], np.uint64), "does not fit 64 bits"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            ZSet.from_numpy(array)
+
+
+def test_wrap_copies_nothing() -> None:
+    batch = Batch(np.array([[1, 2]]), np.array([3]))
+    zset = ZSet.wrap(Schema.of(x=int, y=int), Interner(), batch)
+    assert zset.batch is batch and zset == {(1, 2): 3}
+    assert zset.recoded(Schema.of(a=int, b=int), Interner()) is batch
+
+
+# --- Z-sets of different schemas and interners -------------------------------------------------------
+
+
+def test_operands_with_other_interners_are_recoded() -> None:
+    a = ZSet({("x", 1): 1, ("y", 2): 1})
+    b = ZSet({("y", 2): 1, ("x", 1): 1, ("z", None): 4})
+    assert a.interner.find("y") != b.interner.find("y")
+    total = a + b
+    assert total == {("x", 1): 2, ("y", 2): 2, ("z", None): 4}
+    assert total.interner is a.interner and total.schema.describe() == "c0: str, c1: int?"
+    assert b - b == ZSet.empty(b.schema)
+
+
+def test_equality_grows_no_interner() -> None:
+    a, b = ZSet({("x",): 1}), ZSet({("y",): 1})
+    assert a != b and a != {("q",): 1} and a == {("x",): 1} and a != {("x",): 2}
+    assert len(a.interner) == len(b.interner) == 1
+
+
+def test_equality_is_by_value_not_by_name_or_optionality() -> None:
+    assert ZSet({(1, 2): 1}, {"x": int, "y": int}) == ZSet({(1, 2): 1}, {"a": int | None, "b": int})
+    assert ZSet({(1,): 1}) != ZSet({(1.0,): 1}) and ZSet({(1,): 1}) != ZSet({(True,): 1})
+    assert ZSet({((1,),): 1}) != ZSet({((True,),): 1})
+    assert ZSet({(1,): 1}) == ZSet({(1,): 1}, {"x": object})
+    assert ZSet({(math.nan,): 1}) == ZSet({(float("nan"),): 1})
+    assert ZSet({(1,): 1}) != ZSet({(1, 2): 1}) and ZSet({(1,): 1}) != 5
+    assert ZSet() == ZSet.empty({"x": str}) == {} and ZSet() != {(1,): 1} and ZSet({(1,): 1}) != {}
+    lowest = ZSet.from_rows([(INT64_MIN,)], schema={"x": int})
+    none = ZSet({(None,): 1}, {"x": int | None})
+    assert lowest != none and lowest.batch.rows[0, 0] == none.batch.rows[0, 0] == NULL
+    assert lowest == {(INT64_MIN,): 1}
+
+
+def test_operands_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(SchemaError, match=r"\(c0: int, c1: int\) has 2 columns, \(c0: int\) has 1"):
+        ZSet({(1,): 1}) + ZSet({(1, 2): 1})
+    with pytest.raises(InputError, match=r"column 'c0': .*expected int, got 'a'"):
+        ZSet({(1,): 1}) + ZSet({("a",): 1})
+    with pytest.raises(InputError, match="column 'c0': a column of type float does not fit one of type int"):
+        ZSet({(1,): 1}) + ZSet({(0.5,): 1})
+    with pytest.raises(ValueOutOfRangeError, match="stands for None"):
+        ZSet.from_rows([(INT64_MIN,)], schema={"x": int}) + ZSet({(None,): 1}, {"x": int | None})
+    with pytest.raises(InputError, match="column 'x': None is no value of type int"):
+        ZSet({(None,): 1}, {"x": int | None}).recoded(Schema.of(x=int), Interner())
+    assert ZSet({(0.5,): 1}) + ZSet({(1,): 1}) == {(0.5,): 1, (1.0,): 1}
+    assert ZSet({(1,): 1}, {"x": object}) + ZSet({("a",): 1}) == ZSet([(1,), ("a",)])
+
+
+# --- text --------------------------------------------------------------------------------------------
+
+
+def test_repr() -> None:
+    assert repr(ZSet({(2, "b"): -1, (1, "z"): 1, (1, "a"): 1})) == (
+        "ZSet({(1, 'a'): 1, (1, 'z'): 1, (2, 'b'): -1}, c0: int, c1: str)"
+    )
+    assert repr(ZSet()) == "ZSet({})"
+    many = repr(ZSet([(i,) for i in range(1010)], {"x": int}))
+    assert many.startswith("ZSet({(0,): 1, (1,): 1,") and many.endswith("(9,): 1, ... 1,000 more}, x: int)")
+
+
+def test_misuse_of_look_ups() -> None:
+    zset = ZSet({(1, "a"): 1})
+    with pytest.raises(InputError, match="has 1 values"):
+        zset[(1,)]
+    with pytest.raises(InputError, match="column 'c0': expected int"):
+        ("a", "a") in zset  # noqa: B015
+    assert ZSet({(5,): 2})[5] == 2
+
+
+# --- the trie ----------------------------------------------------------------------------------------
+
+EDGES = st.dictionaries(
+    st.tuples(*[st.integers(0, 2)] * 3), st.integers(-2, 2).filter(bool), max_size=12
+).map(lambda rows: ZSet(rows, {"x": int, "y": int, "z": int}))
+
+
+@given(EDGES, st.permutations(["x", "y", "z"]), st.integers(0, 3))
+def test_prefixes_select_ranges(zset: ZSet, order: list[str], depth: int) -> None:
+    index = zset.index_by(*order[:depth])
+    columns = [*order[:depth], *(name for name in "xyz" if name not in order[:depth])]
+    assert index.schema.names == tuple(columns)
+    at = zset.schema.indices(columns)
+    rows = {tuple(row[i] for i in at): weight for row, weight in zset}
+    assert index.as_zset_view() == rows
+    for length in range(4):
+        for prefix in {row[:length] for row in rows} | {(9,) * length}:
+            below = {row[length:]: weight for row, weight in rows.items() if row[:length] == prefix}
+            node = index.get_by_prefix(*prefix)
+            assert node.as_zset_view() == below
+            assert node.as_zset_view().schema.names == tuple(columns[length:])
+            assert (prefix in index) == bool(below)
+            # A prefix of a prefix: down the trie one value at a time.
+            stepped = index
+            for value in prefix:
+                stepped = stepped.get_by_prefix(value)
+            assert stepped.as_zset_view() == below
+
+
+@given(EDGES)
+def test_iteration_over_groups(zset: ZSet) -> None:
+    index = zset.index_by("y")
+    groups: dict[tuple[int, ...], dict[tuple[int, ...], int]] = {}
+    for (x, y, z), weight in zset:
+        groups.setdefault((y,), {})[x, z] = weight
+    assert index.keys() == sorted(groups) and len(index) == len(groups)
+    assert {key: group.to_dict() for key, group in index} == groups
+    for key, group in groups.items():
+        assert index.group(*key) == group
+    assert not index.group(77)
+
+
+@given(EDGES, EDGES)
+def test_extending_the_leaves_by_an_index_is_a_join(a: ZSet, b: ZSet) -> None:
+    right = ZSet(b, {"z": int, "u": int, "v": int})
+    joined = a.index_by("x").extend_leaves(right.index_by("z"))
+    expected: Counter[Any] = Counter()
+    for (x, y, z), weight in a:
+        for (z2, u, v), other in right:
+            if z == z2:
+                expected[x, y, z, u, v] += weight * other
+    assert joined.as_zset_view() == {row: weight for row, weight in expected.items() if weight}
+    assert joined.schema.names == ("x", "y", "z", "u", "v") and joined.depth == 1
+
+
+def test_extending_the_leaves_below_a_prefix_and_across_interners() -> None:
+    a = ZSet({(1, "p"): 2, (2, "q"): 1}, {"x": int, "s": str}).index_by("x")
+    b = ZSet({("q", 7): 1, ("p", 5): 3, ("p", 6): 1}, {"t": str, "n": int}).index_by("t")
+    grown = a.get_by_prefix(1).extend_leaves(b, ["s"])
+    assert grown.as_zset_view() == {("p", 5): 6, ("p", 6): 2}
+    everything = a.extend_leaves(b.get_by_prefix("p"), [])
+    assert everything.as_zset_view() == {(1, "p", 5): 6, (1, "p", 6): 2, (2, "q", 5): 3, (2, "q", 6): 1}
+
+
+def test_extending_the_leaves_by_a_function() -> None:
+    index = ZSet({(1,): 2, (3,): -1}, {"x": int}).index_by("x")
+    grown = index.extend_leaves(lambda row: [(row.x + i,) for i in range(row.x)], Schema.of(y=int))
+    assert grown.as_zset_view() == {(1, 1): 2, (3, 3): -1, (3, 4): -1, (3, 5): -1}
+
+
+def test_misuse_of_an_index() -> None:
+    index = ZSet({(1, 2): 1}, {"x": int, "y": int}).index_by("x")
+    assert isinstance(index, IndexedZSet)
+    with pytest.raises(SchemaError, match="no column 'q'"):
+        ZSet({(1, 2): 1}, {"x": int, "y": int}).index_by("q")
+    with pytest.raises(SchemaError, match="occurs twice"):
+        ZSet({(1, 2): 1}, {"x": int, "y": int}).index_by("x", "x")
+    with pytest.raises(SchemaError, match="a prefix of 3 values for the columns"):
+        index.get_by_prefix(1, 2, 3)
+    with pytest.raises(SchemaError, match=r"group takes the 1 values of the key \(x: int\), got 2"):
+        index.group(1, 2)
+    with pytest.raises(InputError, match="expected int, got 'a'"):
+        index.get_by_prefix("a")
+    with pytest.raises(SchemaError, match="needs the Schema"):
+        index.extend_leaves(lambda row: [])
+    with pytest.raises(SchemaError, match="columns are names"):
+        index.extend_leaves(index, Schema.of(z=int))
+    with pytest.raises(WeightOverflowError, match="product of the weights"):
+        big = ZSet({(1,): 2**40}, {"x": int}).index_by("x")
+        big.extend_leaves(ZSet({(1, 2): 2**40}, {"x": int, "y": int}).index_by("x"))
+    assert repr(index) == "<IndexedZSet (x: int, y: int) by (x: int), 1 rows>"
