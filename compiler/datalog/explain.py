@@ -61,8 +61,7 @@ def _plan(plan: RulePlan, stratum: checked.Stratum) -> Iterator[str]:
     yield f"      => {show_literal(plan.rule.rule.head)}"
 
 
-def _steps(steps: Sequence[Step], recursive: Sequence[str]) -> Iterator[str]:
-    first = True
+def _steps(steps: Sequence[Step], recursive: Sequence[str], first: bool = True) -> Iterator[str]:
     for step in steps:
         match step:
             case Join(scan=scan, on=on):
@@ -73,7 +72,6 @@ def _steps(steps: Sequence[Step], recursive: Sequence[str]) -> Iterator[str]:
                     yield f"join {_pattern(scan)} on {', '.join(map(show_variable, on))}{mark}"
                 else:
                     yield f"cross product with {_pattern(scan)}{mark}"
-                first = False
             case Without(pattern=pattern):
                 yield f"keep rows without {_pattern(pattern)}"
             case Filter(condition=condition):
@@ -82,6 +80,7 @@ def _steps(steps: Sequence[Step], recursive: Sequence[str]) -> Iterator[str]:
                 yield f"let {show_variable(variable)} = {show_term(term)}"
             case Aggregated():
                 yield from _aggregated(step, recursive)
+        first = False
 
 
 def _aggregated(step: Aggregated, recursive: Sequence[str]) -> Iterator[str]:
@@ -89,7 +88,7 @@ def _aggregated(step: Aggregated, recursive: Sequence[str]) -> Iterator[str]:
     value = "" if literal.value is None else f" {show_term(literal.value)}"
     per = f" per {', '.join(map(show_variable, literal.injected))}" if literal.injected else ""
     how = ", for the values found so far" if step.correlated else ""
-    inner = "; ".join(_steps(step.inner, recursive))
+    inner = "; ".join(_steps(step.inner, recursive, first=not step.correlated))
     yield f"let {show_variable(literal.variable)} = {literal.function}{value}{per}{how} over: {inner}"
 
 

@@ -1,0 +1,176 @@
+"""The order of evaluation of single rules, as `explain` shows it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import dbsp
+
+RELATIONS = """
+.decl e(x: number, y: number)  .decl t(x: number, y: number, z: number)  .decl n(x: number)  .decl flag()
+.decl o(x: number)  .decl oo(x: number, y: number)
+.output o, oo
+"""
+
+
+def steps(rule: str) -> list[str]:
+    """The numbered steps of one rule."""
+    report = dbsp.compile(RELATIONS + rule).explain()
+    return re.findall(r"^ +\d+\. (.*)$", report, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("rule", "order"),
+    [
+        # The scan with most constants starts; then what is connected, however it was written.
+        (
+            "o(z) :- e(x, y), n(w), t(1, 2, x), e(y, z), e(z, w).",
+            [
+                "scan t(1, 2, x)",
+                "join e(x, y) on x",
+                "join e(y, z) on y",
+                "join e(z, w) on z",
+                "join n(w) on w",
+            ],
+        ),
+        # A cross product comes last, when nothing else is left.
+        (
+            "oo(x, z) :- n(x), n(z), e(x, y), flag().",
+            ["scan n(x)", "join e(x, y) on x", "cross product with n(z)", "cross product with flag()"],
+        ),
+        # Conditions as soon as their variables are bound; negation after them, before the next scan.
+        (
+            "o(z) :- e(x, y), e(y, z), !n(y), x < y, z != 3.",
+            [
+                "scan e(x, y)",
+                "keep rows with x < y",
+                "keep rows without n(y)",
+                "join e(y, z) on y",
+                "keep rows with z != 3",
+            ],
+        ),
+        # An equation binds the side that is not bound yet, and may then serve to join.
+        (
+            "o(z) :- e(x, y), x + y = v, e(v, z), z = w + 1, w = 2 * v.",
+            [
+                "scan e(x, y)",
+                "let v = x + y",
+                "let w = 2 * v",
+                "let z = w + 1",
+                "join e(v, z) on v, z",
+            ],
+        ),
+        # Constants bound by an equation connect.
+        ("o(y) :- e(x, y), x = 3.", ["let x = 3", "join e(x, y) on x"]),
+        # Repeated variables and expressions as arguments.
+        (
+            "o(x) :- t(x, x, _), e(x + 1, x), !t(x, _, x).",
+            [
+                "scan t(x, x, _)",
+                "let #1 = x + 1",
+                "keep rows without t(x, _, x)",
+                "join e(#1, x) on #1, x",
+            ],
+        ),
+        # What may have no value waits until everything else has been asked.
+        (
+            "oo(x, z) :- e(x, y), z = x / y, 10 % y > 1, n(x), y != 0, !n(y).",
+            [
+                "scan e(x, y)",
+                "keep rows with y != 0",
+                "keep rows without n(y)",
+                "join n(x) on x",
+                "let z = x / y",
+                "keep rows with 10 % y > 1",
+            ],
+        ),
+        # ... but not for a cross product.
+        (
+            "o(w) :- e(x, y), z = x / y, e(z, w).",
+            ["scan e(x, y)", "let z = x / y", "join e(z, w) on z"],
+        ),
+        # An aggregate that binds its outer variables itself is evaluated once for all groups.
+        (
+            "oo(x, c) :- n(x), c = sum y * 2 : { e(x, y), y > 1 }.",
+            [
+                "scan n(x)",
+                "let #1 = sum y * 2 per x over: scan e(x, y); keep rows with y > 1",
+                "let c = #1",
+            ],
+        ),
+        # One that only compares with them starts from the values found so far.
+        (
+            "oo(x, c) :- n(x), c = count : { e(_, y), y < x }.",
+            [
+                "scan n(x)",
+                "let #1 = count per x, for the values found so far over: "
+                "cross product with e(_, y); keep rows with y < x",
+                "let c = #1",
+            ],
+        ),
+        ("o(c) :- c = count : { n(_) }.", ["let #1 = count over: scan n(_)", "let c = #1"]),
+        # The result of an aggregate is compared, never assigned before it is known.
+        (
+            "o(x) :- n(x), 2 = count : { e(x, _) }.",
+            ["scan n(x)", "let #1 = count per x over: scan e(x, _)", "keep rows with 2 = #1"],
+        ),
+        ("o(1) :- true.", []),
+    ],
+)
+def test_order(rule: str, order: list[str]) -> None:
+    assert steps(rule) == order
+
+
+def test_a_rule_that_never_holds() -> None:
+    assert "never holds" in dbsp.compile(RELATIONS + "o(x) :- n(x), false.").explain()
+
+
+def test_the_whole_report() -> None:
+    program = dbsp.compile(
+        """.decl edge(x: number, y: number)
+.decl path(x: number, y: number)
+.decl unused, lonely(x: number)
+.input edge
+.output path
+.printsize lonely
+edge(1, 2).
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z), z < 10.
+unused(x) :- path(x, _).
+lonely(x) :- edge(x, _), !path(_, x).
+"""
+    )
+    assert (
+        program.explain()
+        == """\
+inputs
+  edge(x: number, y: number), 1 fact in the program
+
+stratum 1 (path): recursive, one scope iterated to its fixpoint
+  rule 1 at <program>:8:1, outside of the scope
+    path(x, y) :- edge(x, y).
+      1. scan edge(x, y)
+      => path(x, y)
+  rule 2 at <program>:9:1
+    path(x, z) :- path(x, y), edge(y, z), z < 10.
+      1. scan path(x, y) [recursive]
+      2. join edge(y, z) on y
+      3. keep rows with z < 10
+      => path(x, z)
+
+stratum 2 (unused)
+  left out: no output depends on it
+
+stratum 3 (lonely)
+  rule 4 at <program>:11:1
+    lonely(x) :- edge(x, _), !path(_, x).
+      1. scan edge(x, _)
+      2. keep rows without path(_, x)
+      => lonely(x)
+
+outputs
+  path(x: number, y: number)
+  lonely(x: number) (its size)"""
+    )

@@ -1,0 +1,292 @@
+"""`compile` and `Program`: where text comes from, starting, facts, errors of a running program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import dbsp
+from dbsp.errors import CompileError, EvaluationError, InputError, IterationLimitError, ValueOutOfRangeError
+
+CLOSURE = """.decl edge(x: number, y: number)
+.decl path(x: number, y: number)
+.input edge
+.output path
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+"""
+
+
+# --- where the text comes from ---------------------------------------------------------------------
+
+
+def test_text_path_and_name_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "closure.dl"
+    file.write_text(CLOSURE, encoding="utf-8")
+    for source in (CLOSURE, file, str(file)):
+        program = dbsp.compile(source)
+        assert list(program.inputs) == ["edge"]
+        assert program.circuit.name == ("<program>" if source is CLOSURE else "closure")
+
+
+def test_one_line_of_text_is_no_file() -> None:
+    program = dbsp.compile(".decl a(x: number) .decl b(x: number) .output b b(x) :- a(x).")
+    assert list(program.outputs) == ["b"]
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.dl"
+    for source in (missing, str(missing)):
+        with pytest.raises(CompileError) as refused:
+            dbsp.compile(source)
+        assert str(refused.value) == f"cannot read {missing}: No such file or directory"
+    with pytest.raises(CompileError, match=r"cannot read .*: Is a directory"):
+        dbsp.compile(tmp_path)
+    latin = tmp_path / "latin.dl"
+    latin.write_bytes(b"// caf\xe9\n")
+    with pytest.raises(CompileError, match=r"cannot read .*: byte 6 is not UTF-8 text"):
+        dbsp.compile(latin)
+
+
+def test_places_name_the_file_as_given(tmp_path: Path) -> None:
+    file = tmp_path / "bad.dl"
+    file.write_text("edge(1).\n")
+    with pytest.raises(CompileError) as refused:
+        dbsp.compile(file)
+    assert str(refused.value).startswith(f"{file}:1:1: error: undefined relation 'edge'")
+
+
+# --- what a program says of itself -----------------------------------------------------------------
+
+
+def test_names_and_columns() -> None:
+    program = dbsp.compile(
+        """.type Name <: symbol
+        .decl a(n: Name, f: float, u: unsigned)
+        .decl b(n: symbol)
+        .decl c(f: float)
+        .input a(filename="a.txt", delimiter=",")
+        .output b
+        .printsize c
+        b(n) :- a(n, _, _).
+        c(f) :- a(_, f, _).
+        """
+    )
+    assert {name: schema.describe() for name, schema in program.inputs.items()} == {
+        "a": "n: str, f: float, u: int"
+    }
+    assert list(program.outputs) == ["b", "c"]
+    assert program.sizes == ("c",)
+    assert list(program.relations) == ["a", "b", "c"]
+    assert program.relations["a"].inputs == ({"filename": "a.txt", "delimiter": ","},)
+    assert repr(program) == "<program <program>: 2 rules, (a) -> (b, c)>"
+
+
+def test_inputs_have_set_semantics() -> None:
+    run = dbsp.compile(CLOSURE).start()
+    run.step({"edge": {(1, 2): 1}})
+    result = run.step({"edge": {(1, 2): 5}})
+    assert not result["path"]
+    assert run.step({"edge": {(1, 2): -1}})["path"].to_dict() == {(1, 2): -1}
+
+
+def test_an_input_that_is_an_output() -> None:
+    run = dbsp.compile(".decl a(x: number)\n.input a\n.output a\n").start()
+    assert run.step({"a": [(1,), (2,)]})["a"].to_dict() == {(1,): 1, (2,): 1}
+
+
+def test_an_input_with_rules_holds_both() -> None:
+    run = dbsp.compile(CLOSURE + ".input path\n").start()
+    run.step({"edge": {(1, 2): 1}, "path": {(1, 2): 1, (7, 1): 1}})
+    assert run.view("path").rows() == [(1, 2), (7, 1), (7, 2)]
+    run.step({"edge": {(1, 2): -1}})
+    assert run.view("path").rows() == [(1, 2), (7, 1)]
+
+
+# --- starting --------------------------------------------------------------------------------------
+
+
+def test_facts_are_there_at_once_and_can_be_retracted() -> None:
+    run = dbsp.compile(CLOSURE + "edge(1, 2). edge(2, 3).\n").start()
+    assert run.tick == 1
+    assert run.view("path").rows() == [(1, 2), (1, 3), (2, 3)]
+    assert run.step({"edge": {(1, 2): -1}})["path"].to_dict() == {(1, 2): -1, (1, 3): -1}
+
+
+def test_initial_changes_come_with_the_facts_in_one_tick() -> None:
+    program = dbsp.compile(CLOSURE + "edge(1, 2). edge(5, 6).\n")
+    run = program.start(initial={"edge": {(2, 3): 1, (5, 6): -1}})
+    assert run.tick == 1
+    assert run.view("path").rows() == [(1, 2), (1, 3), (2, 3)]
+
+
+def test_without_anything_to_do_no_tick_happens() -> None:
+    assert dbsp.compile(CLOSURE).start().tick == 0
+
+
+def test_what_holds_without_any_row_holds_from_the_start() -> None:
+    text = """.decl a(x: number) .decl n(c: number) .decl no() .decl k(x: number)
+    .output n, no, k
+    n(c) :- c = count : { a(_) }.
+    no() :- !a(_).
+    k(1 + 1).
+    """
+    run = dbsp.compile(text).start()
+    assert run.tick == 1
+    assert (run.view("n").rows(), run.view("no").rows(), run.view("k").rows()) == ([(0,)], [()], [(2,)])
+    result = run.step({"a": {(7,): 1}})
+    assert result["n"].to_dict() == {(0,): -1, (1,): 1}
+    assert result["no"].to_dict() == {(): -1}
+
+
+def test_runs_of_one_program_share_nothing() -> None:
+    program = dbsp.compile(CLOSURE)
+    one, other = program.start(), program.start()
+    one.step({"edge": {(1, 2): 1}})
+    assert not other.view("path")
+
+
+def test_a_recursive_stratum_that_nothing_starts_is_empty() -> None:
+    text = """.decl a(x: number) .decl p(x: number) .decl q(x: number) .decl o(x: number) .output o, p
+    p(x) :- q(x). q(x) :- p(x), a(x). o(x) :- a(x), !p(x).
+    """
+    run = dbsp.compile(text).start()
+    assert run.step({"a": [(1,)]})["o"].rows() == [(1,)]
+    assert run.view("p").rows() == []
+
+
+def test_a_relation_whose_rules_never_hold_is_empty() -> None:
+    text = ".decl a(x: number) .decl p(x: number) .output p\np(x) :- a(x), false.\np(x) :- p(x), a(x).\n"
+    run = dbsp.compile(text).start(initial={"a": [(1,)]})
+    assert run.view("p").rows() == []
+
+
+# --- errors while running --------------------------------------------------------------------------
+
+ARITHMETIC = """.decl a(x: number, y: number)
+.decl u(x: unsigned)
+.decl s(x: symbol)
+.decl o(x: number)
+.decl ou(x: unsigned)
+.output o, ou
+o(x / y) :- a(x, y).
+o(x + 1) :- a(x, _).
+o(z) :- a(x, y), y > 100,
+        z = x % (y - 101).
+ou(x - 1) :- u(x).
+o(to_number(x)) :- s(x).
+o(n) :- n = sum x : { a(x, _) }.
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "where", "message"),
+    [
+        ({"a": {(4, 0): 1}}, EvaluationError, "<program>:7:1", "division by zero: 4 truncdiv 0"),
+        ({"a": {(2**63 - 1, 1): 1}}, ValueOutOfRangeError, "<program>:8:1", "9223372036854775807 + 1"),
+        ({"a": {(7, 101): 1}}, EvaluationError, "<program>:9:1", "division by zero: 7 truncmod 0"),
+        ({"u": {(0,): 1}}, ValueOutOfRangeError, "<program>:11:1", "-1 is less than 0, so it is no unsigned"),
+        ({"s": {("abc",): 1}}, EvaluationError, "<program>:12:1", "'abc' is no integer"),
+        ({"a": {("x", 1): 1}}, InputError, "relation 'a'", "'x'"),
+        ({"b": {(1,): 1}}, InputError, "", "there is no input 'b'"),
+        ({"o": {(1,): 1}}, InputError, "", "relation 'o' is derived"),
+    ],
+)
+def test_errors_name_the_rule_and_change_nothing(
+    changes: dict[str, dict[tuple[object, ...], int]], error: type[Exception], where: str, message: str
+) -> None:
+    run = dbsp.compile(ARITHMETIC).start(initial={"a": [(6, 3)], "u": [(5,)]})
+    before = {name: run.view(name).to_dict() for name in run.outputs}
+    tick = run.tick
+    with pytest.raises(error) as raised:
+        run.step(changes)
+    assert where in str(raised.value)
+    assert message in str(raised.value)
+    assert {name: run.view(name).to_dict() for name in run.outputs} == before
+    assert run.tick == tick
+    run.step({"a": {(9, 3): 1}})
+    assert set(run.view("o")) >= {((3,), 1), ((10,), 1), ((15,), 1)}
+
+
+def test_an_overflowing_sum_is_an_error_and_changes_nothing() -> None:
+    text = ".decl a(x: number)\n.decl o(x: number)\n.output o\no(n) :- n = sum x : { a(x) }.\n"
+    run = dbsp.compile(text).start(initial={"a": [(2**63 - 1,)]})
+    with pytest.raises(ValueOutOfRangeError):
+        run.step({"a": {(1,): 1}})
+    assert run.view("o").rows() == [(2**63 - 1,)]
+
+
+def test_recursion_without_bound_meets_the_cap() -> None:
+    text = ".decl n(x: number)\n.output n\nn(0).\nn(x + 1) :- n(x).\n"
+    program = dbsp.compile(text)
+    with pytest.raises(IterationLimitError) as raised:
+        program.start(max_iterations=50)
+    assert "'n'" in str(raised.value)
+    assert "<program>:1" in str(raised.value)
+
+
+def test_the_cap_belongs_to_the_run() -> None:
+    program = dbsp.compile(CLOSURE)
+    chain = [(i, i + 1) for i in range(30)]
+    with pytest.raises(IterationLimitError):
+        program.start(initial={"edge": chain}, max_iterations=10)
+    assert len(program.start(initial={"edge": chain}).view("path")) == 465
+
+
+# --- what is easily got wrong ----------------------------------------------------------------------
+
+
+def test_existence_does_not_multiply_weights() -> None:
+    """Each of the atoms has many rows; the rule holds or does not, and no weight overflows."""
+    text = """.decl a(x: number, y: number) .decl o(x: number) .output o
+    o(x) :- a(x, 0), a(_, _), a(_, _), a(_, _), a(_, _), a(_, _), a(_, _), a(_, _).
+    """
+    rows = [(x, y) for x in range(40) for y in range(40)]
+    run = dbsp.compile(text).start(initial={"a": rows})
+    assert len(run.view("o")) == 40
+
+
+def test_columns_and_variables_with_awkward_names() -> None:
+    text = """.decl r(self: number, schema: number, function: symbol) .decl o(self: number, name: symbol)
+    .output o
+    o(self, function) :- r(self, schema, function), schema > 1, name = self, name < 9.
+    """
+    run = dbsp.compile(text).start(initial={"r": [(1, 2, "a"), (3, 1, "b")]})
+    assert run.view("o").rows() == [(1, "a")]
+
+
+def test_aggregates_count_equal_values_of_different_rows() -> None:
+    text = """.decl r(x: number, y: number) .decl o(n: number, s: number) .output o
+    o(n, s) :- n = count : { r(x, _), r(x, _) }, s = sum x : { r(x, _) }.
+    """
+    run = dbsp.compile(text).start(initial={"r": [(1, 1), (1, 2), (5, 5)]})
+    assert run.view("o").rows() == [(5, 7)]
+
+
+def test_division_is_not_tried_on_rows_that_something_else_discards() -> None:
+    text = """.decl r(x: number, y: number) .decl ok(y: number) .decl o(z: number) .output o
+    o(z) :- z = x / y, r(x, y), ok(y).
+    o(z) :- ok(y), z = sum 100 / x : { r(x, y), x != 0 }.
+    """
+    run = dbsp.compile(text).start(initial={"r": [(4, 2), (0, 7), (5, 0)], "ok": [(2,)]})
+    assert run.view("o").rows() == [(2,), (25,)]
+
+
+def test_deleting_from_a_dense_component_and_zombies() -> None:
+    program = dbsp.compile(
+        """.decl base(x: number) .decl edge(x: number, y: number) .decl reach(x: number) .output reach
+        reach(x) :- base(x).
+        reach(y) :- reach(x), edge(x, y).
+        """
+    )
+    run = program.start(initial={"base": [(0,)], "edge": [(0, 1), (1, 2), (2, 1)]})
+    assert run.view("reach").rows() == [(0,), (1,), (2,)]
+    assert run.step({"edge": {(0, 1): -1}})["reach"].to_dict() == {(1,): -1, (2,): -1}
+
+
+def test_non_linear_closure_over_several_ticks() -> None:
+    text = CLOSURE.replace("path(x, y), edge(y, z)", "path(x, y), path(y, z)")
+    run = dbsp.compile(text).start(initial={"edge": [(0, 3), (2, 0), (4, 2)]})
+    run.step({"edge": {(0, 4): 1}})
+    assert (2, 2) in run.view("path")
