@@ -34,7 +34,8 @@ class Example:
 def examples(page: str) -> Iterator[Example]:
     """The runnable blocks of a page, in order, each with the output shown below it."""
     blocks = list(_FENCE.finditer(page))
-    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+    for number, block in enumerate(blocks):
+        following = blocks[number + 1] if number + 1 < len(blocks) else None
         info = block["info"].split()
         if not info or info[0] not in ("sh", "python") or "no-run" in info:
             continue

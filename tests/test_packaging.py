@@ -1,0 +1,137 @@
+"""The distribution: what it holds, what it is called, and that its documentation tells the truth."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import dbsp
+from tests.check_wheel import expected_members, problems
+from tests.quick_start import examples, matches, run_page
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the source distribution, built without fetching anything."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return folder
+
+
+def test_the_wheel_holds_the_package_and_nothing_beside_it(built: Path) -> None:
+    (wheel,) = built.glob("dbsp_circuits-*.whl")
+    assert problems(wheel) == []
+    members = expected_members()
+    assert {"dbsp/py.typed", "dbsp/kernels/join.py", "dbsp/operators/join.py", "dbsp/cli/app.py"} <= members
+    assert any(name.startswith("dbsp/compiler/") and name.endswith(".lark") for name in members)
+
+
+def test_the_source_distribution_can_make_the_wheel(built: Path, tmp_path: Path) -> None:
+    (archive,) = built.glob("dbsp_circuits-*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(tmp_path / "dist"),
+    ]
+    subprocess.run(command, cwd=source, check=True, capture_output=True)
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    assert problems(wheel) == []
+
+
+def test_a_wheel_that_lacks_files_or_has_too_many_is_noticed(tmp_path: Path) -> None:
+    import zipfile
+
+    wheel = tmp_path / "x.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("dbsp/__init__.py", "")
+        archive.writestr("operators/join.py", "")
+    found = problems(wheel)
+    assert "installs another top-level name than dbsp: operators" in found
+    assert "missing: dbsp/operators/join.py" in found
+
+
+def test_version() -> None:
+    assert metadata.version("dbsp-circuits") == dbsp.__version__
+    assert f"## [{dbsp.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_pyspark_is_not_needed() -> None:
+    names = [re.split(r"[^\w-]", line)[0] for line in PROJECT["project"]["dependencies"]]
+    assert "pyspark" not in names
+    assert "pandas" not in names
+
+
+@pytest.mark.parametrize("name", ["operators", "compiler"])
+def test_the_inner_packages_refuse_other_names(name: str) -> None:
+    importlib.import_module(f"dbsp.{name}")
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {name}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd="/")
+    assert done.returncode == 1
+    assert f"this package is imported as 'dbsp.{name}', not as '{name}'" in done.stderr
+
+
+def test_importing_the_package_costs_nothing() -> None:
+    code = "import sys, dbsp; print([m for m in ('numba', 'pyarrow', 'typer', 'lark') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_documentation_does_what_it_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    assert run_page(page, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_has_the_examples_that_ci_runs() -> None:
+    languages = [example.language for example in examples((ROOT / "README.md").read_text())]
+    assert languages == ["python", "sh", "python"]
+
+
+def test_how_examples_are_read() -> None:
+    page = "```sh\nls\n```\n\nshows\n\n```text\na ... b\n```\n```sh no-run\nrm\n```\n## x\n```text\ny\n```\n"
+    (only,) = examples(page)
+    assert (only.language, only.code, only.line, only.expected) == ("sh", "ls\n", 1, "a ... b\n")
+    assert matches("a ... b\n", "a 1.5\n c b  \n")
+    assert not matches("a ... b\n", "a b c\n")
+
+
+def test_an_example_that_does_something_else_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```sh\necho one\n```\n```text\ntwo\n```\n```python\nx = 1\n```\n```python\nprint(x)\n1 / 0\n```\n"
+    )
+    shown, failed = run_page(page, tmp_path)
+    assert shown.startswith("page.md:1: expected\ntwo")
+    assert failed.startswith("page.md:10: exit code 1")
