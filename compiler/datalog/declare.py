@@ -84,6 +84,8 @@ def _apply(directive: syntax.Directive, relations: dict[str, Relation], report: 
         if name.text not in relations:
             hint = did_you_mean(name.text, relations)
             report.error(name.span, f"undefined relation '{name.text}' in .{directive.kind}", hint)
+        elif directive.kind == "printsize" and relations[name.text].sizes:
+            report.error(name.span, f"the size of '{name.text}' is printed already")
         else:
             _add_directive(relations, name.text, directive.kind, dict(directive.parameters))
 

@@ -23,7 +23,7 @@ function                meaning
                         for number and unsigned, an arbitrary but fixed one for a symbol or a float
 `min(a, ...)`,          the least, the greatest; symbols in the order of their text
 `max(a, ...)`
-`to_string(x)`          decimal text of a number; for a float the shortest text that reads back equal
+`to_string(x)`          decimal text of a number; a float has six decimals, as in C
 `to_number(x)`          a symbol that spells an integer (else an error); a float without its fraction
 `to_unsigned(x)`        the same, and negative is an error
 `to_float(x)`           a symbol that spells a number (else an error); a number as a float

@@ -99,6 +99,7 @@ _TOKEN = re.compile(
     | (?P<cpp>       ^\# [ ]* (?: line\b | [0-9] ) [^\n]* )
     | (?P<line>      ^\#[^\n]* )
     | (?P<directive> \.[a-z_]+ (?=\s) )
+    | (?P<address>   [0-9]+ (?: \.[0-9]+ ){3} )
     | (?P<float>     [0-9]+\.[0-9]+ (?: [eE][+-]?[0-9]+ )? )
     | (?P<number>    (?: 0x[0-9a-fA-F]+ | 0b[01]+ | [0-9]+ ) u? )
     | (?P<string>    "(?: \\. | [^"\\\n] )*" )
@@ -163,6 +164,10 @@ class Lexer:
             return "BROKEN_DIRECTIVE"
         if group == "number":
             return "UNSIGNED" if text.endswith("u") else "NUMBER"
+        if group == "address":
+            if any(len(part) > 3 or int(part) > 255 for part in text.split(".")):
+                self._error(start, end, "an address consists of four numbers from 0 to 255")
+            return "NUMBER"
         return group.upper()
 
     def _token(self, kind: str, text: str, start: int, end: int) -> Token:

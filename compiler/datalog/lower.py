@@ -178,7 +178,7 @@ class _Lowering:
                     stream = self.or_unit(current)
                     current = _columns(stream, _all_of(stream) | {variable: expression(term)})
                 case Without(pattern=pattern):
-                    absent = self.scan(pattern, pattern.names)
+                    absent = self.scan(pattern, set(pattern.names))
                     current = self.or_unit(current).antijoin(absent, on=list(pattern.names))
                 case Aggregated():
                     current = self.aggregated(self.or_unit(current), step)
@@ -187,7 +187,7 @@ class _Lowering:
     def join(self, left: Stream | None, step: Join, bag: bool) -> Stream:
         scan = step.scan
         new = [name for name in step.keep if name in scan.names and name not in step.on]
-        right = self.scan(scan, [*step.on, *new])
+        right = self.scan(scan, {*step.on, *new})
         if left is None:
             return right
         if bag or new or scan.has_key(step.on):
@@ -196,16 +196,20 @@ class _Lowering:
         found = left.semijoin(right, on=list(step.on))
         return found if found.schema.names == step.keep else found.project(*step.keep)
 
-    def scan(self, scan: Scan, wanted: Sequence[str]) -> Stream:
-        """The rows that fit a pattern, with the wanted variables as columns."""
+    def scan(self, scan: Scan, wanted: Collection[str]) -> Stream:
+        """The rows that fit a pattern, with the wanted variables as columns.
+
+        The columns keep the order of the relation: a relation under other names is still the same
+        stream, and all rules share its arrangements.
+        """
         stream = self.streams[scan.relation]
         columns = stream.schema.names
         for position, value in scan.constants:
             stream = stream.filter(col(columns[position]) == constant(value))
         for first, second in scan.equal:
             stream = stream.filter(col(columns[first]) == col(columns[second]))
-        places = {name: columns[i] for i, name in enumerate(scan.variables) if name is not None}
-        return _columns(stream, {name: col(places[name]) for name in wanted})
+        named = zip(scan.variables, columns, strict=True)
+        return _columns(stream, {name: col(column) for name, column in named if name and name in wanted})
 
     def aggregated(self, outer: Stream, step: Aggregated) -> Stream:
         """The outer bindings with the aggregate's value as one more column.

@@ -18,7 +18,7 @@ from dbsp.expressions import Expression, col, lit, max_of, min_of, when
 from dbsp.expressions import call as call_function
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import GiveUp, Operation
-from dbsp.values import INT
+from dbsp.values import FLOAT, INT, STR
 
 
 def expression(term: checked.Term) -> Expression:
@@ -104,7 +104,13 @@ def _ord(call: checked.Call, a: Expression) -> Expression:
 
 
 def _to_string(call: checked.Call, a: Expression) -> Expression:
-    return a if _kind(call) is Kind.SYMBOL else a.to_string()
+    match _kind(call):
+        case Kind.SYMBOL:
+            return a
+        case Kind.FLOAT:
+            return call_function(_FLOAT_TEXT, a)
+        case _:
+            return a.to_string()
 
 
 def _to_number(call: checked.Call, a: Expression) -> Expression:
@@ -148,6 +154,16 @@ define(
     _UNSIGNED,
     "unsigned expects an int",
     overloads(Overload((INT,), INT, Operation(_unsigned, _unsigned_vector, fallible=True))),
+)
+
+
+# As C prints it, and therefore Souffle: six decimals.
+_FLOAT_TEXT = "float_text"
+
+define(
+    _FLOAT_TEXT,
+    "float_text expects a float",
+    overloads(Overload((FLOAT,), STR, Operation(lambda value: f"{value + 0.0:f}"))),
 )
 
 

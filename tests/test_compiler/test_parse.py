@@ -116,7 +116,15 @@ def test_terms(written: str, meant: str) -> None:
 
 @pytest.mark.parametrize(
     ("written", "value"),
-    [("0x1F", 31), ("0b101", 5), ("007", 7), ("-5", -5), ("- 5", -5), ("-9223372036854775808", -(2**63))],
+    [
+        ("0x1F", 31),
+        ("0b101", 5),
+        ("007", 7),
+        ("-5", -5),
+        ("- 5", -5),
+        ("-9223372036854775808", -(2**63)),
+        ("1.2.3.4", 0x01020304),
+    ],
 )
 def test_numbers(written: str, value: int) -> None:
     assert term_of(written) == syntax.NumberLiteral(value, False, term_of(written).span)
