@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from dbsp.batch import Batch, Codes
 from dbsp.schema import Schema
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from dbsp.trace import Trace
 
 S = TypeVar("S", bound="Stream")
+
+Time: TypeAlias = tuple[int, ...]
+"""A time within a tick: the iteration of each nested scope, outermost first."""
 
 
 class Step:
@@ -49,9 +52,12 @@ class Step:
         """End an iteration of a nested scope; True when something goes into the next one."""
         return False
 
-    def next_iteration(self) -> int | None:
-        """The earliest later iteration at which this step has work waiting (nested scopes)."""
+    def next_time(self) -> Time | None:
+        """The earliest later time at which this step has work waiting (nested scopes)."""
         return None
+
+    def reset(self) -> None:
+        """Begin the iterations of a nested scope anew (strict steps)."""
 
     def integral(self) -> Batch:
         """The sum of all deltas so far, for an operator that keeps it (`Operator.keeps_integral`)."""
@@ -84,9 +90,9 @@ class Arranged(Step):
         raise AssertionError("an arranged step counts its runs")
 
     @property
-    def timed(self) -> bool:
-        """Whether run rows end with the iteration they belong to."""
-        return False
+    def coordinates(self) -> int:
+        """How many columns at the end of a run row hold its time: the nested scopes around it."""
+        return 0
 
 
 class Evaluated(Step):

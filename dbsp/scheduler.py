@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+import numpy as np
+
 from dbsp.errors import DbspError, ValueOutOfRangeError, WeightOverflowError
 from dbsp.graph import Graph, Node
 from dbsp.interner import Interner
@@ -31,8 +33,9 @@ class Scope:
     """The steps of one graph at run time, in schedule order, with what they share.
 
     The schedule is the order in which the nodes were added: every node comes after its inputs, and
-    strict inputs, which close cycles, are read as they were one step before. `iteration` is -1 at
-    the top level and counts from 0 within each tick of a nested scope.
+    strict inputs, which close cycles, are read as they were one step before. `now` is the time
+    within the tick: the iterations of the nested scopes down to this one, outermost first; it is
+    empty at the top level.
     """
 
     def __init__(
@@ -44,7 +47,9 @@ class Scope:
         self.outer_steps = tuple(outer_steps)
         self.journal: list[Journalled] = [] if outer is None else outer.journal
         self.traces: list[Trace] = [] if outer is None else outer.traces
-        self.iteration = -1 if outer is None else 0
+        self.depth: int = 0 if outer is None else outer.depth + 1
+        self.now = np.zeros(self.depth, np.int64)
+        self.iteration = 0
         self.first_tick = True
         self.stats: list[NodeStats] | None = None
         self.children: list[Scope] = []
@@ -65,10 +70,17 @@ class Scope:
         return self.outer is not None
 
     def new_trace(self, arity: int) -> Trace:
-        """A trace of rows of `arity` columns; in a nested scope with the iteration behind them."""
-        trace = Trace(arity + 1 if self.nested else arity, self.journal)
+        """A trace of rows of `arity` columns; in a nested scope with the time behind them."""
+        trace = Trace(arity + self.depth, self.journal)
         self.traces.append(trace)
         return trace
+
+    def iterate(self, iteration: int) -> None:
+        """Set the iteration that the next `run` is for; those of the outer scopes are taken over."""
+        assert self.outer is not None
+        self.iteration = iteration
+        self.now[:-1] = self.outer.now
+        self.now[-1] = iteration
 
     def run(self) -> None:
         """Step every node once, in order."""

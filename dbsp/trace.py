@@ -84,8 +84,8 @@ class _Merge:
 class Trace:
     """A stack of sorted runs, oldest first: `runs` are committed, `current` belong to this tick.
 
-    `width` is the number of columns of a run row. In a nested scope that is one more than the
-    stream's arity: the last column holds the iteration. `table` is what kernels read (see
+    `width` is the number of columns of a run row. In a nested scope that is more than the stream's
+    arity: the last columns hold the iterations, outermost scope first. `table` is what kernels read (see
     `dbsp.kernels.runs`), `count` the number of runs in it, `past` how many of them are committed.
     `fresh` tells that the newest run is the delta being propagated right now.
     """

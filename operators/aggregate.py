@@ -18,24 +18,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
-from dbsp.batch import Batch, Codes, Mask
+from dbsp.batch import Batch, Codes
 from dbsp.graph import Node, Stream
 from dbsp.incremental import Lowering
 from dbsp.interner import Interner
-from dbsp.kernels import accumulate, concatenate, consolidate, extremes, gather, project, replace_rows
+from dbsp.kernels import accumulate, extremes, replace_rows
 from dbsp.operator import Arranged, Operator, Step
 from dbsp.operators.arrange import arranged
-from dbsp.operators.pending import Pending
+from dbsp.operators.groups import GroupsStep, TimedGroupsStep
 from dbsp.operators.reduce import Function, accumulators, linear_column, reducer
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
 from dbsp.trace import Trace
-
-Reduce: TypeAlias = Callable[[Batch], Batch]
 
 
 @dataclass(frozen=True)
@@ -180,95 +177,5 @@ class RecomputedAggregate(Operator):
         assert isinstance(source, Arranged)
         spec = self.aggregate
         reduce = reducer(spec.key, spec.functions, node.inputs[0].schema, scope.interner)
-        kind = TimedAggregateStep if source.timed else RecomputedAggregateStep
+        kind = TimedGroupsStep if scope.nested else GroupsStep
         return kind(source, spec.key, reduce, scope)
-
-
-class RecomputedAggregateStep(Step):
-    __slots__ = ("_columns", "_key", "_reduce", "_scope", "_source")
-
-    def __init__(self, source: Arranged, key: int, reduce: Reduce, scope: Scope) -> None:
-        super().__init__()
-        self._source = source
-        self._key = key
-        self._columns = np.arange(key)
-        self._reduce = reduce
-        self._scope = scope
-
-    def step(self) -> None:
-        self.out = None
-        batch = self._source.out
-        if batch is None:
-            return
-        key, source = self._key, self._source
-        keys, _ = project(batch.rows, np.ones(len(batch), np.int64), self._columns)
-        arity = batch.arity
-        rows, weights, split = gather(keys, key, source.table, source.count, arity, source.before)
-        before = self._reduce(Batch(*consolidate(rows[:split], weights[:split])))
-        after = self._reduce(Batch(*consolidate(rows, weights)))
-        change = difference(after, before)
-        if len(change):
-            self.out = change
-
-
-class TimedAggregateStep(RecomputedAggregateStep):
-    """In a nested scope: with O and N the prefix sums over iterations without and with this tick,
-
-        out(i) = (f(N<=i) - f(N<=i-1)) - (f(O<=i) - f(O<=i-1))
-
-    for the groups with a delta at i or waiting on the agenda for i.
-    """
-
-    __slots__ = ("_agenda",)
-
-    def __init__(self, source: Arranged, key: int, reduce: Reduce, scope: Scope) -> None:
-        super().__init__(source, key, reduce, scope)
-        self._agenda = Pending()
-
-    def next_iteration(self) -> int | None:
-        return self._agenda.next()
-
-    def step(self) -> None:
-        now = self._scope.iteration
-        self.out = None
-        if now == 0:
-            self._agenda.clear()
-        batch = self._source.out
-        touched = [rows for rows, _ in self._agenda.take(now)]
-        if batch is not None:
-            touched.append(np.ascontiguousarray(batch.rows[:, : self._key]))
-        if not touched:
-            return
-        visited = np.concatenate(touched)
-        keys, _ = consolidate(visited, np.ones(len(visited), np.int64))
-        trace = self._source.trace
-        assert trace is not None
-        rows, weights, split = gather(keys, self._key, trace.table, trace.count, trace.width, trace.past)
-        times = rows[:, -1]
-        values = np.ascontiguousarray(rows[:, :-1])
-        past = np.arange(len(rows)) < split
-
-        def reduced(mask: Mask) -> Batch:
-            return self._reduce(Batch(*consolidate(values[mask], weights[mask])))
-
-        new = difference(reduced(times <= now), reduced(times < now))
-        old = difference(reduced(past & (times <= now)), reduced(past & (times < now)))
-        change = difference(new, old)
-        if len(change):
-            self.out = change
-        later = times > now
-        if later.any():
-            self._wait(values[later][:, : self._key], times[later])
-
-    def _wait(self, keys: Codes, times: Codes) -> None:
-        """Put each group on the agenda of the next iteration in its history."""
-        timed, _ = consolidate(np.column_stack((keys, times)), np.ones(len(times), np.int64))
-        first = np.ones(len(timed), np.bool_)
-        first[1:] = (timed[1:, :-1] != timed[:-1, :-1]).any(axis=1)
-        next_keys = np.ascontiguousarray(timed[first][:, :-1])
-        next_times = np.ascontiguousarray(timed[first][:, -1])
-        self._agenda.put(next_keys, np.ones(len(next_times), np.int64), next_times)
-
-
-def difference(a: Batch, b: Batch) -> Batch:
-    return Batch(*concatenate(a.rows, a.weights, b.rows, b.weights, -1))

@@ -49,14 +49,13 @@ class Arrange(Operator):
 
 
 class ArrangeStep(Arranged):
-    __slots__ = ("_order", "_scope", "_source", "_timed", "_trace")
+    __slots__ = ("_order", "_scope", "_source", "_trace")
 
     def __init__(self, source: Step, order: Sequence[int], scope: Scope) -> None:
         super().__init__()
         self._source = source
         self._scope = scope
         self._trace = scope.new_trace(len(order))
-        self._timed = scope.nested
         identity = list(order) == list(range(len(order)))
         self._order: Codes | None = None if identity else np.array(order, np.int64)
 
@@ -77,14 +76,15 @@ class ArrangeStep(Arranged):
         return self._trace.before
 
     @property
-    def timed(self) -> bool:
-        return self._timed
+    def coordinates(self) -> int:
+        return self._scope.depth
 
     def integral(self) -> Batch:
         """The integral in the stream's own column order and without iterations."""
         total = self._trace.contents()
-        if self._timed:
-            total = Batch(*project(total.rows, total.weights, np.arange(self._trace.width - 1)))
+        if self._scope.nested:
+            arity = self._trace.width - self._scope.depth
+            total = Batch(*project(total.rows, total.weights, np.arange(arity)))
         if self._order is None:
             return total
         return Batch(*arrange(total.rows, total.weights, np.argsort(self._order)))
@@ -98,7 +98,7 @@ class ArrangeStep(Arranged):
         if self._order is not None:
             batch = Batch(*arrange(batch.rows, batch.weights, self._order))
         self.out = batch
-        rows = with_time(batch.rows, self._scope.iteration) if self._timed else batch.rows
+        rows = with_time(batch.rows, self._scope.now) if self._scope.nested else batch.rows
         self._trace.append(rows, batch.weights)
 
 

@@ -259,6 +259,10 @@ class Scope:
                 )
             self._node = _own(self._outer.add(Fixpoint(self._body), *outside))
 
+    def fixpoint(self, name: str, *, max_iterations: int = 100_000) -> Scope:
+        """A scope within this one; its results leave into this one."""
+        return Scope(self._body, name, max_iterations)
+
     def variable(self, name: str, schema: Schema | Mapping[str, Any]) -> Stream:
         """A recursive relation: empty at iteration 0, then what `define` says of the one before."""
         return _own(self._body.add_source(Delay(as_schema(schema), name)))

@@ -64,12 +64,13 @@ class DelayStep(Step):
         (self._source,) = strict
 
     def step(self) -> None:
-        if self._scope.nested:
-            # Whatever an abandoned tick left behind must not enter this one.
-            self.out = self._held if self._scope.iteration else None
-        else:
-            self.out = self._held
+        self.out = self._held
+        if not self._scope.nested:
             self._scope.journal.append(self)
+
+    def reset(self) -> None:
+        # Whatever an abandoned tick left behind must not enter this one.
+        self._held = None
 
     def advance(self) -> bool:
         self._held = self._source.out

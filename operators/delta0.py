@@ -64,7 +64,7 @@ class Delta0Step(Step):
 
 
 class ArrangedDelta0Step(Arranged):
-    """An outer trace read inside: its rows all count as iteration 0, so none is stored again."""
+    """An outer trace read inside: its rows count as iteration 0 here, so none is stored again."""
 
     __slots__ = ("_outer", "_scope")
 
@@ -90,3 +90,7 @@ class ArrangedDelta0Step(Arranged):
     @property
     def table(self) -> Codes:
         return self._outer.table
+
+    @property
+    def coordinates(self) -> int:
+        return self._outer.coordinates

@@ -23,8 +23,9 @@ from dbsp.graph import Node, Stream
 from dbsp.incremental import Lowering
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate, distinct_runs, distinct_timed_runs
-from dbsp.operator import Arranged, Operator, Step
+from dbsp.operator import Arranged, Operator, Step, Time
 from dbsp.operators.arrange import arranged
+from dbsp.operators.groups import TimedGroupsStep
 from dbsp.operators.pending import Pending
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
@@ -68,7 +69,11 @@ class DeltaDistinct(Operator):
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         (source,) = sources
         assert isinstance(source, Arranged)
-        return TimedDistinctStep(source, scope) if source.timed else DistinctStep(source)
+        if scope.depth == 0:
+            return DistinctStep(source)
+        if scope.depth == 1:
+            return TimedDistinctStep(source, scope)
+        return DeeplyTimedDistinctStep(source, node.schema.arity, positive, scope)
 
 
 def positive(batch: Batch) -> Batch:
@@ -99,22 +104,21 @@ class DistinctStep(Step):
 
 
 class TimedDistinctStep(DistinctStep):
+    """In a scope one deep, by a kernel of its own; `out` is defined in `dbsp.kernels.distinct`."""
+
     __slots__ = ("_agenda", "_scope")
 
     def __init__(self, source: Arranged, scope: Scope) -> None:
         super().__init__(source)
         self._scope = scope
-        self._agenda = Pending()
+        self._agenda = Pending(scope)
 
-    def next_iteration(self) -> int | None:
+    def next_time(self) -> Time | None:
         return self._agenda.next()
 
     def step(self) -> None:
-        now = self._scope.iteration
-        if now == 0:
-            self._agenda.clear()
         batch = self._source.out
-        waiting = self._agenda.take(now)
+        waiting = self._agenda.take()
         self.out = None
         if waiting:
             parts = [rows for rows, _ in waiting]
@@ -128,8 +132,19 @@ class TimedDistinctStep(DistinctStep):
             return
         trace = self._source.trace
         assert trace is not None
-        rows, weights, later, times = distinct_timed_runs(visited, trace.table, trace.past, trace.count, now)
+        rows, weights, later, times = distinct_timed_runs(
+            visited, trace.table, trace.past, trace.count, self._scope.iteration
+        )
         if len(times):
-            self._agenda.put(later, np.ones(len(times), np.int64), times)
+            self._agenda.put(later, np.ones(len(times), np.int64), times.reshape(-1, 1))
         if len(weights):
             self.out = Batch(rows, weights)
+
+
+class DeeplyTimedDistinctStep(TimedGroupsStep):
+    """In scopes within scopes: every row is a group of its own."""
+
+    __slots__ = ()
+
+    def integral(self) -> Batch:
+        return positive(self._source.integral())

@@ -21,7 +21,7 @@ from dbsp.batch import Batch
 from dbsp.errors import CircuitError, IterationLimitError
 from dbsp.graph import Graph, Node, Stream
 from dbsp.incremental import Lowering
-from dbsp.operator import Operator, Step
+from dbsp.operator import Operator, Step, Time
 from dbsp.operators.delay import Delay
 from dbsp.operators.delta0 import Delta0
 from dbsp.operators.join import combine
@@ -37,10 +37,6 @@ class Body(Graph):
 
     def __init__(self, name: str, parent: Graph, max_iterations: int) -> None:
         super().__init__(name, parent)
-        if parent.parent is not None:
-            raise CircuitError(
-                f"fixpoint '{name}' stands inside fixpoint '{parent.name}'; scopes nest one deep"
-            )
         self.max_iterations = max_iterations
         self.exports: list[Stream] = []
 
@@ -79,15 +75,16 @@ class Fixpoint(Operator):
         return (self.body,)
 
     def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
-        lowered = Body(self.body.name, lowering.target, self.body.max_iterations)
+        parent = lowering.graph_of(node.graph)
+        lowered = Body(self.body.name, parent, self.body.max_iterations)
         lowering.map_graph(self.body, lowered)
         for (_, inside), outer in zip(self.body.entered.items(), inputs, strict=True):
             lowering.place(inside.node, outer)
         lowering.lower(self.body)
         # A result that does not depend on the scope was hoisted out of it; it enters to leave.
         lowered.exports = [lowered.enter(lowering.image(s)) for s in self.body.exports]
-        outside = [lowering.target.stream_class(outer) for outer in lowered.entered]
-        return lowering.add(Fixpoint(lowered), *outside, graph=lowering.target)
+        outside = [parent.stream_class(outer) for outer in lowered.entered]
+        return lowering.add(Fixpoint(lowered), *outside, graph=parent)
 
     def prune(self, node: Node) -> None:
         prune(self.body, [stream.node for stream in self.body.exports])
@@ -112,8 +109,7 @@ class FixpointStep(Step):
         steps = self._inner.by_node
         self._exports = [steps[stream.node] for stream in body.exports]
         self._strict = [steps[node] for node in body.nodes if node.operator.strict]
-        kinds = (Step.next_iteration,)
-        self._waiting = [step for step in self._inner.steps if type(step).next_iteration not in kinds]
+        self._waiting = [s for s in self._inner.steps if type(s).next_time is not Step.next_time]
         self.results: list[Batch | None] = [None] * len(self._exports)
         self.iterations = 0
         """Iterations of the latest tick."""
@@ -122,15 +118,21 @@ class FixpointStep(Step):
         """The step inside the scope whose sum over iterations is the `index`-th result."""
         return self._exports[index]
 
+    def next_time(self) -> Time | None:
+        """The earliest time of the outer scope at which something inside has to go on."""
+        waiting = [at for step in self._waiting if (at := step.next_time()) is not None]
+        return min(waiting)[:-1] if waiting else None
+
     def step(self) -> None:
         inner = self._inner
         self.iterations = 0
+        iteration: int | None = 0
         if all(source.out is None for source in self._sources):
-            self.results = [None] * len(self._exports)
-            return
+            iteration = self._next_iteration()
         pieces: list[list[Batch]] = [[] for _ in self._exports]
-        inner.iteration = 0
-        while True:
+        for step in self._strict:
+            step.reset()
+        while iteration is not None:
             if self.iterations >= self._body.max_iterations:
                 raise IterationLimitError(
                     f"scope '{self._body.name}' has not converged after {self.iterations} iterations; "
@@ -138,6 +140,7 @@ class FixpointStep(Step):
                     "max_iterations if it is not. The tick was abandoned and nothing has changed",
                     where=self.node.describe(),
                 )
+            inner.iterate(iteration)
             inner.run()
             self.iterations += 1
             for collected, export in zip(pieces, self._exports, strict=True):
@@ -145,14 +148,17 @@ class FixpointStep(Step):
                     collected.append(export.out)
             # Every strict step must advance, so no short-circuit here.
             moving = [step.advance() for step in self._strict]
-            if any(moving):
-                inner.iteration += 1
-                continue
-            due = [at for step in self._waiting if (at := step.next_iteration()) is not None]
-            if not due:
-                break
-            inner.iteration = min(due)
+            iteration = iteration + 1 if any(moving) else self._next_iteration()
         self.results = [combine([(b.rows, b.weights) for b in collected]) for collected in pieces]
+
+    def _next_iteration(self) -> int | None:
+        """The next iteration with work waiting, at the present time of the outer scopes."""
+        assert self._inner.outer is not None
+        outside = tuple(self._inner.outer.now.tolist())
+        due = [
+            at[-1] for step in self._waiting if (at := step.next_time()) is not None and at[:-1] == outside
+        ]
+        return min(due, default=None)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from dbsp.graph import Node, Stream
 from dbsp.incremental import Lowering
 from dbsp.interner import Interner
 from dbsp.kernels import arrange, consolidate, join_runs, join_timed_runs, register_run
-from dbsp.operator import Arranged, Operator, Step
+from dbsp.operator import Arranged, Operator, Step, Time
 from dbsp.operators.arrange import arranged, order_of
 from dbsp.operators.pending import Pending
 from dbsp.scheduler import Scope
@@ -154,19 +154,16 @@ class JoinStep(Step):
         self._key = key
         self._from_left = from_left
         self._from_right = from_right
-        self._left_width = left.node.schema.arity + left.timed
-        self._right_width = right.node.schema.arity + right.timed
+        self._left_width = left.node.schema.arity + left.coordinates
+        self._right_width = right.node.schema.arity + right.coordinates
         self._scope = scope
-        self._later = Pending()
+        self._later = Pending(scope)
 
-    def next_iteration(self) -> int | None:
+    def next_time(self) -> Time | None:
         return self._later.next()
 
     def step(self) -> None:
-        now = self._scope.iteration
-        if now == 0:
-            self._later.clear()
-        parts = self._later.take(now)
+        parts = self._later.take()
         left, right = self._left, self._right
         if left.out is not None and right.before:
             self._probe(parts, left.out, right, right.before, self._right_width, self._from_left)
@@ -184,7 +181,7 @@ class JoinStep(Step):
         columns: Codes,
     ) -> None:
         """Meet one side's delta with the first `runs` runs of the other."""
-        if not side.timed:
+        if side.coordinates == 0:
             rows, weights = join_runs(delta.rows, delta.weights, self._key, side.table, runs, width, columns)
         else:
             rows, weights, times, due = join_timed_runs(
@@ -195,7 +192,8 @@ class JoinStep(Step):
                 runs,
                 width,
                 columns,
-                self._scope.iteration,
+                self._scope.now,
+                side.coordinates,
             )
             if due < len(weights):
                 self._later.put(rows[due:], weights[due:], times[due:])

@@ -103,18 +103,22 @@ def join_timed_runs(
     runs: int,
     k: int,
     columns: Codes,
-    now: int,
+    now: Codes,
+    coordinates: int,
 ) -> tuple[Codes, Codes, Codes, int]:
-    """As `join_runs`, over runs whose last column is the iteration of the row.
+    """As `join_runs`, over runs whose last `coordinates` columns are the time of the row.
 
-    A match belongs to iteration max(now, iteration of the run row). Returns (rows, weights, times,
-    due): the first `due` rows belong to `now`, the rest to their later `times`.
+    `now` is the time of the delta, one iteration per nested scope, outermost first; a run of an
+    outer scope has fewer coordinates, the others are 0. A match belongs to the least upper bound of
+    both times. Returns (rows, weights, times, due): the first `due` rows belong to `now`, the rest
+    to their later `times`, int64[pairs, depth].
     """
     matches, found, pairs = find_matches(delta_rows, m, table, runs, k)
     width = columns.shape[0]
+    depth = now.shape[0]
     out_rows = np.empty((pairs, width), np.int64)
     out_weights = np.empty(pairs, np.int64)
-    times = np.empty(pairs, np.int64)
+    times = np.empty((pairs, depth), np.int64)
     front = 0
     back = pairs
     for s in range(found):
@@ -122,14 +126,22 @@ def join_timed_runs(
         weights = at_address(table[matches[s, 2], 1])
         for i in range(matches[s, 0], matches[s, 1]):
             for j in range(matches[s, 3], matches[s, 4]):
-                time = run[j * k + k - 1]
-                if time <= now:
-                    out = front
-                    front += 1
-                else:
+                at = (j + 1) * k - coordinates
+                later = False
+                for d in range(coordinates):
+                    if run[at + d] > now[d]:
+                        later = True
+                        break
+                if later:
                     back -= 1
                     out = back
-                    times[out] = time
+                    for d in range(depth):
+                        times[out, d] = now[d]
+                    for d in range(coordinates):
+                        times[out, d] = max(now[d], run[at + d])
+                else:
+                    out = front
+                    front += 1
                 for c in range(width):
                     v = columns[c]
                     out_rows[out, c] = delta_rows[i, v] if v >= 0 else run[j * k - v - 1]

@@ -309,12 +309,14 @@ def arrange(rows: Codes, weights: Codes, order: Codes) -> tuple[Codes, Codes]:
 
 
 @kernel
-def with_time(rows: Codes, time: int) -> Codes:
-    """The rows with one more column, which holds `time` (the iteration in a nested scope)."""
+def with_time(rows: Codes, time: Codes) -> Codes:
+    """The rows with `time` behind each: the iterations of the nested scopes, outermost first."""
     n, k = rows.shape
-    timed = np.empty((n, k + 1), np.int64)
+    depth = time.shape[0]
+    timed = np.empty((n, k + depth), np.int64)
     for i in range(n):
         for c in range(k):
             timed[i, c] = rows[i, c]
-        timed[i, k] = time
+        for d in range(depth):
+            timed[i, k + d] = time[d]
     return timed
