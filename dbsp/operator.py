@@ -16,8 +16,8 @@ from dbsp.schema import Schema
 
 if TYPE_CHECKING:
     from dbsp.graph import Graph, Node, Stream
-    from dbsp.incremental import Lowering
     from dbsp.interner import Interner
+    from dbsp.rewriting import Rewriting
     from dbsp.scheduler import Scope
     from dbsp.trace import Trace
 
@@ -177,9 +177,22 @@ class Operator:
         """Whether the step remembers its integral anyway, so that a view need not store it again."""
         return False
 
-    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
-        """Q^D = D . Q . I as nodes of the lowered graph. Linear operators are their own."""
-        return lowering.add(self, *inputs)
+    @property
+    def law(self) -> str:
+        """The rule by which the operator is incrementalised (see `dbsp.operators.rules`)."""
+        return "linear"
+
+    def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        """The operator in terms of simpler ones, for one that is defined that way; else itself."""
+        return self.copy(rewriting, node, inputs)
+
+    def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        """The same operator over the new inputs; what holds cycles or scopes copies them too."""
+        return rewriting.add(self, *inputs, graph=rewriting.graph_of(node.graph))
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        """The incremental form over deltas as it is run: with shared traces in place of integrals."""
+        return self.copy(rewriting, node, inputs)
 
     def prune(self, node: Node) -> None:
         """Drop what this operator holds inside it and nothing asks for (see `dbsp.prune`)."""

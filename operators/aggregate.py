@@ -23,13 +23,13 @@ import numpy as np
 
 from dbsp.batch import Batch, Codes
 from dbsp.graph import Node, Stream
-from dbsp.incremental import Lowering
 from dbsp.interner import Interner
 from dbsp.kernels import accumulate, extremes, replace_rows
 from dbsp.operator import Arranged, Operator, Step
 from dbsp.operators.arrange import arranged
 from dbsp.operators.groups import GroupsStep, TimedGroupsStep
 from dbsp.operators.reduce import Function, accumulators, linear_column, reducer
+from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
 from dbsp.trace import Trace
@@ -58,16 +58,20 @@ class Aggregate(Operator):
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         return reducer(self.key, self.functions, inputs[0], interner)
 
-    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+    @property
+    def law(self) -> str:
+        return "aggregate"
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         (stream,) = inputs
         schema = stream.schema
         if stream.graph.parent is None and all(
             f.linear(schema) or f.at_an_end(schema) for f in self.functions
         ):
             ends = sorted({f.column for f in self.functions if not f.linear(schema)})
-            orders = [arranged(lowering, stream, (*range(self.key), column)) for column in ends]
-            return lowering.add(AccumulatedAggregate(self, tuple(ends)), stream, *orders)
-        return lowering.add(RecomputedAggregate(self), arranged(lowering, stream, ()))
+            orders = [arranged(rewriting, stream, (*range(self.key), column)) for column in ends]
+            return rewriting.add(AccumulatedAggregate(self, tuple(ends)), stream, *orders)
+        return rewriting.add(RecomputedAggregate(self), arranged(rewriting, stream, ()))
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ import numpy as np
 
 from dbsp.batch import Batch, Codes
 from dbsp.graph import Node, Stream
-from dbsp.incremental import Lowering
 from dbsp.kernels import arrange, project, with_time
 from dbsp.operator import Arranged, Operator, Step
+from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
 from dbsp.trace import Trace
@@ -102,16 +102,16 @@ class ArrangeStep(Arranged):
         self._trace.append(rows, batch.weights)
 
 
-def arranged(lowering: Lowering, stream: Stream, leading: Sequence[int]) -> Stream:
+def arranged(rewriting: Rewriting, stream: Stream, leading: Sequence[int]) -> Stream:
     """The arrangement of `stream` whose order starts with the columns `leading`."""
     rest = [c for c in range(stream.schema.arity) if c not in leading]
-    return lowering.add(Arrange((*leading, *rest)), stream)
+    return rewriting.add(Arrange((*leading, *rest)), stream)
 
 
-def arranged_anyhow(lowering: Lowering, stream: Stream) -> Stream:
+def arranged_anyhow(rewriting: Rewriting, stream: Stream) -> Stream:
     """Any arrangement of `stream`: one that exists, else by its columns as they stand."""
-    found = lowering.find(Arrange, stream)
-    return arranged(lowering, stream, ()) if found is None else found
+    found = rewriting.find(Arrange, stream)
+    return arranged(rewriting, stream, ()) if found is None else found
 
 
 def order_of(stream: Stream) -> tuple[int, ...]:

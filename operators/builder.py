@@ -22,7 +22,6 @@ from typing import Any
 from dbsp import graph
 from dbsp.errors import CircuitError, SchemaError
 from dbsp.expressions import Column, Expression, as_expression, col
-from dbsp.incremental import incrementalize
 from dbsp.operators.aggregate import Aggregate
 from dbsp.operators.constant import Constant
 from dbsp.operators.delay import Delay
@@ -38,6 +37,7 @@ from dbsp.operators.output import Output
 from dbsp.operators.project import Project, Rename
 from dbsp.operators.reduce import Function
 from dbsp.operators.semijoin import Antijoin, Semijoin
+from dbsp.operators.stages import Stage, incrementalize, physical, runnable
 from dbsp.operators.union import Minus, Negate, Union
 from dbsp.run import Run
 from dbsp.schema import Schema, as_schema
@@ -150,11 +150,21 @@ class Stream(graph.Stream):
 
     def integrate(self) -> Stream:
         """I: the sum of the stream so far; every tick hands out the whole of it."""
+        self._only_outside("integrate", "its integral would never stop growing")
         return Integrate()(self)
 
     def differentiate(self) -> Stream:
         """D: the change of the stream from one tick to the next."""
+        self._only_outside("differentiate", "take the difference of the result outside")
         return Differentiate()(self)
+
+    def _only_outside(self, operator: str, reason: str) -> None:
+        if self.graph.parent is not None:
+            raise CircuitError(
+                f"{operator} is not for a stream inside a fixpoint, which stands for one value per "
+                f"iteration; {reason}",
+                where=f"{operator} at {self.graph.current_source()}",
+            )
 
     def _mapped(self, columns: Mapping[str, Any]) -> Stream:
         """The given columns; plain column references need no evaluation."""
@@ -360,12 +370,23 @@ class Circuit(graph.Graph):
         self._declare("output", name)
         Output(name)(stream)
 
-    def start(self) -> Run:
-        """Make the circuit incremental and run it: deltas in, deltas out."""
+    def circuit(self, stage: Stage | str = Stage.QUERY) -> graph.Graph:
+        """This circuit in one of its forms: "query", "incremental" or "physical"."""
+        stage = Stage(stage)
+        if stage is Stage.QUERY:
+            return self
         self.validate()
-        target = graph.Graph(self.name)
-        incrementalize(self, target)
-        return Run(target)
+        incremental, _ = incrementalize(self)
+        return incremental if stage is Stage.INCREMENTAL else physical(incremental)
+
+    def start(self, stage: Stage | str = Stage.PHYSICAL) -> Run:
+        """Run the circuit: deltas in, deltas out.
+
+        The stages yield the same; "physical" is the fast one. "query" recomputes everything between
+        an integral at every input and a difference at every output: the oracle for the others.
+        """
+        self.validate()
+        return Run(runnable(self, Stage(stage)))
 
     def _declare(self, kind: str, name: str) -> None:
         if name in self._relations[kind]:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from dbsp.batch import Batch
-from dbsp.graph import Node, Stream
-from dbsp.incremental import Lowering
+from dbsp.graph import Node
 from dbsp.kernels import consolidate
 from dbsp.operator import Operator, Step
 from dbsp.scheduler import Scope
@@ -34,8 +33,9 @@ class Constant(Operator):
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns
 
-    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
-        return lowering.add(self, graph=lowering.target)
+    @property
+    def law(self) -> str:
+        return "source"
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return len({row for row, _ in self.rows}) == len(self.rows) and all(w == 1 for _, w in self.rows)

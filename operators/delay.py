@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from dbsp.batch import Batch
 from dbsp.graph import Node, Stream
-from dbsp.incremental import Lowering
 from dbsp.operator import Operator, Step
+from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
 
@@ -43,8 +43,15 @@ class Delay(Operator):
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns
 
-    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
-        return lowering.add(self, graph=lowering.graph_of(node.graph))
+    @property
+    def law(self) -> str:
+        return "delay"
+
+    def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        stream = rewriting.add(self, graph=rewriting.graph_of(node.graph))
+        (value,) = node.strict
+        rewriting.at_cycles(lambda: stream.graph.connect(stream, rewriting.image(value)))
+        return stream
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         return DelayStep(scope)

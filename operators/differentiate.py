@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbsp.batch import Batch
-from dbsp.errors import CircuitError
 from dbsp.graph import Node
 from dbsp.kernels import concatenate
 from dbsp.operator import Operator, Step
@@ -27,12 +26,6 @@ class Differentiate(Operator):
         return inputs[0]
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
-        if scope.nested:
-            raise CircuitError(
-                "a stream inside a fixpoint stands for its changes from iteration to iteration "
-                "already; differentiate outside the fixpoint",
-                where=node.describe(),
-            )
         return DifferentiateStep(sources[0], scope)
 
 
@@ -49,7 +42,14 @@ class DifferentiateStep(Step):
         now = self._source.out or Batch.empty(self._held.arity)
         change = Batch(*concatenate(now.rows, now.weights, self._held.rows, self._held.weights, -1))
         self.out = change if len(change) else None
-        self._scope.journal.append(self)
+        if self._scope.nested:
+            self._held = now
+        else:
+            self._scope.journal.append(self)
+
+    def reset(self) -> None:
+        # Over the iterations of one tick: begins at nothing in every tick.
+        self._held = Batch.empty(self._held.arity)
 
     def commit(self) -> None:
         self._held = self._source.out or Batch.empty(self._held.arity)

@@ -20,13 +20,13 @@ import numpy as np
 
 from dbsp.batch import Batch
 from dbsp.graph import Node, Stream
-from dbsp.incremental import Lowering
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate, distinct_runs, distinct_timed_runs
 from dbsp.operator import Arranged, Operator, Step, Time
 from dbsp.operators.arrange import arranged
 from dbsp.operators.groups import TimedGroupsStep
 from dbsp.operators.pending import Pending
+from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
 
@@ -41,11 +41,15 @@ class Distinct(Operator):
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         return positive
 
-    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+    @property
+    def law(self) -> str:
+        return "distinct"
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         (stream,) = inputs
         if stream.node.is_set:
             return stream
-        return lowering.add(DeltaDistinct(), arranged(lowering, stream, ()))
+        return rewriting.add(DeltaDistinct(), arranged(rewriting, stream, ()))
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,18 @@ iteration; an empty delta alone proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from dbsp.batch import Batch
 from dbsp.errors import CircuitError, IterationLimitError
 from dbsp.graph import Graph, Node, Stream
-from dbsp.incremental import Lowering
 from dbsp.operator import Operator, Step, Time
 from dbsp.operators.delay import Delay
 from dbsp.operators.delta0 import Delta0
 from dbsp.operators.join import combine
 from dbsp.prune import prune
+from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
 
@@ -74,17 +74,36 @@ class Fixpoint(Operator):
     def children(self) -> Sequence[Graph]:
         return (self.body,)
 
-    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
-        parent = lowering.graph_of(node.graph)
-        lowered = Body(self.body.name, parent, self.body.max_iterations)
-        lowering.map_graph(self.body, lowered)
-        for (_, inside), outer in zip(self.body.entered.items(), inputs, strict=True):
-            lowering.place(inside.node, outer)
-        lowering.lower(self.body)
-        # A result that does not depend on the scope was hoisted out of it; it enters to leave.
-        lowered.exports = [lowered.enter(lowering.image(s)) for s in self.body.exports]
-        outside = [parent.stream_class(outer) for outer in lowered.entered]
-        return lowering.add(Fixpoint(lowered), *outside, graph=parent)
+    @property
+    def law(self) -> str:
+        return "fixpoint"
+
+    def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        # What depends on nothing of the scope is placed outside of it.
+        return self.rewritten(rewriting, node, inputs, lambda body, outer: outer, lambda value: value)
+
+    def rewritten(
+        self,
+        rewriting: Rewriting,
+        node: Node,
+        inputs: Sequence[Stream],
+        entering: Callable[[Body, Stream], Stream],
+        leaving: Callable[[Stream], Stream],
+    ) -> Stream:
+        """The scope with its body rewritten.
+
+        `entering` makes the image of an entered stream out of the outer one, `leaving` the export
+        out of the image of what is exported.
+        """
+        parent = rewriting.graph_of(node.graph)
+        body = Body(self.body.name, parent, self.body.max_iterations)
+        rewriting.map_graph(self.body, body)
+        for inside, outer in zip(self.body.entered.values(), inputs, strict=True):
+            rewriting.place(inside.node, entering(body, outer))
+        rewriting.rewrite(self.body)
+        body.exports = [body.enter(leaving(rewriting.image(s))) for s in self.body.exports]
+        outside = [parent.stream_class(outer) for outer in body.entered]
+        return rewriting.add(Fixpoint(body), *outside, graph=parent)
 
     def prune(self, node: Node) -> None:
         prune(self.body, [stream.node for stream in self.body.exports])
@@ -99,7 +118,17 @@ class Fixpoint(Operator):
 
 
 class FixpointStep(Step):
-    __slots__ = ("_body", "_exports", "_inner", "_sources", "_strict", "_waiting", "iterations", "results")
+    __slots__ = (
+        "_body",
+        "_exports",
+        "_fresh",
+        "_inner",
+        "_sources",
+        "_strict",
+        "_waiting",
+        "iterations",
+        "results",
+    )
 
     def __init__(self, body: Body, sources: Sequence[Step], scope: Scope) -> None:
         super().__init__()
@@ -109,6 +138,7 @@ class FixpointStep(Step):
         steps = self._inner.by_node
         self._exports = [steps[stream.node] for stream in body.exports]
         self._strict = [steps[node] for node in body.nodes if node.operator.strict]
+        self._fresh = [s for s in self._inner.steps if type(s).reset is not Step.reset]
         self._waiting = [s for s in self._inner.steps if type(s).next_time is not Step.next_time]
         self.results: list[Batch | None] = [None] * len(self._exports)
         self.iterations = 0
@@ -130,7 +160,7 @@ class FixpointStep(Step):
         if all(source.out is None for source in self._sources):
             iteration = self._next_iteration()
         pieces: list[list[Batch]] = [[] for _ in self._exports]
-        for step in self._strict:
+        for step in self._fresh:
             step.reset()
         while iteration is not None:
             if self.iterations >= self._body.max_iterations:
@@ -176,13 +206,13 @@ class Leave(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.is_set
 
-    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+    def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         (scope,) = inputs
         fixpoint = scope.node.operator
         assert isinstance(fixpoint, Fixpoint)
         export = fixpoint.body.exports[self.index].node
         leave = Leave(self.index, self.columns, export.is_set, export.operator.keeps_integral)
-        return lowering.add(leave, scope)
+        return rewriting.add(leave, scope)
 
     @property
     def keeps_integral(self) -> bool:

@@ -24,11 +24,11 @@ import numpy as np
 from dbsp.batch import Batch, Codes
 from dbsp.errors import InputError
 from dbsp.graph import Node, Stream
-from dbsp.incremental import Lowering
 from dbsp.kernels import arrange, assert_runs, consolidate, gather, project
 from dbsp.operator import Arranged, Operator, Step
 from dbsp.operators.arrange import arranged, arranged_anyhow, order_of
 from dbsp.ports import InputPort
+from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
 
@@ -64,14 +64,23 @@ class Input(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.kind != "zset"
 
-    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
-        stream = lowering.add(self, graph=lowering.target)
-        if self.kind == "set":
-            # Presence can be looked up in any order, so one that a join asks for is shared.
-            lowering.finally_(lambda: stream.graph.connect(stream, arranged_anyhow(lowering, stream)))
-        elif self.kind == "key":
-            stream.graph.connect(stream, arranged(lowering, stream, self.key))
+    @property
+    def law(self) -> str:
+        return "source"
+
+    def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        stream = rewriting.add(self, graph=rewriting.target)
+        if self.strict:
+            stream.graph.connect(stream, arranged(rewriting, stream, self.key))
         return stream
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        if self.kind == "set":
+            stream = rewriting.add(self, graph=rewriting.target)
+            # Presence can be looked up in any order, so one that a join asks for is shared.
+            rewriting.finally_(lambda: stream.graph.connect(stream, arranged_anyhow(rewriting, stream)))
+            return stream
+        return self.copy(rewriting, node, inputs)
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         if self.kind == "set":

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbsp.errors import CircuitError
+from dbsp.batch import Batch
 from dbsp.graph import Node
+from dbsp.kernels import concatenate
 from dbsp.operator import Operator, Step
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
@@ -28,11 +29,7 @@ class Integrate(Operator):
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         if scope.nested:
-            raise CircuitError(
-                "a stream inside a fixpoint stands for its changes from iteration to iteration, so "
-                "its value is integrated already; integrating again would never converge",
-                where=node.describe(),
-            )
+            return NestedIntegrateStep(sources[0], node.schema.arity)
         return IntegrateStep(sources[0], scope)
 
 
@@ -53,4 +50,25 @@ class IntegrateStep(Step):
         if batch is not None:
             self._trace.append(batch.rows, batch.weights)
         total = self._trace.contents()
+        self.out = total if len(total) else None
+
+
+class NestedIntegrateStep(Step):
+    """Over the iterations of one tick: begins at nothing in every tick."""
+
+    __slots__ = ("_source", "_total")
+
+    def __init__(self, source: Step, arity: int) -> None:
+        super().__init__()
+        self._source = source
+        self._total = Batch.empty(arity)
+
+    def reset(self) -> None:
+        self._total = Batch.empty(self._total.arity)
+
+    def step(self) -> None:
+        batch, total = self._source.out, self._total
+        if batch is not None:
+            total = Batch(*concatenate(total.rows, total.weights, batch.rows, batch.weights, 1))
+            self._total = total
         self.out = total if len(total) else None

@@ -22,12 +22,12 @@ import numpy as np
 from dbsp.batch import Batch, Codes
 from dbsp.errors import SchemaError
 from dbsp.graph import Node, Stream
-from dbsp.incremental import Lowering
 from dbsp.interner import Interner
 from dbsp.kernels import arrange, consolidate, join_runs, join_timed_runs, register_run
 from dbsp.operator import Arranged, Operator, Step, Time
 from dbsp.operators.arrange import arranged, order_of
 from dbsp.operators.pending import Pending
+from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
 
@@ -72,18 +72,22 @@ class Join(Operator):
 
         return join
 
-    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+    @property
+    def law(self) -> str:
+        return "bilinear"
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         left, right = inputs
         pairs = sorted(zip(self.left_key, self.right_key, strict=True))
-        a = arranged(lowering, left, [p for p, _ in pairs])
-        b = arranged(lowering, right, [p for _, p in pairs])
+        a = arranged(rewriting, left, [p for p, _ in pairs])
+        b = arranged(rewriting, right, [p for _, p in pairs])
         taken = set(self.columns)
         whole = taken.issuperset(range(left.schema.arity)) and all(
             -c - 1 in taken or c in self.right_key for c in range(right.schema.arity)
         )
         in_a, in_b = np.argsort(order_of(a)), np.argsort(order_of(b))
         columns = tuple(int(in_a[v]) if v >= 0 else -int(in_b[-v - 1]) - 1 for v in self.columns)
-        return lowering.add(DeltaJoin(len(pairs), columns, self.names, whole), a, b)
+        return rewriting.add(DeltaJoin(len(pairs), columns, self.names, whole), a, b)
 
 
 @dataclass(frozen=True)

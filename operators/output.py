@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from dbsp.batch import Batch
 from dbsp.graph import Node, Stream
-from dbsp.incremental import Lowering
 from dbsp.operator import Operator, Step
 from dbsp.operators.arrange import Arrange, arranged_anyhow
 from dbsp.ports import OutputPort
+from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
 
@@ -42,18 +42,27 @@ class Output(Operator):
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns or inputs[0]
 
-    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
-        (stream,) = inputs
+    @property
+    def law(self) -> str:
+        return "output"
+
+    def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        stream = inputs[0]
+        kept = rewriting.add(Arrange(tuple(range(stream.schema.arity))), stream)
+        return rewriting.add(Output(self.relation, node.schema), stream, kept)
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        stream = inputs[0]
         output = Output(self.relation, node.schema)
 
         def attach() -> None:
-            if stream.node.operator.keeps_integral and lowering.find(Arrange, stream) is None:
-                lowering.add(output, stream)
+            if stream.node.operator.keeps_integral and rewriting.find(Arrange, stream) is None:
+                rewriting.add(output, stream)
             else:
-                lowering.add(output, stream, arranged_anyhow(lowering, stream))
+                rewriting.add(output, stream, arranged_anyhow(rewriting, stream))
 
         # Last of all, so that an arrangement that somebody else needs is shared.
-        lowering.finally_(attach)
+        rewriting.finally_(attach)
         return stream
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:

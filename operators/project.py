@@ -15,11 +15,11 @@ import numpy as np
 
 from dbsp.batch import Batch
 from dbsp.graph import Node, Stream
-from dbsp.incremental import Lowering
 from dbsp.interner import Interner
 from dbsp.kernels import project
 from dbsp.operator import Operator
 from dbsp.operators.join import DeltaJoin
+from dbsp.rewriting import Rewriting
 from dbsp.schema import Schema
 
 
@@ -42,7 +42,7 @@ class Project(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.whole and inputs[0]
 
-    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         (stream,) = inputs
         if self.columns == tuple(range(stream.schema.arity)):
             return stream
@@ -52,8 +52,8 @@ class Project(Operator):
             columns = tuple(below.columns[c] for c in self.columns)
             whole = below.whole and self.whole
             fused = replace(below, columns=columns, names=self.names, whole=whole)
-            return lowering.add(fused, *stream.node.inputs)
-        return lowering.add(self, stream)
+            return rewriting.add(fused, *stream.node.inputs)
+        return rewriting.add(self, stream)
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         columns = np.array(self.columns, np.int64)
@@ -72,5 +72,5 @@ class Rename(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return inputs[0]
 
-    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         return inputs[0]  # names are gone in a lowered graph; whoever needs them keeps them

@@ -9,9 +9,9 @@ from typing import Any
 from dbsp.batch import Batch
 from dbsp.errors import UserFunctionError
 from dbsp.graph import Node, Stream
-from dbsp.incremental import Lowering
 from dbsp.interner import Interner
 from dbsp.operator import Operator
+from dbsp.rewriting import Rewriting
 from dbsp.schema import Schema
 
 
@@ -21,8 +21,8 @@ class OverColumns(Operator):
 
     over: Schema | None = field(default=None, kw_only=True)
 
-    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
-        return lowering.add(replace(self, over=node.inputs[0].schema), *inputs)
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        return rewriting.add(replace(self, over=node.inputs[0].schema), *inputs)
 
 
 def call_per_row(

@@ -17,15 +17,14 @@ import numpy as np
 
 from dbsp.batch import Batch
 from dbsp.graph import Node, Stream
-from dbsp.incremental import Lowering
 from dbsp.interner import Interner
 from dbsp.kernels import project
 from dbsp.operator import Operator
-from dbsp.operators.arrange import arranged
-from dbsp.operators.distinct import DeltaDistinct, positive
+from dbsp.operators.distinct import Distinct, positive
 from dbsp.operators.join import Join
 from dbsp.operators.project import Project
 from dbsp.operators.union import Minus
+from dbsp.rewriting import Rewriting
 from dbsp.schema import Schema
 
 
@@ -56,17 +55,16 @@ class Semijoin(Operator):
         partnered = join.function(interner, left, keys)
         return lambda a, b: partnered(a, positive(Batch(*project(b.rows, b.weights, key))))
 
-    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
+    def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         left, right = inputs
         keys = right
         if self.right_key != tuple(range(right.schema.arity)):
             names = tuple(right.schema.names[c] for c in self.right_key)
-            keys = lowering.add(Project(self.right_key, names), right)
-        if not keys.node.is_set:
-            keys = lowering.add(DeltaDistinct(), arranged(lowering, keys, ()))
+            keys = rewriting.add(Project(self.right_key, names), right)
+        keys = rewriting.add(Distinct(), keys)
         key = tuple(range(len(self.right_key)))
-        join = Join(self.left_key, key, tuple(range(left.schema.arity)), left.schema.names)
-        return join.incremental(lowering, node, (left, keys))
+        columns = tuple(range(left.schema.arity))
+        return rewriting.add(Join(self.left_key, key, columns, left.schema.names), left, keys)
 
 
 @dataclass(frozen=True)
@@ -78,6 +76,6 @@ class Antijoin(Semijoin):
         minus = Minus().function(interner, inputs[0], inputs[0])
         return lambda a, b: minus(a, partnered(a, b))
 
-    def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
-        partnered = super().incremental(lowering, node, inputs)
-        return lowering.add(Minus(contained=True), inputs[0], partnered)
+    def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        partnered = super().expand(rewriting, node, inputs)
+        return rewriting.add(Minus(contained=True), inputs[0], partnered)

@@ -13,11 +13,31 @@ from dataclasses import dataclass
 
 from dbsp.batch import Batch
 from dbsp.errors import SchemaError
+from dbsp.graph import Node, Stream
 from dbsp.interner import Interner
 from dbsp.kernels import concatenate
 from dbsp.operator import Operator
-from dbsp.operators.join import combine
+from dbsp.operators.delay import Delay
+from dbsp.operators.integrate import Integrate
+from dbsp.operators.join import Join, combine
+from dbsp.rewriting import Rewriting
 from dbsp.schema import Schema
+
+
+def join_terms(node: Node) -> tuple[Node, Stream, Stream] | None:
+    """If a union is da x z^-1(I(db)) + I(da) x db: one of the joins, and da and db."""
+    if len(node.inputs) != 2:
+        return None
+    first, second = (stream.node for stream in node.inputs)
+    if not isinstance(first.operator, Join) or first.operator != second.operator:
+        return None
+    da, old = first.inputs
+    whole, db = second.inputs
+    if not isinstance(old.node.operator, Delay) or not isinstance(whole.node.operator, Integrate):
+        return None
+    if old.node.strict[0].node.inputs[0].node is not db.node or whole.node.inputs[0].node is not da.node:
+        return None
+    return first, da, db
 
 
 def same_types(*inputs: Schema) -> Schema:
@@ -42,6 +62,13 @@ class Union(Operator):
 
     def schema(self, *inputs: Schema) -> Schema:
         return same_types(*inputs)
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        terms = join_terms(node)
+        if terms is None:
+            return self.copy(rewriting, node, inputs)
+        join, left, right = terms
+        return join.operator.physical(rewriting, join, [rewriting.image(left), rewriting.image(right)])
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         empty = Batch.empty(inputs[0].arity)

@@ -1,46 +1,44 @@
-"""From a circuit of relational operators to the graph that maintains it incrementally.
+"""Rewriting a circuit, node by node, into a circuit of another form.
 
-    Q^D = D . Q . I        (DBSP paper, arXiv 2203.16684, definition 3.1)
-
-Every operator knows its own incremental form; this module walks the circuit and lets each say it.
-By the chain rule (proposition 3.2) the incremental form of a circuit is the circuit of the
-incremental forms. Equal nodes over equal inputs are made one on the way, so a trace is shared by
-all its readers.
+A *form* says what becomes of one node, given what has become of its inputs. Every stage of a query
+is such a rewriting of the one before (see `dbsp.operators.stages`). Equal nodes over equal inputs
+are made one on the way, and work inside a scope that depends on nothing of the scope moves out of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from dbsp.graph import Graph, Node, Stream
 from dbsp.operator import Operator
-from dbsp.prune import prune
+
+Form: TypeAlias = "Callable[[Rewriting, Node, Sequence[Stream]], Stream]"
 
 
-class Lowering:
-    """The state of one rewriting: where each stream of the source went, and what exists already."""
+class Rewriting:
+    """One rewriting under way: where each stream of the source went, and what exists already."""
 
-    def __init__(self, target: Graph) -> None:
+    def __init__(self, target: Graph, form: Form) -> None:
         self.target = target
+        self.form = form
         self._known: dict[tuple[Graph, Operator, tuple[Node, ...]], Stream] = {}
         self._image: dict[Node, Stream] = {}
+        self._cycles: list[Callable[[], object]] = []
         self._last: list[tuple[str, Callable[[], object]]] = []
         self._graphs: dict[Graph, Graph] = {}
         self._source = ""
 
-    def lower(self, source: Graph) -> None:
-        """Add the incremental form of every node of `source`, strict cycles included."""
-        closing: list[Node] = []
+    def rewrite(self, source: Graph) -> None:
+        """Add the new form of every node of `source`, and close its cycles."""
+        outer, self._cycles = self._cycles, []
         for node in source.nodes:
             self._source = node.source
             if node not in self._image:  # streams that enter a scope are placed by the fixpoint
-                inputs = [self._image[stream.node] for stream in node.inputs]
-                self._image[node] = node.operator.incremental(self, node, inputs)
-            if node.strict:
-                closing.append(node)
-        for node in closing:
-            image = self._image[node]
-            image.graph.connect(image, *(self._image[stream.node] for stream in node.strict))
+                self._image[node] = self.form(self, node, [self._image[s.node] for s in node.inputs])
+        for close in self._cycles:
+            close()
+        self._cycles = outer
 
     def finish(self) -> None:
         """Do what was put off until everything else is known."""
@@ -48,31 +46,34 @@ class Lowering:
             self._source = source
             action()
 
+    def at_cycles(self, close: Callable[[], object]) -> None:
+        """Put closing a cycle off until every node of the present graph has its image."""
+        self._cycles.append(close)
+
     def finally_(self, action: Callable[[], object]) -> None:
-        """Put an action off to the end, when all arrangements that others need exist."""
+        """Put an action off to the very end, when all nodes that others need exist."""
         self._last.append((self._source, action))
 
     def image(self, stream: Stream) -> Stream:
-        """The lowered form of a stream of the source."""
+        """What has become of a stream of the source."""
         return self._image[stream.node]
 
     def place(self, node: Node, image: Stream) -> None:
-        """Say where a node's stream went without lowering the node."""
+        """Say what a node becomes without asking the form."""
         self._image[node] = image
 
     def map_graph(self, source: Graph, image: Graph) -> None:
-        """Say which lowered scope stands for a scope of the source."""
+        """Say which new scope stands for a scope of the source."""
         self._graphs[source] = image
 
     def graph_of(self, source: Graph) -> Graph:
-        """The lowered scope that stands for `source`."""
+        """The new scope that stands for `source`."""
         return self._graphs.get(source, self.target)
 
     def add(self, operator: Operator, *inputs: Stream, graph: Graph | None = None) -> Stream:
-        """A node of the lowered graph, or the equal one that is there already.
+        """A node of the new graph, or the equal one that is there already.
 
-        It is placed in the innermost scope of its inputs, or in `graph` when it has none: work
-        inside a scope that depends on nothing of the scope is hoisted out of it.
+        It is placed in the innermost scope of its inputs, or in `graph` when it has none.
         """
         place = max((s.graph for s in inputs), key=lambda g: g.depth, default=graph or self.target)
         inputs = tuple(place.enter(stream) for stream in inputs)
@@ -92,15 +93,11 @@ class Lowering:
         return None
 
 
-def incrementalize(circuit: Graph, target: Graph) -> Graph:
-    """Lower `circuit` into `target` and check the result; returns `target`.
-
-    Feeding the result deltas yields the deltas of what `circuit` would yield on the integrated
-    inputs. Cost: O(nodes).
-    """
-    lowering = Lowering(target)
-    lowering.lower(circuit)
-    lowering.finish()
-    prune(target, [node for node in target.nodes if node.operator.is_port])
+def rewrite(source: Graph, form: Form) -> Graph:
+    """The circuit that `form` makes of `source`, validated; O(nodes)."""
+    target = Graph(source.name)
+    rewriting = Rewriting(target, form)
+    rewriting.rewrite(source)
+    rewriting.finish()
     target.validate()
     return target

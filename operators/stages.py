@@ -1,0 +1,99 @@
+"""The three circuits of one query: as it is written, incremental, and as it is run.
+
+1. the *query*: relational operators over whole Z-sets;
+2. the *incremental* circuit, Q^D = D . Q . I rewritten by the rules (`dbsp.operators.rules`), with
+   integrals and delays as nodes of their own;
+3. the *physical* circuit: integrals kept as shared traces, joins and aggregates fused with them,
+   projections fused, work that does not depend on a scope moved out of it, dead nodes dropped.
+
+All three run on the same scheduler and yield the same deltas. The query runs between an explicit I
+at every input and D at every output: slow, and obviously right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from dbsp.graph import Graph, Node, Stream
+from dbsp.operators.constant import Constant
+from dbsp.operators.delay import Delay
+from dbsp.operators.differentiate import Differentiate
+from dbsp.operators.fixpoint import Fixpoint
+from dbsp.operators.input import Input
+from dbsp.operators.integrate import Integrate
+from dbsp.operators.output import Output
+from dbsp.operators.rules import Firing, incremental_form
+from dbsp.prune import prune
+from dbsp.rewriting import Rewriting, rewrite
+
+
+class Stage(StrEnum):
+    """A form of a circuit; each can be drawn, inspected and run."""
+
+    QUERY = "query"
+    INCREMENTAL = "incremental"
+    PHYSICAL = "physical"
+
+
+def between_integrals(query: Graph) -> Graph:
+    """D . Q . I with every operator as it is: recomputes everything in every tick."""
+    return _pruned(rewrite(query, _lifted))
+
+
+def incrementalize(query: Graph) -> tuple[Graph, list[Firing]]:
+    """The incremental circuit of a query, and which rule was applied where."""
+    firings: list[Firing] = []
+    expanded = rewrite(query, lambda rewriting, node, inputs: node.operator.expand(rewriting, node, inputs))
+    return rewrite(expanded, incremental_form(firings)), firings
+
+
+def physical(incremental: Graph) -> Graph:
+    """The circuit that is run for an incremental one."""
+    return _pruned(
+        rewrite(incremental, lambda rewriting, node, inputs: node.operator.physical(rewriting, node, inputs))
+    )
+
+
+def runnable(query: Graph, stage: Stage) -> Graph:
+    """The circuit that a run of the given stage steps."""
+    if stage is Stage.QUERY:
+        return between_integrals(query)
+    incremental, _ = incrementalize(query)
+    return incremental if stage is Stage.INCREMENTAL else physical(incremental)
+
+
+def _lifted(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+    """The node over whole values: I after what enters, D before what leaves."""
+    operator = node.operator
+    if isinstance(operator, Input | Constant):
+        return rewriting.add(Integrate(), operator.copy(rewriting, node, inputs))
+    if isinstance(operator, Output):
+        return operator.copy(rewriting, node, [rewriting.add(Differentiate(), inputs[0])])
+    if isinstance(operator, Fixpoint):
+        # Inside, a value stands still over the iterations: I(delta_0(s)). The result is the last
+        # value, which is the sum of its differences.
+        return operator.rewritten(
+            rewriting,
+            node,
+            inputs,
+            lambda body, outer: rewriting.add(Integrate(), body.enter(outer)),
+            lambda value: rewriting.add(Differentiate(), value),
+        )
+    if isinstance(operator, Delay) and node.graph.parent is not None:
+        # z^-1(v) = I(z^-1(D(v))): so the scope can tell that the value stands still.
+        delayed = rewriting.add(operator, graph=rewriting.graph_of(node.graph))
+        (value,) = node.strict
+
+        def close() -> None:
+            change = rewriting.add(Differentiate(), rewriting.image(value))
+            delayed.graph.connect(delayed, change)
+
+        rewriting.at_cycles(close)
+        return rewriting.add(Integrate(), delayed)
+    return operator.copy(rewriting, node, inputs)
+
+
+def _pruned(graph: Graph) -> Graph:
+    prune(graph, [node for node in graph.nodes if node.operator.is_port])
+    return graph
