@@ -57,6 +57,8 @@ def main(
     only: Annotated[str | None, typer.Option(help="Only contestants whose name contains this.")] = None,
 ) -> None:
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=165)  # in a file or a pipe nothing limits the tables
     threads = os.cpu_count()
     console.print(f"Python {platform.python_version()} on {platform.machine()}, {threads} processors")
     names = {What.all: list(SIZES), What.w3: ["w3dag", "w3chain"], What.kernels: []}.get(what, [what.value])

@@ -31,6 +31,13 @@ class Outcome(NamedTuple):
     checksum: int
 
 
+class Sizes(NamedTuple):
+    """Bytes of all state, and of the rows that must be kept: the inputs and the result."""
+
+    state: int
+    kept: int
+
+
 class Contestant(Protocol):
     """`prepare` is not timed: it brings changes into the form that `tick` takes.
 
@@ -64,8 +71,16 @@ class Phase:
     @property
     def late(self) -> float | None:
         """The 99th percentile."""
-        ordered = sorted(self.wall)
-        return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))] if ordered else None
+        return _percentile(self.wall, 0.99)
+
+    @property
+    def cpu_late(self) -> float | None:
+        return _percentile(self.cpu, 0.99)
+
+
+def _percentile(values: list[float], share: float) -> float | None:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
 
 
 @dataclass
@@ -79,8 +94,8 @@ class Result:
     final: Outcome | None = None
     resident: int = 0  # bytes by which the process grew during load
     peak: int = 0  # bytes, of the whole process
-    state: int | None = None  # bytes of all traces, at the end
-    kept: int | None = None  # bytes of the rows that must be kept: inputs and result
+    state_loaded: Sizes | None = None
+    state_final: Sizes | None = None
     note: str = ""
     failed: bool = False
 
@@ -108,19 +123,19 @@ def measure(entry: Entry, name: str, size: str, folder: Path | None, seconds: fl
     gc.collect()
     before = resident_bytes()
     contestant, result = entry.create(name), Result(entry.name)
-    play(contestant, workload, result, seconds=seconds, loaded=lambda: note_memory(result, before))
-    sizes = getattr(contestant, "sizes", None)
-    if sizes is not None:
-        result.state, result.kept = sizes()
+    sizes: Callable[[], Sizes] | None = getattr(contestant, "sizes", None)
+
+    def loaded() -> None:
+        gc.collect()
+        result.resident = resident_bytes() - before
+        result.state_loaded = sizes() if sizes else None
+
+    play(contestant, workload, result, seconds=seconds, loaded=loaded)
+    result.state_final = sizes() if sizes else None
     result.peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
         1 if sys.platform == "darwin" else 1024
     )
     return result
-
-
-def note_memory(result: Result, before: int) -> None:
-    gc.collect()
-    result.resident = resident_bytes() - before
 
 
 def play(

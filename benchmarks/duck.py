@@ -32,6 +32,7 @@ class Requery:
         self.columns = COLUMNS[workload]
         duckdb: Any = importlib.import_module("duckdb")
         self.connection = duckdb.connect()
+        self.connection.execute("SET enable_progress_bar = false")
 
     def load(self, base: dict[str, Codes]) -> None:
         for name, columns in self.columns.items():

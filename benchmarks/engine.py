@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 import dbsp
-from benchmarks.contest import Outcome, checksum_of, net
+from benchmarks.contest import Outcome, Sizes, checksum_of, net
 from benchmarks.workloads import COLUMNS, Change, Codes, Row
 from dbsp import Circuit, col, count, sum_
 
@@ -85,11 +85,10 @@ class Live:
     def outcome(self) -> Outcome:
         return outcome_of(self.run)
 
-    def sizes(self) -> tuple[int, int]:
-        """(bytes of all traces, bytes of the rows that must be kept: the inputs and the result)."""
+    def sizes(self) -> Sizes:
         inputs = sum(rows * len(COLUMNS[self.workload][name]) for name, rows in self.rows.items())
         result = len(self.run.view("result")) * self.run.outputs["result"].arity
-        return self.run.state_bytes, 8 * (inputs + result)
+        return Sizes(self.run.state_bytes, 8 * (inputs + result))
 
 
 class LiveStreams(Live):

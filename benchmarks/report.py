@@ -38,7 +38,7 @@ def print_results(console: Console, title: str, results: Sequence[Result]) -> bo
             result.contestant,
             _pair(result.load, result.load_cpu),
             _pair(result.ticks.median, result.ticks.cpu_median),
-            time_text(result.ticks.late),
+            _pair(result.ticks.late, result.ticks.cpu_late),
             _pair(result.batches.median, result.batches.cpu_median),
             _counts(result.ticks, result.batches),
             bytes_text(result.resident),
@@ -56,26 +56,28 @@ def _print_ratios(console: Console, results: Sequence[Result]) -> None:
     own = results[0]
     if own.loaded is None:
         return
-    table = Table(title=f"time of the others / time of {own.contestant}", title_justify="left")
+    table = Table(title=f"processor time of the others / {own.contestant}", title_justify="left")
     table.add_column("contestant")
     for name in ("load", "tick median", "tick p99", "batch median"):
         table.add_column(name, justify="right")
     for other in results[1:]:
         table.add_row(
             other.contestant,
-            _ratio(other.load, own.load),
-            _ratio(other.ticks.median, own.ticks.median),
-            _ratio(other.ticks.late, own.ticks.late),
-            _ratio(other.batches.median, own.batches.median),
+            _ratio(other.load_cpu, own.load_cpu),
+            _ratio(other.ticks.cpu_median, own.ticks.cpu_median),
+            _ratio(other.ticks.cpu_late, own.ticks.cpu_late),
+            _ratio(other.batches.cpu_median, own.batches.cpu_median),
         )
     console.print(table)
-    console.print(f"{own.contestant}: {own.loaded.rows / own.load:,.0f} result rows per second of load")
-    if own.state and own.kept:
-        share = own.state / own.kept
-        console.print(
-            f"{own.contestant}: {bytes_text(own.state)} of state for {bytes_text(own.kept)} of rows"
-            f" that must be kept (inputs and result, 8 bytes a value): {share:.2f} times"
-        )
+    rate = own.loaded.rows / own.load_cpu
+    console.print(f"{own.contestant}: {rate:,.0f} result rows per second of processor time of the load")
+    for when, sizes in (("after load", own.state_loaded), ("at the end", own.state_final)):
+        if sizes is not None:
+            state, kept = bytes_text(sizes.state), bytes_text(sizes.kept)
+            console.print(
+                f"{own.contestant}: {state} of state {when}, {sizes.state / sizes.kept:.2f} times the {kept}"
+                " of rows that must be kept (inputs and result, 8 bytes a value)"
+            )
     console.print()
 
 

@@ -12,6 +12,7 @@ from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.check import check
 from dbsp.compiler.datalog.explain import explain
 from dbsp.compiler.datalog.lower import lower, schema_of
+from dbsp.compiler.datalog.merge import merge_aggregates
 from dbsp.compiler.datalog.normalise import normalise
 from dbsp.compiler.datalog.parse import parse
 from dbsp.compiler.datalog.plan import RulePlan, plan
@@ -71,7 +72,9 @@ class Program:
         report = Report(file, text)
         self.checked: checked.Program = check(parse(text, report), report)
         """The program's meaning: resolved, typed, in strata (see `compiler.datalog.checked`)."""
-        self.plans: dict[int, RulePlan] = {rule.number: plan(normalise(rule)) for rule in self.checked.rules}
+        self.plans: dict[int, RulePlan] = {
+            rule.number: plan(merge_aggregates(normalise(rule))) for rule in self.checked.rules
+        }
         """The plan of every rule, by the rule's number."""
 
     @property

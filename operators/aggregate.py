@@ -152,6 +152,7 @@ class AccumulatedAggregateStep(Step):
                     order.before if past else order.count,
                     self._schema.arity,
                     function.kind == "max",
+                    self._schema.types[function.column].nullable,
                 )
         return results
 

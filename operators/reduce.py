@@ -18,10 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.batch import Batch, Codes
-from dbsp.columns import code_floats, decode_column, float_codes
-from dbsp.errors import SchemaError
+from dbsp.columns import Floats, code_floats, float_codes
+from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.interner import Interner
-from dbsp.kernels import accumulate, consolidate, project, sum_floats
+from dbsp.kernels import COUNT_PRESENT, SUM, SUM_PRESENT, accumulate, consolidate, project, sum_floats
+from dbsp.ordering import rank_codes
 from dbsp.schema import Schema
 from dbsp.values import FLOAT, INT, NULL, Type
 
@@ -61,38 +62,51 @@ class Function:
 
 
 def accumulators(functions: Sequence[Function], schema: Schema) -> tuple[Codes, list[tuple[int, int]]]:
-    """The accumulators that linear functions need, for the kernel `accumulate`.
+    """The accumulators that the functions need, for the kernel `accumulate`.
 
     Returns its `columns` argument and, per function, where to find (sum, number of values);
     accumulator 0 is the summed weight.
     """
-    columns: list[int] = []
+    needed: list[tuple[int, int]] = []
+
+    def place(column: int, what: int) -> int:
+        if (column, what) not in needed:
+            needed.append((column, what))
+        return needed.index((column, what)) + 1
+
     places = []
     for function in functions:
         total = count = 0
-        if function.kind in ("sum", "avg") and function.linear(schema):
-            if function.column not in columns:
-                columns.append(function.column)
-            total = columns.index(function.column) + 1
-            if schema.types[function.column].nullable:
-                if -function.column - 1 not in columns:
-                    columns.append(-function.column - 1)
-                count = columns.index(-function.column - 1) + 1
+        if function.kind in ("sum", "avg"):
+            nullable = schema.types[function.column].nullable
+            if function.linear(schema):
+                total = place(function.column, SUM_PRESENT if nullable else SUM)
+            if nullable:
+                count = place(function.column, COUNT_PRESENT)
         places.append((total, count))
-    return np.array(columns, np.int64), places
+    return np.array(needed, np.int64).reshape(len(needed), 2), places
 
 
 def linear_column(function: Function, place: tuple[int, int], accumulated: Codes) -> Codes:
-    """The results of a linear function, int64[groups], from the groups' accumulators."""
+    """The results of a linear function, int64[groups], from the groups' accumulators.
+
+    Raises ValueOutOfRangeError for the one sum of an optional column that is the code of None.
+    """
     total, count = accumulated[:, place[0]], accumulated[:, place[1]]
     if function.kind == "avg":
-        with np.errstate(divide="ignore", invalid="ignore"):
-            result = float_codes(total / count)
-    else:
-        result = total
-    if place[1]:
-        result = np.where(count == 0, NULL, result)
-    return result
+        return _mean(total, place, count)
+    if not place[1]:
+        return total
+    if ((total == NULL) & (count != 0)).any():
+        raise ValueOutOfRangeError("the sum -2**63 stands for None in an optional int column")
+    return np.where(count == 0, NULL, total)
+
+
+def _mean(total: Floats | Codes, place: tuple[int, int], count: Codes) -> Codes:
+    """total / count; None where a nullable column has no value. Groups that are absent may have count 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result = float_codes(total / count)
+    return np.where(count == 0, NULL, result) if place[1] else result
 
 
 def reducer(
@@ -104,15 +118,22 @@ def reducer(
     """
     columns, places = accumulators(functions, schema)
 
+    def column(function: Function, place: tuple[int, int], batch: Batch, keys: Codes, sums: Codes) -> Codes:
+        if function.linear(schema):
+            return linear_column(function, place, sums)
+        if function.kind in ("min", "max"):
+            return _ends(function, batch, keys, schema, interner)
+        total, count = _float_sums(function, batch, keys, schema), sums[:, place[1]]
+        if function.kind == "avg":
+            return _mean(total, place, count)
+        return np.where(count == 0, NULL, float_codes(total)) if place[1] else float_codes(total)
+
     def reduce(batch: Batch) -> Batch:
         keys, _, sums = accumulate(batch.rows, batch.weights, key, columns, NO_RUNS, 0)
         out = np.empty((len(keys), key + len(functions)), np.int64)
         out[:, :key] = keys
         for at, (function, place) in enumerate(zip(functions, places, strict=True)):
-            if function.linear(schema):
-                out[:, key + at] = linear_column(function, place, sums)
-            else:
-                out[:, key + at] = _per_group(function, batch, keys, schema, interner)
+            out[:, key + at] = column(function, place, batch, keys, sums)
         present = sums[:, 0] > 0
         rows = np.ascontiguousarray(out[present])
         return Batch(*consolidate(rows, np.ones(len(rows), np.int64)))
@@ -120,41 +141,49 @@ def reducer(
     return reduce
 
 
-def _per_group(function: Function, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
-    """The results of a function that has to look at the values of each group; int64[groups]."""
-    key = keys.shape[1]
+def _float_sums(function: Function, batch: Batch, keys: Codes, schema: Schema) -> Floats:
+    """The sum of weight * value of each group, float64[groups]."""
+    sums = np.zeros(len(keys), np.float64)
+    rows, weights, starts, group = _values(function, batch, keys, schema)
+    if len(rows):
+        floats = code_floats(np.ascontiguousarray(rows[:, -1]))
+        sums[group[starts]] = sum_floats(floats.view(np.int64), weights, starts).view(np.float64)
+    return sums
+
+
+def _ends(function: Function, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
+    """The least or largest value of positive weight of each group, int64[groups]."""
     type_ = schema.types[function.column]
+    result = np.full(len(keys), NULL, np.int64)
+    rows, _, starts, group = _values(function, batch, keys, schema)
+    if len(rows) == 0:
+        return result
+    values = np.ascontiguousarray(rows[:, -1])
+    ranks = rank_codes(type_, values, interner)
+    ends = np.append(starts[1:], len(values))
+    choose = np.minimum if function.kind == "min" else np.maximum
+    best = choose.reduceat(ranks, starts)
+    result[group[starts]] = values[np.flatnonzero(ranks == np.repeat(best, ends - starts))]
+    return result
+
+
+def _values(
+    function: Function, batch: Batch, keys: Codes, schema: Schema
+) -> tuple[Codes, Codes, Codes, Codes]:
+    """The (key, value) rows a function looks at, their weights, where groups start, and each row's group."""
+    key = keys.shape[1]
     rows, weights = project(batch.rows, batch.weights, np.array([*range(key), function.column], np.int64))
     keep = np.ones(len(rows), np.bool_)
-    if type_.nullable:
+    if schema.types[function.column].nullable:
         keep &= rows[:, key] != NULL
     if function.kind in ("min", "max"):
         keep &= weights > 0
     rows, weights = rows[keep], weights[keep]
-    result = np.full(len(keys), NULL, np.int64)
     if len(rows) == 0:
-        return result
+        nothing = np.empty(0, np.int64)
+        return rows, weights, nothing, nothing
     group = _group_numbers(rows, keys, key)
-    starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
-    values = np.ascontiguousarray(rows[:, key])
-    if function.kind in ("sum", "avg"):
-        floats = code_floats(values)
-        sums = sum_floats(floats.view(np.int64), weights, starts).view(np.float64)
-        if function.kind == "avg":
-            with np.errstate(divide="ignore", invalid="ignore"):
-                sums = sums / np.add.reduceat(weights, starts)
-        result[group[starts]] = float_codes(sums)
-    elif type_.ordered_codes:
-        ends = np.append(starts[1:], len(values)) - 1
-        result[group[starts]] = values[starts if function.kind == "min" else ends]
-    else:
-        best = min if function.kind == "min" else max
-        decoded = decode_column(type_.required(), values, interner)
-        ends = np.append(starts[1:], len(values))
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            winner = best(range(start, end), key=decoded.__getitem__)
-            result[group[start]] = values[winner]
-    return result
+    return rows, weights, np.flatnonzero(np.r_[True, group[1:] != group[:-1]]), group
 
 
 def _group_numbers(rows: Codes, keys: Codes, key: int) -> Codes:

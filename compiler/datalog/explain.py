@@ -85,11 +85,15 @@ def _steps(steps: Sequence[Step], recursive: Sequence[str], first: bool = True) 
 
 def _aggregated(step: Aggregated, recursive: Sequence[str]) -> Iterator[str]:
     literal = step.literal
-    value = "" if literal.value is None else f" {show_term(literal.value)}"
+    results = []
+    for result in literal.results:
+        value = "" if result.value is None else f" {show_term(result.value)}"
+        results.append(f"{show_variable(result.variable)} = {result.function}{value}")
     per = f" per {', '.join(map(show_variable, literal.injected))}" if literal.injected else ""
     how = ", for the values found so far" if step.correlated else ""
     inner = "; ".join(_steps(step.inner, recursive, first=not step.correlated))
-    yield f"let {show_variable(literal.variable)} = {literal.function}{value}{per}{how} over: {inner}"
+    empty = " (0 for no rows)" if step.empty_groups else ""
+    yield f"let {', '.join(results)}{per}{how}{empty} over: {inner}"
 
 
 def _pattern(scan: Scan) -> str:

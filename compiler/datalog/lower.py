@@ -20,7 +20,7 @@ from dbsp.compiler.datalog.normalise import Scan
 from dbsp.compiler.datalog.plan import Aggregated, Assign, Filter, Join, RulePlan, Step, Without
 from dbsp.compiler.datalog.stratify import dependencies
 from dbsp.compiler.datalog.translate import constant, expression, predicate
-from dbsp.expressions import Expression, col
+from dbsp.expressions import Expression, col, lit
 from dbsp.operators.builder import Call, Circuit, Stream, avg, count, max_, min_, sum_
 from dbsp.schema import Schema
 from dbsp.values import FLOAT, INT, STR, Type
@@ -28,6 +28,7 @@ from dbsp.values import FLOAT, INT, STR, Type
 TYPES: Mapping[Kind, Type] = {Kind.NUMBER: INT, Kind.UNSIGNED: INT, Kind.FLOAT: FLOAT, Kind.SYMBOL: STR}
 
 _AGGREGATES = {"sum": sum_, "min": min_, "max": max_, "mean": avg}
+_ZEROS = {Kind.NUMBER: 0, Kind.UNSIGNED: 0, Kind.FLOAT: 0.0}
 
 _UNIT = Schema((), ())
 
@@ -174,9 +175,9 @@ class _Lowering:
                     current = self.join(current, step, bag)
                 case Filter(condition=condition):
                     current = self.or_unit(current).filter(predicate(condition))
-                case Assign(variable=variable, term=term):
-                    stream = self.or_unit(current)
-                    current = _columns(stream, _all_of(stream) | {variable: expression(term)})
+                case Assign(variable=variable, term=term, keep=keep):
+                    columns = {name: col(name) for name in keep} | {variable: expression(term)}
+                    current = _columns(self.or_unit(current), columns)
                 case Without(pattern=pattern):
                     absent = self.scan(pattern, set(pattern.names))
                     current = self.or_unit(current).antijoin(absent, on=list(pattern.names))
@@ -212,31 +213,27 @@ class _Lowering:
         return _columns(stream, {name: col(column) for name, column in named if name and name in wanted})
 
     def aggregated(self, outer: Stream, step: Aggregated) -> Stream:
-        """The outer bindings with the aggregate's value as one more column.
-
-        The aggregate is one row per group of injected variables. Bindings without a group have the
-        value 0 for `count` and `sum`, and are dropped for the others.
-        """
+        """The outer bindings with the results of an aggregate as further columns."""
         literal = step.literal
         key = list(literal.injected)
-        start = outer.project(*key).distinct() if step.correlated else None
-        inner = self.body(step.inner, start, bag=True)
-        group = {name: col(name) for name in key}
-        if literal.value is None:
-            call: Call = count()
-            inner = _columns(inner, group)
-        else:
-            call = _AGGREGATES[literal.function](literal.variable)
-            inner = _columns(inner, group | {literal.variable: expression(literal.value)})
         with self.circuit.at(literal.span):
-            groups = inner.group_by(*key).agg(**{literal.variable: call})
-            names = [*outer.schema.names, literal.variable]
-            present = outer.join(groups, on=key, select=names)
-            if literal.function not in ("count", "sum"):
+            start = outer.project(*key).distinct() if step.correlated else None
+            inner = self.body(step.inner, start, bag=True)
+            columns = {name: col(name) for name in key}
+            calls: dict[str, Call] = {}
+            for result in literal.results:
+                if result.value is None:
+                    calls[result.variable] = count()
+                else:
+                    columns[result.variable] = expression(result.value)
+                    calls[result.variable] = _AGGREGATES[result.function](result.variable)
+            groups = _columns(inner, columns).group_by(*key).agg(**calls)
+            present = outer.join(groups, on=key, select=list(step.keep))
+            if not step.empty_groups:
                 return present
-            zero = checked.Constant(0.0 if literal.kind is Kind.FLOAT else 0, literal.kind, literal.span)
-            missing = outer.antijoin(groups, on=key)
-            return present + _columns(missing, _all_of(missing) | {literal.variable: constant(zero)})
+            kept = {name: col(name) for name in step.keep}
+            zeros = {result.variable: lit(_ZEROS[result.kind]) for result in literal.results}
+            return present + _columns(outer.antijoin(groups, on=key), kept | zeros)
 
     def or_unit(self, stream: Stream | None) -> Stream:
         """The stream, or the relation without columns that always holds."""
@@ -245,10 +242,6 @@ class _Lowering:
         if self._unit is None:
             self._unit = self.circuit.constant([()], _UNIT)
         return self._unit
-
-
-def _all_of(stream: Stream) -> dict[str, Expression]:
-    return {name: col(name) for name in stream.schema.names}
 
 
 def _columns(stream: Stream, columns: Mapping[str, Expression]) -> Stream:

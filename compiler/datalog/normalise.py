@@ -13,7 +13,7 @@ In a normalised body
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeAlias
 
@@ -33,7 +33,7 @@ class Scan:
     variables: tuple[str | None, ...]
     constants: tuple[tuple[int, checked.Constant], ...]
     equal: tuple[tuple[int, int], ...]
-    span: SourceSpan
+    span: SourceSpan = field(compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -64,19 +64,27 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateLiteral:
-    """Binds `variable` to an aggregate over `body`, for each binding of the variables `injected`.
-
-    `value` is None for `count`. `kind` is the kind of the result.
-    """
+class AggregateResult:
+    """One aggregate function and the variable it binds; `value` is None for `count`."""
 
     variable: str
     function: str
     value: checked.Term | None
+    kind: checked.Kind
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateLiteral:
+    """Binds the variables of `results` to aggregates over `body`, for each binding of `injected`."""
+
+    results: tuple[AggregateResult, ...]
     body: tuple[NormalLiteral, ...]
     injected: tuple[str, ...]
-    kind: checked.Kind
-    span: SourceSpan
+    span: SourceSpan = field(compare=False)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(result.variable for result in self.results)
 
 
 NormalLiteral: TypeAlias = Scan | Absent | Condition | AggregateLiteral
@@ -194,15 +202,6 @@ class _Normaliser:
             zero = checked.Constant(0, checked.Kind.NUMBER, aggregate.span)
             body.append(Condition(checked.Comparison("!=", zero, zero, aggregate.span)))
         name = self.new_name()
-        out.append(
-            AggregateLiteral(
-                name,
-                aggregate.function,
-                value,
-                tuple(body),
-                aggregate.injected,
-                aggregate.kind,
-                aggregate.span,
-            )
-        )
+        result = AggregateResult(name, aggregate.function, value, aggregate.kind)
+        out.append(AggregateLiteral((result,), tuple(body), aggregate.injected, aggregate.span))
         return checked.Variable(name, aggregate.kind, aggregate.span)

@@ -15,7 +15,8 @@ After each step only the variables that are still needed are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -31,6 +32,15 @@ from dbsp.compiler.datalog.normalise import (
     calls_in,
     variables_of,
 )
+
+_COMPARE: Mapping[str, Callable[[float, float], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +66,28 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
+    """Binds a variable to a term; `keep` (the variable included) is what goes on."""
+
     variable: str
     term: checked.Term
+    keep: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregated:
-    """Adds the aggregate's value as a variable.
+    """Adds the results of an aggregate as variables; `keep` (these included) is what goes on.
 
     `inner` evaluates the aggregate's body. With `correlated` it starts from the distinct values of
     the injected variables found so far; without, the body binds them itself, is evaluated once for
-    all groups and joined.
+    all groups and joined. With `empty_groups`, a binding without a group gets the results 0; without,
+    it is dropped: a function has no value there, or a condition would not let the 0 through.
     """
 
     literal: AggregateLiteral
     inner: tuple[Step, ...]
     correlated: bool
+    empty_groups: bool
+    keep: tuple[str, ...]
 
 
 Step: TypeAlias = Join | Without | Filter | Assign | Aggregated
@@ -101,7 +117,7 @@ class _Planner:
         self.bound = dict.fromkeys(given)
         self.needed = needed
         # An equation with the result of an aggregate waits for the aggregate.
-        self.reserved = {one.variable for one in body if isinstance(one, AggregateLiteral)}
+        self.reserved = {name for one in body if isinstance(one, AggregateLiteral) for name in one.variables}
         self.done: list[Step] = []
 
     def steps(self) -> tuple[Step, ...]:
@@ -119,7 +135,8 @@ class _Planner:
                 continue
             comparison = literal.comparison
             if literal.names <= self.bound.keys():
-                self._add(literal, Filter(comparison))
+                self.left.remove(literal)
+                self.done.append(Filter(comparison))
                 return True
             if comparison.operator != "=":
                 continue
@@ -130,14 +147,16 @@ class _Planner:
                 if not isinstance(one, checked.Variable) or one.name in self.reserved:
                     continue
                 if variables_of(other) <= self.bound.keys():
-                    self._add(literal, Assign(one.name, other), one.name)
+                    self.left.remove(literal)
+                    self.done.append(Assign(one.name, other, self._keep((one.name,), always=True)))
                     return True
         return False
 
     def _place_absent(self) -> bool:
         for literal in self.left:
             if isinstance(literal, Absent) and set(literal.pattern.names) <= self.bound.keys():
-                self._add(literal, Without(literal.pattern))
+                self.left.remove(literal)
+                self.done.append(Without(literal.pattern))
                 return True
         return False
 
@@ -150,10 +169,7 @@ class _Planner:
         scan = max(scans, key=self._boundness)  # max keeps the first of equals
         on = tuple(name for name in scan.names if name in self.bound)
         self.left.remove(scan)
-        self.bound.update(dict.fromkeys(scan.names))
-        live = self._live()
-        self.bound = {name: None for name in self.bound if name in live}
-        self.done.append(Join(scan, on, tuple(self.bound)))
+        self.done.append(Join(scan, on, self._keep(scan.names)))
         return True
 
     def _boundness(self, scan: Scan) -> tuple[float, int]:
@@ -163,18 +179,32 @@ class _Planner:
     def _place_late(self) -> bool:
         for literal in self.left:
             if isinstance(literal, AggregateLiteral) and set(literal.injected) <= self.bound.keys():
-                self._add(literal, _aggregated(literal), literal.variable)
+                self.left.remove(literal)
+                self._aggregate(literal)
                 return True
         return self._place_conditions(partial=True)
 
-    def _add(self, literal: NormalLiteral, step: Step, *binds: str) -> None:
-        self.left.remove(literal)
-        self.bound.update(dict.fromkeys(binds))
-        self.done.append(step)
+    def _aggregate(self, literal: AggregateLiteral) -> None:
+        injected = frozenset(literal.injected)
+        values = (variables_of(result.value) for result in literal.results if result.value is not None)
+        correlated = bool(injected) and (not injected <= _binds(literal.body) or _has_partial(literal))
+        given = literal.injected if correlated else ()
+        inner = _Planner(literal.body, given, injected.union(*values)).steps()
+        empty_groups = all(result.function in ("count", "sum") for result in literal.results)
+        if any(_excludes_zero(name, self.left) for name in literal.variables):
+            empty_groups = False
+        keep = self._keep(literal.variables, always=True)
+        self.done.append(Aggregated(literal, inner, correlated, empty_groups, keep))
 
-    def _live(self) -> frozenset[str]:
-        """The variables that the literals still to come, or the head, use."""
-        return self.needed.union(*map(_uses, self.left))
+    def _keep(self, new: Iterable[str], always: bool = False) -> tuple[str, ...]:
+        """Adds newly bound variables and drops those that nothing uses any more; what is left.
+
+        With `always` the new ones are kept even if nothing uses them: they are to be computed, and
+        may turn out to have no value.
+        """
+        live = self.needed.union(*map(_uses, self.left), new if always else ())
+        self.bound = {name: None for name in (*self.bound, *new) if name in live}
+        return tuple(self.bound)
 
 
 def _uses(literal: NormalLiteral) -> Iterable[str]:
@@ -186,7 +216,7 @@ def _uses(literal: NormalLiteral) -> Iterable[str]:
         case Condition():
             return literal.names
         case AggregateLiteral():
-            return (literal.variable, *literal.injected)
+            return (*literal.variables, *literal.injected)
 
 
 def _is_partial(literal: Condition) -> bool:
@@ -194,26 +224,36 @@ def _is_partial(literal: Condition) -> bool:
     return any(name in PARTIAL for side in (comparison.left, comparison.right) for name in calls_in(side))
 
 
-def _aggregated(literal: AggregateLiteral) -> Aggregated:
-    needed = frozenset(literal.injected)
-    if literal.value is not None:
-        needed |= variables_of(literal.value)
-    correlated = bool(literal.injected) and (
-        not set(literal.injected) <= _binds(literal.body) or _has_partial(literal)
-    )
-    given = literal.injected if correlated else ()
-    return Aggregated(literal, _Planner(literal.body, given, needed).steps(), correlated)
-
-
 def _has_partial(literal: AggregateLiteral) -> bool:
     """Whether evaluating the body for groups that nobody asks for could be an error."""
-    if literal.value is not None and any(name in PARTIAL for name in calls_in(literal.value)):
+    values = [result.value for result in literal.results if result.value is not None]
+    if any(name in PARTIAL for value in values for name in calls_in(value)):
         return True
     return any(
         (isinstance(inner, Condition) and _is_partial(inner))
         or (isinstance(inner, AggregateLiteral) and _has_partial(inner))
         for inner in literal.body
     )
+
+
+def _excludes_zero(variable: str, body: Iterable[NormalLiteral]) -> bool:
+    """Whether a condition of the body compares the variable with a constant, and 0 fails it."""
+    comparisons = [literal.comparison for literal in body if isinstance(literal, Condition)]
+    names = {variable}
+    for one in comparisons:
+        sides = {side.name for side in (one.left, one.right) if isinstance(side, checked.Variable)}
+        if one.operator == "=" and len(sides) == 2 and sides & names:
+            names |= sides
+    for one in comparisons:
+        compare = _COMPARE[one.operator]
+        match one.left, one.right:
+            case checked.Variable(name=name), checked.Constant(value=int() | float() as value):
+                if name in names and not compare(0, value):
+                    return True
+            case checked.Constant(value=int() | float() as value), checked.Variable(name=name):
+                if name in names and not compare(value, 0):
+                    return True
+    return False
 
 
 def _binds(body: Sequence[NormalLiteral]) -> set[str]:
@@ -227,7 +267,7 @@ def _binds(body: Sequence[NormalLiteral]) -> set[str]:
                 case Scan():
                     bound.update(literal.names)
                 case AggregateLiteral() if bound.issuperset(literal.injected):
-                    bound.add(literal.variable)
+                    bound.update(literal.variables)
                 case Condition(comparison=comparison) if comparison.operator == "=":
                     for one, other in (
                         (comparison.left, comparison.right),

@@ -5,19 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from dbsp.batch import Codes, Mask
-from dbsp.kernels.jit import add_weights, kernel, multiply_weights
+from dbsp.kernels.jit import add_product, add_weights, kernel
 from dbsp.kernels.join import _same_key
 from dbsp.kernels.runs import at_address, compare_prefix, gallop
 
 NULL = -9223372036854775808
 
 
-@kernel
-def _add_values(a: int, b: int) -> int:
-    total = a + b
-    if ((a ^ total) & (b ^ total)) < 0:
-        raise OverflowError("value: an accumulated sum leaves int64")
-    return total
+# What an accumulator adds up, as given in `columns` below.
+SUM = 0  # weight * value
+SUM_PRESENT = 1  # the same, passing over None
+COUNT_PRESENT = 2  # weights of the rows where the value is not None
 
 
 @kernel
@@ -26,11 +24,10 @@ def accumulate(
 ) -> tuple[Codes, Codes, Codes]:
     """Linear accumulators per group, before and after a delta sorted by its m key columns.
 
-    Accumulator 0 is the sum of weights. For the others columns[a - 1] = v sums weight * value of
-    column v (v >= 0), or the weights of the rows where column -v - 1 is not None (v < 0); a None
-    adds nothing. The state in `runs` holds rows (key, accumulators), of which the weighted sum is
-    the current value: that is exact, although intermediate sums may wrap, because int64 addition is
-    a group and the final value fits.
+    Accumulator 0 is the sum of weights; columns[a - 1] = (column, what) says what accumulator a adds
+    up. The state in `runs` holds rows (key, accumulators), of which the weighted sum is the current
+    value. All sums are 128 bits wide inside, so only a result that does not fit int64 is an error,
+    in whatever order its parts come.
 
     Returns (keys[g, m], before[g, a], after[g, a]). O(delta * log state).
     """
@@ -45,51 +42,55 @@ def accumulate(
     keys = np.empty((groups, m), np.int64)
     before = np.zeros((groups, count), np.int64)
     after = np.zeros((groups, count), np.int64)
-    g = 0
-    i = 0
-    while i < n:
-        end = _same_key(rows, i, m)
-        for c in range(m):
-            keys[g, c] = rows[i, c]
-        for j in range(i, end):
-            w = weights[j]
-            after[g, 0] = add_weights(after[g, 0], w)
-            for a in range(1, count):
-                v = columns[a - 1]
-                value = rows[j, v] if v >= 0 else rows[j, -v - 1]
-                if value == NULL:
-                    continue
-                if v >= 0:
-                    after[g, a] = _add_values(after[g, a], multiply_weights(w, value))
-                else:
-                    after[g, a] = add_weights(after[g, a], w)
-        g += 1
-        i = end
+    high = np.zeros((groups, count), np.int64)
     for r in range(runs):
         run = at_address(table[r, 0])
         state_weights = at_address(table[r, 1])
         size = table[r, 2]
         low = 0
+        i = 0
         for g in range(groups):
-            low = gallop(run, k, low, size, keys, g, m, 0)
+            low = gallop(run, k, low, size, rows, i, m, 0)
             if low == size:
                 break
-            while low < size and compare_prefix(run, low * k, keys, g, m) == 0:
+            while low < size and compare_prefix(run, low * k, rows, i, m) == 0:
+                w = state_weights[low]
                 for a in range(count):
-                    before[g, a] += state_weights[low] * run[low * k + m + a]
+                    high[g, a], after[g, a] = add_product(high[g, a], after[g, a], w, run[low * k + m + a])
                 low += 1
+            i = _same_key(rows, i, m)
+    i = 0
     for g in range(groups):
+        end = _same_key(rows, i, m)
+        for c in range(m):
+            keys[g, c] = rows[i, c]
         for a in range(count):
-            after[g, a] = _add_values(before[g, a], after[g, a])
+            before[g, a] = after[g, a]
+        for j in range(i, end):
+            w = weights[j]
+            high[g, 0], after[g, 0] = add_product(high[g, 0], after[g, 0], w, 1)
+            for a in range(1, count):
+                value = rows[j, columns[a - 1, 0]]
+                what = columns[a - 1, 1]
+                if what != SUM and value == NULL:
+                    continue
+                term = 1 if what == COUNT_PRESENT else value
+                high[g, a], after[g, a] = add_product(high[g, a], after[g, a], w, term)
+        for a in range(count):
+            if high[g, a] != (-1 if after[g, a] < 0 else 0):
+                if a == 0 or columns[a - 1, 1] == COUNT_PRESENT:
+                    raise OverflowError("weight: the number of rows of a group leaves int64")
+                raise OverflowError("value: the sum of a group leaves int64")
+        i = end
     return keys, before, after
 
 
 @kernel
-def extremes(keys: Codes, m: int, table: Codes, runs: int, k: int, largest: bool) -> Codes:
+def extremes(keys: Codes, m: int, table: Codes, runs: int, k: int, largest: bool, nullable: bool) -> Codes:
     """The least (or largest) value with positive summed weight of each group; int64[g].
 
-    The runs are ordered by (m key columns, value column m, other columns). Values that are None do
-    not count; a group without any other value yields None. Walks in from the end of the group's
+    The runs are ordered by (m key columns, value column m, other columns). In a nullable column None
+    does not count; a group without any other value yields None. Walks in from the end of the group's
     range, so the cost is O(runs * log state) plus the cancelled rows passed on the way.
     """
     groups = keys.shape[0]
@@ -129,7 +130,7 @@ def extremes(keys: Codes, m: int, table: Codes, runs: int, k: int, largest: bool
                     while low[r] < high[r] and run[low[r] * k + m] == best:
                         total = add_weights(total, weights[low[r]])
                         low[r] += 1
-            if total > 0 and best != NULL:
+            if total > 0 and not (nullable and best == NULL):
                 result[g] = best
                 break
         high[:] = ends

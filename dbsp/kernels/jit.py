@@ -1,4 +1,4 @@
-"""How a kernel is compiled, and the two checked operations every kernel shares."""
+"""How a kernel is compiled, and the checked operations every kernel shares."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,11 +24,50 @@ def kernel(function: F) -> F:
     return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
+# Compiled code may assume that `a + b` and `a * b` stay within int64 and drop every test of the
+# wrapped result. So checks use the processor's overflow flag, and what may wrap is 128 bits wide.
+
+_WIDE = ir.IntType(128)
+_ANSWER: Any = types.UniTuple(types.int64, 2)  # type: ignore[no-untyped-call]
+
+
+def _with_flag(instruction: str) -> Any:
+    def typed(typing_context: Any, a: Any, b: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+            both = getattr(builder, instruction)(*arguments)
+            flag = builder.zext(builder.extract_value(both, 1), ir.IntType(64))
+            return context.make_tuple(builder, _ANSWER, [builder.extract_value(both, 0), flag])
+
+        return _ANSWER(types.int64, types.int64), generate
+
+    return intrinsic(typed)
+
+
+def _add_product(typing_context: Any, high: Any, low: Any, a: Any, b: Any) -> Any:
+    """(high, low) + a * b on a 128-bit number in two words."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        high, _, a, b = (builder.sext(argument, _WIDE) for argument in arguments)
+        word = ir.Constant(_WIDE, 64)
+        total = builder.or_(builder.shl(high, word), builder.zext(arguments[1], _WIDE))
+        total = builder.add(total, builder.mul(a, b))
+        words = [builder.trunc(half, ir.IntType(64)) for half in (builder.ashr(total, word), total)]
+        return context.make_tuple(builder, _ANSWER, words)
+
+    return _ANSWER(types.int64, types.int64, types.int64, types.int64), generate
+
+
+_add_flagged: Any = _with_flag("sadd_with_overflow")
+_multiply_flagged: Any = _with_flag("smul_with_overflow")
+add_product: Any = intrinsic(_add_product)
+
+
 @kernel
 def add_weights(a: int, b: int) -> int:
     """a + b, or OverflowError when the sum leaves int64."""
-    total = a + b
-    if ((a ^ total) & (b ^ total)) < 0:
+    total: int
+    total, flag = _add_flagged(a, b)
+    if flag:
         raise OverflowError("weight: the sum of weights leaves int64")
     return total
 
@@ -33,14 +75,8 @@ def add_weights(a: int, b: int) -> int:
 @kernel
 def multiply_weights(a: int, b: int) -> int:
     """a * b, or OverflowError when the product leaves int64."""
-    if -2147483648 <= a < 2147483648 and -2147483648 <= b < 2147483648:
-        return a * b
-    product = a * b
-    # -1 * int64.min is the one product whose quotient check itself would overflow.
-    if a == -1 or b == -1:
-        if product == -9223372036854775808:
-            raise OverflowError("weight: the product of weights leaves int64")
-        return product
-    if a != 0 and product // a != b:
+    product: int
+    product, flag = _multiply_flagged(a, b)
+    if flag:
         raise OverflowError("weight: the product of weights leaves int64")
     return product

@@ -96,7 +96,7 @@ def steps(rule: str) -> list[str]:
             "oo(x, c) :- n(x), c = sum y * 2 : { e(x, y), y > 1 }.",
             [
                 "scan n(x)",
-                "let #1 = sum y * 2 per x over: scan e(x, y); keep rows with y > 1",
+                "let #1 = sum y * 2 per x (0 for no rows) over: scan e(x, y); keep rows with y > 1",
                 "let c = #1",
             ],
         ),
@@ -105,12 +105,46 @@ def steps(rule: str) -> list[str]:
             "oo(x, c) :- n(x), c = count : { e(_, y), y < x }.",
             [
                 "scan n(x)",
-                "let #1 = count per x, for the values found so far over: "
+                "let #1 = count per x, for the values found so far (0 for no rows) over: "
                 "cross product with e(_, y); keep rows with y < x",
                 "let c = #1",
             ],
         ),
-        ("o(c) :- c = count : { n(_) }.", ["let #1 = count over: scan n(_)", "let c = #1"]),
+        ("o(c) :- c = count : { n(_) }.", ["let #1 = count (0 for no rows) over: scan n(_)", "let c = #1"]),
+        # Aggregates over the same rows are computed together, whatever their variables are called.
+        (
+            "oo(n, s) :- n(x), n = count : { t(x, _, q), q > 1 }, s = sum a : { t(x, a, b), b > 1 }.",
+            [
+                "scan n(x)",
+                "let #1 = count, #2 = sum #1.1 per x (0 for no rows) over: "
+                "scan t(x, #1.1, q); keep rows with q > 1",
+                "let n = #1",
+                "let s = #2",
+            ],
+        ),
+        # With one that has no value over no rows, or a condition that 0 fails, no 0 is made up.
+        (
+            "oo(n, s) :- n(x), n = count : { e(x, _) }, s = max y : { e(x, y) }.",
+            [
+                "scan n(x)",
+                "let #1 = count, #2 = max #1.1 per x over: scan e(x, #1.1)",
+                "let n = #1",
+                "let s = #2",
+            ],
+        ),
+        (
+            "oo(x, n) :- n(x), n = sum y : { e(x, y) }, 0 < n.",
+            ["scan n(x)", "let #1 = sum y per x over: scan e(x, y)", "let n = #1", "keep rows with 0 < n"],
+        ),
+        (
+            "oo(x, n) :- n(x), n = sum y : { e(x, y) }, n < 1.",
+            [
+                "scan n(x)",
+                "let #1 = sum y per x (0 for no rows) over: scan e(x, y)",
+                "let n = #1",
+                "keep rows with n < 1",
+            ],
+        ),
         # The result of an aggregate is compared, never assigned before it is known.
         (
             "o(x) :- n(x), 2 = count : { e(x, _) }.",

@@ -222,9 +222,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read_change_script(tmp_path / "bad.txt", INPUTS)
 
 
-rows = st.tuples(
-    st.integers(INT64_MIN, INT64_MAX), st.text(st.characters(codec="utf-8")), st.floats()
-)
+rows = st.tuples(st.integers(INT64_MIN, INT64_MAX), st.text(st.characters(codec="utf-8")), st.floats())
 
 
 @settings(deadline=None)  # the first example may have to load compiled kernels

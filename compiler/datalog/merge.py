@@ -1,0 +1,126 @@
+"""Aggregates of one rule over equal bodies become one literal, so that the body is evaluated once.
+
+    n = count : { sale(_, r, _) },  v = sum a : { sale(_, r, a) }
+
+Both range over the rows of `sale` for one r: a wildcard and a variable used nowhere else in the body
+are the same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import count
+
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.normalise import (
+    Absent,
+    AggregateLiteral,
+    Condition,
+    NormalLiteral,
+    NormalRule,
+    Scan,
+)
+
+
+def merge_aggregates(rule: NormalRule) -> NormalRule:
+    """The rule with aggregates over equal bodies merged, also those inside aggregates."""
+    return rule if rule.body is None else replace(rule, body=_merged(rule.body))
+
+
+def _merged(body: tuple[NormalLiteral, ...]) -> tuple[NormalLiteral, ...]:
+    out: list[NormalLiteral] = []
+    # The first aggregate over each body: its place, its form with all columns named, its local names.
+    first: dict[object, tuple[int, AggregateLiteral, dict[str, str]]] = {}
+    for literal in body:
+        if not isinstance(literal, AggregateLiteral):
+            out.append(literal)
+            continue
+        literal = replace(literal, body=_merged(literal.body))
+        if any(isinstance(inner, AggregateLiteral) for inner in literal.body):
+            out.append(literal)
+            continue
+        named = _name_wildcards(literal)
+        numbers = _number_locals(named)
+        key = (frozenset(named.injected), tuple(_rename(inner, numbers) for inner in named.body))
+        if key not in first:
+            first[key] = (len(out), named, {number: name for name, number in numbers.items()})
+            out.append(literal)
+            continue
+        position, earlier, names = first[key]
+        to_first = {name: names[number] for name, number in numbers.items()}
+        results = tuple(
+            result if result.value is None else replace(result, value=_rename_term(result.value, to_first))
+            for result in named.results
+        )
+        earlier = replace(earlier, results=earlier.results + results)
+        first[key] = (position, earlier, names)
+        out[position] = earlier
+    return tuple(out)
+
+
+def _name_wildcards(literal: AggregateLiteral) -> AggregateLiteral:
+    """The aggregate with a name for every column of an atom that is not looked at."""
+    prefix, numbers = literal.results[0].variable, count(1)
+
+    def named(scan: Scan) -> Scan:
+        settled = {column for column, _ in scan.constants} | {column for _, column in scan.equal}
+        names = tuple(
+            f"{prefix}.{next(numbers)}" if name is None and column not in settled else name
+            for column, name in enumerate(scan.variables)
+        )
+        return replace(scan, variables=names)
+
+    # In a negated atom `_` means any value; only positive atoms get names.
+    body = tuple(named(inner) if isinstance(inner, Scan) else inner for inner in literal.body)
+    return replace(literal, body=body)
+
+
+def _number_locals(literal: AggregateLiteral) -> dict[str, str]:
+    """A number for each local variable, in the order of first use in the body."""
+    names: dict[str, None] = {}
+    for inner in literal.body:
+        match inner:
+            case Scan() | Absent():
+                scan = inner if isinstance(inner, Scan) else inner.pattern
+                names.update(dict.fromkeys(scan.names))
+            case Condition(comparison=comparison):
+                for side in (comparison.left, comparison.right):
+                    _collect(side, names)
+            case _:
+                pass
+    own = [name for name in names if name not in literal.injected]
+    return {name: str(number) for number, name in enumerate(own)}
+
+
+def _collect(term: checked.Term, names: dict[str, None]) -> None:
+    if isinstance(term, checked.Variable):
+        names[term.name] = None
+    elif isinstance(term, checked.Call):
+        for argument in term.arguments:
+            _collect(argument, names)
+
+
+def _rename(literal: NormalLiteral, names: Mapping[str, str]) -> NormalLiteral:
+    match literal:
+        case Scan(variables=variables):
+            return replace(literal, variables=tuple(name and names.get(name, name) for name in variables))
+        case Absent(pattern=pattern):
+            renamed = _rename(pattern, names)
+            assert isinstance(renamed, Scan)
+            return Absent(renamed)
+        case Condition(comparison=comparison):
+            sides = (_rename_term(comparison.left, names), _rename_term(comparison.right, names))
+            return Condition(replace(comparison, left=sides[0], right=sides[1]))
+        case AggregateLiteral():
+            raise AssertionError("aggregates that contain aggregates are not merged")
+
+
+def _rename_term(term: checked.Term, names: Mapping[str, str]) -> checked.Term:
+    match term:
+        case checked.Variable(name=name):
+            return replace(term, name=names.get(name, name))
+        case checked.Call(arguments=arguments):
+            return replace(term, arguments=tuple(_rename_term(part, names) for part in arguments))
+        case _:
+            return term

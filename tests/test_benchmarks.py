@@ -1,0 +1,146 @@
+"""The benchmarks measure the same thing: deterministic data, and contestants that agree. No times here."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from benchmarks.__main__ import ENTRIES
+from benchmarks.contest import Outcome, Phase, Result, checksum, checksum_of, net, play
+from benchmarks.kernels import measure_kernels
+from benchmarks.report import print_rates, print_results
+from benchmarks.workloads import COLUMNS, SIZES, Row, Workload, find_folder, make, read_folder
+
+WORKLOADS = list(SIZES)
+INSTALLED = [e for e in ENTRIES if e.module != "benchmarks.duck" or importlib.util.find_spec("duckdb")]
+
+
+def played(workload: Workload, entry_name: str, seconds: float = 60.0) -> Result:
+    entry = next(entry for entry in ENTRIES if entry.name == entry_name)
+    result = Result(entry.name)
+    play(entry.create(workload.name), workload, result, seconds=seconds)
+    return result
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_data_is_the_same_every_time(name: str) -> None:
+    once, again = make(name, "tiny"), make(name, "tiny")
+    assert once.ticks == again.ticks
+    assert once.batches == again.batches
+    assert all(np.array_equal(once.base[relation], again.base[relation]) for relation in COLUMNS[name])
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_every_change_is_one(name: str) -> None:
+    """What is deleted is there, and what is inserted is not."""
+    workload = make(name, "tiny")
+    present = {relation: set(map(tuple, rows.tolist())) for relation, rows in workload.base.items()}
+    assert all(len(present[relation]) == len(rows) for relation, rows in workload.base.items())
+    for changes in [*workload.ticks, *workload.batches]:
+        for relation, sign, row in changes:
+            assert (row in present[relation]) == (sign < 0)
+            (present[relation].add if sign > 0 else present[relation].remove)(row)
+
+
+def test_one_component_has_a_cycle_and_edges_stay_inside_components() -> None:
+    edges = {tuple(row) for row in make("w3dag", "small").base["e"].tolist()}
+    assert all(x // 250 == y // 250 for x, y in edges)
+    assert sum(x > y for x, y in edges) == 1
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_contestants_agree(name: str) -> None:
+    workload = make(name, "tiny")
+    results = [played(workload, entry.name) for entry in INSTALLED]
+    assert len({(result.loaded, result.final) for result in results}) == 1
+    assert results[0].final is not None
+    assert results[0].final.rows > 0
+
+
+def test_ticks_without_time_are_applied_together() -> None:
+    workload = make("w1", "tiny")
+    hurried, patient = played(workload, "plain Python", seconds=0.0), played(workload, "plain Python")
+    assert len(hurried.ticks.wall) == len(hurried.batches.wall) == 1
+    assert len(patient.ticks.wall) == len(workload.ticks)
+    assert hurried.final == patient.final
+
+
+def test_net_changes_cancel_and_delete_first() -> None:
+    changes = [("e", 1, (1, 2)), ("e", -1, (3, 4)), ("e", -1, (1, 2)), ("e", 1, (5, 6)), ("f", 1, (7,))]
+    assert {name: list(rows.items()) for name, rows in net(changes).items()} == {
+        "e": [((3, 4), -1), ((5, 6), 1)],
+        "f": [((7,), 1)],
+    }
+
+
+def test_checksum_is_exact_where_sixty_four_bits_are_not() -> None:
+    rows: list[Row] = [(9_000_000_000_000 - n, n, 1) for n in range(100)]
+    expected = sum(a * 1_000_003 + b * 10_007 + c for a, b, c in rows) % ((1 << 61) - 1)
+    assert checksum(rows) == Outcome(100, expected)
+    assert checksum_of(np.empty((0, 2), np.int64)) == Outcome(0, 0)
+
+
+def test_phase_statistics() -> None:
+    phase = Phase(wall=[3.0, 1.0, 2.0], cpu=[1.0, 1.0, 4.0])
+    assert (phase.median, phase.cpu_median, phase.late, phase.cpu_late) == (2.0, 1.0, 3.0, 4.0)
+    assert Phase().median is None
+    assert Phase().late is None
+
+
+def test_a_folder_of_logs_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "w1_small"
+    folder.mkdir()
+    (folder / "meta.json").write_text(json.dumps({"k1": 1, "k2": 1}))
+    (folder / "orders.csv").write_text("1,0,0,7,10\n1,0,1,7,20\n1,2,2,8,5\n-1,2,0,7,10\n")
+    (folder / "customers.csv").write_text("1,0,7,3\n1,0,8,3\n-1,1,7,3\n1,1,7,4\n")
+    assert find_folder(tmp_path, "w1", "small") == find_folder(folder, "w1", "small") == folder
+    workload = read_folder(folder)
+    assert workload.base["orders"].tolist() == [[0, 7, 10], [1, 7, 20]]
+    assert workload.ticks == [[("customers", -1, (7, 3)), ("customers", 1, (7, 4))]]
+    assert workload.batches == [[("orders", 1, (2, 8, 5)), ("orders", -1, (0, 7, 10))]]
+    results = [played(workload, entry.name) for entry in INSTALLED]
+    assert {result.final for result in results} == {checksum([(3, 1, 5), (4, 1, 20)])}
+
+
+def test_a_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "w9_small").mkdir()
+    with pytest.raises(ValueError, match="no workload 'w9'; there are w1, w3dag, w3chain"):
+        read_folder(tmp_path / "w9_small")
+    folder = tmp_path / "w3dag_small"
+    folder.mkdir()
+    (folder / "meta.json").write_text('{"k1": 0, "k2": 0}')
+    (folder / "e.csv").write_text("1,0,1\n")
+    with pytest.raises(ValueError, match=r"e\.csv: 4 columns expected, got 3"):
+        read_folder(folder)
+
+
+def test_the_report_says_which_results_differ() -> None:
+    workload = make("w3chain", "tiny")
+    results = [played(workload, "engine (rules)"), played(workload, "plain Python")]
+    results.append(Result("absent", note="not installed"))
+    console = Console(file=io.StringIO(), width=165)
+    assert print_results(console, "w3chain tiny", results)
+    results[1].final = Outcome(1, 1)
+    assert not print_results(console, "w3chain tiny", results)
+    results[1].final = results[0].final
+    results[2].failed = True
+    assert not print_results(console, "w3chain tiny", results)
+    assert isinstance(console.file, io.StringIO)
+    printed = console.file.getvalue()
+    assert "DIFFERS" in printed
+    assert "not installed" in printed
+
+
+def test_kernel_rates_are_printed() -> None:
+    rates = list(measure_kernels(2_000, repeat=1))
+    assert all(rate.rows > 0 and rate.seconds > 0 for rate in rates)
+    console = Console(file=io.StringIO(), width=100)
+    print_rates(console, rates)
+    assert isinstance(console.file, io.StringIO)
+    assert all(rate.what in console.file.getvalue() for rate in rates)
