@@ -72,5 +72,8 @@ class Rename(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return inputs[0]
 
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        return lambda a: a
+
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         return inputs[0]  # names are gone in a lowered graph; whoever needs them keeps them
