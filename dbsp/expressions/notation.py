@@ -62,8 +62,9 @@ def notation(call: Call) -> str:
         # Equal strength groups to the left (to the right for **); comparisons never chain.
         tight_left = strength + 1 if name == "pow" or strength == 2 else strength
         tight_right = strength if name == "pow" else strength + 1
-        both_constant = isinstance(left, Literal) and isinstance(right, Literal)
-        start = _receiver(left) if both_constant else _within(left, tight_left)
+        # Python works out `1 + 2` itself, and turns `0 < col("x")` round.
+        spelled = isinstance(left, Literal) and (isinstance(right, Literal) or strength == 2)
+        start = _receiver(left) if spelled else _within(left, tight_left)
         return f"{start} {symbol} {_within(right, tight_right)}"
     if name in _PREFIX:
         symbol, strength = _PREFIX[name]

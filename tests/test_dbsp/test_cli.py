@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -16,7 +17,7 @@ from typing import TypeAlias
 import pytest
 
 import dbsp
-from dbsp.cli import main
+from dbsp.cli import console, main
 from dbsp.cli.warmup import kernels_are_compiled
 
 REACH = """\
@@ -181,6 +182,30 @@ def test_texts_that_cannot_be_read_back_are_reported(folder: Path, run: Command)
     done = run("run", "t.dl", "-D", "out")
     assert done.code == 0
     assert "r.csv: warning: 1 of the texts contain the delimiter or a line break" in done.err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_long_loads_show_progress_on_a_terminal(
+    folder: Path, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    assert run("run", "reach.dl", "-F", "facts", "-D", "out").code == 0
+    assert terminal.getvalue() == ""
+    monkeypatch.setattr(console, "SLOW_BYTES", 1)
+    assert run("run", "reach.dl", "-F", "facts", "-D", "out").code == 0
+    assert "computing the first tick" in terminal.getvalue()
+
+
+def test_long_loads_are_quiet_elsewhere(folder: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "SLOW_BYTES", 1)
+    done = run("run", "reach.dl", "-F", "facts", "-D", "out")
+    assert (done.code, done.out, done.err) == (0, "", "")
 
 
 # --- run: what can be wrong --------------------------------------------------------------------------
@@ -406,8 +431,11 @@ def test_warmup_uses_every_kernel_that_others_may_call(run: Command) -> None:
 
     done = run("warmup")
     assert done.code == 0
-    for name in dbsp.kernels.__all__:
-        assert getattr(dbsp.kernels, name).signatures, f"dbsp warmup does not use {name}"
+    exported = {name: getattr(dbsp.kernels, name) for name in dbsp.kernels.__all__}
+    kernels = {name: member for name, member in exported.items() if hasattr(member, "py_func")}
+    assert len(kernels) > 10
+    for name, kernel in kernels.items():
+        assert kernel.signatures, f"dbsp warmup does not use {name}"
         assert name in done.out
     assert re.search(r"(compiled \d+ kernels|all had been compiled before); \d+\.\d s\n$", done.out)
 
