@@ -19,9 +19,11 @@ from dbsp.compiler.datalog.plan import RulePlan, plan
 from dbsp.compiler.datalog.report import Report
 from dbsp.diagnostics import Diagnostic
 from dbsp.errors import CompileError
+from dbsp.graph import Graph
 from dbsp.operators.builder import Circuit
 from dbsp.run import Run
 from dbsp.schema import Schema
+from dbsp.stage import Stage
 
 MAX_ITERATIONS = 100_000
 
@@ -111,23 +113,31 @@ class Program:
         """What is legal and yet probably a mistake."""
         return self.checked.warnings
 
+    def circuit(self, stage: Stage | str = Stage.QUERY) -> Graph:
+        """The circuit of the program in one of its forms: "query", "incremental" or "physical"."""
+        return self._query.circuit(stage)
+
     @cached_property
-    def circuit(self) -> Circuit:
-        """The logical circuit of the program."""
+    def _query(self) -> Circuit:
         return self._lower(MAX_ITERATIONS)
 
     def start(
-        self, initial: Mapping[str, Change] | None = None, *, max_iterations: int = MAX_ITERATIONS
+        self,
+        initial: Mapping[str, Change] | None = None,
+        *,
+        max_iterations: int = MAX_ITERATIONS,
+        stage: Stage | str = Stage.PHYSICAL,
     ) -> Run:
         """A new run of the program.
 
         The program's facts and the `initial` changes are its first tick, which has happened when
         this returns (there is none when there is nothing to do); a fact may be retracted later like
         any other row. A tick in which a recursion takes more than `max_iterations` iterations raises
-        IterationLimitError.
+        IterationLimitError. `stage` says which form of the circuit is run (see `circuit`); the slow
+        "query" recomputes everything in every tick and is there to check the others against.
         """
-        circuit = self.circuit if max_iterations == MAX_ITERATIONS else self._lower(max_iterations)
-        run = circuit.start()
+        circuit = self._query if max_iterations == MAX_ITERATIONS else self._lower(max_iterations)
+        run = circuit.start(stage)
         for name, rows in self.facts.items():
             run.input(name).insert(rows)
         if initial or self.facts or self._has_constants:

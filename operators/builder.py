@@ -37,10 +37,11 @@ from dbsp.operators.output import Output
 from dbsp.operators.project import Project, Rename
 from dbsp.operators.reduce import Function
 from dbsp.operators.semijoin import Antijoin, Semijoin
-from dbsp.operators.stages import Stage, incrementalize, physical, runnable
+from dbsp.operators.stages import incrementalize, physical, runnable
 from dbsp.operators.union import Minus, Negate, Union
 from dbsp.run import Run
 from dbsp.schema import Schema, as_schema
+from dbsp.stage import Stage
 
 On = Sequence[str | tuple[str, str]]
 

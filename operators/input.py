@@ -68,6 +68,9 @@ class Input(Operator):
     def law(self) -> str:
         return "source"
 
+    def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        return rewriting.add(self, graph=rewriting.target)
+
     def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         stream = rewriting.add(self, graph=rewriting.target)
         if self.strict:

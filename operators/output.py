@@ -46,6 +46,9 @@ class Output(Operator):
     def law(self) -> str:
         return "output"
 
+    def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        return rewriting.add(self, *inputs)
+
     def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         stream = inputs[0]
         kept = rewriting.add(Arrange(tuple(range(stream.schema.arity))), stream)

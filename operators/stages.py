@@ -13,7 +13,6 @@ at every input and D at every output: slow, and obviously right.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 
 from dbsp.graph import Graph, Node, Stream
 from dbsp.operators.constant import Constant
@@ -26,14 +25,7 @@ from dbsp.operators.output import Output
 from dbsp.operators.rules import Firing, incremental_form
 from dbsp.prune import prune
 from dbsp.rewriting import Rewriting, rewrite
-
-
-class Stage(StrEnum):
-    """A form of a circuit; each can be drawn, inspected and run."""
-
-    QUERY = "query"
-    INCREMENTAL = "incremental"
-    PHYSICAL = "physical"
+from dbsp.stage import Stage
 
 
 def between_integrals(query: Graph) -> Graph:
@@ -45,7 +37,7 @@ def incrementalize(query: Graph) -> tuple[Graph, list[Firing]]:
     """The incremental circuit of a query, and which rule was applied where."""
     firings: list[Firing] = []
     expanded = rewrite(query, lambda rewriting, node, inputs: node.operator.expand(rewriting, node, inputs))
-    return rewrite(expanded, incremental_form(firings)), firings
+    return _pruned(rewrite(expanded, incremental_form(firings))), firings
 
 
 def physical(incremental: Graph) -> Graph:

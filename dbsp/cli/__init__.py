@@ -1,4 +1,5 @@
-"""The command line: `dbsp run`, `dbsp live`, `dbsp graph`, `dbsp explain`, `dbsp warmup`.
+"""The command line: `dbsp run`, `dbsp live`, `dbsp graph`, `dbsp explain`, `dbsp check`,
+`dbsp warmup`.
 
 Exit codes: 0 done, 1 something is wrong in the program or its data, 2 the command itself is wrong,
 130 interrupted. Errors go to stderr, one message without a traceback.

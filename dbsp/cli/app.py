@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dbsp.cli import explain, graph, live, run, warmup
+from dbsp.cli import check, explain, graph, live, run, warmup
 
 app = typer.Typer(
     name="dbsp",
@@ -50,6 +50,7 @@ for module, command in (
     (live, live.live),
     (graph, graph.graph),
     (explain, explain.explain),
+    (check, check.check),
     (warmup, warmup.warmup),
 ):
     app.command(help=_paragraphs(command.__doc__), epilog=module.EXAMPLES)(command)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dbsp.cli import options
+from dbsp.stage import Stage
 
 EXAMPLES = """Examples:
 
@@ -17,13 +17,6 @@ dbsp graph reach.dl -o reach.svg
 dbsp graph reach.dl --stage incremental -o reach.svg
 
 dbsp graph reach.dl | dot -Tpdf > reach.pdf"""
-
-
-class Stage(enum.StrEnum):
-    """Which form of the circuit is drawn."""
-
-    QUERY = "query"
-    INCREMENTAL = "incremental"
 
 
 def graph(
@@ -39,7 +32,12 @@ def graph(
         ),
     ] = None,
     stage: Annotated[
-        Stage, typer.Option("--stage", help="The query as it is written, or the circuit that maintains it.")
+        Stage,
+        typer.Option(
+            "--stage",
+            help="The query as it is written, the incremental circuit that the rules make of it, or "
+            "the physical one that is run.",
+        ),
     ] = Stage.QUERY,
 ) -> None:
     """Draw the circuit of a program, as DOT or as a picture.
@@ -49,12 +47,8 @@ def graph(
     """
     from dbsp import draw
     from dbsp.cli import session
-    from dbsp.graph import Graph
-    from dbsp.incremental import incrementalize
 
-    circuit: Graph = session.load_program(program).circuit
-    if stage is Stage.INCREMENTAL:
-        circuit = incrementalize(circuit, Graph(circuit.name))
+    circuit = session.load_program(program).circuit(stage)
     title = f"{program.name} ({stage})"
     if output is None:
         print(draw.to_dot(circuit, title=title), end="")

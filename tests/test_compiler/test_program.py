@@ -27,7 +27,7 @@ def test_text_path_and_name_of_a_file(tmp_path: Path) -> None:
     for source in (CLOSURE, file, str(file)):
         program = dbsp.compile(source)
         assert list(program.inputs) == ["edge"]
-        assert program.circuit.name == ("<program>" if source is CLOSURE else "closure")
+        assert program.circuit().name == ("<program>" if source is CLOSURE else "closure")
 
 
 def test_one_line_of_text_is_no_file() -> None:
