@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 Severity = Literal["error", "warning"]
@@ -46,7 +46,7 @@ class SourceSpan:
 
     def to(self, end: SourceSpan) -> SourceSpan:
         """The stretch from the start of this one to the end of `end`."""
-        return replace(self, end_line=end.end_line, end_column=end.end_column)
+        return SourceSpan(self.file, self.line, self.column, end.end_line, end.end_column)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}" if self.column else self.place

@@ -20,9 +20,11 @@ from dbsp.batch import Codes
 from dbsp.columns import decode_column, encode_column
 from dbsp.errors import DbspError, InputError, SchemaError
 from dbsp.interner import Interner
-from dbsp.values import INT, INT64_MAX, INT64_MIN, Type, as_type, encoder, infer_type, shorten
+from dbsp.values import INT, INT64_MAX, INT64_MIN, Type, as_type, decoder, encoder, infer_type, shorten
 
 _POSITIONAL = frozenset({tuple, list})
+_FEW = 4
+"""Up to this many rows, value by value is faster than numpy's fixed cost per column."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,12 @@ class Schema:
         if len(set(self.names)) != len(self.names):
             twice = next(name for name in self.names if self.names.count(name) > 1)
             raise SchemaError(f"column {twice!r} occurs twice in ({', '.join(self.names)})")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Schema, (
+            self.names,
+            self.types,
+        )  # without what is cached: a row class has no home to be found in
 
     # --- making and changing schemas ---------------------------------------------------------------
 
@@ -106,6 +114,10 @@ class Schema:
         return tuple(map(encoder, self.types))
 
     @cached_property
+    def _decoders(self) -> tuple[Callable[[int, Interner], Any], ...]:
+        return tuple(map(decoder, self.types))
+
+    @cached_property
     def _all_int(self) -> bool:
         return all(type_ == INT for type_ in self.types)
 
@@ -161,6 +173,12 @@ class Schema:
                 for i, row in enumerate(rows)
             ]
         count, arity = len(rows), self.arity
+        if 0 < count <= _FEW:
+            try:
+                few = [self.encode_row(row, interner) for row in rows]
+                return np.array(few, np.int64).reshape(count, arity)
+            except DbspError:
+                pass  # worded below, with the number of the row
         if count and set(map(len, rows)) != {arity}:
             number, row = next((i, row) for i, row in enumerate(rows) if len(row) != arity)
             raise InputError(f"row {number}: {self._wrong_length(row).message}")
@@ -206,12 +224,18 @@ class Schema:
         """The rows that int64[n, arity] stands for, as tuples."""
         if self.arity == 0:
             return [()] * len(codes)
+        if len(codes) <= _FEW:
+            decoders = self._decoders
+            return [
+                tuple([decode(code, interner) for code, decode in zip(row, decoders, strict=True)])
+                for row in codes.tolist()
+            ]
         columns = [decode_column(type_, codes[:, j], interner) for j, type_ in enumerate(self.types)]
         return list(zip(*columns, strict=True))
 
     def decode_row(self, codes: Sequence[int], interner: Interner) -> tuple[Any, ...]:
         """The row that `arity` codes stand for."""
-        return self.decode_rows(np.array([codes], np.int64).reshape(1, self.arity), interner)[0]
+        return tuple([decode(code, interner) for code, decode in zip(codes, self._decoders, strict=True)])
 
     # --- errors ------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias, cast
 
 from lark import Token, Tree
@@ -44,6 +44,24 @@ class Builder:
                 return self._directive(tree)
             case _:
                 return self._type(tree)
+
+    def fact(self, tokens: Sequence[Token]) -> syntax.Clause:
+        """A fact from its tokens: a name, literals between brackets and commas, a dot."""
+        name, first, last = (self.span_of(self.report.file, tokens[i]) for i in (0, 2, -1))
+        arguments = [self._literal(tokens[2], first)]
+        arguments += [self._literal(t, self.span_of(self.report.file, t)) for t in tokens[4:-2:2]]
+        bracket = self.span_of(self.report.file, tokens[-2])
+        atom = syntax.Atom(str(tokens[0]), tuple(arguments), name.to(bracket), name)
+        return syntax.Clause((atom,), None, name.to(last))
+
+    def _literal(self, token: Token, span: SourceSpan) -> syntax.Term:
+        match token.type:
+            case "STRING":
+                return syntax.StringLiteral(self._unescape(token), span)
+            case "FLOAT":
+                return self._float(str(token), span)
+            case _:
+                return self._number(str(token), span)
 
     # --- declarations ----------------------------------------------------------------------------
 
@@ -132,12 +150,8 @@ class Builder:
                 return syntax.Variable(str(first), span)
             case "wildcard":
                 return syntax.Wildcard(span)
-            case "number":
-                return self._number(str(first), span)
-            case "float":
-                return self._float(str(first), span)
-            case "string":
-                return syntax.StringLiteral(self._unescape(cast(Token, first)), span)
+            case "number" | "float" | "string":
+                return self._literal(cast(Token, first), span)
             case "group":
                 return self.term(tree.children[1])
             case "binary":

@@ -43,6 +43,9 @@ def _parse_item(
     tokens: Sequence[Token], start: int, builder: Builder, report: Report
 ) -> tuple[syntax.Item | None, int]:
     """The item that starts at `start`, or None after an error; and the position to go on from."""
+    end = _plain_fact(tokens, start)
+    if end is not None:
+        return builder.fact(tokens[start:end]), end
     parser: Any = _grammar().parse_interactive("")
     position = start
     try:
@@ -59,6 +62,27 @@ def _parse_item(
         return builder.item(parser.feed_eof(tokens[position - 1])), position
     _report_unexpected(tokens, position, expected, report)
     return None, _resume(tokens, start, position, expected)
+
+
+_LITERALS = frozenset({"NUMBER", "UNSIGNED", "FLOAT", "STRING"})
+
+
+def _plain_fact(tokens: Sequence[Token], start: int) -> int | None:
+    """The position behind a fact whose arguments are literals, if there is one at `start`.
+
+    Programs may carry many thousands of them; they need no grammar to be read.
+    """
+    if tokens[start].type != "IDENT" or start + 1 >= len(tokens) or tokens[start + 1].type != "LPAREN":
+        return None
+    position = start + 2
+    while position + 2 < len(tokens) and tokens[position].type in _LITERALS:
+        after = tokens[position + 1].type
+        if after == "RPAREN":
+            return position + 3 if tokens[position + 2].type == "DOT" else None
+        if after != "COMMA":
+            return None
+        position += 2
+    return None
 
 
 _DIRECTIVE_STARTS = frozenset({*DIRECTIVES.values(), "BROKEN_DIRECTIVE"})

@@ -23,7 +23,7 @@ _INFIX = {
     "ge": (">=", 2),
 }
 _PREFIX = {"neg": ("-", 8), "not": ("~", 8)}
-_FUNCTIONS = frozenset({"abs", "cat", "min_of", "max_of"})
+_FUNCTIONS = frozenset({"cat", "min_of", "max_of"})
 _ATOM = 10
 
 
@@ -73,6 +73,9 @@ def notation(call: Call) -> str:
     if name == "when":
         condition, chosen, other = arguments
         return f"when({condition!r}).then({chosen!r}).otherwise({other!r})"
+    if name == "abs":
+        operand = arguments[0]
+        return f"abs({_receiver(operand) if isinstance(operand, Literal) else repr(operand)})"
     if name in _FUNCTIONS:
         return f"{name}({', '.join(map(repr, arguments))})"
     return f"{_receiver(arguments[0])}.{name}({', '.join(map(repr, arguments[1:]))})"

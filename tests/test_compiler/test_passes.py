@@ -272,3 +272,16 @@ def test_deep_terms_are_refused_and_moderate_ones_accepted() -> None:
         checked_program(GRAPH + "q(" + " + ".join(["1"] * 5_000) + ").")
     with pytest.raises(CompileError, match="nested more than 200 levels"):
         checked_program(GRAPH + "q(x) :- q(x), " + "!(" * 5_000 + "q(x)" + ")" * 5_000 + ".")
+
+
+def test_facts_take_the_short_way_and_the_long_one_alike() -> None:
+    """Plain facts are read without the grammar; a comment or a bracket makes no difference to them."""
+    text = TYPED + 'n({0}1). u(2). f(3). f(4.5). s("a\\tb"). s("{0}"). n(-5). n(0x10). u(7u).'
+    short = checked_program(text.format(""))
+    long = checked_program(
+        text.format("").replace("(1)", "((1))").replace('("a', '(("a').replace('b")', 'b"))')
+    )
+    assert [fact.row for fact in short.facts] == [fact.row for fact in long.facts]
+    assert [fact.row for fact in short.facts] == [
+        (1,), (2,), (3.0,), (4.5,), ("a\tb",), ("",), (-5,), (16,), (7,)
+    ]  # fmt: skip

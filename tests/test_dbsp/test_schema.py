@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 from collections import namedtuple
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -195,6 +196,23 @@ def test_row_class_has_the_columns_as_fields() -> None:
     assert PEOPLE.row_class is PEOPLE.row_class
     odd = as_schema({"a b": int, "class": int, "_x": int, "ok": int}).row_class(1, 2, 3, 4)
     assert odd._fields == ("_0", "_1", "_2", "ok")
+
+
+def test_a_schema_can_be_pickled_after_use() -> None:
+    assert PEOPLE.row_class and pickle.loads(pickle.dumps(PEOPLE)) == PEOPLE
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_few_rows_and_many_have_the_same_codes(count: int) -> None:
+    interner = Interner()
+    rows = [
+        (i, "a" * i, None if i % 2 else i / 2, i % 3 == 0, dt.date(2000, 1, 1 + i), (i,))
+        for i in range(count)
+    ]
+    codes = MIXED.encode_rows(rows, interner)
+    assert codes.tolist() == [list(MIXED.encode_row(row, interner)) for row in rows]
+    assert codes.flags.c_contiguous and codes.flags.writeable and codes.dtype == np.int64
+    assert MIXED.decode_rows(codes, interner) == rows
 
 
 def test_infer_schema() -> None:

@@ -1,0 +1,139 @@
+"""A compiled program beside the reference evaluator: every tick is checked against recomputation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import pytest
+
+import dbsp
+from dbsp.compiler.datalog.checked import Kind
+
+from .reference_datalog import NoValueError, Row, TooLargeError, evaluate
+
+Change: TypeAlias = tuple[str, Row, int]
+"""(relation, row, weight): a positive weight asserts the row, a negative one retracts it."""
+
+FORMS = ("mapping", "staged", "zset", "mixed")
+"""The ways to hand changes to a run."""
+
+PYTHON_TYPES = {Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float, Kind.SYMBOL: str}
+
+
+class Subject:
+    """A program, and what the reference says about it for given inputs (remembered)."""
+
+    def __init__(self, text: str, limit: int = 400) -> None:
+        self.program = dbsp.compile(text)
+        self.limit = limit
+        self.outputs = list(self.program.outputs)
+        self._known: dict[object, dict[str, frozenset[Row]]] = {}
+
+    def expected(self, inputs: Mapping[str, set[Row]]) -> dict[str, frozenset[Row]]:
+        """The rows of every output. Raises NoValueError and TooLargeError as the reference does."""
+        key = tuple(frozenset(inputs[name]) for name in self.program.inputs)
+        if key not in self._known:
+            everything = evaluate(self.program.checked, inputs, self.limit)
+            self._known[key] = {name: everything[name] for name in self.outputs}
+        return self._known[key]
+
+    def start(self, initial: Iterable[Change] = ()) -> LiveProgram:
+        return LiveProgram(self, list(initial))
+
+
+class LiveProgram:
+    """A run of a subject. `tick` applies changes and compares everything that can be seen."""
+
+    def __init__(self, subject: Subject, initial: Sequence[Change]) -> None:
+        self.subject = subject
+        self.inputs: dict[str, set[Row]] = {name: set() for name in subject.program.inputs}
+        for name, rows in subject.program.facts.items():
+            self.inputs[name].update(rows)
+        apply(self.inputs, initial)
+        self.views = subject.expected(self.inputs)
+        self.run = subject.program.start(as_mappings(initial) or None)
+        self.check_views()
+
+    def tick(self, changes: Sequence[Change], form: str = "mapping") -> None:
+        """One tick of the run, checked; changes for which the program has no result are refused.
+
+        Nothing is done when the reference finds the result too large to compare.
+        """
+        after = {name: set(rows) for name, rows in self.inputs.items()}
+        apply(after, changes)
+        try:
+            views = self.subject.expected(after)
+        except TooLargeError:
+            return
+        except NoValueError:
+            ticks = self.run.tick
+            with pytest.raises((dbsp.EvaluationError, dbsp.ValueOutOfRangeError)):
+                self.hand_over(changes, form)
+            assert self.run.tick == ticks
+            self.check_views()
+            return
+        delta = self.hand_over(changes, form)
+        for name in self.subject.outputs:
+            wanted = dict.fromkeys(views[name] - self.views[name], 1)
+            wanted.update(dict.fromkeys(self.views[name] - views[name], -1))
+            assert delta[name].to_dict() == wanted, f"delta of {name} at tick {delta.number}"
+        assert set(delta) == set(self.subject.outputs)
+        self.check_counts(delta, changes)
+        self.inputs, self.views = after, views
+        self.check_views()
+
+    def hand_over(self, changes: Sequence[Change], form: str) -> dbsp.TickResult:
+        """Step the run with the changes in one of the forms it takes. They all mean the same."""
+        run = self.run
+        if form == "staged":
+            for name, row, weight in changes:
+                (run.input(name).insert if weight > 0 else run.input(name).delete)([row])
+            return run.step()
+        mappings = as_mappings(changes)
+        if form == "zset":
+            return run.step({name: dbsp.ZSet(rows, run.inputs[name]) for name, rows in mappings.items()})
+        if form == "mixed":
+            # Insertions as lists with every row twice, the rest staged before.
+            for name, rows in mappings.items():
+                run.input(name).add({row: weight for row, weight in rows.items() if weight < 0})
+            return run.step(
+                {name: [row for row in rows if rows[row] > 0] * 2 for name, rows in mappings.items()}
+            )
+        return run.step(mappings)
+
+    def check_views(self) -> None:
+        for name in self.subject.outputs:
+            view = self.run.view(name).to_dict()
+            assert view == dict.fromkeys(self.views[name], 1), f"view of {name} at tick {self.run.tick}"
+            for attribute, values in zip(
+                self.subject.program.relations[name].attributes, zip(*view, strict=True), strict=False
+            ):
+                assert {type(value) for value in values} <= {PYTHON_TYPES[attribute.kind]}
+
+    def check_counts(self, delta: dbsp.TickResult, changes: Sequence[Change]) -> None:
+        """Changes that changed nothing are counted: rows that were there, rows that were not."""
+        mappings = as_mappings(changes)
+        for sign, counted in ((1, delta.present), (-1, delta.absent)):
+            wanted = {
+                name: sum(
+                    (row in self.inputs[name]) == (sign > 0)
+                    for row, weight in rows.items()
+                    if weight * sign > 0
+                )
+                for name, rows in mappings.items()
+            }
+            assert counted == {name: number for name, number in wanted.items() if number}
+
+
+def apply(inputs: Mapping[str, set[Row]], changes: Iterable[Change]) -> None:
+    for name, row, weight in changes:
+        (inputs[name].add if weight > 0 else inputs[name].discard)(row)
+
+
+def as_mappings(changes: Iterable[Change]) -> dict[str, dict[Row, int]]:
+    """By relation, every row with the weight of its last change."""
+    mappings: dict[str, dict[Row, int]] = {}
+    for name, row, weight in changes:
+        mappings.setdefault(name, {})[row] = weight
+    return mappings

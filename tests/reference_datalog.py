@@ -1,0 +1,347 @@
+"""A slow evaluator of checked Datalog programs, to compare the engine with.
+
+It is meant to be right at a glance, not fast: relations are Python sets, a rule is nested loops over
+its atoms, a stratum is computed by applying its rules to everything until nothing is new. It shares
+with the compiler only the checked program; planner, lowering and engine, aggregates and arithmetic
+included, are on the other side of the comparison. Even the strata are found anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.checked import Kind
+
+Value: TypeAlias = int | float | str
+Row: TypeAlias = tuple[Value, ...]
+Relations: TypeAlias = Mapping[str, set[Row]]
+Bindings: TypeAlias = dict[str, Value]
+Condition: TypeAlias = checked.Literal | tuple[checked.Term, Value]  # the pair: the term has the value
+
+
+class NoValueError(Exception):
+    """A term has no value: a zero divisor, text that is no number, a result out of range."""
+
+
+class EmptyError(Exception):
+    """An aggregate without a value over no bindings; its rule gives nothing then."""
+
+
+class TooLargeError(Exception):
+    """More rows than wanted; the recursion may be without bound."""
+
+
+def evaluate(
+    program: checked.Program, inputs: Mapping[str, set[Row]], limit: int = 10_000
+) -> dict[str, frozenset[Row]]:
+    """The rows of every relation when the inputs hold `inputs` (the program's facts are not added).
+
+    Raises NoValueError when a rule has to compute something that has no value, and TooLargeError
+    when a relation gets more rows than `limit`.
+    """
+    relations: dict[str, set[Row]] = {name: set(inputs.get(name, ())) for name in program.relations}
+    level = levels(program)
+    for height in range(max(level.values(), default=0) + 1):
+        rules = [rule for rule in program.rules if level[rule.head.relation] == height]
+        changed = True
+        while changed:
+            changed = False
+            for rule in rules:
+                new = derive(rule, relations) - relations[rule.head.relation]
+                relations[rule.head.relation] |= new
+                changed |= bool(new)
+                if len(relations[rule.head.relation]) > limit:
+                    raise TooLargeError(rule.head.relation)
+    return {name: frozenset(rows) for name, rows in relations.items()}
+
+
+def levels(program: checked.Program) -> dict[str, int]:
+    """A level for each relation: not below those it uses, above those it negates or aggregates over."""
+    level = dict.fromkeys(program.relations, 0)
+    changed = True
+    while changed:
+        changed = False
+        for rule in program.rules:
+            head = rule.head.relation
+            for used, strictly in uses(rule):
+                if level[head] < level[used] + strictly:
+                    level[head] = level[used] + strictly
+                    changed = True
+                    assert level[head] <= len(program.relations), "the program cannot be stratified"
+    return level
+
+
+def uses(rule: checked.Rule) -> Iterator[tuple[str, bool]]:
+    """The relations in the body of a rule, and whether they must be complete before it is applied."""
+
+    def in_body(body: Sequence[checked.Literal], inside: bool) -> Iterator[tuple[str, bool]]:
+        for literal in body:
+            match literal:
+                case checked.Atom():
+                    yield literal.relation, inside
+                    yield from in_terms(literal.arguments)
+                case checked.Negation(atom=atom):
+                    yield atom.relation, True
+                    yield from in_terms(atom.arguments)
+                case checked.Comparison():
+                    yield from in_terms((literal.left, literal.right))
+
+    def in_terms(terms: Sequence[checked.Term | None]) -> Iterator[tuple[str, bool]]:
+        for term in terms:
+            if isinstance(term, checked.Call):
+                yield from in_terms(term.arguments)
+            elif isinstance(term, checked.Aggregate):
+                yield from in_terms([term.value])
+                yield from in_body(term.body, True)
+
+    yield from in_body(rule.body, False)
+    yield from in_terms(rule.head.arguments)
+
+
+def derive(rule: checked.Rule, relations: Relations) -> set[Row]:
+    """The rows one application of a rule gives."""
+    rows: set[Row] = set()
+    for found in solutions(rule.body, {}, relations):
+        with contextlib.suppress(EmptyError):
+            rows.add(tuple(value_of(term, found, relations) for term in rule.head.arguments))
+    return rows
+
+
+# --- bodies ----------------------------------------------------------------------------------------
+
+
+def solutions(body: Sequence[checked.Literal], given: Bindings, relations: Relations) -> Iterator[Bindings]:
+    """Every way to make a body true, one for each choice of a row for each of its positive atoms."""
+    atoms = [literal for literal in body if isinstance(literal, checked.Atom)]
+    others: list[Condition] = [literal for literal in body if not isinstance(literal, checked.Atom)]
+    for found, conditions in choices(atoms, given, relations):
+        settled = settle(found, [*others, *conditions], relations)
+        if settled is not None:
+            yield settled
+
+
+def choices(
+    atoms: Sequence[checked.Atom], given: Bindings, relations: Relations
+) -> Iterator[tuple[Bindings, list[Condition]]]:
+    """Every choice of rows for the atoms: what it binds, and what else must then hold."""
+    if not atoms:
+        yield given, []
+        return
+    for row in list(relations[atoms[0].relation]):
+        matched = match_row(atoms[0], row, given)
+        if matched is not None:
+            found, conditions = matched
+            for all_found, more in choices(atoms[1:], found, relations):
+                yield all_found, conditions + more
+
+
+def match_row(atom: checked.Atom, row: Row, given: Bindings) -> tuple[Bindings, list[Condition]] | None:
+    """The bindings with those of the atom's variables; arguments that are terms become conditions."""
+    found, conditions = dict(given), []
+    for argument, value in zip(atom.arguments, row, strict=True):
+        match argument:
+            case checked.Wildcard():
+                pass
+            case checked.Constant():
+                if argument.value != value:
+                    return None
+            case checked.Variable():
+                if found.setdefault(argument.name, value) != value:
+                    return None
+            case _:
+                conditions.append((argument, value))
+    return found, conditions
+
+
+def settle(found: Bindings, conditions: list[Condition], relations: Relations) -> Bindings | None:
+    """The bindings, with the variables that equations bind, or None when a condition does not hold.
+
+    A condition that fails beats a condition without a value: only rows that everything else lets
+    through are errors.
+    """
+    found = dict(found)
+    while conditions:
+        waiting, failure = [], None
+        for condition in conditions:
+            try:
+                holds = test(condition, found, relations)
+            except EmptyError:
+                return None
+            except NoValueError as error:
+                failure, holds = error, None
+            if holds is False:
+                return None
+            if holds is None:
+                waiting.append(condition)
+        if len(waiting) == len(conditions):
+            raise failure or AssertionError(f"nothing binds the variables of {waiting}")
+        conditions = waiting
+    return found
+
+
+def test(condition: Condition, found: Bindings, relations: Relations) -> bool | None:
+    """Whether a condition holds; None when a variable is not bound yet. An equation may bind one."""
+    match condition:
+        case checked.Truth(value=value):
+            return value
+        case checked.Negation(atom=atom):
+            if not all(is_bound(argument, found) for argument in atom.arguments):
+                return None
+            wanted = [
+                None if isinstance(argument, checked.Wildcard) else value_of(argument, found, relations)
+                for argument in atom.arguments
+            ]
+            return not any(
+                all(one is None or one == other for one, other in zip(wanted, row, strict=True))
+                for row in relations[atom.relation]
+            )
+        case checked.Comparison(operator=operator, left=left, right=right):
+            if is_bound(left, found) and is_bound(right, found):
+                values = (value_of(left, found, relations), value_of(right, found, relations))
+                return compare(operator, *values)
+            for one, other in ((left, right), (right, left)):
+                if operator == "=" and isinstance(one, checked.Variable) and is_bound(other, found):
+                    found[one.name] = value_of(other, found, relations)
+                    return True
+            return None
+        case (term, value):
+            return value_of(term, found, relations) == value if is_bound(term, found) else None
+        case _:
+            raise AssertionError(condition)
+
+
+def compare(operator: str, a: Any, b: Any) -> bool:
+    return {"=": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator]
+
+
+# --- terms -----------------------------------------------------------------------------------------
+
+
+def is_bound(term: checked.Term, found: Bindings) -> bool:
+    match term:
+        case checked.Variable(name=name):
+            return name in found
+        case checked.Call(arguments=arguments):
+            return all(is_bound(argument, found) for argument in arguments)
+        case checked.Aggregate(injected=injected):
+            return all(name in found for name in injected)
+        case _:
+            return True
+
+
+def value_of(term: checked.Term, found: Bindings, relations: Relations) -> Value:
+    match term:
+        case checked.Variable(name=name):
+            return found[name]
+        case checked.Constant(value=value):
+            return value
+        case checked.Call(function=function, arguments=arguments, kind=kind):
+            values = [value_of(argument, found, relations) for argument in arguments]
+            return in_range(call(function, values, arguments[0].kind, kind), kind)
+        case checked.Aggregate():
+            return in_range(aggregate(term, found, relations), term.kind)
+        case _:
+            raise AssertionError(term)
+
+
+def in_range(value: Value, kind: Kind) -> Value:
+    if kind in (Kind.NUMBER, Kind.UNSIGNED):
+        assert type(value) is int
+        if not (-(2**63) if kind is Kind.NUMBER else 0) <= value < 2**63:
+            raise NoValueError(f"{value} is no {kind.value}")
+    return value
+
+
+def aggregate(term: checked.Aggregate, found: Bindings, relations: Relations) -> Value:
+    """The aggregate over all solutions of its body, equal values counted as often as they occur."""
+    given = {name: found[name] for name in term.injected}
+    inner = list(solutions(term.body, given, relations))
+    if term.value is None:
+        return len(inner)
+    values: list[Any] = [value_of(term.value, one, relations) for one in inner]
+    as_float = term.value.kind is Kind.FLOAT
+    if term.function == "sum":
+        return math.fsum(values) if as_float else sum(values)
+    if not values:
+        raise EmptyError
+    match term.function:
+        case "min":
+            return min(values)
+        case "max":
+            return max(values)
+        case "mean":
+            # The sum is made as a value of its kind, so the mean of numbers may be out of range.
+            return (math.fsum(values) if as_float else in_range(sum(values), term.value.kind)) / len(values)
+        case _:
+            raise AssertionError(term.function)
+
+
+def call(function: str, values: list[Any], kind: Kind, result: Kind) -> Value:
+    """A function of the language applied to values of the given kind; ranges are checked elsewhere."""
+    match function, values:
+        case "cat", _:
+            return "".join(values)
+        case "+", [a, b]:
+            return a + b
+        case "-", [a]:
+            return -a
+        case "-", [a, b]:
+            return a - b
+        case "*", [a, b]:
+            return a * b
+        case (("/" | "%" | "^"), [a, b]):
+            return divide(function, a, b, result) if function != "^" else power(a, b, result)
+        case "strlen", [text]:
+            return len(text)
+        case "substr", [text, start, count]:
+            if start < 0 or start > len(text):
+                return ""
+            return text[start:] if count < 0 else text[start : start + count]
+        case "min", _:
+            return min(values)
+        case "max", _:
+            return max(values)
+        case "to_string", [a]:
+            return f"{a:f}" if kind is Kind.FLOAT else str(a)
+        case (("to_number" | "to_unsigned"), [a]):
+            try:
+                return int(a)
+            except (ValueError, OverflowError):
+                raise NoValueError(f"{a!r} is no integer") from None
+        case "to_float", [a]:
+            try:
+                return float(a)
+            except ValueError:
+                raise NoValueError(f"{a!r} is no number") from None
+        case "ord", [a] if kind in (Kind.NUMBER, Kind.UNSIGNED):
+            return a
+        case "ord", [a]:
+            # Any number will do that is the same for equal values only; programs may not depend on it.
+            return int.from_bytes(str(a).encode(), "big") % (2**61 - 1)
+        case _:
+            raise AssertionError(function)
+
+
+def divide(function: str, a: Any, b: Any, kind: Kind) -> Value:
+    """The quotient rounded toward zero, as in C, and the remainder that belongs to it."""
+    if b == 0:
+        raise NoValueError(f"{a} {function} 0")
+    if kind is Kind.FLOAT:
+        return a / b
+    quotient = abs(a) // abs(b) if (a < 0) == (b < 0) else -(abs(a) // abs(b))
+    # The C standard leaves no remainder to a quotient out of range; ours is 0 there.
+    return quotient if function == "/" else a - quotient * b
+
+
+def power(a: Any, b: Any, kind: Kind) -> Value:
+    if kind is Kind.FLOAT:
+        return math.pow(a, b)
+    if b < 0:
+        return divide("/", 1, power(a, -b, kind), kind)
+    if b > 64 and abs(a) > 1:
+        raise NoValueError(f"{a} ^ {b}")
+    return a**b

@@ -1,0 +1,108 @@
+"""Whole programs: after every tick each view and each delta is what recomputing from scratch gives."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from dbsp.compiler.datalog.checked import Kind, Relation
+
+from .live_program import FORMS, Change, Subject
+from .random_datalog import programs
+
+PROGRAMS = sorted(
+    [*Path(__file__).parent.glob("programs/*.dl"), *Path(__file__).parent.glob("programs/live/*.dl")]
+)
+
+SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
+"""A factor for the number of examples, for longer searches."""
+
+PHASES = [Phase.explicit, Phase.generate] if os.environ.get("NOSHRINK") else list(Phase)
+
+VALUES: dict[Kind, list[Any]] = {
+    Kind.NUMBER: [0, 1, 2, 3],
+    Kind.UNSIGNED: [0, 1, 2, 5],
+    Kind.FLOAT: [0.0, 0.5, 2.0, -1.25],
+    Kind.SYMBOL: ["a", "b", "c", "ab"],
+}
+"""Few values, so that rows meet; sums of the floats are exact in any order."""
+
+OWN_VALUES: dict[str, dict[Kind, list[Any]]] = {
+    "arithmetic": {Kind.NUMBER: [-2, -1, 0, 1, 3, 7], Kind.UNSIGNED: [0, 1, 2, 3]},
+    "numbers": {Kind.NUMBER: [0, 1, 2, 3, 4, 7, -5, 2**63 - 1, -(2**63)]},
+    "strings": {Kind.SYMBOL: ["", "a", "12", "-3", "x", "zebra crossing", "é", "Zoo", "xy"]},
+    "types": {Kind.NUMBER: [30, 60, 90]},
+    "words": {Kind.SYMBOL: ["", "a", "b", "ab", "ba", "aé", "bab", "Ω"]},
+}
+"""For programs that need others, by file name."""
+
+
+def program_changes(subject: Subject, values: dict[Kind, list[Any]]) -> st.SearchStrategy[list[list[Change]]]:
+    """Ticks of changes over a few rows, so that many are there already or are not there to retract."""
+
+    @st.composite
+    def ticks(draw: st.DrawFn) -> list[list[Change]]:
+        inputs = [subject.program.relations[name] for name in subject.program.inputs]
+        rows = [(relation.name, row) for relation in inputs for row in draw(some_rows(relation, values))]
+        change = st.tuples(st.sampled_from(rows), st.sampled_from([1, 1, 1, -1, -1, 3, -2]))
+        drawn = draw(st.lists(st.lists(change, max_size=6), min_size=1, max_size=6))
+        return [[(name, row, weight) for (name, row), weight in tick] for tick in drawn]
+
+    return ticks()
+
+
+def some_rows(relation: Relation, values: dict[Kind, list[Any]]) -> st.SearchStrategy[list[Any]]:
+    row = st.tuples(*(st.sampled_from(values[attribute.kind]) for attribute in relation.attributes))
+    return st.lists(row, min_size=1, max_size=10, unique=True)
+
+
+@cache
+def subject_of(path: Path) -> Subject:
+    return Subject(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_every_tick_equals_recomputation(path: Path) -> None:
+    """The same changes, in one sequence of ticks and cut into ticks in another way."""
+    subject = subject_of(path)
+    values = VALUES | OWN_VALUES.get(path.stem, {})
+
+    @settings(
+        max_examples=max(1, int(12 * SCALE)),
+        deadline=None,
+        phases=PHASES,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    @given(program_changes(subject, values), st.sampled_from(FORMS), st.integers(1, 7))
+    def check(ticks: list[list[Change]], form: str, size: int) -> None:
+        live = subject.start()
+        for tick in ticks:
+            live.tick(tick, form)
+        changes = [change for tick in ticks for change in tick]
+        again = subject.start()
+        for start in range(0, len(changes), size):
+            again.tick(changes[start : start + size], "mapping")
+
+    check()
+
+
+@settings(
+    max_examples=max(1, int(60 * SCALE)),
+    deadline=None,
+    phases=PHASES,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(programs(), st.data())
+def test_random_programs(text: str, data: st.DataObject) -> None:
+    subject = Subject(text)
+    values = VALUES | {Kind.NUMBER: [0, 1, 2]}
+    for _ in range(2):
+        live = subject.start()
+        for tick in data.draw(program_changes(subject, values)):
+            live.tick(tick)
