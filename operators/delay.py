@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbsp.batch import Batch
+from dbsp.errors import SchemaError
 from dbsp.graph import Node, Stream
 from dbsp.incremental import Lowering
 from dbsp.operator import Operator, Step
@@ -42,6 +43,23 @@ class Delay(Operator):
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns
+
+    def accept(self, *strict: Schema) -> None:
+        (given,) = strict
+        pairs = list(zip(self.columns.types, given.types, strict=False))
+        if given.arity != self.columns.arity or any(a.kind != b.kind for a, b in pairs):
+            raise SchemaError(
+                f"{self.what} has ({self.columns.describe()}) but is given ({given.describe()})"
+            )
+        for name, (mine, theirs) in zip(self.columns.names, pairs, strict=True):
+            if theirs.nullable and not mine.nullable:
+                raise SchemaError(
+                    f"{self.what} does not allow None in column '{name}', but is given {theirs}"
+                )
+
+    @property
+    def what(self) -> str:
+        return f"variable '{self.variable}'" if self.variable else "the delay"
 
     def incremental(self, lowering: Lowering, node: Node, inputs: Sequence[Stream]) -> Stream:
         return lowering.add(self, graph=lowering.graph_of(node.graph))
