@@ -48,7 +48,7 @@ class What(StrEnum):
 
 @app.command(help=__doc__)
 def main(
-    what: Annotated[What, typer.Argument(help="What to measure.")],
+    what: Annotated[What, typer.Argument(help="What to measure.")] = What.all,
     size: Annotated[str | None, typer.Option(help="small, medium or large (default: each in turn).")] = None,
     data: Annotated[
         Path | None, typer.Option(help="Read the change logs below this folder instead of making them.")

@@ -86,6 +86,7 @@ def _percentile(values: list[float], share: float) -> float | None:
 @dataclass
 class Result:
     contestant: str
+    inputs: int = 0  # rows of the base
     load: float = 0.0
     load_cpu: float = 0.0
     ticks: Phase = field(default_factory=Phase)
@@ -146,6 +147,7 @@ def play(
     seconds: float,
     loaded: Callable[[], None] | None = None,
 ) -> None:
+    result.inputs = sum(len(rows) for rows in workload.base.values())
     began, began_cpu = time.perf_counter(), time.process_time()
     contestant.load(workload.base)
     result.load, result.load_cpu = time.perf_counter() - began, time.process_time() - began_cpu

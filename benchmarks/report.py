@@ -69,8 +69,11 @@ def _print_ratios(console: Console, results: Sequence[Result]) -> None:
             _ratio(other.batches.cpu_median, own.batches.cpu_median),
         )
     console.print(table)
-    rate = own.loaded.rows / own.load_cpu
-    console.print(f"{own.contestant}: {rate:,.0f} result rows per second of processor time of the load")
+    taken, made = own.inputs / own.load_cpu, own.loaded.rows / own.load_cpu
+    console.print(
+        f"{own.contestant}: {taken:,.0f} input rows and {made:,.0f} result rows"
+        " per second of processor time of the load"
+    )
     for when, sizes in (("after load", own.state_loaded), ("at the end", own.state_final)):
         if sizes is not None:
             state, kept = bytes_text(sizes.state), bytes_text(sizes.kept)

@@ -36,7 +36,7 @@ def encode_change(change: Any, port: InputPort, interner: Interner) -> tuple[Cod
         if hasattr(change, "schema") and hasattr(change, "to_batches"):
             batch = ZSet.from_arrow(change, schema=schema).recoded(schema, interner)
             return batch.rows, batch.weights
-        if isinstance(change, str | bytes):
+        if isinstance(change, str | bytes) or not isinstance(change, Iterable):
             raise InputError(f"a change is a collection of rows, not {change!r}")
         rows = list(change)
         return schema.encode_rows(rows, interner), np.ones(len(rows), np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
@@ -14,8 +15,12 @@ from dbsp.errors import CircuitError, DbspError
 from dbsp.operator import Operator
 from dbsp.schema import Schema
 
-_PACKAGE = str(Path(__file__).resolve().parent)
-_OUTER_PACKAGES = tuple(str((Path(__file__).parent / name).resolve()) for name in ("operators", "compiler"))
+_HERE = Path(__file__).parent
+# Under the path it was imported by, and without symbolic links.
+_OWN = (
+    f"{_HERE}{os.sep}",
+    *(f"{(_HERE / name).resolve()}{os.sep}" for name in (".", "operators", "compiler")),
+)
 
 
 class Node:
@@ -51,7 +56,7 @@ class Node:
 
     def describe(self) -> str:
         """The node as an error names it: operator and the line of the user's that made it."""
-        return f"{self.operator.name} at {self.source}" if self.source else self.operator.name
+        return placed(self.operator.name, self.source)
 
     def __repr__(self) -> str:
         return f"<{self.graph.name}#{self.id} {self.label}>"
@@ -116,8 +121,7 @@ class Graph:
             entered = tuple(target.enter(stream) for stream in inputs)
             schema = operator.schema(*(stream.schema for stream in entered))
         except DbspError as error:
-            if error.where is None:
-                error.where = f"{operator.name} at {source}" if source else operator.name
+            error.where = error.where or placed(operator.name, source)
             raise
         return target.append(operator, entered, schema, source)  # type: ignore[return-value]
 
@@ -134,12 +138,17 @@ class Graph:
     def connect(self, stream: Stream, *strict: Stream) -> None:
         """Close a cycle: the node of `stream` reads `strict` as they were one step before."""
         node = stream.node
-        if not node.operator.strict:
-            raise CircuitError(
-                "a cycle must pass through a strict operator (a delay); this one is not",
-                where=node.describe(),
-            )
-        node.strict = tuple(node.graph.enter(s) for s in strict)
+        try:
+            if not node.operator.strict:
+                raise CircuitError("a cycle must pass through a strict operator (a delay); this one is not")
+            if node.strict:
+                raise CircuitError("the input of this delay is connected already")
+            entered = tuple(node.graph.enter(s) for s in strict)
+            node.operator.accept(*(s.schema for s in entered))
+        except DbspError as error:
+            error.where = error.where or node.describe()
+            raise
+        node.strict = entered
 
     def enter(self, stream: S) -> S:
         """The stream as seen inside this scope; streams of this very graph are returned as is."""
@@ -149,10 +158,7 @@ class Graph:
         if inside is not None:
             return inside  # type: ignore[return-value]
         if self.parent is None:
-            raise CircuitError(
-                f"inputs belong to circuits '{stream.graph.root.name}' and '{self.name}'; "
-                "connect them inside one circuit"
-            )
+            raise _strangers(stream.graph, self)
         outer = self.parent.enter(stream)
         inside = self._entered.get(outer.node)
         if inside is None:
@@ -192,10 +198,7 @@ class Graph:
             while graph is not None and graph is not stream.graph:
                 graph = graph.parent
             if graph is None:
-                raise CircuitError(
-                    f"inputs belong to circuits '{deepest.name}' and '{stream.graph.name}'; "
-                    "connect them inside one circuit"
-                )
+                raise _strangers(stream.graph, deepest)
         return deepest
 
     @contextmanager
@@ -258,5 +261,24 @@ class Graph:
         return f"<circuit '{self.name}': {len(self.nodes)} nodes>"
 
 
+def _strangers(one: Graph, other: Graph) -> CircuitError:
+    """What is wrong with using a stream of `one` in `other`, which is not inside of it."""
+    if one.root is other.root:
+        return CircuitError(
+            f"a stream inside scope '{one.name}' cannot be used outside of it; "
+            "take it out with scope.leave(stream)"
+        )
+    return CircuitError(
+        f"inputs belong to circuits '{one.root.name}' and '{other.root.name}'; "
+        "connect them inside one circuit"
+    )
+
+
+def placed(name: str, source: str) -> str:
+    """`Join at etl.py:41`, or just the name where no line is known."""
+    return f"{name} at {source}" if source else name
+
+
 def _is_own(filename: str) -> bool:
-    return filename.startswith(_PACKAGE) or filename.startswith(_OUTER_PACKAGES) or filename == "<string>"
+    # Methods that dataclasses generate have "<string>" for a file.
+    return filename.startswith(_OWN) or filename == "<string>"

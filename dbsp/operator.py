@@ -168,6 +168,9 @@ class Operator:
         """The operator's definition as a function of Z-sets over the given schemas."""
         raise AssertionError(f"{self.name} is not a function of Z-sets")
 
+    def accept(self, *strict: Schema) -> None:
+        """Check what is connected to the strict inputs; raises SchemaError."""
+
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         """Whether all weights of the result are 0 or 1, given for which inputs that holds."""
         return False

@@ -28,6 +28,7 @@ from dbsp.operators.delay import Delay
 from dbsp.operators.differentiate import Differentiate
 from dbsp.operators.distinct import Distinct
 from dbsp.operators.filter import Filter, FilterFunction
+from dbsp.operators.fit import On, agreeing, alike, key_columns, located, widened
 from dbsp.operators.fixpoint import Body, Fixpoint, Leave
 from dbsp.operators.input import Input
 from dbsp.operators.integrate import Integrate
@@ -42,8 +43,7 @@ from dbsp.operators.union import Minus, Negate, Union
 from dbsp.run import Run
 from dbsp.schema import Schema, as_schema
 from dbsp.stage import Stage
-
-On = Sequence[str | tuple[str, str]]
+from dbsp.zset import ZSet
 
 
 class Stream(graph.Stream):
@@ -55,6 +55,7 @@ class Stream(graph.Stream):
         """The rows for which the condition holds; a function is called with a named tuple."""
         return (Filter(predicate) if isinstance(predicate, Expression) else FilterFunction(predicate))(self)
 
+    @located("Map")
     def map(
         self,
         function: Callable[[Any], Any] | None = None,
@@ -66,38 +67,42 @@ class Stream(graph.Stream):
         if function is not None:
             if schema is None or columns:
                 raise SchemaError(
-                    "map takes either a function and the schema of its rows, or named expressions",
-                    where="map",
+                    "map takes either a function and the schema of its rows, or named expressions"
                 )
             return MapFunction(function, as_schema(schema))(self)
         if not columns:
-            raise SchemaError("map needs at least one output column", where="map")
+            raise SchemaError("map needs at least one output column")
         return self._mapped(columns)
 
+    @located("FlatMap")
     def flat_map(
         self, function: Callable[[Any], Iterable[Any]], schema: Schema | Mapping[str, Any]
     ) -> Stream:
         """Each row becomes any number of rows of `schema`: those that the function returns."""
         return FlatMap(function, as_schema(schema))(self)
 
+    @located("Project")
     def project(self, *columns: str) -> Stream:
         """Only these columns, in this order; weights of rows that become equal add up."""
         indices = self.schema.indices(columns)
         return Project(indices, tuple(columns), _keeps_all(indices, self.schema))(self)
 
+    @located("Rename")
     def rename(self, **new_to_old: str) -> Stream:
         """The same rows with columns renamed: `rename(a="x")` calls column x now a."""
         return Rename(self.schema.rename(**new_to_old).names)(self)
 
+    @located("Union")
     def union(self, *others: Stream) -> Stream:
         """The sum of the streams; follow it by `distinct()` for a union of sets."""
-        return Union()(self, *others) if others else self
+        return Union()(*alike(self, *others)) if others else self
 
     def __add__(self, other: Stream) -> Stream:
-        return Union()(self, other)
+        return self.union(other)
 
+    @located("Minus")
     def __sub__(self, other: Stream) -> Stream:
-        return Minus()(self, other)
+        return Minus()(*alike(self, other))
 
     def __neg__(self) -> Stream:
         return Negate()(self)
@@ -106,6 +111,7 @@ class Stream(graph.Stream):
         """The rows of positive weight, each with weight 1."""
         return Distinct()(self)
 
+    @located("Join")
     def join(self, other: Stream, on: On, select: Sequence[str] | None = None) -> Stream:
         """All pairs of rows that agree on `on`: column names, or pairs (left name, right name).
 
@@ -113,32 +119,44 @@ class Stream(graph.Stream):
         key; a name that both have gets the suffix `_right`. `select` picks among these names (and
         may name key columns of the right, with the suffix where needed).
         """
-        left_key, right_key = _keys(self.schema, other.schema, on)
+        pairs = key_columns(self.schema, other.schema, on)
+        right_key = {b for _, b in pairs}
         places: dict[str, int] = {name: i for i, name in enumerate(self.schema.names)}
         default = list(self.schema.names)
         for index, name in enumerate(other.schema.names):
             unique = f"{name}_right" if name in self.schema.names else name
             if unique in places:
-                raise SchemaError(f"rename a column first: '{unique}' would occur twice", where="join")
+                raise SchemaError(f"rename a column first: '{unique}' would occur twice")
             places[unique] = -index - 1
             if index not in right_key:
                 default.append(unique)
         names = default if select is None else list(select)
         for name in names:
             if name not in places:
-                raise SchemaError(
-                    f"join has no output column '{name}'; it has {', '.join(places)}", where="join"
-                )
-        return Join(left_key, right_key, tuple(places[n] for n in names), tuple(names))(self, other)
+                raise SchemaError(f"join has no output column '{name}'; it has {', '.join(places)}")
+        left, right = agreeing(self, [(b, a) for a, b in pairs]), agreeing(other, pairs)
+        key: dict[int, int] = {}
+        for a, b in pairs:  # of pairs with a column in common one is enough now
+            if b not in key.values():
+                key.setdefault(a, b)
+        columns = tuple(places[name] for name in names)
+        return Join(tuple(key), tuple(key.values()), columns, tuple(names))(left, right)
 
+    @located("Semijoin")
     def semijoin(self, other: Stream, on: On) -> Stream:
         """The rows that have a partner in `other`, with their own weights."""
-        return Semijoin(*_keys(self.schema, other.schema, on))(self, other)
+        pairs = key_columns(self.schema, other.schema, on)
+        key = dict(reversed(pairs))
+        return Semijoin(tuple(key), tuple(key.values()))(self, agreeing(other, pairs))
 
+    @located("Antijoin")
     def antijoin(self, other: Stream, on: On) -> Stream:
         """The rows that have no partner in `other`, with their own weights."""
-        return Antijoin(*_keys(self.schema, other.schema, on))(self, other)
+        pairs = key_columns(self.schema, other.schema, on)
+        key = dict(reversed(pairs))
+        return Antijoin(tuple(key), tuple(key.values()))(self, agreeing(other, pairs))
 
+    @located("Aggregate")
     def group_by(self, *columns: str) -> Grouped:
         """Groups of rows that agree on the columns; without columns one group of all rows."""
         return Grouped(self, columns)
@@ -220,22 +238,27 @@ class Grouped:
     __slots__ = ("_columns", "_stream")
 
     def __init__(self, stream: Stream, columns: Sequence[str]) -> None:
-        stream.schema.indices(columns)
+        stream.schema.select(stream.schema.indices(columns))
         self._stream = stream
         self._columns = tuple(columns)
 
+    @property
+    def graph(self) -> graph.Graph:
+        return self._stream.graph
+
+    @located("Aggregate")
     def agg(self, **calls: Call) -> Stream:
         """One row per group: the grouping columns and one column per call.
 
         A group is present while its summed weight is positive.
         """
         if not calls:
-            raise SchemaError("agg needs at least one aggregate, such as n=count()", where="agg")
+            raise SchemaError("agg needs at least one aggregate, such as n=count()")
         columns: dict[str, Expression] = {name: col(name) for name in self._columns}
         functions = []
         for name, call in calls.items():
             if name in self._columns:
-                raise SchemaError(f"'{name}' is a grouping column already", where="agg")
+                raise SchemaError(f"'{name}' is a grouping column already")
             if call.argument is None:
                 functions.append(Function(call.kind))
             else:
@@ -261,49 +284,55 @@ class Scope:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self._body.validate()
-            outside = [self._outer.stream_class(outer) for outer in self._body.entered]
-            if not outside:
-                raise CircuitError(
-                    "the body reads no stream from outside, so nothing can ever change in it",
-                    where=f"fixpoint '{self._body.name}'",
-                )
-            self._node = _own(self._outer.add(Fixpoint(self._body), *outside))
+            self._close()
+
+    @property
+    def graph(self) -> graph.Graph:
+        return self._outer
+
+    @located("Fixpoint")
+    def _close(self) -> None:
+        self._body.validate()
+        outside = [self._outer.stream_class(outer) for outer in self._body.entered]
+        if not outside:
+            raise CircuitError(
+                f"the body of '{self._body.name}' reads no stream from outside, so nothing can ever "
+                "change in it"
+            )
+        self._node = _own(self._outer.add(Fixpoint(self._body), *outside))
+        self._body.closed = True
 
     def fixpoint(self, name: str, *, max_iterations: int = 100_000) -> Scope:
         """A scope within this one; its results leave into this one."""
         return Scope(self._body, name, max_iterations)
 
+    @located("Delay")
     def variable(self, name: str, schema: Schema | Mapping[str, Any]) -> Stream:
         """A recursive relation: empty at iteration 0, then what `define` says of the one before."""
         return _own(self._body.add_source(Delay(as_schema(schema), name)))
 
+    @located("Delay")
     def define(self, variable: Stream, value: Stream) -> None:
         """Say what the variable is at the next iteration; end it in `distinct()` to converge."""
-        where = variable.node.describe()
         if variable.graph is not self._body or not isinstance(variable.node.operator, Delay):
-            raise CircuitError(f"this is not a variable of scope '{self._body.name}'", where=where)
-        if variable.node.strict:
-            raise CircuitError("this variable is defined already", where=where)
-        kinds = [t.kind for t in variable.schema.types]
-        if kinds != [t.kind for t in value.schema.types]:
-            raise SchemaError(
-                f"variable has ({variable.schema.describe()}) but its definition yields "
-                f"({value.schema.describe()})",
-                where=where,
-            )
-        self._body.connect(variable, value)
+            raise CircuitError(f"this is not a variable of scope '{self._body.name}'")
+        self._body.connect(variable, widened(value, variable.schema.types))
 
+    @located("Leave")
     def leave(self, stream: Stream) -> Stream:
         """The value of a stream of the scope at the fixpoint, as a stream of the outer circuit.
 
-        A variable leaves as its definition: they are equal at the fixpoint.
+        A variable leaves as its definition: they are equal at the fixpoint. What does not depend on
+        the scope was outside all the time and is returned as it is.
         """
         if self._node is None:
-            raise CircuitError("take results out after the with block", where=f"fixpoint '{self._body.name}'")
+            raise CircuitError(f"take results out of '{self._body.name}' after its with block")
         if isinstance(stream.node.operator, Delay) and stream.node.strict:
             stream = _own(stream.node.strict[0])
-        self._body.exports.append(self._body.enter(stream))
+        if stream.graph is not self._body:
+            self._outer.enter(stream)
+            return stream
+        self._body.exports.append(stream)
         return Leave(len(self._body.exports) - 1, stream.schema)(self._node)
 
 
@@ -316,6 +345,7 @@ class Circuit(graph.Graph):
         super().__init__(name)
         self._relations: dict[str, set[str]] = {"input": set(), "output": set()}
 
+    @located("Input")
     def input(
         self,
         name: str,
@@ -331,23 +361,23 @@ class Circuit(graph.Graph):
         `kind="zset"` takes deltas with any weights; `kind="set"` takes assertions and retractions
         of rows that are present or absent; `key=("id",)` takes upserts: one row per key.
         """
-        where = f"input '{name}'"
         if (schema is None) == (not columns):
-            raise SchemaError("give the columns either as schema= or by name: x=int, y=str", where=where)
+            raise SchemaError(f"give the columns of '{name}' either as schema= or by name: x=int, y=str")
         whole = as_schema(columns) if schema is None else as_schema(schema)
         if key:
             kind = "key"
         elif kind not in ("zset", "set"):
-            raise SchemaError(f"kind is 'zset' or 'set', not {kind!r}; for upserts give key=", where=where)
+            raise SchemaError(f"kind of '{name}' is 'zset' or 'set', not {kind!r}; for upserts give key=")
+        indices = whole.indices(key)
+        whole.select(indices)  # names no column twice
         self._declare("input", name)
-        return _own(self.add_source(Input(name, whole, kind, whole.indices(key))))
+        return _own(self.add_source(Input(name, whole, kind, indices)))
 
-    def constant(
-        self, rows: Iterable[Sequence[Any]] | Mapping[Any, int], schema: Schema | Mapping[str, Any]
-    ) -> Stream:
+    @located("Constant")
+    def constant(self, rows: Iterable[Any] | Mapping[Any, int], schema: Schema | Mapping[str, Any]) -> Stream:
         """A relation that holds the given rows (with weight 1, or as mapped) from the first tick on."""
-        weighted = rows.items() if isinstance(rows, Mapping) else ((tuple(row), 1) for row in rows)
-        return _own(self.add_source(Constant(tuple(weighted), as_schema(schema))))
+        value = ZSet(rows, as_schema(schema))
+        return _own(self.add_source(Constant(tuple(value.items()), value.schema)))
 
     def fixpoint(self, name: str, *, max_iterations: int = 100_000) -> Scope:
         """A recursive scope, as a context manager:
@@ -366,10 +396,25 @@ class Circuit(graph.Graph):
         """The other end of a cycle: z^-1 of the stream that `connect(feedback, stream)` names later."""
         return _own(self.add_source(Delay(as_schema(schema))))
 
+    def connect(self, stream: graph.Stream, *strict: graph.Stream) -> None:
+        """Close a cycle: the stream made by `feedback` is from now on `strict` as it was one tick before."""
+        super().connect(stream, *(widened(s, stream.schema.types) for s in strict))
+
+    @located("Output")
     def output(self, name: str, stream: Stream) -> None:
         """Hand out the deltas of a stream under a name and keep its integral as a view."""
+        self.enter(stream)
         self._declare("output", name)
         Output(name)(stream)
+
+    def validate(self) -> None:
+        for node in self.nodes:
+            if isinstance(node.operator, Delay) and not node.strict:
+                raise CircuitError(
+                    "this feedback has no input; call circuit.connect(feedback, stream)",
+                    where=node.describe(),
+                )
+        super().validate()
 
     def circuit(self, stage: Stage | str = Stage.QUERY) -> graph.Graph:
         """This circuit in one of its forms: "query", "incremental" or "physical"."""
@@ -391,7 +436,7 @@ class Circuit(graph.Graph):
 
     def _declare(self, kind: str, name: str) -> None:
         if name in self._relations[kind]:
-            raise CircuitError(f"there is an {kind} '{name}' already", where=f"circuit '{self.name}'")
+            raise CircuitError(f"circuit '{self.name}' has an {kind} '{name}' already")
         self._relations[kind].add(name)
 
 
@@ -406,8 +451,3 @@ def _expression(argument: Expression | str) -> Expression:
 
 def _keeps_all(indices: Sequence[int], schema: Schema) -> bool:
     return set(indices) == set(range(schema.arity))
-
-
-def _keys(left: Schema, right: Schema, on: On) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    pairs = [(name, name) if isinstance(name, str) else name for name in on]
-    return left.indices(a for a, _ in pairs), right.indices(b for _, b in pairs)

@@ -30,6 +30,11 @@ class Constant(Operator):
     def label(self) -> str:
         return f"Constant ({len(self.rows)} rows)"
 
+    @property
+    def shareable(self) -> bool:
+        # Among objects 1, True and 1.0 are different values, but these operators would compare equal.
+        return all(type_.kind != "object" for type_ in self.columns.types)
+
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns
 

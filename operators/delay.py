@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbsp.batch import Batch
+from dbsp.errors import SchemaError
 from dbsp.graph import Node, Stream
 from dbsp.operator import Operator, Step
 from dbsp.rewriting import Rewriting
@@ -52,6 +53,23 @@ class Delay(Operator):
         (value,) = node.strict
         rewriting.at_cycles(lambda: stream.graph.connect(stream, rewriting.image(value)))
         return stream
+
+    def accept(self, *strict: Schema) -> None:
+        (given,) = strict
+        pairs = list(zip(self.columns.types, given.types, strict=False))
+        if given.arity != self.columns.arity or any(a.kind != b.kind for a, b in pairs):
+            raise SchemaError(
+                f"{self.what} has ({self.columns.describe()}) but is given ({given.describe()})"
+            )
+        for name, (mine, theirs) in zip(self.columns.names, pairs, strict=True):
+            if theirs.nullable and not mine.nullable:
+                raise SchemaError(
+                    f"{self.what} does not allow None in column '{name}', but is given {theirs}"
+                )
+
+    @property
+    def what(self) -> str:
+        return f"variable '{self.variable}'" if self.variable else "the delay"
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         return DelayStep(scope)

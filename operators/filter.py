@@ -18,8 +18,10 @@ from dbsp.batch import Batch
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression
 from dbsp.interner import Interner
+from dbsp.operator import Operator
 from dbsp.operators.rows import OverColumns, call_per_row, function_name
 from dbsp.schema import Schema
+from dbsp.values import NULL
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,51 @@ class FilterFunction(OverColumns):
         schema = self.over or inputs[0]
 
         def keep(batch: Batch) -> Batch:
-            verdicts = call_per_row(self.predicate, batch, schema, interner)
-            return selected(batch, np.array([bool(v) for v in verdicts], np.bool_))
+            verdicts = call_per_row(self.predicate, batch, schema, interner, finish=bool)
+            return selected(batch, np.array(verdicts, np.bool_))
+
+        return keep
+
+
+@dataclass(frozen=True)
+class SameValue(Operator):
+    """Rows that hold the same value in two columns; None is the same as None."""
+
+    first: int
+    second: int
+
+    @property
+    def name(self) -> str:
+        return "Filter"
+
+    @property
+    def label(self) -> str:
+        return f"Filter column {self.first} = column {self.second}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        a, b = self.first, self.second
+        (schema,) = inputs
+        if schema.types[a].kind != schema.types[b].kind:
+            raise SchemaError(
+                f"cannot compare '{schema.names[a]}: {schema.types[a]}' with "
+                f"'{schema.names[b]}: {schema.types[b]}': the types differ"
+            )
+        return schema
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        first, second = self.first, self.second
+        types = inputs[0].types
+        # The code of None is an ordinary int where a column is not optional.
+        mixed = types[first].nullable != types[second].nullable
+
+        def keep(batch: Batch) -> Batch:
+            mask = batch.rows[:, first] == batch.rows[:, second]
+            if mixed:
+                mask &= batch.rows[:, first] != NULL
+            return selected(batch, mask)
 
         return keep
 

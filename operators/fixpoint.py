@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from dbsp.batch import Batch
 from dbsp.errors import CircuitError, IterationLimitError
-from dbsp.graph import Graph, Node, Stream
+from dbsp.graph import Graph, Node, Stream, placed
 from dbsp.operator import Operator, Step, Time
 from dbsp.operators.delay import Delay
 from dbsp.operators.delta0 import Delta0
@@ -39,6 +39,16 @@ class Body(Graph):
         super().__init__(name, parent)
         self.max_iterations = max_iterations
         self.exports: list[Stream] = []
+        self.closed = False
+        """Whether the scope has been built, so that nothing can be added to it."""
+
+    def append(self, operator: Operator, inputs: tuple[Stream, ...], schema: Schema, source: str) -> Stream:
+        if self.closed:
+            raise CircuitError(
+                f"scope '{self.name}' is complete; outside of it use what scope.leave(stream) returns",
+                where=placed(operator.name, source),
+            )
+        return super().append(operator, inputs, schema, source)
 
     def entering(self, outer: Stream) -> Operator:
         return Delta0(len(self.entered), outer.schema, outer.node.is_set, outer.node.operator.keeps_integral)

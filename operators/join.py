@@ -14,7 +14,7 @@ Cost: O(min side * log(larger side)) plus the matches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,7 @@ from dbsp.operators.pending import Pending
 from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
+from dbsp.values import NULL
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,12 @@ class Join(Operator):
         in_left, in_right = np.argsort(by_left), np.argsort(by_right)
         columns = np.array([in_left[v] if v >= 0 else -in_right[-v - 1] - 1 for v in self.columns], np.int64)
         key, width = len(self.left_key), right.arity
+        apart = self._apart(left, right, zip(self.left_key, self.right_key, strict=True))
 
         def join(a: Batch, b: Batch) -> Batch:
             rows, weights = arrange(a.rows, a.weights, by_left)
+            if apart:
+                rows, weights = _without_null(rows, weights, apart)
             run = arrange(b.rows, b.weights, by_right)
             table = np.zeros((1, 3), np.int64)
             register_run(table, 0, *run)
@@ -87,7 +91,13 @@ class Join(Operator):
         )
         in_a, in_b = np.argsort(order_of(a)), np.argsort(order_of(b))
         columns = tuple(int(in_a[v]) if v >= 0 else -int(in_b[-v - 1]) - 1 for v in self.columns)
-        return rewriting.add(DeltaJoin(len(pairs), columns, self.names, whole), a, b)
+        apart = self._apart(left.schema, right.schema, pairs)
+        return rewriting.add(DeltaJoin(len(pairs), columns, self.names, whole, apart), a, b)
+
+    def _apart(self, left: Schema, right: Schema, pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+        """Which pairs of key columns are int on one side and optional int on the other."""
+        types = [(left.types[a], right.types[b]) for a, b in pairs]
+        return tuple(c for c, (a, b) in enumerate(types) if a.kind == "int" and a.nullable != b.nullable)
 
 
 @dataclass(frozen=True)
@@ -102,6 +112,8 @@ class DeltaJoin(Operator):
     columns: tuple[int, ...]
     names: tuple[str, ...]
     whole: bool
+    apart: tuple[int, ...] = ()
+    """Key columns where the code of None is None on one side only: there it matches nothing."""
 
     @property
     def name(self) -> str:
@@ -122,9 +134,10 @@ class DeltaJoin(Operator):
         assert isinstance(left, Arranged) and isinstance(right, Arranged)
         # Seen from the right, its own columns are the delta's and the left's those of the runs.
         from_right = [-v - 1 for v in self.columns]
-        return JoinStep(
-            left, right, self.key, np.array(self.columns, np.int64), np.array(from_right, np.int64), scope
-        )
+        columns, turned = np.array(self.columns, np.int64), np.array(from_right, np.int64)
+        if self.apart:
+            return MixedJoinStep(left, right, self.key, columns, turned, scope, self.apart)
+        return JoinStep(left, right, self.key, columns, turned, scope)
 
 
 def _leading(key: Sequence[int], arity: int) -> list[int]:
@@ -204,6 +217,43 @@ class JoinStep(Step):
                 rows, weights = rows[:due], weights[:due]
         if len(weights):
             parts.append((rows, weights))
+
+
+class MixedJoinStep(JoinStep):
+    """A join of an int with an optional int: every pair has a delta in it, so that is what is checked."""
+
+    __slots__ = ("_apart",)
+
+    def __init__(
+        self,
+        left: Arranged,
+        right: Arranged,
+        key: int,
+        from_left: Codes,
+        from_right: Codes,
+        scope: Scope,
+        apart: Sequence[int],
+    ) -> None:
+        super().__init__(left, right, key, from_left, from_right, scope)
+        self._apart = tuple(apart)
+
+    def _probe(
+        self,
+        parts: list[tuple[Codes, Codes]],
+        delta: Batch,
+        side: Arranged,
+        runs: int,
+        width: int,
+        columns: Codes,
+    ) -> None:
+        delta = Batch(*_without_null(delta.rows, delta.weights, self._apart))
+        super()._probe(parts, delta, side, runs, width, columns)
+
+
+def _without_null(rows: Codes, weights: Codes, columns: Sequence[int]) -> tuple[Codes, Codes]:
+    """The rows that have the code of None in none of the columns."""
+    keep = (rows[:, columns] != NULL).all(axis=1)
+    return rows[keep], weights[keep]
 
 
 def combine(parts: Sequence[tuple[Codes, Codes]]) -> Batch | None:

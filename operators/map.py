@@ -102,8 +102,8 @@ class FlatMap(OverColumns):
         schema = self.over or inputs[0]
 
         def apply(batch: Batch) -> Batch:
-            # list() inside the call, so that an error of a generator is the function's error
-            made = call_per_row(lambda row: list(self.mapping(row)), batch, schema, interner)
+            # An error of a generator comes up when it is read, and is the function's error too.
+            made = call_per_row(self.mapping, batch, schema, interner, finish=list)
             counts = [len(rows) for rows in made]
             rows = self.result.encode_rows([row for rows in made for row in rows], interner)
             return Batch(*consolidate(rows, np.repeat(batch.weights, counts)))

@@ -21,7 +21,8 @@ from dbsp.batch import Batch, Codes
 from dbsp.columns import Floats, code_floats, float_codes
 from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.interner import Interner
-from dbsp.kernels import COUNT_PRESENT, SUM, SUM_PRESENT, accumulate, consolidate, project, sum_floats
+from dbsp.kernels import accumulate, consolidate, project, sum_floats
+from dbsp.kernels.aggregate import COUNT_PRESENT, SUM, SUM_PRESENT
 from dbsp.ordering import rank_codes
 from dbsp.schema import Schema
 from dbsp.values import FLOAT, INT, NULL, Type

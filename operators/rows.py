@@ -26,9 +26,13 @@ class OverColumns(Operator):
 
 
 def call_per_row(
-    function: Callable[[Any], Any], batch: Batch, schema: Schema, interner: Interner
+    function: Callable[[Any], Any],
+    batch: Batch,
+    schema: Schema,
+    interner: Interner,
+    finish: Callable[[Any], Any] | None = None,
 ) -> list[Any]:
-    """function(row) for every row of the batch, as a named tuple.
+    """function(row) for every row of the batch, as a named tuple; `finish` is applied to each result.
 
     Raises UserFunctionError naming the function and the row, with the function's own exception as
     its cause.
@@ -38,7 +42,8 @@ def call_per_row(
     for values in schema.decode_rows(batch.rows, interner):
         row = make(values)
         try:
-            results.append(function(row))
+            result = function(row)
+            results.append(result if finish is None else finish(result))
         except Exception as error:
             raise UserFunctionError(
                 f"function {function_name(function)} raised {type(error).__name__}: {error} for {row}; "

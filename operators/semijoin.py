@@ -49,8 +49,7 @@ class Semijoin(Operator):
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         left, right = inputs
         key = np.array(self.right_key, np.int64)
-        names = tuple(right.names[c] for c in self.right_key)
-        keys = Schema(names, tuple(right.types[c] for c in self.right_key))
+        keys = Schema(_numbered(self.right_key), tuple(right.types[c] for c in self.right_key))
         join = Join(self.left_key, tuple(range(keys.arity)), tuple(range(left.arity)), left.names)
         partnered = join.function(interner, left, keys)
         return lambda a, b: partnered(a, positive(Batch(*project(b.rows, b.weights, key))))
@@ -59,8 +58,7 @@ class Semijoin(Operator):
         left, right = inputs
         keys = right
         if self.right_key != tuple(range(right.schema.arity)):
-            names = tuple(right.schema.names[c] for c in self.right_key)
-            keys = rewriting.add(Project(self.right_key, names), right)
+            keys = rewriting.add(Project(self.right_key, _numbered(self.right_key)), right)
         keys = rewriting.add(Distinct(), keys)
         key = tuple(range(len(self.right_key)))
         columns = tuple(range(left.schema.arity))
@@ -79,3 +77,8 @@ class Antijoin(Semijoin):
     def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         partnered = super().expand(rewriting, node, inputs)
         return rewriting.add(Minus(contained=True), inputs[0], partnered)
+
+
+def _numbered(key: Sequence[int]) -> tuple[str, ...]:
+    """Names for key columns, of which one may occur several times."""
+    return tuple(f"k{i}" for i in range(len(key)))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dbsp.batch import Batch
-from dbsp.errors import SchemaError
+from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.graph import Node, Stream
 from dbsp.interner import Interner
 from dbsp.kernels import concatenate
@@ -22,6 +22,7 @@ from dbsp.operators.integrate import Integrate
 from dbsp.operators.join import Join, combine
 from dbsp.rewriting import Rewriting
 from dbsp.schema import Schema
+from dbsp.values import NULL, Type
 
 
 def join_terms(node: Node) -> tuple[Node, Stream, Stream] | None:
@@ -54,6 +55,33 @@ def same_types(*inputs: Schema) -> Schema:
             raise SchemaError(f"the columns differ: ({first.describe()}) against ({other.describe()})")
         types = [a.optional() if b.nullable else a for a, b in zip(types, other.types, strict=True)]
     return Schema(first.names, tuple(types))
+
+
+@dataclass(frozen=True)
+class Widen(Operator):
+    """The same rows, with None allowed in more columns.
+
+    Raises ValueOutOfRangeError for the int -2**63, whose code stands for None in an optional column.
+    """
+
+    types: tuple[Type, ...]
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return Schema(inputs[0].names, self.types)
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        pairs = zip(inputs[0].types, self.types, strict=True)
+        widened = [c for c, (old, new) in enumerate(pairs) if old != new and old.kind == "int"]
+
+        def check(batch: Batch) -> Batch:
+            if (batch.rows[:, widened] == NULL).any():
+                raise ValueOutOfRangeError("-2**63 stands for None in an optional int column")
+            return batch
+
+        return check if widened else lambda batch: batch
 
 
 @dataclass(frozen=True)

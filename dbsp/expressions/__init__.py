@@ -10,20 +10,8 @@ schema and gives a `Bound`, which evaluates.
 """
 
 from dbsp.expressions.bound import Bound, bind
-from dbsp.expressions.expression import (
-    Call,
-    Column,
-    Expression,
-    Literal,
-    as_expression,
-    call,
-    cat,
-    col,
-    lit,
-    max_of,
-    min_of,
-    when,
-)
+from dbsp.expressions.build import cat, col, lit, max_of, min_of, when
+from dbsp.expressions.expression import Call, Column, Expression, Literal, as_expression, call
 from dbsp.expressions.functions import FUNCTIONS
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Arithmetic on ints (exact, checked) and floats (IEEE 754), and operations on bits."""
+"""Arithmetic on ints (exact, checked) and floats (IEEE 754)."""
 
 from __future__ import annotations
 
@@ -226,36 +226,6 @@ def _float_div_vector(a: Any, b: Any) -> Array:
     return result
 
 
-# --- bits --------------------------------------------------------------------------------------------
-# Two's complement; shift counts are taken modulo 64 and what is shifted out is lost.
-
-
-def _signed(bits: int) -> int:
-    return (bits + 2**63) % 2**64 - 2**63
-
-
-def _shl(a: int, count: int) -> int:
-    return _signed(a << (count & 63))
-
-
-def _shr_unsigned(a: int, count: int) -> int:
-    return _signed((a % 2**64) >> (count & 63))
-
-
-def _shl_vector(a: Any, count: Any) -> Array:
-    return _unsigned(a, count, np.left_shift)
-
-
-def _shr_unsigned_vector(a: Any, count: Any) -> Array:
-    return _unsigned(a, count, np.right_shift)
-
-
-def _unsigned(a: Any, count: Any, shift: Callable[..., Any]) -> Array:
-    bits = np.asarray(a, np.int64).view(np.uint64)
-    result: Array = shift(bits, (np.asarray(count, np.int64) & 63).view(np.uint64)).view(np.int64)
-    return result
-
-
 # --- the table ---------------------------------------------------------------------------------------
 
 
@@ -263,21 +233,17 @@ def _concat(a: str, b: str) -> str:
     return a + b
 
 
-def _two(
-    scalar: Callable[..., Any], vector: Callable[..., Array] | None, *, fallible: bool = True
-) -> Overload:
-    return Overload((INT, INT), INT, Operation(scalar, vector, fallible))
+def _two(scalar: Callable[..., Any], vector: Callable[..., Array]) -> Overload:
+    return Overload((INT, INT), INT, Operation(scalar, vector, fallible=True))
 
 
-def _two_floats(
-    scalar: Callable[..., Any], vector: Callable[..., Array] | None = None, *, fallible: bool = True
-) -> Overload:
-    return Overload((FLOAT, FLOAT), FLOAT, Operation(scalar, vector, fallible))
+def _two_floats(scalar: Callable[..., Any], vector: Callable[..., Array] | None = None) -> Overload:
+    return Overload((FLOAT, FLOAT), FLOAT, Operation(scalar, vector, fallible=True))
 
 
 def _exact(scalar: Callable[..., Any]) -> Overload:
     """An operation that numpy and Python both do by one IEEE 754 instruction."""
-    return _two_floats(scalar, scalar, fallible=False)
+    return Overload((FLOAT, FLOAT), FLOAT, Operation(scalar, scalar))
 
 
 define(
@@ -325,23 +291,4 @@ define(
         Overload((INT,), INT, Operation(_abs, _abs_vector, fallible=True)),
         Overload((FLOAT,), FLOAT, Operation(abs, np.abs)),
     ),
-)
-define(
-    "band", "band expects two ints", overloads(_two(lambda a, b: a & b, lambda a, b: a & b, fallible=False))
-)
-define("bor", "bor expects two ints", overloads(_two(lambda a, b: a | b, lambda a, b: a | b, fallible=False)))
-define(
-    "bxor", "bxor expects two ints", overloads(_two(lambda a, b: a ^ b, lambda a, b: a ^ b, fallible=False))
-)
-define("bnot", "bnot expects an int", overloads(Overload((INT,), INT, Operation(lambda a: ~a, lambda a: ~a))))
-define("shl", "shl expects two ints", overloads(_two(_shl, _shl_vector, fallible=False)))
-define(
-    "shr",
-    "shr expects two ints",
-    overloads(_two(lambda a, n: a >> (n & 63), lambda a, n: a >> (n & 63), fallible=False)),
-)
-define(
-    "shr_unsigned",
-    "shr_unsigned expects two ints",
-    overloads(_two(_shr_unsigned, _shr_unsigned_vector, fallible=False)),
 )

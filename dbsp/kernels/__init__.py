@@ -1,14 +1,6 @@
 """The inner loops: compiled functions over flat int64 arrays, with no Python objects in them."""
 
-from dbsp.kernels.aggregate import (
-    COUNT_PRESENT,
-    SUM,
-    SUM_PRESENT,
-    accumulate,
-    extremes,
-    replace_rows,
-    sum_floats,
-)
+from dbsp.kernels.aggregate import accumulate, extremes, replace_rows, sum_floats
 from dbsp.kernels.distinct import assert_runs, distinct_runs, distinct_timed_runs, sum_weights
 from dbsp.kernels.join import gather, join_runs, join_timed_runs
 from dbsp.kernels.merge import merge_some
@@ -16,9 +8,6 @@ from dbsp.kernels.runs import register_run
 from dbsp.kernels.sort import arrange, concatenate, consolidate, project, with_time
 
 __all__ = [
-    "COUNT_PRESENT",
-    "SUM",
-    "SUM_PRESENT",
     "accumulate",
     "arrange",
     "assert_runs",

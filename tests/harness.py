@@ -1,0 +1,84 @@
+"""Runs a circuit beside its model: after every tick each view and each delta must be what the model says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from dbsp import Circuit, Run, Stream
+
+from .reference import Row, Z, add, minus
+from .strategies import Tick
+
+Build = Callable[[Circuit], Stream | Mapping[str, Stream]]
+Model = Callable[[dict[str, Z]], Any]
+
+
+def start(build: Build) -> Run:
+    """A run of the circuit that `build` makes; a single stream is handed out as 'out'."""
+    circuit = Circuit("test")
+    made = build(circuit)
+    for name, stream in ({"out": made} if isinstance(made, Stream) else made).items():
+        circuit.output(name, stream)
+    return circuit.start()
+
+
+def view(run: Run, name: str = "out") -> Z:
+    return run.view(name).to_dict()
+
+
+def views(run: Run) -> dict[str, Z]:
+    return {name: view(run, name) for name in run.outputs}
+
+
+def deltas_of(result: Mapping[str, Any]) -> dict[str, Z]:
+    """The deltas of a tick that are not empty."""
+    return {name: delta.to_dict() for name, delta in result.items() if delta}
+
+
+def apply(inputs: dict[str, Z], tick: Tick, sets: Collection[str] = ()) -> None:
+    """Add a tick to the integrals of the inputs, of which `sets` are present or absent row by row."""
+    for name, delta in tick.items():
+        if name in sets:
+            inputs[name] = apply_set(inputs.get(name, {}), delta)
+        else:
+            inputs[name] = add(inputs.get(name, {}), delta)
+
+
+def apply_set(before: Z, delta: Mapping[Row, int]) -> Z:
+    after = dict(before)
+    for row, weight in delta.items():
+        if weight > 0:
+            after[row] = 1
+        elif weight < 0:
+            after.pop(row, None)
+    return after
+
+
+def follow(build: Build, model: Model, ticks: Sequence[Tick], sets: Collection[str] = ()) -> Run:
+    """Step a fresh run through the ticks and check every delta and every view against the model.
+
+    `model` maps the integrals of the inputs to the value of 'out', or of every output by name.
+    """
+    run = start(build)
+    names = tuple(run.inputs)
+    inputs: dict[str, Z] = {name: {} for name in names}
+    before: dict[str, Z] = {name: {} for name in run.outputs}
+    for number, tick in enumerate(ticks, 1):
+        result = run.step(tick)
+        apply(inputs, tick, sets)
+        value = model(inputs)
+        expected: dict[str, Z] = value if set(value) == set(run.outputs) else {"out": value}
+        for name, after in expected.items():
+            assert view(run, name) == after, f"view of {name!r} after tick {number} of {ticks}"
+            assert result[name].to_dict() == minus(after, before[name]), f"delta of {name!r} in tick {number}"
+        before = expected
+        assert run.tick == result.number == number
+    return run
+
+
+def final_views(build: Build, ticks: Sequence[Tick]) -> dict[str, Z]:
+    run = start(build)
+    for tick in ticks:
+        run.step(tick)
+    return views(run)
