@@ -176,7 +176,10 @@ class Trace:
         tick pays for it alone.
         """
         if self._bound > _INT64_MAX:
-            return  # partial sums might leave int64 although the totals fit
+            # Sums of some runs only might leave int64 although the totals fit: merge all or none.
+            if len(self.runs) > MAX_RUNS:
+                self.compact()
+            return
         self._merge_tail(self.runs, 0)
         self.past = self.count
         if self._merge is not None:

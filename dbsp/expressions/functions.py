@@ -27,7 +27,9 @@ FUNCTIONS: dict[str, Function] = {}
 
 
 def define(name: str, expects: str, resolve: Resolver) -> None:
-    """Enter a function into the table."""
+    """Enter a function into the table. Raises SchemaError if the name is taken."""
+    if name in FUNCTIONS:
+        raise SchemaError(f"there is a function {name!r} already")
     FUNCTIONS[name] = Function(name, expects, resolve)
 
 

@@ -30,7 +30,7 @@ def edges(name: str = "c") -> tuple[Circuit, Stream]:
     return circuit, circuit.input("edge", x=int, y=int)
 
 
-# --- errors name the operator and the caller's line -----------------------------------------------
+# --- errors name the operator and the caller's line --------------------------------------------------
 
 
 def two_circuits(c: Circuit, e: Stream) -> None:
@@ -464,7 +464,7 @@ def test_a_cycle_without_a_delay_is_found_in_a_graph_wired_by_hand() -> None:
         circuit.validate()
 
 
-# --- what a circuit is ---------------------------------------------------------------
+# --- what a circuit is -------------------------------------------------------------------------------
 
 
 def test_nodes_remember_where_they_were_made() -> None:
