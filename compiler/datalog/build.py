@@ -17,7 +17,7 @@ ParseTree: TypeAlias = Tree[Token]
 Child: TypeAlias = "ParseTree | Token | None"
 
 # Deeper nesting than this is refused: the passes after this one walk terms recursively.
-MAX_DEPTH = 200
+MAX_DEPTH = 120
 
 
 class Builder:
