@@ -59,6 +59,10 @@ class Step:
     def reset(self) -> None:
         """Begin the iterations of a nested scope anew (strict steps)."""
 
+    def forget(self) -> None:
+        """Let go of the latest delta."""
+        self.out = None
+
     def integral(self) -> Batch:
         """The sum of all deltas so far, for an operator that keeps it (`Operator.keeps_integral`)."""
         raise AssertionError(f"{type(self).__name__} does not keep its integral")

@@ -15,11 +15,15 @@ from dbsp.graph import Graph
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
 from dbsp.ports import InputPort, OutputPort
-from dbsp.scheduler import MERGE_FUEL, NodeStats, Scope
+from dbsp.scheduler import NodeStats, Scope
 from dbsp.schema import Schema, did_you_mean
 from dbsp.zset import ZSet
 
 Changes: TypeAlias = Mapping[str, Change]
+
+
+_MANY = 1_000
+"""After a tick of more changes than this, the deltas it made inside the circuit are let go at once."""
 
 
 class TickResult(Mapping[str, ZSet]):
@@ -67,11 +71,11 @@ class InputHandle:
     checked when they are staged; a call that raises has staged nothing.
     """
 
-    __slots__ = ("_pieces", "_port", "_run")
+    __slots__ = ("_interner", "_pieces", "_port")
 
-    def __init__(self, run: Run, port: InputPort) -> None:
-        self._run = run
+    def __init__(self, port: InputPort, interner: Interner) -> None:
         self._port = port
+        self._interner = interner
         self._pieces: list[tuple[Codes, Codes]] = []
 
     @property
@@ -88,7 +92,7 @@ class InputHandle:
 
     def add(self, weights: Mapping[Any, int] | ZSet) -> None:
         """Change rows by the given weights."""
-        self._pieces.append(encode_change(weights, self._port, self._run.interner))
+        self._pieces.append(encode_change(weights, self._port, self._interner))
 
     def upsert(self, rows: Iterable[Any]) -> None:
         """Put every row in place of the one with the same key, if there is one."""
@@ -100,7 +104,7 @@ class InputHandle:
         self._stage(list(rows), 1)
 
     def _stage(self, rows: list[Any], weight: int) -> None:
-        codes, ones = encode_change(rows, self._port, self._run.interner)
+        codes, ones = encode_change(rows, self._port, self._interner)
         self._pieces.append((codes, ones * weight))
 
     def _take(self) -> list[tuple[Codes, Codes]]:
@@ -124,7 +128,7 @@ class Run:
         steps = self._scope.steps
         self._inputs = {s.relation: s for s in steps if isinstance(s, InputPort)}
         self._outputs = {s.relation: s for s in steps if isinstance(s, OutputPort)}
-        self._handles = {name: InputHandle(self, port) for name, port in self._inputs.items()}
+        self._handles = {name: InputHandle(port, self.interner) for name, port in self._inputs.items()}
         self._nothing = {
             name: ZSet.wrap(port.columns, self.interner, Batch.empty(port.columns.arity))
             for name, port in self._outputs.items()
@@ -169,7 +173,7 @@ class Run:
             self._stepping = False
             for port in self._inputs.values():
                 port.staged = None
-        self._scope.commit(MERGE_FUEL + 32 * rows)
+        self._scope.commit()
         self.tick += 1
         deltas = {
             name: self._nothing[name]
@@ -179,7 +183,14 @@ class Run:
         }
         absent = {name: port.absent for name, port in self._inputs.items() if port.absent}
         present = {name: port.present for name, port in self._inputs.items() if port.present}
+        if rows > _MANY:
+            self._scope.forget()
         return TickResult(deltas, self.tick, time.perf_counter() - started, absent, present)
+
+    def __del__(self) -> None:
+        # Steps refer to each other, so the collector may come late; the memory is in the traces.
+        if hasattr(self, "_scope"):
+            self._scope.release()
 
     def view(self, name: str) -> ZSet:
         """The integral of an output: what it holds after the latest tick. O(n log n) for n rows."""

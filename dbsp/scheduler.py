@@ -14,7 +14,11 @@ from dbsp.operator import Step
 from dbsp.trace import Journalled, Trace
 
 MERGE_FUEL = 4096
-"""Rows a trace may merge after a tick, besides a multiple of the rows the tick brought."""
+"""Rows that a trace may merge after any tick."""
+
+MERGE_FACTOR = 32
+"""Rows more that it may merge for each row the tick added to it: what it takes to keep up, since a
+row takes part in a few merges with runs up to `dbsp.trace.RATIO` times as large as its own."""
 
 
 class NodeStats:
@@ -51,6 +55,7 @@ class Scope:
         self.now = np.zeros(self.depth, np.int64)
         self.iteration = 0
         self.first_tick = True
+        self._merging: set[Trace] = set()
         self.stats: list[NodeStats] | None = None
         self.children: list[Scope] = []
         if outer is not None:
@@ -121,16 +126,31 @@ class Scope:
         own = list(self.stats or ())
         return own + [stats for child in self.children for stats in child.collect()]
 
-    def commit(self, fuel: int) -> None:
+    def commit(self) -> None:
         """Make everything that this tick did to any state final, then merge runs a little."""
         touched = list(self.journal)
         self.journal.clear()
         for state in touched:
             state.commit()
         self.first_tick = False
-        for state in touched:
-            if isinstance(state, Trace):
-                state.maintain(fuel)
+        due = self._merging.union(state for state in touched if isinstance(state, Trace))
+        for trace in due:
+            trace.maintain(MERGE_FUEL + MERGE_FACTOR * trace.grown)
+            trace.grown = 0
+        self._merging = {trace for trace in due if trace.merging}
+
+    def forget(self) -> None:
+        """Let go of the deltas of the latest tick; the next one makes its own."""
+        for step in self.steps:
+            step.forget()
+        for child in self.children:
+            child.forget()
+
+    def release(self) -> None:
+        """Let go of all that was kept; nothing can be stepped any more."""
+        self.forget()
+        for trace in self.traces:
+            trace.release()
 
     def rollback(self) -> None:
         """Put every state back to where the previous tick left it."""

@@ -26,7 +26,7 @@ TAIL = 8
 """So many small runs may wait at the new end before they are merged into one."""
 
 MAX_RUNS = 24
-"""Beyond this many committed runs a merge is finished whatever it costs."""
+"""Beyond this many committed runs the merges that are due are done whatever they cost."""
 
 _INT64_MAX = 2**63 - 1
 
@@ -97,6 +97,7 @@ class Trace:
         "count",
         "current",
         "fresh",
+        "grown",
         "past",
         "runs",
         "table",
@@ -111,6 +112,8 @@ class Trace:
         self.count = 0
         self.past = 0
         self.fresh = False
+        self.grown = 0
+        """Rows that the latest committed tick added."""
         self._bound = 0
         self._journal = journal
         self._merge: _Merge | None = None
@@ -127,7 +130,20 @@ class Trace:
 
     @property
     def nbytes(self) -> int:
-        return sum(run.rows.nbytes + run.weights.nbytes for run in (*self.runs, *self.current))
+        """Bytes of rows and weights, those of a merge under way included."""
+        kept = sum(run.rows.nbytes + run.weights.nbytes for run in (*self.runs, *self.current))
+        merge = self._merge
+        return kept + (merge.rows.nbytes + merge.weights.nbytes if merge is not None else 0)
+
+    def release(self) -> None:
+        """Let go of everything."""
+        self.runs, self.current, self._merge = [], [], None
+        self.count = self.past = 0
+
+    @property
+    def merging(self) -> bool:
+        """Whether a merge has been begun and goes on in later ticks."""
+        return self._merge is not None
 
     def append(self, rows: Codes, weights: Codes) -> None:
         """Push this step's delta, sorted in the trace's order, as the newest run.
@@ -158,6 +174,7 @@ class Trace:
         return Batch(*consolidate(rows, np.concatenate([run.weights for run in runs])))
 
     def commit(self) -> None:
+        self.grown = sum(len(run) for run in self.current)
         self.runs += self.current
         self.current = []
         self.past = self.count
@@ -182,8 +199,10 @@ class Trace:
             return
         self._merge_tail(self.runs, 0)
         self.past = self.count
+        if len(self.runs) > MAX_RUNS:
+            fuel = _INT64_MAX
         if self._merge is not None:
-            if not self._merge.advance(fuel if len(self.runs) < MAX_RUNS else _INT64_MAX):
+            if not self._merge.advance(fuel):
                 self._merge_newer(fuel)
                 return
             self._finish()

@@ -40,6 +40,10 @@ class Arrange(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return inputs[0]
 
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        # In an incremental circuit it serves a port; the physical port chooses one of its own.
+        return inputs[0]
+
     @property
     def keeps_integral(self) -> bool:
         return True

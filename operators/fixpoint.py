@@ -158,6 +158,9 @@ class FixpointStep(Step):
         """The step inside the scope whose sum over iterations is the `index`-th result."""
         return self._exports[index]
 
+    def forget(self) -> None:
+        self.results = [None] * len(self._exports)
+
     def next_time(self) -> Time | None:
         """The earliest time of the outer scope at which something inside has to go on."""
         waiting = [at for step in self._waiting if (at := step.next_time()) is not None]
