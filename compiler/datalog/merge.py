@@ -48,12 +48,12 @@ def _merged(body: tuple[NormalLiteral, ...]) -> tuple[NormalLiteral, ...]:
             out.append(literal)
             continue
         position, earlier, names = first[key]
-        to_first = {name: names[number] for name, number in numbers.items()}
-        results = tuple(
-            result if result.value is None else replace(result, value=_rename_term(result.value, to_first))
-            for result in named.results
-        )
-        earlier = replace(earlier, results=earlier.results + results)
+        # A column that one of them calls by a name keeps that name.
+        better = {names[n]: name for name, n in numbers.items() if names[n][0] == "#" and name[0] != "#"}
+        names = {number: better.get(name, name) for number, name in names.items()}
+        earlier = _with_names(earlier, better)
+        added = _with_names(named, {name: names[number] for name, number in numbers.items()})
+        earlier = replace(earlier, results=earlier.results + added.results)
         first[key] = (position, earlier, names)
         out[position] = earlier
     return tuple(out)
@@ -99,6 +99,14 @@ def _collect(term: checked.Term, names: dict[str, None]) -> None:
     elif isinstance(term, checked.Call):
         for argument in term.arguments:
             _collect(argument, names)
+
+
+def _with_names(literal: AggregateLiteral, names: Mapping[str, str]) -> AggregateLiteral:
+    results = tuple(
+        result if result.value is None else replace(result, value=_rename_term(result.value, names))
+        for result in literal.results
+    )
+    return replace(literal, results=results, body=tuple(_rename(inner, names) for inner in literal.body))
 
 
 def _rename(literal: NormalLiteral, names: Mapping[str, str]) -> NormalLiteral:

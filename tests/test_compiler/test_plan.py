@@ -116,8 +116,7 @@ def steps(rule: str) -> list[str]:
             "oo(n, s) :- n(x), n = count : { t(x, _, q), q > 1 }, s = sum a : { t(x, a, b), b > 1 }.",
             [
                 "scan n(x)",
-                "let #1 = count, #2 = sum #1.1 per x (0 for no rows) over: "
-                "scan t(x, #1.1, q); keep rows with q > 1",
+                "let #1 = count, #2 = sum a per x (0 for no rows) over: scan t(x, a, q); keep rows with q > 1",
                 "let n = #1",
                 "let s = #2",
             ],
@@ -127,7 +126,7 @@ def steps(rule: str) -> list[str]:
             "oo(n, s) :- n(x), n = count : { e(x, _) }, s = max y : { e(x, y) }.",
             [
                 "scan n(x)",
-                "let #1 = count, #2 = max #1.1 per x over: scan e(x, #1.1)",
+                "let #1 = count, #2 = max y per x over: scan e(x, y)",
                 "let n = #1",
                 "let s = #2",
             ],
