@@ -75,10 +75,11 @@ class _Merge:
 
     def result(self) -> Run:
         size = int(self.state[2])
-        if size < len(self.weights):
-            # Give back what the cancelled rows had reserved.
-            return Run(self.rows[:size].copy(), self.weights[:size].copy())
-        return Run(self.rows, self.weights)
+        rows, weights = self.rows[:size], self.weights[:size]
+        if size < len(self.weights) * 7 // 8:
+            # Give back what the cancelled rows had reserved, where it is worth a copy.
+            rows, weights = rows.copy(), weights.copy()
+        return Run(rows, weights)
 
 
 class Trace:

@@ -31,9 +31,12 @@ def programs(draw: st.DrawFn) -> str:
     derived: list[Derived] = []
     for name in NAMES[: draw(st.integers(2, 3))]:
         group = derived[-1].group + draw(st.integers(0, 1)) if derived else 0
-        derived.append(Derived(name, draw(st.sampled_from([2, 2, 1, 1, 0])), group))
-    heads = [*derived, *draw(st.lists(st.sampled_from(derived), max_size=5 - len(derived)))]
-    rules = [draw(rule_text(head, derived)) for head in heads]
+        derived.append(Derived(name, draw(st.sampled_from([2, 2, 2, 1, 1, 0])), group))
+    # One rule of each relation starts it, so that the recursive ones have something to work on.
+    rules = [draw(start_text(head)) for head in derived]
+    rules += [draw(rule_text(head, derived)) for head in derived]
+    for head in draw(st.lists(st.sampled_from(derived), max_size=2)):
+        rules.append(draw(rule_text(head, derived)))
     facts = [
         f"{name}({', '.join(draw(st.sampled_from(CONSTANTS)) for _ in range(arity))})."
         for name, arity in draw(st.lists(st.sampled_from(relations_of(derived)), max_size=2))
@@ -51,6 +54,13 @@ def relations_of(derived: list[Derived]) -> list[tuple[str, int]]:
 
 
 @st.composite
+def start_text(draw: st.DrawFn, head: Derived) -> str:
+    name, arity = draw(st.sampled_from([one for one in INPUTS.items() if one[1] >= head.arity]))
+    body = draw(st.permutations(VARIABLES[:arity]))
+    return f"{head.name}({', '.join(VARIABLES[: head.arity])}) :- {name}({', '.join(body)})."
+
+
+@st.composite
 def rule_text(draw: st.DrawFn, head: Derived, derived: list[Derived]) -> str:
     usable = relations_of([one for one in derived if one.group <= head.group])
     below = relations_of([one for one in derived if one.group < head.group])
@@ -58,9 +68,9 @@ def rule_text(draw: st.DrawFn, head: Derived, derived: list[Derived]) -> str:
     own = relations_of([one for one in derived if one.group == head.group])[len(INPUTS) :]
     literals: list[str] = []
     bound: list[str] = []
-    for _ in range(draw(st.integers(1, 3))):
-        name, arity = draw(st.sampled_from([*usable, *own, *own]))
-        terms = [draw(st.sampled_from([*VARIABLES, *VARIABLES, "_", *CONSTANTS])) for _ in range(arity)]
+    for position in range(draw(st.integers(1, 3))):
+        name, arity = draw(st.sampled_from(own if position == 0 else [*usable, *own]))
+        terms = [draw(st.sampled_from([*VARIABLES * 4, "_", *CONSTANTS])) for _ in range(arity)]
         bound += [term for term in terms if term in VARIABLES and term not in bound]
         literals.append(f"{name}({', '.join(terms)})")
     for kind in draw(
@@ -91,7 +101,7 @@ def rule_text(draw: st.DrawFn, head: Derived, derived: list[Derived]) -> str:
 
 def value(bound: list[str], *others: str) -> st.SearchStrategy[str]:
     """A bound variable as a rule, sometimes a constant."""
-    return st.sampled_from([*bound * 3, *CONSTANTS, *others])
+    return st.sampled_from([*bound * 4, *CONSTANTS, *others])
 
 
 @st.composite
