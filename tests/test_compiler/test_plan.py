@@ -116,7 +116,8 @@ def steps(rule: str) -> list[str]:
             "oo(n, s) :- n(x), n = count : { t(x, _, q), q > 1 }, s = sum a : { t(x, a, b), b > 1 }.",
             [
                 "scan n(x)",
-                "let #1 = count, #2 = sum a per x (0 for no rows) over: scan t(x, a, q); keep rows with q > 1",
+                "let #1 = count, #2 = sum a per x (0 for no rows) over: "
+                "scan t(x, a, q); keep rows with q > 1",
                 "let n = #1",
                 "let s = #2",
             ],
