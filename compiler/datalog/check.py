@@ -5,7 +5,8 @@
     resolve     names, numbers of arguments, places of `_`
     localise    which variables of an aggregate come from outside
     ground      every variable is bound
-    infer       types
+    infer       kinds of all terms
+    subtypes    declared types
     stratify    strata, no negation through recursion
 
 A clause in which a pass finds an error does not reach the next one; the other clauses do.
@@ -24,6 +25,7 @@ from dbsp.compiler.datalog.localise import localise
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.resolve import resolve
 from dbsp.compiler.datalog.stratify import stratify
+from dbsp.compiler.datalog.subtypes import check_subtypes
 from dbsp.compiler.datalog.walk import subterms, terms_of
 
 
@@ -62,7 +64,8 @@ def _check_clause(clause: FlatClause, declarations: Declarations, report: Report
     clause = localise(clause)
     if not check_ground(clause, report):
         return None
-    return infer(clause, declarations, report)
+    typed = infer(clause, declarations, report)
+    return typed if typed is not None and check_subtypes(clause, declarations, report) else None
 
 
 def _plain_fact(clause: syntax.Clause, declarations: Declarations) -> checked.Fact | None:

@@ -16,7 +16,11 @@ This is the meaning of a program, and what both the planner and any other evalua
   `count : { r(_, _) }` is the number of rows of r and `sum x : { r(x, _) }` counts equal x of
   different rows. Over no binding at all, `count` is 0 and `sum` is 0; `min`, `max` and `mean` have
   no value, and the rule gives nothing for that binding.
+- A function without a value (division by zero, text that is no number) is an error of the tick. How
+  much of a body is asked before such a function is left open, except that no row is ever tried that
+  a literal not needing its result rules out and that can be asked without a cross product.
 - Facts whose arguments are literals are in `facts`; they are rows inserted in the first tick.
+- `strata` has the relations that have rules; the others are inputs and hold what is put in.
 
 Values are Python's: `number` and `unsigned` are int, `float` is float, `symbol` is str. What the
 functions do with them is written in `functions`.

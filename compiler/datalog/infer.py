@@ -1,12 +1,8 @@
 """Type inference: from flat clauses of the syntax tree to typed rules and facts.
 
-Kinds first: every term gets a set of possible kinds, terms that must agree share one set (union-find),
-and columns, literals and functions narrow the sets until nothing changes. A number literal without
-suffix fits number, unsigned and float; what is still open in the end becomes a number.
-
-Declared subtypes afterwards: a variable has the greatest type below all columns of positive atoms it
-stands in and all variables it is compared with; that type must exist, and must be a subtype of the
-columns of the head it flows into.
+Every term gets a set of possible kinds, terms that must agree share one set (union-find), and columns,
+literals and functions narrow the sets until nothing changes. A number literal without suffix fits
+number, unsigned and float; what is still open in the end becomes a number.
 """
 
 from __future__ import annotations
@@ -19,7 +15,7 @@ from dbsp.compiler.datalog.declare import Declarations
 from dbsp.compiler.datalog.expand import FlatClause
 from dbsp.compiler.datalog.functions import FUNCTIONS, Signature
 from dbsp.compiler.datalog.report import Report
-from dbsp.compiler.datalog.show import show_term, source_name
+from dbsp.compiler.datalog.show import show_term
 from dbsp.compiler.datalog.walk import literals
 from dbsp.diagnostics import SourceSpan
 
@@ -47,7 +43,6 @@ def infer(clause: FlatClause, declarations: Declarations, report: Report) -> Typ
         for literal in clause.body:
             inference.literal(literal)
         inference.settle()
-        inference.check_subtypes(clause)
         return TypedClause(
             inference.typed_atom(clause.head),
             tuple(inference.typed_literal(literal) for literal in clause.body),
@@ -83,7 +78,6 @@ class _Overloaded:
 class _Inference:
     def __init__(self, declarations: Declarations, report: Report) -> None:
         self.relations = declarations.relations
-        self.types = declarations.types
         self.report = report
         self.parents: list[int] = []
         self.classes: list[_Class] = []
@@ -91,32 +85,26 @@ class _Inference:
         # Terms by identity: equal literals in two places may have two kinds.
         self.nodes: dict[int, int] = {}
         self.calls: list[_Overloaded] = []
-        # Pairs of variables that must have a common subtype.
-        self.compared: list[tuple[syntax.Variable, syntax.Variable]] = []
-        self.declared: dict[str, list[tuple[str, syntax.Variable]]] = {}
 
     # --- kinds: collecting ---------------------------------------------------------------------
 
     def literal(self, literal: syntax.BodyLiteral) -> None:
         match literal:
             case syntax.Atom():
-                self.atom(literal, source=True)
+                self.atom(literal)
             case syntax.Negation(atom=atom):
                 self.atom(atom)
             case syntax.Comparison(left=left, right=right):
                 self._join(self.node(left), self.node(right), right, f"it is compared with {_quoted(left)}")
-                self._compare(left, right)
             case _:
                 pass
 
-    def atom(self, atom: syntax.Atom, source: bool = False) -> None:
+    def atom(self, atom: syntax.Atom) -> None:
         relation = self.relations[atom.relation]
         for argument, column in zip(atom.arguments, relation.attributes, strict=True):
             place = f"column '{column.name}' of '{relation.name}'"
             kinds = frozenset({column.kind})
             self._narrow(self.node(argument), kinds, argument, f"{place} is", f"it stands in {place}")
-            if source and isinstance(argument, syntax.Variable):
-                self.declared.setdefault(argument.name, []).append((column.type_name, argument))
 
     def node(self, term: syntax.Term) -> int:
         """The class of a term, with everything its form says about its kind noted."""
@@ -290,49 +278,6 @@ class _Inference:
         self.report.error(span, message, hint)
         raise _MismatchError
 
-    # --- declared subtypes -----------------------------------------------------------------------
-
-    def _compare(self, left: syntax.Term, right: syntax.Term) -> None:
-        for one, other in ((left, right), (right, left)):
-            if isinstance(other, syntax.Aggregate) and other.function != "mean" and other.value is not None:
-                other = other.value
-            if isinstance(one, syntax.Variable) and isinstance(other, syntax.Variable):
-                self.compared.append((one, other))
-
-    def check_subtypes(self, clause: FlatClause) -> None:
-        """Reports variables without a common type, and heads that would widen one."""
-        groups = _Groups()
-        for one, other in self.compared:
-            groups.join(one.name, other.name)
-        types: dict[str, frozenset[str]] = {}
-        for name, columns in self.declared.items():
-            group = groups.find(name)
-            for type_name, variable in columns:
-                known = types.get(group)
-                if known is None:
-                    types[group] = frozenset({self.types.resolve(type_name)})
-                    continue
-                types[group] = frozenset().union(*(self.types.common(one, type_name) for one in known))
-                if not types[group]:
-                    self._mismatch(
-                        variable.span,
-                        f"'{source_name(variable.name)}' cannot be both of type {_listed(known)}"
-                        f" and of type '{type_name}'",
-                        "no value belongs to both types",
-                    )
-        relation = self.relations[clause.head.relation]
-        for argument, column in zip(clause.head.arguments, relation.attributes, strict=True):
-            if not isinstance(argument, syntax.Variable):
-                continue
-            for type_name in types.get(groups.find(argument.name), ()):
-                if not self.types.is_subtype(type_name, column.type_name):
-                    self._mismatch(
-                        argument.span,
-                        f"'{argument.name}' is of type '{type_name}', which is not a subtype of"
-                        f" '{column.type_name}', the type of column '{column.name}' of '{relation.name}'",
-                        None,
-                    )
-
     # --- building the typed clause ---------------------------------------------------------------
 
     def typed_atom(self, atom: syntax.Atom) -> checked.Atom:
@@ -385,21 +330,6 @@ class _Inference:
         return number
 
 
-class _Groups:
-    """Union-find over names."""
-
-    def __init__(self) -> None:
-        self.parents: dict[str, str] = {}
-
-    def find(self, name: str) -> str:
-        while (parent := self.parents.get(name, name)) != name:
-            name = parent
-        return name
-
-    def join(self, a: str, b: str) -> None:
-        self.parents[self.find(a)] = self.find(b)
-
-
 def _quoted(term: syntax.Term) -> str:
     text = show_term(term)
     return text if isinstance(term, syntax.StringLiteral) else f"'{text}'"
@@ -412,7 +342,3 @@ def _kinds_text(kinds: frozenset[Kind]) -> str:
         return "a number"
     names = [kind.value for kind in _PREFERRED if kind in kinds]
     return f"{'an' if names[0] == 'unsigned' else 'a'} {' or '.join(names)}"
-
-
-def _listed(types: frozenset[str]) -> str:
-    return " or ".join(f"'{name}'" for name in sorted(types))
