@@ -7,6 +7,7 @@ All arithmetic is modulo a small number, so every program has a finite result.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ INPUTS = {"a": 2, "b": 2, "c": 1}
 NAMES = ("p", "q", "r")
 VARIABLES = ("x", "y", "z", "w")
 CONSTANTS = ("0", "1", "2")
+COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 MODULUS = 4
 
 
@@ -33,10 +35,10 @@ def programs(draw: st.DrawFn) -> str:
         group = derived[-1].group + draw(st.integers(0, 1)) if derived else 0
         derived.append(Derived(name, draw(st.sampled_from([2, 2, 2, 1, 1, 0])), group))
     # One rule of each relation starts it, so that the recursive ones have something to work on.
-    rules = [draw(start_text(head)) for head in derived]
-    rules += [draw(rule_text(head, derived)) for head in derived]
+    rules = [start_text(draw, head) for head in derived]
+    rules += [rule_text(draw, head, derived) for head in derived]
     for head in draw(st.lists(st.sampled_from(derived), max_size=2)):
-        rules.append(draw(rule_text(head, derived)))
+        rules.append(rule_text(draw, head, derived))
     facts = [
         f"{name}({', '.join(draw(st.sampled_from(CONSTANTS)) for _ in range(arity))})."
         for name, arity in draw(st.lists(st.sampled_from(relations_of(derived)), max_size=2))
@@ -49,78 +51,96 @@ def programs(draw: st.DrawFn) -> str:
     return "\n".join([*declarations, ".input a, b, c", outputs, *facts, *rules, ""])
 
 
-def relations_of(derived: list[Derived]) -> list[tuple[str, int]]:
+def relations_of(derived: Sequence[Derived]) -> list[tuple[str, int]]:
     return [*INPUTS.items(), *((one.name, one.arity) for one in derived)]
 
 
-@st.composite
 def start_text(draw: st.DrawFn, head: Derived) -> str:
     name, arity = draw(st.sampled_from([one for one in INPUTS.items() if one[1] >= head.arity]))
     body = draw(st.permutations(VARIABLES[:arity]))
     return f"{head.name}({', '.join(VARIABLES[: head.arity])}) :- {name}({', '.join(body)})."
 
 
-@st.composite
-def rule_text(draw: st.DrawFn, head: Derived, derived: list[Derived]) -> str:
+def rule_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived]) -> str:
+    """A rule that uses a relation of its own group."""
     usable = relations_of([one for one in derived if one.group <= head.group])
+    own = [(one.name, one.arity) for one in derived if one.group == head.group]
+    atoms = [draw(st.sampled_from(own)), *draw(st.lists(st.sampled_from([*usable, *own]), max_size=2))]
+    arguments = [
+        [draw(st.sampled_from([*VARIABLES * 4, "_", "?", *CONSTANTS])) for _ in range(arity)]
+        for _, arity in atoms
+    ]
+    bound = sorted({term for terms in arguments for term in terms if term in VARIABLES})
     below = relations_of([one for one in derived if one.group < head.group])
-    # Recursion is what is hard, so the relations of the group are drawn more often.
-    own = relations_of([one for one in derived if one.group == head.group])[len(INPUTS) :]
-    literals: list[str] = []
-    bound: list[str] = []
-    for position in range(draw(st.integers(1, 3))):
-        name, arity = draw(st.sampled_from(own if position == 0 else [*usable, *own]))
-        terms = [draw(st.sampled_from([*VARIABLES * 4, "_", *CONSTANTS])) for _ in range(arity)]
-        bound += [term for term in terms if term in VARIABLES and term not in bound]
-        literals.append(f"{name}({', '.join(terms)})")
+    parts = Parts(draw, bound, below)
+    literals = [
+        f"{name}({', '.join(parts.computed() if term == '?' else term for term in terms)})"
+        for (name, _), terms in zip(atoms, arguments, strict=True)
+    ]
     for kind in draw(
-        st.lists(st.sampled_from(["negation", "condition", "equation", "aggregate"]), max_size=2)
+        st.lists(st.sampled_from(["negation", "condition", "equation", "aggregate"]), max_size=3)
     ):
         match kind:
             case "negation":
-                name, arity = draw(st.sampled_from(below))
-                literals.append(f"!{name}({', '.join(draw(value(bound, '_')) for _ in range(arity))})")
+                literals.append(parts.negation("_"))
             case "condition":
-                operator = draw(st.sampled_from(["=", "!=", "<", "<=", ">", ">="]))
-                literals.append(f"{draw(value(bound))} {operator} {draw(value(bound))}")
-            case "equation":
-                term = draw(computed(bound))
-                literals.append(f"v = {term}")
+                left = parts.aggregate() if draw(st.integers(0, 3)) == 0 else parts.value()
+                literals.append(f"{left} {draw(st.sampled_from(COMPARISONS))} {parts.value()}")
+            case "equation" if "v" not in bound:
+                literals.append(f"v = {parts.computed()}")
                 bound.append("v")
-            case "aggregate":
-                literals.append(draw(aggregate_text(bound, below)))
+            case "aggregate" if "n" not in bound:
+                literals.append(f"n = {parts.aggregate()}")
                 bound.append("n")
-        if kind in ("equation", "aggregate") and literals.count(literals[-1]) > 1:
-            literals.pop()
-    arguments = [
-        draw(computed(bound) if draw(st.integers(0, 5)) == 0 else value(bound)) for _ in range(head.arity)
+    head_terms = [
+        parts.computed() if draw(st.integers(0, 5)) == 0 else parts.value() for _ in range(head.arity)
     ]
-    body = draw(st.permutations(literals))
-    return f"{head.name}({', '.join(arguments)}) :- {', '.join(body)}."
+    return f"{head.name}({', '.join(head_terms)}) :- {', '.join(draw(st.permutations(literals)))}."
 
 
-def value(bound: list[str], *others: str) -> st.SearchStrategy[str]:
-    """A bound variable as a rule, sometimes a constant."""
-    return st.sampled_from([*bound * 4, *CONSTANTS, *others])
+@dataclass(frozen=True)
+class Parts:
+    """Parts of a rule over its `bound` variables; `below` may be negated and aggregated over."""
 
+    draw: st.DrawFn
+    bound: list[str]
+    below: list[tuple[str, int]]
 
-@st.composite
-def computed(draw: st.DrawFn, bound: list[str]) -> str:
-    operator = draw(st.sampled_from(["+", "*", "-"]))
-    return f"({draw(value(bound))} {operator} {draw(value(bound))}) % {MODULUS}"
+    def value(self, *others: str) -> str:
+        """A bound variable as a rule, sometimes a constant."""
+        return self.draw(st.sampled_from([*self.bound * 4, *CONSTANTS, *others]))
 
+    def computed(self) -> str:
+        operator = self.draw(st.sampled_from(["+", "*", "-"]))
+        return f"({self.value()} {operator} {self.value()}) % {MODULUS}"
 
-@st.composite
-def aggregate_text(draw: st.DrawFn, bound: list[str], below: list[tuple[str, int]]) -> str:
-    """`n = ...` over one or two atoms with outer variables, a local variable k, and a condition on it."""
-    function = draw(st.sampled_from(["count", "sum k", "min k", "max k"]))
-    atoms = []
-    for position in range(draw(st.integers(1, 2))):
-        name, arity = draw(st.sampled_from([one for one in below if one[1] > 0]))
-        terms = [draw(value(bound, "k", "k", "j", "_")) for _ in range(arity)]
-        if position == 0:
-            terms[draw(st.integers(0, arity - 1))] = "k"
-        atoms.append(f"{name}({', '.join(terms)})")
-    if draw(st.booleans()):
-        atoms.append(f"k {draw(st.sampled_from(['<', '!=', '>=']))} {draw(value(bound))}")
-    return f"n = {function} : {{ {', '.join(atoms)} }}"
+    def negation(self, *others: str) -> str:
+        name, arity = self.draw(st.sampled_from(self.below))
+        terms = [
+            self.computed() if self.draw(st.integers(0, 9)) == 0 else self.value(*others)
+            for _ in range(arity)
+        ]
+        return f"!{name}({', '.join(terms)})"
+
+    def aggregate(self, depth: int = 0) -> str:
+        """An aggregate with a local variable of its own, k0 (or k1 when inside another)."""
+        own = f"k{depth}"
+        inside = Parts(self.draw, [*self.bound, own, own], self.below)
+        literals = []
+        for position in range(self.draw(st.integers(1, 2))):
+            name, arity = self.draw(st.sampled_from([one for one in self.below if one[1] > 0]))
+            terms = [inside.value(f"j{depth}", "_") for _ in range(arity)]
+            if position == 0:
+                terms[self.draw(st.integers(0, arity - 1))] = own
+            literals.append(f"{name}({', '.join(terms)})")
+        match self.draw(st.integers(0, 5)):
+            case 0 | 1:
+                literals.append(f"{own} {self.draw(st.sampled_from(COMPARISONS))} {self.value()}")
+            case 2:
+                literals.append(inside.negation("_"))
+            case 3 if depth == 0:
+                other = inside.aggregate(1)
+                literals.append(f"{own} {self.draw(st.sampled_from(COMPARISONS))} {other}")
+        function = self.draw(st.sampled_from(["count", "sum", "min", "max"]))
+        target = "" if function == "count" else f" {own}"
+        return f"{function}{target} : {{ {', '.join(literals)} }}"
