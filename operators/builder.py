@@ -22,6 +22,7 @@ from typing import Any
 from dbsp import graph
 from dbsp.errors import CircuitError, SchemaError
 from dbsp.expressions import Column, Expression, as_expression, col
+from dbsp.operators import stages
 from dbsp.operators.aggregate import Aggregate
 from dbsp.operators.constant import Constant
 from dbsp.operators.delay import Delay
@@ -38,7 +39,6 @@ from dbsp.operators.output import Output
 from dbsp.operators.project import Project, Rename
 from dbsp.operators.reduce import Function
 from dbsp.operators.semijoin import Antijoin, Semijoin
-from dbsp.operators.stages import incrementalize, physical, runnable
 from dbsp.operators.union import Minus, Negate, Union
 from dbsp.run import Run
 from dbsp.schema import Schema, as_schema
@@ -418,12 +418,8 @@ class Circuit(graph.Graph):
 
     def circuit(self, stage: Stage | str = Stage.QUERY) -> graph.Graph:
         """This circuit in one of its forms: "query", "incremental" or "physical"."""
-        stage = Stage(stage)
-        if stage is Stage.QUERY:
-            return self
         self.validate()
-        incremental, _ = incrementalize(self)
-        return incremental if stage is Stage.INCREMENTAL else physical(incremental)
+        return stages.circuit(self, Stage(stage))
 
     def start(self, stage: Stage | str = Stage.PHYSICAL) -> Run:
         """Run the circuit: deltas in, deltas out.
@@ -432,7 +428,7 @@ class Circuit(graph.Graph):
         an integral at every input and a difference at every output: the oracle for the others.
         """
         self.validate()
-        return Run(runnable(self, Stage(stage)))
+        return Run(stages.runnable(self, Stage(stage)))
 
     def _declare(self, kind: str, name: str) -> None:
         if name in self._relations[kind]:
