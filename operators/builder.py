@@ -378,6 +378,36 @@ class Circuit(graph.Graph):
         """
         return Scope(self, name, max_iterations)
 
+    def iterate(
+        self,
+        name: str,
+        start: Stream,
+        body: Callable[[Stream], Stream],
+        *,
+        while_: Callable[[Stream], Stream] | None = None,
+        max_iterations: int = 100_000,
+    ) -> Stream:
+        """Apply `body` again and again, beginning with `start`.
+
+            x[0] = start,   x[i + 1] = body(x[i])   while the stream while_(x[i]) is not empty
+
+        The result is the x at which nothing changes any more, because `body` does not change it or
+        the condition has become empty. Built of variables, semijoins and antijoins, so it is
+        incremental like them: a tick costs what changes at some iteration.
+        """
+        unit = Schema((), ())
+        with self.fixpoint(name, max_iterations=max_iterations) as scope:
+            begun = scope.variable(f"{name}, begun", unit)
+            later = scope.variable(name, start.schema)
+            scope.define(begun, self.constant([()], unit))
+            x = later + start.antijoin(begun, on=[])
+            following = body(x)
+            if while_ is not None:
+                going = while_(x).project()
+                following = following.semijoin(going, on=[]) + x.antijoin(going, on=[])
+            scope.define(later, following)
+        return scope.leave(x)
+
     def feedback(self, schema: Schema | Mapping[str, Any]) -> Stream:
         """The other end of a cycle: z^-1 of the stream that `connect(feedback, stream)` names later."""
         return _own(self.add_source(Delay(as_schema(schema))))
