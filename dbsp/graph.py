@@ -229,13 +229,12 @@ class Graph:
 
         Raises CircuitError naming the nodes. O(nodes + edges).
         """
-        edges = nx.DiGraph()
         for node in self.nodes:
-            edges.add_node(node)
-            for stream in node.inputs:
-                edges.add_edge(stream.node, node)
             for child in node.operator.children():
                 child.validate()
+        if all(stream.node.id < node.id for node in self.nodes for stream in node.inputs):
+            return  # every node stands behind its inputs, as building it leaves it
+        edges = nx.DiGraph([(s.node, node) for node in self.nodes for s in node.inputs])
         try:
             cycle = nx.find_cycle(edges)
         except nx.NetworkXNoCycle:

@@ -23,6 +23,7 @@ class Rewriting:
         self.target = target
         self.form = form
         self._known: dict[tuple[Graph, Operator, tuple[Node, ...]], Stream] = {}
+        self._readers: dict[Node, list[Stream]] = {}
         self._image: dict[Node, Stream] = {}
         self._cycles: list[Callable[[], object]] = []
         self._last: list[tuple[str, Callable[[], object]]] = []
@@ -83,13 +84,24 @@ class Rewriting:
         with place.at(self._source):
             stream = place.add(operator, *inputs) if inputs else place.add_source(operator)
         self._known[key] = stream
+        for node in key[2]:
+            self._readers.setdefault(node, []).append(stream)
         return stream
+
+    def add_strict(self, operator: Operator, stream: Stream) -> Stream:
+        """A node that reads `stream` as it was one step before, or the equal one that is there."""
+        key = (stream.graph, operator, (stream.node,))
+        if key not in self._known:
+            with stream.graph.at(self._source):
+                self._known[key] = stream.graph.add_source(operator)
+            stream.graph.connect(self._known[key], stream)
+        return self._known[key]
 
     def find(self, kind: type[Operator], stream: Stream) -> Stream | None:
         """The first node whose operator is of that kind and reads just this stream, if any."""
-        for node in stream.graph.nodes:
-            if isinstance(node.operator, kind) and [s.node for s in node.inputs] == [stream.node]:
-                return type(stream)(node)
+        for reader in self._readers.get(stream.node, ()):
+            if isinstance(reader.node.operator, kind) and len(reader.node.inputs) == 1:
+                return reader
         return None
 
 

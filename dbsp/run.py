@@ -207,6 +207,13 @@ class Run:
         """What every node has done since `observe()`, those of nested scopes after their scope."""
         return self._scope.collect()
 
+    def iterations(self) -> dict[str, int]:
+        """How often each fixpoint was iterated in the latest tick, by name; 0 when it had nothing to do.
+
+        A scope within another one is named `outer/inner`, and counts its latest run.
+        """
+        return dict(_iterations(self._scope, ""))
+
     @property
     def state_rows(self) -> int:
         """Rows kept in all traces."""
@@ -259,3 +266,10 @@ class Run:
                 port.staged = Batch(codes, weights)
                 rows += len(weights)
         return rows
+
+
+def _iterations(scope: Scope, prefix: str) -> Iterator[tuple[str, int]]:
+    for child in scope.children:
+        name = prefix + child.graph.name
+        yield name, child.iterations
+        yield from _iterations(child, f"{name}/")

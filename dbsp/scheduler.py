@@ -54,6 +54,8 @@ class Scope:
         self.depth: int = 0 if outer is None else outer.depth + 1
         self.now = np.zeros(self.depth, np.int64)
         self.iteration = 0
+        self.iterations = 0
+        """Times a nested scope was iterated in the latest tick it had work in."""
         self.first_tick = True
         self._merging: set[Trace] = set()
         self.stats: list[NodeStats] | None = None

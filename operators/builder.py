@@ -22,7 +22,9 @@ from typing import Any
 from dbsp import graph
 from dbsp.errors import CircuitError, SchemaError
 from dbsp.expressions import Column, Expression, as_expression, col
+from dbsp.operators import stages
 from dbsp.operators.aggregate import Aggregate
+from dbsp.operators.calls import Call, LinearCall
 from dbsp.operators.constant import Constant
 from dbsp.operators.delay import Delay
 from dbsp.operators.differentiate import Differentiate
@@ -36,8 +38,8 @@ from dbsp.operators.map import FlatMap, Map, MapFunction
 from dbsp.operators.output import Output
 from dbsp.operators.pairing import Pairing
 from dbsp.operators.project import Project, Rename
-from dbsp.operators.reduce import Function
-from dbsp.operators.stages import incrementalize, physical, runnable
+from dbsp.operators.reduce import GroupFunction
+from dbsp.operators.statistics import Applied, Finish
 from dbsp.operators.union import Minus, Negate, Union
 from dbsp.run import Run
 from dbsp.schema import Schema, as_schema
@@ -151,41 +153,6 @@ class Stream(Pairing):
         return Map(tuple(map(as_expression, columns.values())), names)(self)
 
 
-class Call:
-    """An aggregate function applied to an expression, as written in `agg`."""
-
-    __slots__ = ("argument", "kind")
-
-    def __init__(self, kind: str, argument: Expression | None) -> None:
-        self.kind = kind
-        self.argument = argument
-
-
-def count() -> Call:
-    """The number of rows of the group: the sum of their weights."""
-    return Call("count", None)
-
-
-def sum_(argument: Expression | str) -> Call:
-    """The weighted sum of an expression; exact for ints, compensated for floats."""
-    return Call("sum", _expression(argument))
-
-
-def avg(argument: Expression | str) -> Call:
-    """The weighted mean of an expression, a float."""
-    return Call("avg", _expression(argument))
-
-
-def min_(argument: Expression | str) -> Call:
-    """The least value of an expression; strings compare as strings."""
-    return Call("min", _expression(argument))
-
-
-def max_(argument: Expression | str) -> Call:
-    """The largest value of an expression; strings compare as strings."""
-    return Call("max", _expression(argument))
-
-
 class Grouped:
     """A stream with its grouping columns; `agg` says what to compute of each group."""
 
@@ -201,7 +168,7 @@ class Grouped:
         return self._stream.graph
 
     @located("Aggregate")
-    def agg(self, **calls: Call) -> Stream:
+    def agg(self, **calls: Call | LinearCall) -> Stream:
         """One row per group: the grouping columns and one column per call.
 
         A group is present while its summed weight is positive.
@@ -209,18 +176,37 @@ class Grouped:
         if not calls:
             raise SchemaError("agg needs at least one aggregate, such as n=count()")
         columns: dict[str, Expression] = {name: col(name) for name in self._columns}
-        functions = []
+        places: dict[Any, int] = {}
+        functions: list[GroupFunction] = []
+
+        def place(argument: Expression, name: str) -> int:
+            """The column that holds an argument's values; equal ones share it."""
+            if argument.key not in places:
+                places[argument.key] = len(columns)
+                columns[name if name not in columns else f"{name}.{len(columns)}"] = argument
+            return places[argument.key]
+
+        def add(call: Call, name: str) -> int:
+            """The column of the aggregate that holds a call's result."""
+            functions.append(call.make(*[place(argument, name) for argument in call.arguments]))
+            return len(self._columns) + len(functions) - 1
+
+        results: list[int | Applied] = list(range(len(self._columns)))
         for name, call in calls.items():
             if name in self._columns:
                 raise SchemaError(f"'{name}' is a grouping column already")
-            if call.argument is None:
-                functions.append(Function(call.kind))
+            if isinstance(call, Call):
+                results.append(add(call, name))
             else:
-                columns[name] = call.argument
-                functions.append(Function(call.kind, len(columns) - 1))
+                sums = tuple(add(term, name) for term in call.terms)
+                results.append(Applied(call.function, sums, call.type))
         values = self._stream._mapped(columns) if columns else self._stream.project()
-        names = (*self._columns, *calls)
-        return Aggregate(len(self._columns), tuple(functions), names)(values)
+        key, names = len(self._columns), (*self._columns, *calls)
+        if all(isinstance(result, int) for result in results):
+            return Aggregate(key, tuple(functions), names)(values)
+        numbered = tuple(f"sum{i}" for i in range(len(functions)))
+        sums_names = (*(f"key{i}" for i in range(key)), *numbered)
+        return Finish(tuple(results), names)(Aggregate(key, tuple(functions), sums_names)(values))
 
 
 class Scope:
@@ -346,6 +332,36 @@ class Circuit(graph.Graph):
         """
         return Scope(self, name, max_iterations)
 
+    def iterate(
+        self,
+        name: str,
+        start: Stream,
+        body: Callable[[Stream], Stream],
+        *,
+        while_: Callable[[Stream], Stream] | None = None,
+        max_iterations: int = 100_000,
+    ) -> Stream:
+        """Apply `body` again and again, beginning with `start`.
+
+            x[0] = start,   x[i + 1] = body(x[i])   while the stream while_(x[i]) is not empty
+
+        The result is the x at which nothing changes any more, because `body` does not change it or
+        the condition has become empty. Built of variables, semijoins and antijoins, so it is
+        incremental like them: a tick costs what changes at some iteration.
+        """
+        unit = Schema((), ())
+        with self.fixpoint(name, max_iterations=max_iterations) as scope:
+            begun = scope.variable(f"{name}, begun", unit)
+            later = scope.variable(name, start.schema)
+            scope.define(begun, self.constant([()], unit))
+            x = later + start.antijoin(begun, on=[])
+            following = body(x)
+            if while_ is not None:
+                going = while_(x).project()
+                following = following.semijoin(going, on=[]) + x.antijoin(going, on=[])
+            scope.define(later, following)
+        return scope.leave(x)
+
     def feedback(self, schema: Schema | Mapping[str, Any]) -> Stream:
         """The other end of a cycle: z^-1 of the stream that `connect(feedback, stream)` names later."""
         return _own(self.add_source(Delay(as_schema(schema))))
@@ -372,12 +388,8 @@ class Circuit(graph.Graph):
 
     def circuit(self, stage: Stage | str = Stage.QUERY) -> graph.Graph:
         """This circuit in one of its forms: "query", "incremental" or "physical"."""
-        stage = Stage(stage)
-        if stage is Stage.QUERY:
-            return self
         self.validate()
-        incremental, _ = incrementalize(self)
-        return incremental if stage is Stage.INCREMENTAL else physical(incremental)
+        return stages.circuit(self, Stage(stage))
 
     def start(self, stage: Stage | str = Stage.PHYSICAL) -> Run:
         """Run the circuit: deltas in, deltas out.
@@ -386,7 +398,7 @@ class Circuit(graph.Graph):
         an integral at every input and a difference at every output: the oracle for the others.
         """
         self.validate()
-        return Run(runnable(self, Stage(stage)))
+        return Run(stages.runnable(self, Stage(stage)))
 
     def _declare(self, kind: str, name: str) -> None:
         if name in self._relations[kind]:
@@ -397,10 +409,6 @@ class Circuit(graph.Graph):
 def _own(stream: graph.Stream) -> Stream:
     assert isinstance(stream, Stream)
     return stream
-
-
-def _expression(argument: Expression | str) -> Expression:
-    return col(argument) if isinstance(argument, str) else argument
 
 
 def _keeps_all(indices: Sequence[int], schema: Schema) -> bool:

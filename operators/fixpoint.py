@@ -136,7 +136,6 @@ class FixpointStep(Step):
         "_sources",
         "_strict",
         "_waiting",
-        "iterations",
         "results",
     )
 
@@ -151,8 +150,6 @@ class FixpointStep(Step):
         self._fresh = [s for s in self._inner.steps if type(s).reset is not Step.reset]
         self._waiting = [s for s in self._inner.steps if type(s).next_time is not Step.next_time]
         self.results: list[Batch | None] = [None] * len(self._exports)
-        self.iterations = 0
-        """Iterations of the latest tick."""
 
     def export(self, index: int) -> Step:
         """The step inside the scope whose sum over iterations is the `index`-th result."""
@@ -168,7 +165,7 @@ class FixpointStep(Step):
 
     def step(self) -> None:
         inner = self._inner
-        self.iterations = 0
+        inner.iterations = 0
         iteration: int | None = 0
         if all(source.out is None for source in self._sources):
             iteration = self._next_iteration()
@@ -176,16 +173,16 @@ class FixpointStep(Step):
         for step in self._fresh:
             step.reset()
         while iteration is not None:
-            if self.iterations >= self._body.max_iterations:
+            if inner.iterations >= self._body.max_iterations:
                 raise IterationLimitError(
-                    f"scope '{self._body.name}' has not converged after {self.iterations} iterations; "
+                    f"scope '{self._body.name}' has not converged after {inner.iterations} iterations; "
                     "the recursion may be without bound (it makes new values for ever); raise "
                     "max_iterations if it is not. The tick was abandoned and nothing has changed",
                     where=self.node.describe(),
                 )
             inner.iterate(iteration)
             inner.run()
-            self.iterations += 1
+            inner.iterations += 1
             for collected, export in zip(pieces, self._exports, strict=True):
                 if export.out is not None:
                     collected.append(export.out)

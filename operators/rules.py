@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dbsp.graph import Graph, Node, Stream
+from dbsp.graph import Node, Stream
 from dbsp.operators.change import Change
 from dbsp.operators.delay import Delay
 from dbsp.operators.integrate import Integrate
@@ -127,19 +127,7 @@ def output(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream
 def _old(rewriting: Rewriting, delta: Stream) -> Stream:
     """z^-1(I(delta)): everything before this tick."""
     whole = rewriting.add(Integrate(), delta)
-    found = _delayed(whole)
-    if found is None:
-        found = rewriting.add(Delay(whole.schema), graph=whole.graph)
-        whole.graph.connect(found, whole)
-    return found
-
-
-def _delayed(stream: Stream) -> Stream | None:
-    """The delay of a stream, if there is one already."""
-    for node in stream.graph.nodes:
-        if isinstance(node.operator, Delay) and [s.node for s in node.strict] == [stream.node]:
-            return type(stream)(node)
-    return None
+    return rewriting.add_strict(Delay(whole.schema), whole)
 
 
 @dataclass(frozen=True)
@@ -162,13 +150,9 @@ def incremental_form(firings: list[Firing]) -> Callable[[Rewriting, Node, Sequen
         inside = any(delta.graph.parent is not None for delta in deltas)
         rule = RULES["nested" if inside and law in ("bilinear", "distinct", "aggregate") else law]
         graph = rewriting.graph_of(node.graph)
-        before = _size(graph)
+        before = len(graph.nodes)
         stream = rule.apply(rewriting, node, deltas)
-        firings.append(Firing(rule, node.describe(), _size(graph) - before))
+        firings.append(Firing(rule, node.describe(), len(graph.nodes) - before))
         return stream
 
     return form
-
-
-def _size(graph: Graph) -> int:
-    return sum(1 for _ in graph.root.walk())

@@ -3,8 +3,9 @@
 1. the *query*: relational operators over whole Z-sets;
 2. the *incremental* circuit, Q^D = D . Q . I rewritten by the rules (`dbsp.operators.rules`), with
    integrals and delays as nodes of their own;
-3. the *physical* circuit: integrals kept as shared traces, joins and aggregates fused with them,
-   projections fused, work that does not depend on a scope moved out of it, dead nodes dropped.
+3. the *physical* circuit: the query optimised (`dbsp.operators.passes`), made incremental by the same
+   rules, with integrals kept as shared traces, joins and aggregates fused with them, projections
+   fused, work that does not depend on a scope moved out of it, dead nodes dropped.
 
 All three run on the same scheduler and yield the same deltas. The query runs between an explicit I
 at every input and D at every output: slow, and obviously right.
@@ -22,6 +23,8 @@ from dbsp.operators.fixpoint import Fixpoint
 from dbsp.operators.input import Input
 from dbsp.operators.integrate import Integrate
 from dbsp.operators.output import Output
+from dbsp.operators.passes import optimise
+from dbsp.operators.passes.expand import expand
 from dbsp.operators.rules import Firing, incremental_form
 from dbsp.prune import prune
 from dbsp.rewriting import Rewriting, rewrite
@@ -36,23 +39,28 @@ def between_integrals(query: Graph) -> Graph:
 def incrementalize(query: Graph) -> tuple[Graph, list[Firing]]:
     """The incremental circuit of a query, and which rule was applied where."""
     firings: list[Firing] = []
-    expanded = rewrite(query, lambda rewriting, node, inputs: node.operator.expand(rewriting, node, inputs))
-    return _pruned(rewrite(expanded, incremental_form(firings))), firings
+    return _pruned(rewrite(expand(query, []), incremental_form(firings))), firings
 
 
-def physical(incremental: Graph) -> Graph:
-    """The circuit that is run for an incremental one."""
+def physical(query: Graph) -> Graph:
+    """The circuit that is run for a query: optimised, made incremental, with traces for integrals."""
+    optimised, _ = optimise(query)
+    incremental, _ = incrementalize(optimised)
     return _pruned(
         rewrite(incremental, lambda rewriting, node, inputs: node.operator.physical(rewriting, node, inputs))
     )
 
 
-def runnable(query: Graph, stage: Stage) -> Graph:
-    """The circuit that a run of the given stage steps."""
+def circuit(query: Graph, stage: Stage) -> Graph:
+    """One of the three forms of a query."""
     if stage is Stage.QUERY:
-        return between_integrals(query)
-    incremental, _ = incrementalize(query)
-    return incremental if stage is Stage.INCREMENTAL else physical(incremental)
+        return query
+    return incrementalize(query)[0] if stage is Stage.INCREMENTAL else physical(query)
+
+
+def runnable(query: Graph, stage: Stage) -> Graph:
+    """What a run of that stage steps: the query itself only runs between integrals."""
+    return between_integrals(query) if stage is Stage.QUERY else circuit(query, stage)
 
 
 def _lifted(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:

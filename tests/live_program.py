@@ -38,21 +38,27 @@ class Subject:
             self._known[key] = {name: everything[name] for name in self.outputs}
         return self._known[key]
 
-    def start(self, initial: Iterable[Change] = ()) -> LiveProgram:
-        return LiveProgram(self, list(initial))
+    def start(self, initial: Iterable[Change] = (), max_iterations: int | None = None) -> LiveProgram:
+        return LiveProgram(self, list(initial), max_iterations)
 
 
 class LiveProgram:
-    """A run of a subject. `tick` applies changes and compares everything that can be seen."""
+    """A run of a subject. `tick` applies changes and compares everything that can be seen.
 
-    def __init__(self, subject: Subject, initial: Sequence[Change]) -> None:
+    With `max_iterations` a tick may also be refused because it takes more of them.
+    """
+
+    def __init__(self, subject: Subject, initial: Sequence[Change], max_iterations: int | None) -> None:
         self.subject = subject
         self.inputs: dict[str, set[Row]] = {name: set() for name in subject.program.inputs}
         for name, rows in subject.program.facts.items():
             self.inputs[name].update(rows)
         apply(self.inputs, initial)
         self.views = subject.expected(self.inputs)
-        self.run = subject.program.start(as_mappings(initial) or None)
+        self.capped = max_iterations is not None
+        self.refused = 0
+        options = {} if max_iterations is None else {"max_iterations": max_iterations}
+        self.run = subject.program.start(as_mappings(initial) or None, **options)
         self.check_views()
 
     def tick(self, changes: Sequence[Change], form: str = "mapping") -> None:
@@ -67,13 +73,15 @@ class LiveProgram:
         except TooLargeError:
             return
         except NoValueError:
-            ticks = self.run.tick
-            with pytest.raises((dbsp.EvaluationError, dbsp.ValueOutOfRangeError)):
-                self.hand_over(changes, form)
-            assert self.run.tick == ticks
-            self.check_views()
+            self.check_refused(changes, form, dbsp.EvaluationError, dbsp.ValueOutOfRangeError)
             return
-        delta = self.hand_over(changes, form)
+        try:
+            delta = self.hand_over(changes, form)
+        except dbsp.errors.IterationLimitError:
+            if not self.capped:
+                raise
+            self.check_refused(changes, form, dbsp.errors.IterationLimitError)
+            return
         for name in self.subject.outputs:
             wanted = dict.fromkeys(views[name] - self.views[name], 1)
             wanted.update(dict.fromkeys(self.views[name] - views[name], -1))
@@ -82,6 +90,15 @@ class LiveProgram:
         self.check_counts(delta, changes)
         self.inputs, self.views = after, views
         self.check_views()
+
+    def check_refused(self, changes: Sequence[Change], form: str, *errors: type[Exception]) -> None:
+        """The tick must raise, and nothing have happened."""
+        ticks = self.run.tick
+        with pytest.raises(errors):
+            self.hand_over(changes, form)
+        assert self.run.tick == ticks
+        self.check_views()
+        self.refused += 1
 
     def hand_over(self, changes: Sequence[Change], form: str) -> dbsp.TickResult:
         """Step the run with the changes in one of the forms it takes. They all mean the same."""

@@ -17,7 +17,7 @@ from dbsp import Circuit, Stream
 from . import reference
 from .harness import Build, Model
 from .reference import Row, Z, add, flat_map
-from .strategies import Tick, nullable, rows, small, ticks
+from .strategies import nullable, rows, small, ticks
 
 LEVELS = 3
 

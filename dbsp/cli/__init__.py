@@ -25,7 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        # Whoever read our output has gone, as in `dbsp run ... | head`; nothing more may be written to it.
+    except OSError as error:
+        # Standard output is gone, as in `dbsp run ... | head`, or the disk behind it is full: nothing more
+        # may be written to it, not even when the interpreter closes it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            report(DbspError(f"cannot go on: {error.strerror}", where=error.filename))
         sys.exit(1)

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -497,3 +498,25 @@ def test_whoever_reads_may_stop_reading(folder: Path) -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stdout == "---------------\n"
     assert done.stderr == ""
+
+
+def test_a_full_disk_behind_standard_output(folder: Path) -> None:
+    command = f"{sys.executable} -m dbsp run reach.dl -F facts -D - > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "dbsp: error: cannot go on: No space left on device\n")
+
+
+def test_an_interrupted_command(folder: Path) -> None:
+    command = [sys.executable, "-m", "dbsp", "live", "reach.dl"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as peer:
+        assert peer.stdin is not None
+        assert peer.stdout is not None
+        assert peer.stderr is not None
+        peer.stdin.write(b"commit\n")
+        peer.stdin.flush()
+        read_until(peer.stdout.fileno(), "commit  // tick 1\n")
+        peer.send_signal(signal.SIGINT)
+        assert peer.wait(30) == 130
+        assert b"Traceback" not in peer.stderr.read()

@@ -1,0 +1,57 @@
+"""fuse: two linear operators in a row become one.
+
+    filter(filter(A, p), q) = filter(A, p & q)          map(map(A, f), g) = map(A, g . f)
+
+The second condition of `&` is evaluated only where the first does not decide. Maps are fused while no
+expression would be evaluated twice or dropped. Projections are fused with the join below them when
+the circuit is lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dbsp.expressions import Column, call
+from dbsp.graph import Graph, Node, Stream
+from dbsp.operators.filter import Filter
+from dbsp.operators.map import Map
+from dbsp.operators.passes.readers import count_readers
+from dbsp.operators.passes.substitute import is_total, substitute, uses
+from dbsp.rewriting import Rewriting, rewrite
+
+
+def fuse(query: Graph, changes: list[str]) -> Graph:
+    """Make one operator of chains of filters and of maps."""
+    readers = count_readers(query)
+
+    def form(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        operator = node.operator
+        fused: Filter | Map | None = None
+        if node.inputs and readers[node.inputs[0].node] == 1:
+            below = inputs[0].node.operator
+            if isinstance(operator, Filter) and isinstance(below, Filter):
+                fused = _filters(below, operator)
+            elif isinstance(operator, Map) and isinstance(below, Map):
+                fused = _maps(below, operator)
+        if fused is None:
+            return operator.expand(rewriting, node, inputs)
+        changes.append(f"{node.describe()} fused with {inputs[0].node.describe()}")
+        return rewriting.add(fused, *inputs[0].node.inputs)
+
+    return rewrite(query, form)
+
+
+def _filters(first: Filter, second: Filter) -> Filter | None:
+    if not is_total(second.predicate):
+        # None of the first does not decide `&`, so the second might meet rows it never should.
+        return None
+    return Filter(call("and", first.predicate, second.predicate))
+
+
+def _maps(first: Map, second: Map) -> Map | None:
+    made = dict(zip(first.names, first.expressions, strict=True))
+    for name, expression in made.items():
+        read = sum(uses(outer, name) for outer in second.expressions)
+        if read != 1 and not isinstance(expression, Column):
+            return None
+    return Map(tuple(substitute(e, made) for e in second.expressions), second.names)

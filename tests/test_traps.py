@@ -1,0 +1,300 @@
+"""What incremental recursion is known to get wrong, by name, with results written out by hand."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dbsp
+
+from .live_program import Change, LiveProgram, Subject
+
+Pair: TypeAlias = tuple[int, int]
+
+NON_LINEAR = """
+.decl edge(x: number, y: number)
+.decl path(x: number, y: number)
+.input edge
+.output path
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), path(y, z).
+"""
+
+REACH = """
+.decl base(x: number)
+.decl edge(x: number, y: number)
+.decl reach(x: number)
+.decl unreached(x: number)
+.input base, edge
+.output reach, unreached
+reach(x) :- base(x).
+reach(y) :- reach(x), edge(x, y).
+unreached(x) :- edge(x, _), !reach(x).
+unreached(x) :- edge(_, x), !reach(x).
+"""
+
+MUTUAL = """
+.decl edge(x: number, y: number)
+.decl even, odd(x: number, y: number)
+.input edge
+.output even, odd
+odd(x, y) :- edge(x, y).
+odd(x, z) :- even(x, y), odd(y, z).
+even(x, z) :- odd(x, y), odd(y, z).
+"""
+
+
+def edges(*pairs: Pair, weight: int = 1) -> list[Change]:
+    return [("edge", pair, weight) for pair in pairs]
+
+
+def rows(live: LiveProgram, name: str) -> list[Any]:
+    return live.run.view(name).rows()
+
+
+# --- by name ---------------------------------------------------------------------------------------
+
+
+def test_what_falls_due_at_one_iteration_accumulates() -> None:
+    live = Subject(NON_LINEAR).start()
+    live.tick(edges((0, 3), (2, 0), (4, 2)))
+    live.tick(edges((0, 4)))
+    assert (2, 2) in rows(live, "path")
+    assert rows(live, "path") == [
+        *[(0, 0), (0, 2), (0, 3), (0, 4)],
+        *[(2, 0), (2, 2), (2, 3), (2, 4)],
+        *[(4, 0), (4, 2), (4, 3), (4, 4)],
+    ]
+
+
+def test_a_cycle_does_not_hold_itself_up() -> None:
+    live = Subject(REACH).start()
+    live.tick([("base", (0,), 1), *edges((0, 1), (1, 2), (2, 1))])
+    live.tick(edges((0, 1), weight=-1))
+    assert rows(live, "reach") == [(0,)]
+    assert rows(live, "unreached") == [(1,), (2,)]
+
+
+def test_a_cycle_fed_twice_survives_until_both_are_gone() -> None:
+    live = Subject(REACH).start([("base", (0,), 1), *edges((0, 1), (1, 2), (2, 3), (3, 1), (0, 3))])
+    live.tick(edges((0, 1), weight=-1))
+    assert rows(live, "reach") == [(0,), (1,), (2,), (3,)]
+    live.tick([("edge", (0, 1), 1), ("edge", (0, 3), -1)])
+    live.tick(edges((0, 1), weight=-1))
+    assert rows(live, "reach") == [(0,)]
+    live.tick(edges((0, 2)))
+    assert rows(live, "reach") == [(0,), (1,), (2,), (3,)]
+
+
+def test_support_moves_to_a_later_iteration_and_back() -> None:
+    """4 is reached in one step or in four; what hangs on it must follow."""
+    live = Subject(REACH).start([("base", (0,), 1), *edges((0, 4), (4, 5), (5, 6))])
+    live.tick(edges((0, 1), (1, 2), (2, 3), (3, 4)))
+    live.tick(edges((0, 4), weight=-1))
+    assert rows(live, "reach") == [(i,) for i in range(7)]
+    live.tick(edges((2, 3), weight=-1))
+    assert rows(live, "reach") == [(0,), (1,), (2,)]
+    assert rows(live, "unreached") == [(3,), (4,), (5,), (6,)]
+    live.tick([*edges((0, 4)), *edges((1, 2), weight=-1)])
+    assert rows(live, "reach") == [(0,), (1,), (4,), (5,), (6,)]
+
+
+def test_deletions_inside_a_dense_component() -> None:
+    everyone = list(product(range(6), repeat=2))
+    live = Subject(NON_LINEAR).start(edges(*everyone))
+    for pair in everyone[::5]:
+        live.tick(edges(pair, weight=-1))
+    assert rows(live, "path") == everyone
+    # Nothing enters 0 any more, then nothing leaves 1.
+    live.tick(edges(*((x, 0) for x in range(6)), weight=-1))
+    assert rows(live, "path") == [pair for pair in everyone if pair[1] != 0]
+    live.tick(edges(*((1, y) for y in range(6)), weight=-1))
+    assert rows(live, "path") == [pair for pair in everyone if pair[1] != 0 and pair[0] != 1]
+
+
+def test_mutual_recursion_with_both_sides_recursive() -> None:
+    live = Subject(MUTUAL).start(edges((0, 1), (1, 2), (2, 3)))
+    assert rows(live, "even") == [(0, 2), (1, 3)]
+    live.tick(edges((3, 0)))
+    assert rows(live, "even") == [(x, y) for x, y in product(range(4), repeat=2) if (x + y) % 2 == 0]
+    live.tick(edges((3, 1)))  # a cycle of three: every distance is odd and even
+    assert rows(live, "even") == rows(live, "odd") == list(product(range(4), repeat=2))
+    live.tick(edges((3, 0), weight=-1))
+    live.tick(edges((3, 1), weight=-1))
+    assert (rows(live, "even"), rows(live, "odd")) == ([(0, 2), (1, 3)], [(0, 1), (0, 3), (1, 2), (2, 3)])
+
+
+def test_a_row_replaced_by_itself_in_one_tick_changes_nothing() -> None:
+    live = Subject(NON_LINEAR).start(edges((0, 1), (1, 2)))
+    live.tick([*edges((0, 1), weight=-1), *edges((0, 1))], "staged")
+    assert rows(live, "path") == [(0, 1), (0, 2), (1, 2)]
+    live.tick([*edges((5, 6)), *edges((5, 6), weight=-1)], "staged")
+    assert rows(live, "path") == [(0, 1), (0, 2), (1, 2)]
+
+
+def test_a_row_that_never_is_is_not_evaluated() -> None:
+    """The divisor leaves in the tick in which its dividend comes, and the other way round."""
+    subject = Subject(
+        """
+        .decl a(x: number, k: number)
+        .decl b(y: number, k: number)
+        .decl q(z: number)
+        .input a, b
+        .output q
+        q(x / y) :- a(x, k), b(y, k).
+        """
+    )
+    live = subject.start([("b", (0, 1), 1)])
+    live.tick([("a", (5, 1), 1), ("b", (0, 1), -1)])
+    live.tick([("a", (5, 1), -1), ("b", (0, 1), 1)])
+    live.tick([("a", (5, 1), 1), ("b", (0, 1), -1), ("b", (2, 1), 1)])
+    assert rows(live, "q") == [(2,)]
+    assert live.refused == 0
+
+
+# --- all of them -----------------------------------------------------------------------------------
+
+
+def test_every_split_into_ticks() -> None:
+    """Nine changes cut into ticks in each of the 2**8 ways."""
+    changes = [
+        *edges((0, 1), (1, 2), (2, 0), (2, 3)),
+        *edges((1, 2), weight=-1),
+        *edges((3, 1), (0, 2)),
+        *edges((0, 1), weight=-1),
+        *edges((1, 2)),
+    ]
+    subject = Subject(NON_LINEAR)
+    for cuts in product([False, True], repeat=len(changes) - 1):
+        live = subject.start()
+        tick: list[Change] = []
+        for change, cut in zip(changes, [*cuts, True], strict=True):
+            tick.append(change)
+            if cut:
+                live.tick(tick)
+                tick = []
+
+
+@pytest.mark.parametrize("text", [NON_LINEAR, REACH, MUTUAL], ids=["non-linear", "reach", "mutual"])
+def test_every_sequence_of_a_few_changes(text: str) -> None:
+    """All ways to insert and retract, four times, one of four rows."""
+    subject = Subject(text)
+    toggled: list[Change] = edges((0, 1), (1, 0), (1, 1), (1, 2))
+    if "base" in subject.program.inputs:
+        toggled[2] = ("base", (0,), 1)
+    for sequence in product(toggled, repeat=4):
+        live = subject.start()
+        for name, row, _ in sequence:
+            live.tick([(name, row, -1 if row in live.inputs[name] else 1)])
+
+
+# --- abandoned ticks -------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.tuples(st.integers(0, 5), st.integers(0, 5)), st.sampled_from([1, 1, -1])),
+            max_size=4,
+        ),
+        min_size=6,
+        max_size=12,
+    ),
+    st.integers(3, 5),
+)
+def test_ticks_over_the_cap_leave_nothing_behind(ticks: list[list[tuple[Pair, int]]], cap: int) -> None:
+    live = LINEAR.start(max_iterations=cap)
+    for tick in ticks:
+        live.tick([("edge", pair, weight) for pair, weight in tick])
+
+
+LINEAR = Subject(NON_LINEAR.replace("path(y, z)", "edge(y, z)"))
+
+
+def test_the_cap_names_the_scope_and_the_next_tick_is_right() -> None:
+    live = LINEAR.start(max_iterations=8)
+    live.tick(edges(*((i, i + 1) for i in range(5))))
+    with pytest.raises(dbsp.errors.IterationLimitError) as refused:
+        live.run.step({"edge": [(i, i + 1) for i in range(5, 12)]})
+    assert str(refused.value).startswith(
+        "Fixpoint at <program>:3:7: scope 'path' has not converged after 8 iterations"
+    )
+    assert "max_iterations" in str(refused.value)
+    live.check_views()
+    live.tick(edges((2, 3), weight=-1))
+    live.tick(edges(*((i, i + 1) for i in range(5, 8))))
+    assert live.run.tick == 3
+
+
+# --- many ticks ------------------------------------------------------------------------------------
+
+CHURN = Path(__file__).parent / "programs" / "live" / "churn.dl"
+
+
+def churn_views(pairs: set[Pair], nodes: set[int]) -> dict[str, set[Any]]:
+    """The outputs of churn.dl, in plain Python."""
+    following: dict[int, set[int]] = {}
+    for x, y in pairs:
+        following.setdefault(x, set()).add(y)
+    reached: dict[int, set[int]] = {}
+    for x in following:
+        waiting, seen = [x], reached.setdefault(x, set())
+        while waiting:
+            new = following.get(waiting.pop(), set()) - seen
+            seen |= new
+            waiting.extend(new)
+    path = {(x, y) for x, seen in reached.items() for y in seen}
+    cyclic = {x for x, y in path if x == y}
+    later = {x: [y for y in reached.get(x, ()) if y > x] for x in nodes}
+    return {
+        "path": path,
+        "twice": path,
+        "two_steps": {(x, z) for x, y in pairs for z in following.get(y, ()) if x != z},
+        "cyclic": {(x,) for x in cyclic},
+        "sink": {(x,) for x in nodes if x not in following},
+        "reached": {(x, len(reached.get(x, ()))) for x in nodes},
+        "nearest": {(x, min(ys)) for x, ys in later.items() if ys},
+        "unreached": {(x, y) for x in cyclic for y in nodes if (x, y) not in path},
+    }
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_hundreds_of_ticks_on_a_larger_graph(seed: int) -> None:
+    """Runs pile up and are merged; the deltas still add up to the views, and memory comes back."""
+    generator = random.Random(seed)
+    run = dbsp.compile(CHURN).start()
+    pairs: set[Pair] = set()
+    nodes = set(range(30))
+    views: dict[str, dict[Any, int]] = {name: {} for name in run.outputs}
+    change: dict[str, dict[Any, int]] = {"node": {(x,): 1 for x in nodes}, "edge": {}}
+    for tick in range(250):
+        for _ in range(generator.choice([0, 1, 1, 1, 2, 5, 20]) if tick else 45):
+            if generator.random() < len(pairs) / 90:
+                change["edge"][generator.choice(sorted(pairs))] = -1
+            else:
+                change["edge"][generator.randrange(30), generator.randrange(30)] = 1
+        if generator.random() < 0.3:
+            change["node"][(generator.randrange(30),)] = generator.choice([1, -1])
+        delta = run.step(change)
+        for pair, weight in change["edge"].items():
+            (pairs.add if weight > 0 else pairs.discard)(pair)
+        for (x,), weight in change["node"].items():
+            (nodes.add if weight > 0 else nodes.discard)(x)
+        change = {"node": {}, "edge": {}}
+        expected = churn_views(pairs, nodes)
+        for name, view in views.items():
+            for row, weight in delta[name].items():
+                view[row] = view.get(row, 0) + weight
+            views[name] = {row: weight for row, weight in view.items() if weight}
+            assert views[name] == dict.fromkeys(expected[name], 1), f"{name} at tick {tick}"
+            assert run.view(name).to_dict() == views[name], f"{name} at tick {tick}"
+    run.step({"edge": dict.fromkeys(pairs, -1), "node": dict.fromkeys(((x,) for x in nodes), -1)})
+    run.compact()
+    assert run.state_rows == 0
