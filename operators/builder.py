@@ -41,13 +41,14 @@ from dbsp.operators.project import Project, Rename
 from dbsp.operators.reduce import GroupFunction
 from dbsp.operators.statistics import Applied, Finish
 from dbsp.operators.union import Minus, Negate, Union
+from dbsp.operators.watching import Watching
 from dbsp.run import Run
 from dbsp.schema import Schema, as_schema
 from dbsp.stage import Stage
 from dbsp.zset import ZSet
 
 
-class Stream(Pairing):
+class Stream(Pairing, Watching):
     """A stream of Z-sets; every method adds one operator to the circuit and returns its output."""
 
     __slots__ = ()

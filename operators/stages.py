@@ -21,6 +21,7 @@ from dbsp.operators.delay import Delay
 from dbsp.operators.differentiate import Differentiate
 from dbsp.operators.fixpoint import Fixpoint
 from dbsp.operators.input import Input
+from dbsp.operators.inspect import Inspect
 from dbsp.operators.integrate import Integrate
 from dbsp.operators.output import Output
 from dbsp.operators.passes import optimise
@@ -70,6 +71,8 @@ def _lifted(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Strea
         return rewriting.add(Integrate(), operator.copy(rewriting, node, inputs))
     if isinstance(operator, Output):
         return operator.copy(rewriting, node, [rewriting.add(Differentiate(), inputs[0])])
+    if isinstance(operator, Inspect):
+        return operator.lifted(rewriting, node, inputs)
     if isinstance(operator, Fixpoint):
         # Inside, a value stands still over the iterations: I(delta_0(s)). The result is the last
         # value, which is the sum of its differences.
