@@ -37,7 +37,25 @@ if TYPE_CHECKING:
     )
     from dbsp.expressions import col, lit, when
     from dbsp.indexed_zset import IndexedZSet
-    from dbsp.operators.builder import Circuit, Stream, avg, count, max_, min_, sum_
+    from dbsp.operators.builder import Circuit, Stream
+    from dbsp.operators.calls import (
+        arg_max,
+        arg_min,
+        avg,
+        count,
+        count_distinct,
+        first,
+        fold,
+        last,
+        linear,
+        max_,
+        median,
+        min_,
+        quantile,
+        stddev,
+        sum_,
+        variance,
+    )
     from dbsp.run import Run, TickResult
     from dbsp.schema import Schema
     from dbsp.zset import ZSet
@@ -62,7 +80,25 @@ _HOME = {
     ),
     "dbsp.expressions": ("col", "lit", "when"),
     "dbsp.indexed_zset": ("IndexedZSet",),
-    "dbsp.operators.builder": ("Circuit", "Stream", "avg", "count", "max_", "min_", "sum_"),
+    "dbsp.operators.builder": ("Circuit", "Stream"),
+    "dbsp.operators.calls": (
+        "arg_max",
+        "arg_min",
+        "avg",
+        "count",
+        "count_distinct",
+        "first",
+        "fold",
+        "last",
+        "linear",
+        "max_",
+        "median",
+        "min_",
+        "quantile",
+        "stddev",
+        "sum_",
+        "variance",
+    ),
     "dbsp.run": ("Run", "TickResult"),
     "dbsp.schema": ("Schema",),
     "dbsp.zset": ("ZSet",),
@@ -89,14 +125,25 @@ __all__ = [
     "WeightOverflowError",
     "ZSet",
     "__version__",
+    "arg_max",
+    "arg_min",
     "avg",
     "col",
     "compile",
     "count",
+    "count_distinct",
+    "first",
+    "fold",
+    "last",
+    "linear",
     "lit",
     "max_",
+    "median",
     "min_",
+    "quantile",
+    "stddev",
     "sum_",
+    "variance",
     "when",
 ]
 

@@ -7,9 +7,10 @@ on the functions (see `dbsp.operators.reduce`):
 
 - count, sum and avg of ints are linear: accumulators per group, O(delta);
 - min and max read the end of the group's range in an arrangement by (key, value), O(delta * log n);
-- the rest (sums of floats, min and max of strings, everything inside a nested scope) recompute the
-  groups the delta touches, O(their rows). A float sum is a function of the group's values in
-  sorted order, so a retraction is bit for bit what was asserted: nothing drifts.
+- the rest (sums of floats, min and max of strings, what is in `dbsp.operators.statistics`,
+  everything inside a nested scope) recompute the groups the delta touches, O(their rows). A float
+  sum is a function of the group's values in sorted order, so a retraction is bit for bit what was
+  asserted: nothing drifts.
 
 (DBSP paper, arXiv 2203.16684, section 7.2.)
 """
@@ -28,7 +29,7 @@ from dbsp.kernels import accumulate, extremes, replace_rows
 from dbsp.operator import Arranged, Operator, Step
 from dbsp.operators.arrange import arranged
 from dbsp.operators.groups import GroupsStep, TimedGroupsStep
-from dbsp.operators.reduce import Function, accumulators, linear_column, reducer
+from dbsp.operators.reduce import Function, GroupFunction, accumulators, linear_column, reducer
 from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
@@ -40,7 +41,7 @@ class Aggregate(Operator):
     """Group by the first `key` columns; the result has them and one column per function."""
 
     key: int
-    functions: tuple[Function, ...]
+    functions: tuple[GroupFunction, ...]
     names: tuple[str, ...]
 
     @property
@@ -68,7 +69,9 @@ class Aggregate(Operator):
         if stream.graph.parent is None and all(
             f.linear(schema) or f.at_an_end(schema) for f in self.functions
         ):
-            ends = sorted({f.column for f in self.functions if not f.linear(schema)})
+            ends = sorted(
+                {f.column for f in self.functions if isinstance(f, Function) and f.at_an_end(schema)}
+            )
             orders = [arranged(rewriting, stream, (*range(self.key), column)) for column in ends]
             return rewriting.add(AccumulatedAggregate(self, tuple(ends)), stream, *orders)
         return rewriting.add(RecomputedAggregate(self), arranged(rewriting, stream, ()))
@@ -141,6 +144,7 @@ class AccumulatedAggregateStep(Step):
         """The result columns of the groups, before the delta (`past`) or after it."""
         results = np.empty((len(keys), len(self._functions)), np.int64)
         for at, (function, place) in enumerate(zip(self._functions, self._places, strict=True)):
+            assert isinstance(function, Function)
             if function.linear(self._schema):
                 results[:, at] = linear_column(function, place, accumulated)
             else:

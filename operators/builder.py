@@ -24,6 +24,7 @@ from dbsp.errors import CircuitError, SchemaError
 from dbsp.expressions import Column, Expression, as_expression, col
 from dbsp.operators import stages
 from dbsp.operators.aggregate import Aggregate
+from dbsp.operators.calls import Call, LinearCall
 from dbsp.operators.constant import Constant
 from dbsp.operators.delay import Delay
 from dbsp.operators.differentiate import Differentiate
@@ -37,8 +38,9 @@ from dbsp.operators.join import Join
 from dbsp.operators.map import FlatMap, Map, MapFunction
 from dbsp.operators.output import Output
 from dbsp.operators.project import Project, Rename
-from dbsp.operators.reduce import Function
+from dbsp.operators.reduce import GroupFunction
 from dbsp.operators.semijoin import Antijoin, Semijoin
+from dbsp.operators.statistics import Applied, Finish
 from dbsp.operators.union import Minus, Negate, Union
 from dbsp.run import Run
 from dbsp.schema import Schema, as_schema
@@ -197,41 +199,6 @@ class Stream(graph.Stream):
         return Map(tuple(map(as_expression, columns.values())), names)(self)
 
 
-class Call:
-    """An aggregate function applied to an expression, as written in `agg`."""
-
-    __slots__ = ("argument", "kind")
-
-    def __init__(self, kind: str, argument: Expression | None) -> None:
-        self.kind = kind
-        self.argument = argument
-
-
-def count() -> Call:
-    """The number of rows of the group: the sum of their weights."""
-    return Call("count", None)
-
-
-def sum_(argument: Expression | str) -> Call:
-    """The weighted sum of an expression; exact for ints, compensated for floats."""
-    return Call("sum", _expression(argument))
-
-
-def avg(argument: Expression | str) -> Call:
-    """The weighted mean of an expression, a float."""
-    return Call("avg", _expression(argument))
-
-
-def min_(argument: Expression | str) -> Call:
-    """The least value of an expression; strings compare as strings."""
-    return Call("min", _expression(argument))
-
-
-def max_(argument: Expression | str) -> Call:
-    """The largest value of an expression; strings compare as strings."""
-    return Call("max", _expression(argument))
-
-
 class Grouped:
     """A stream with its grouping columns; `agg` says what to compute of each group."""
 
@@ -247,7 +214,7 @@ class Grouped:
         return self._stream.graph
 
     @located("Aggregate")
-    def agg(self, **calls: Call) -> Stream:
+    def agg(self, **calls: Call | LinearCall) -> Stream:
         """One row per group: the grouping columns and one column per call.
 
         A group is present while its summed weight is positive.
@@ -255,18 +222,37 @@ class Grouped:
         if not calls:
             raise SchemaError("agg needs at least one aggregate, such as n=count()")
         columns: dict[str, Expression] = {name: col(name) for name in self._columns}
-        functions = []
+        places: dict[Any, int] = {}
+        functions: list[GroupFunction] = []
+
+        def place(argument: Expression, name: str) -> int:
+            """The column that holds an argument's values; equal ones share it."""
+            if argument.key not in places:
+                places[argument.key] = len(columns)
+                columns[name if name not in columns else f"{name}.{len(columns)}"] = argument
+            return places[argument.key]
+
+        def add(call: Call, name: str) -> int:
+            """The column of the aggregate that holds a call's result."""
+            functions.append(call.make(*[place(argument, name) for argument in call.arguments]))
+            return len(self._columns) + len(functions) - 1
+
+        results: list[int | Applied] = list(range(len(self._columns)))
         for name, call in calls.items():
             if name in self._columns:
                 raise SchemaError(f"'{name}' is a grouping column already")
-            if call.argument is None:
-                functions.append(Function(call.kind))
+            if isinstance(call, Call):
+                results.append(add(call, name))
             else:
-                columns[name] = call.argument
-                functions.append(Function(call.kind, len(columns) - 1))
+                sums = tuple(add(term, name) for term in call.terms)
+                results.append(Applied(call.function, sums, call.type))
         values = self._stream._mapped(columns) if columns else self._stream.project()
-        names = (*self._columns, *calls)
-        return Aggregate(len(self._columns), tuple(functions), names)(values)
+        key, names = len(self._columns), (*self._columns, *calls)
+        if all(isinstance(result, int) for result in results):
+            return Aggregate(key, tuple(functions), names)(values)
+        numbered = tuple(f"sum{i}" for i in range(len(functions)))
+        sums_names = (*(f"key{i}" for i in range(key)), *numbered)
+        return Finish(tuple(results), names)(Aggregate(key, tuple(functions), sums_names)(values))
 
 
 class Scope:
@@ -469,10 +455,6 @@ class Circuit(graph.Graph):
 def _own(stream: graph.Stream) -> Stream:
     assert isinstance(stream, Stream)
     return stream
-
-
-def _expression(argument: Expression | str) -> Expression:
-    return col(argument) if isinstance(argument, str) else argument
 
 
 def _keeps_all(indices: Sequence[int], schema: Schema) -> bool:

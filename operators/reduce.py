@@ -31,14 +31,37 @@ NO_RUNS = np.zeros((1, 3), np.int64)
 
 
 @dataclass(frozen=True)
-class Function:
+class GroupFunction:
+    """An aggregate: a function of the values of one group. Columns are those of the aggregate's input.
+
+    `evaluate` is its definition for all groups of a batch at once.
+    """
+
+    def result(self, schema: Schema) -> Type:
+        """The type of the result; raises SchemaError when the columns' types do not fit."""
+        raise AssertionError(f"{type(self).__name__} does not say what it yields")
+
+    def linear(self, schema: Schema) -> bool:
+        """Whether the result follows from sums of weight * value in exact arithmetic."""
+        return False
+
+    def at_an_end(self, schema: Schema) -> bool:
+        """Whether the result stands at one end of the group's values when sorted by code."""
+        return False
+
+    def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
+        """The results, int64[groups], for a batch whose distinct keys are `keys`."""
+        raise AssertionError(f"{type(self).__name__} does not say how it is computed")
+
+
+@dataclass(frozen=True)
+class Function(GroupFunction):
     """One aggregate: `kind` is count, sum, avg, min or max; `column` the input column it reads."""
 
     kind: str
     column: int = -1
 
     def result(self, schema: Schema) -> Type:
-        """The type of the result; raises SchemaError when the column's type does not fit."""
         if self.kind == "count":
             return INT
         type_ = schema.types[self.column]
@@ -52,17 +75,20 @@ class Function:
         return result.optional() if type_.nullable else result
 
     def linear(self, schema: Schema) -> bool:
-        """Whether the result follows from sums of weight * value in exact arithmetic."""
         if self.kind == "count":
             return True
         return self.kind in ("sum", "avg") and schema.types[self.column].kind == "int"
 
     def at_an_end(self, schema: Schema) -> bool:
-        """Whether the result stands at one end of the group's values when sorted by code."""
         return self.kind in ("min", "max") and schema.types[self.column].ordered_codes
 
+    def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
+        if self.kind in ("min", "max"):
+            return _ends(self, batch, keys, schema, interner)
+        raise AssertionError(f"{self.kind} is computed from its accumulators")
 
-def accumulators(functions: Sequence[Function], schema: Schema) -> tuple[Codes, list[tuple[int, int]]]:
+
+def accumulators(functions: Sequence[GroupFunction], schema: Schema) -> tuple[Codes, list[tuple[int, int]]]:
     """The accumulators that the functions need, for the kernel `accumulate`.
 
     Returns its `columns` argument and, per function, where to find (sum, number of values);
@@ -78,7 +104,7 @@ def accumulators(functions: Sequence[Function], schema: Schema) -> tuple[Codes, 
     places = []
     for function in functions:
         total = count = 0
-        if function.kind in ("sum", "avg"):
+        if isinstance(function, Function) and function.kind in ("sum", "avg"):
             nullable = schema.types[function.column].nullable
             if function.linear(schema):
                 total = place(function.column, SUM_PRESENT if nullable else SUM)
@@ -111,7 +137,7 @@ def _mean(total: Floats | Codes, place: tuple[int, int], count: Codes) -> Codes:
 
 
 def reducer(
-    key: int, functions: Sequence[Function], schema: Schema, interner: Interner
+    key: int, functions: Sequence[GroupFunction], schema: Schema, interner: Interner
 ) -> Callable[[Batch], Batch]:
     """The aggregates of a batch whose first `key` columns are the group's key.
 
@@ -119,11 +145,13 @@ def reducer(
     """
     columns, places = accumulators(functions, schema)
 
-    def column(function: Function, place: tuple[int, int], batch: Batch, keys: Codes, sums: Codes) -> Codes:
+    def column(
+        function: GroupFunction, place: tuple[int, int], batch: Batch, keys: Codes, sums: Codes
+    ) -> Codes:
+        if not isinstance(function, Function) or function.kind in ("min", "max"):
+            return function.evaluate(batch, keys, schema, interner)
         if function.linear(schema):
             return linear_column(function, place, sums)
-        if function.kind in ("min", "max"):
-            return _ends(function, batch, keys, schema, interner)
         total, count = _float_sums(function, batch, keys, schema), sums[:, place[1]]
         if function.kind == "avg":
             return _mean(total, place, count)
@@ -131,13 +159,17 @@ def reducer(
 
     def reduce(batch: Batch) -> Batch:
         keys, _, sums = accumulate(batch.rows, batch.weights, key, columns, NO_RUNS, 0)
+        present = sums[:, 0] > 0
+        if not present.all():
+            # A function need not have a value for a group that is not there.
+            mask = present[_numbers(batch.rows[:, :key])]
+            batch = Batch(np.ascontiguousarray(batch.rows[mask]), batch.weights[mask])
+            keys, sums = keys[present], sums[present]
         out = np.empty((len(keys), key + len(functions)), np.int64)
         out[:, :key] = keys
         for at, (function, place) in enumerate(zip(functions, places, strict=True)):
             out[:, key + at] = column(function, place, batch, keys, sums)
-        present = sums[:, 0] > 0
-        rows = np.ascontiguousarray(out[present])
-        return Batch(*consolidate(rows, np.ones(len(rows), np.int64)))
+        return Batch(*consolidate(out, np.ones(len(out), np.int64)))
 
     return reduce
 
@@ -145,7 +177,7 @@ def reducer(
 def _float_sums(function: Function, batch: Batch, keys: Codes, schema: Schema) -> Floats:
     """The sum of weight * value of each group, float64[groups]."""
     sums = np.zeros(len(keys), np.float64)
-    rows, weights, starts, group = _values(function, batch, keys, schema)
+    rows, weights, starts, group = grouped(batch, keys, (function.column,), schema)
     if len(rows):
         floats = code_floats(np.ascontiguousarray(rows[:, -1]))
         sums[group[starts]] = sum_floats(floats.view(np.int64), weights, starts).view(np.float64)
@@ -156,7 +188,7 @@ def _ends(function: Function, batch: Batch, keys: Codes, schema: Schema, interne
     """The least or largest value of positive weight of each group, int64[groups]."""
     type_ = schema.types[function.column]
     result = np.full(len(keys), NULL, np.int64)
-    rows, _, starts, group = _values(function, batch, keys, schema)
+    rows, _, starts, group = grouped(batch, keys, (function.column,), schema, positive=True)
     if len(rows) == 0:
         return result
     values = np.ascontiguousarray(rows[:, -1])
@@ -168,16 +200,21 @@ def _ends(function: Function, batch: Batch, keys: Codes, schema: Schema, interne
     return result
 
 
-def _values(
-    function: Function, batch: Batch, keys: Codes, schema: Schema
+def grouped(
+    batch: Batch, keys: Codes, columns: Sequence[int], schema: Schema, *, positive: bool = False
 ) -> tuple[Codes, Codes, Codes, Codes]:
-    """The (key, value) rows a function looks at, their weights, where groups start, and each row's group."""
+    """The (key, values of `columns`) rows a function looks at: those without None, in sorted order.
+
+    Returns them with their summed weights, the indices where groups start, and each row's group, an
+    index into `keys`. With `positive` only rows of positive weight.
+    """
     key = keys.shape[1]
-    rows, weights = project(batch.rows, batch.weights, np.array([*range(key), function.column], np.int64))
+    rows, weights = project(batch.rows, batch.weights, np.array([*range(key), *columns], np.int64))
     keep = np.ones(len(rows), np.bool_)
-    if schema.types[function.column].nullable:
-        keep &= rows[:, key] != NULL
-    if function.kind in ("min", "max"):
+    for at, column in enumerate(columns, key):
+        if schema.types[column].nullable:
+            keep &= rows[:, at] != NULL
+    if positive:
         keep &= weights > 0
     rows, weights = rows[keep], weights[keep]
     if len(rows) == 0:
@@ -187,15 +224,20 @@ def _values(
     return rows, weights, np.flatnonzero(np.r_[True, group[1:] != group[:-1]]), group
 
 
+def _numbers(rows: Codes) -> Codes:
+    """For each of the sorted rows, how many different rows stand before it."""
+    new = np.zeros(len(rows), np.int64)
+    new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return np.cumsum(new)
+
+
 def _group_numbers(rows: Codes, keys: Codes, key: int) -> Codes:
     """For each row, the index of its key among the sorted distinct `keys`; both are sorted."""
-    new = np.ones(len(rows), np.bool_)
-    new[1:] = (rows[1:, :key] != rows[:-1, :key]).any(axis=1)
-    ordinal = np.cumsum(new) - 1
+    ordinal = _numbers(rows[:, :key])
     if int(ordinal[-1]) + 1 == len(keys):
         return ordinal
     # Some groups had no value left: look the keys that remain up.
     known = {tuple(k): i for i, k in enumerate(keys.tolist())}
-    firsts = rows[new][:, :key].tolist()
+    firsts = rows[np.flatnonzero(np.r_[True, ordinal[1:] != ordinal[:-1]])][:, :key].tolist()
     places: Codes = np.array([known[tuple(k)] for k in firsts], np.int64)
     return np.take(places, ordinal)

@@ -21,7 +21,8 @@ from dbsp.compiler.datalog.plan import Aggregated, Assign, Filter, Join, RulePla
 from dbsp.compiler.datalog.stratify import dependencies
 from dbsp.compiler.datalog.translate import constant, expression, predicate
 from dbsp.expressions import Expression, col, lit
-from dbsp.operators.builder import Call, Circuit, Stream, avg, count, max_, min_, sum_
+from dbsp.operators.builder import Circuit, Stream
+from dbsp.operators.calls import Call, avg, count, max_, min_, sum_
 from dbsp.schema import Schema
 from dbsp.values import FLOAT, INT, STR, Type
 

@@ -195,3 +195,15 @@ def sum_floats(values: Codes, weights: Codes, starts: Codes) -> Codes:
         # inf - inf in the correction must not turn an infinite sum into NaN.
         result[g] = total + lost if np.isfinite(total) else total
     return result.view(np.int64)
+
+
+@kernel
+def running_totals(weights: Codes, starts: Codes) -> Codes:
+    """Sums of weights within each segment, up to and with each row; checked."""
+    totals = np.empty(weights.shape[0], np.int64)
+    for g in range(starts.shape[0]):
+        total = 0
+        for i in range(starts[g], starts[g + 1] if g + 1 < starts.shape[0] else weights.shape[0]):
+            total = add_weights(total, weights[i])
+            totals[i] = total
+    return totals

@@ -1,0 +1,71 @@
+"""Runs an operator at the top level and inside a scope, in every stage, beside its batch definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dbsp import Circuit, Run, Schema, Stream, col
+from dbsp.stage import Stage
+
+from .harness import apply, view
+from .reference import Z, add, consolidate, distinct, minus, select
+from .strategies import Tick
+
+LIMIT = 4
+"""The recursion inside the scope raises a column up to this value."""
+
+
+def follow_everywhere(
+    operator: Callable[[Stream], Stream],
+    model: Callable[[Z], Z],
+    columns: Mapping[str, Any],
+    grows: str,
+    ticks: Sequence[Tick],
+    *,
+    stages: Sequence[Stage] = tuple(Stage),
+) -> None:
+    """Check `operator` over the input 'a' after each tick: views and deltas, outside and inside a scope.
+
+    Inside it reads a stream that goes on changing over the iterations: the input with all its weights,
+    and the set of the rows that come of raising the int column `grows` one by one.
+    """
+    place = Schema.of(**columns).index(grows)
+    runs = {stage: _start(operator, columns, grows, stage) for stage in stages}
+    inputs: dict[str, Z] = {"a": {}}
+    before: dict[str, Z] = {"outside": {}, "inside": {}}
+    for number, tick in enumerate(ticks, 1):
+        apply(inputs, tick)
+        a = inputs["a"]
+        after = {"outside": model(a), "inside": model(add(a, _grown(a, place)))}
+        for stage, run in runs.items():
+            result = run.step(tick)
+            for name, value in after.items():
+                told = f"{name}, {stage}, tick {number} of {ticks}"
+                assert view(run, name) == value, told
+                assert result[name].to_dict() == minus(value, before[name]), told
+        before = after
+
+
+def _start(operator: Callable[[Stream], Stream], columns: Mapping[str, Any], grows: str, stage: Stage) -> Run:
+    circuit = Circuit("test")
+    a = circuit.input("a", schema=columns)
+    circuit.output("outside", operator(a))
+    with circuit.fixpoint("scope") as scope:
+        grown = scope.variable("grown", columns)
+        raised = {name: col(name) + 1 if name == grows else col(name) for name in columns}
+        scope.define(grown, (a + grown.filter(col(grows) < LIMIT).map(**raised)).distinct())
+        inside = operator(a + grown)
+    circuit.output("inside", scope.leave(inside))
+    return circuit.start(stage)
+
+
+def _grown(a: Z, place: int) -> Z:
+    grown: Z = {}
+    while True:
+        rising = select(grown, lambda row: row[place] is not None and row[place] < LIMIT)
+        raised = ((*row[:place], row[place] + 1, *row[place + 1 :]) for row in rising)
+        following = distinct(add(a, consolidate((row, 1) for row in raised)))
+        if following == grown:
+            return grown
+        grown = following
