@@ -171,19 +171,18 @@ class Stream(graph.Stream):
 
     def integrate(self) -> Stream:
         """I: the sum of the stream so far; every tick hands out the whole of it."""
-        self._only_outside("integrate", "its integral would never stop growing")
+        self._only_outside("Integrate", "integrating again would never converge")
         return Integrate()(self)
 
     def differentiate(self) -> Stream:
         """D: the change of the stream from one tick to the next."""
-        self._only_outside("differentiate", "take the difference of the result outside")
+        self._only_outside("Differentiate", "differentiate outside the fixpoint")
         return Differentiate()(self)
 
     def _only_outside(self, operator: str, reason: str) -> None:
         if self.graph.parent is not None:
             raise CircuitError(
-                f"{operator} is not for a stream inside a fixpoint, which stands for one value per "
-                f"iteration; {reason}",
+                f"a stream inside a fixpoint has one value per iteration, made of its changes; {reason}",
                 where=f"{operator} at {self.graph.current_source()}",
             )
 
