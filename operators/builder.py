@@ -30,16 +30,15 @@ from dbsp.operators.delay import Delay
 from dbsp.operators.differentiate import Differentiate
 from dbsp.operators.distinct import Distinct
 from dbsp.operators.filter import Filter, FilterFunction
-from dbsp.operators.fit import On, agreeing, alike, key_columns, located, widened
+from dbsp.operators.fit import alike, located, widened
 from dbsp.operators.fixpoint import Body, Fixpoint, Leave
 from dbsp.operators.input import Input
 from dbsp.operators.integrate import Integrate
-from dbsp.operators.join import Join
 from dbsp.operators.map import FlatMap, Map, MapFunction
 from dbsp.operators.output import Output
+from dbsp.operators.pairing import Pairing
 from dbsp.operators.project import Project, Rename
 from dbsp.operators.reduce import GroupFunction
-from dbsp.operators.semijoin import Antijoin, Semijoin
 from dbsp.operators.statistics import Applied, Finish
 from dbsp.operators.union import Minus, Negate, Union
 from dbsp.run import Run
@@ -48,7 +47,7 @@ from dbsp.stage import Stage
 from dbsp.zset import ZSet
 
 
-class Stream(graph.Stream):
+class Stream(Pairing):
     """A stream of Z-sets; every method adds one operator to the circuit and returns its output."""
 
     __slots__ = ()
@@ -112,51 +111,6 @@ class Stream(graph.Stream):
     def distinct(self) -> Stream:
         """The rows of positive weight, each with weight 1."""
         return Distinct()(self)
-
-    @located("Join")
-    def join(self, other: Stream, on: On, select: Sequence[str] | None = None) -> Stream:
-        """All pairs of rows that agree on `on`: column names, or pairs (left name, right name).
-
-        The result has all columns of the left, then those of the right that are not part of the
-        key; a name that both have gets the suffix `_right`. `select` picks among these names (and
-        may name key columns of the right, with the suffix where needed).
-        """
-        pairs = key_columns(self.schema, other.schema, on)
-        right_key = {b for _, b in pairs}
-        places: dict[str, int] = {name: i for i, name in enumerate(self.schema.names)}
-        default = list(self.schema.names)
-        for index, name in enumerate(other.schema.names):
-            unique = f"{name}_right" if name in self.schema.names else name
-            if unique in places:
-                raise SchemaError(f"rename a column first: '{unique}' would occur twice")
-            places[unique] = -index - 1
-            if index not in right_key:
-                default.append(unique)
-        names = default if select is None else list(select)
-        for name in names:
-            if name not in places:
-                raise SchemaError(f"join has no output column '{name}'; it has {', '.join(places)}")
-        left, right = agreeing(self, [(b, a) for a, b in pairs]), agreeing(other, pairs)
-        key: dict[int, int] = {}
-        for a, b in pairs:  # of pairs with a column in common one is enough now
-            if b not in key.values():
-                key.setdefault(a, b)
-        columns = tuple(places[name] for name in names)
-        return Join(tuple(key), tuple(key.values()), columns, tuple(names))(left, right)
-
-    @located("Semijoin")
-    def semijoin(self, other: Stream, on: On) -> Stream:
-        """The rows that have a partner in `other`, with their own weights."""
-        pairs = key_columns(self.schema, other.schema, on)
-        key = dict(reversed(pairs))
-        return Semijoin(tuple(key), tuple(key.values()))(self, agreeing(other, pairs))
-
-    @located("Antijoin")
-    def antijoin(self, other: Stream, on: On) -> Stream:
-        """The rows that have no partner in `other`, with their own weights."""
-        pairs = key_columns(self.schema, other.schema, on)
-        key = dict(reversed(pairs))
-        return Antijoin(tuple(key), tuple(key.values()))(self, agreeing(other, pairs))
 
     @located("Aggregate")
     def group_by(self, *columns: str) -> Grouped:
