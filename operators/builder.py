@@ -30,17 +30,16 @@ from dbsp.operators.delay import Delay
 from dbsp.operators.differentiate import Differentiate
 from dbsp.operators.distinct import Distinct
 from dbsp.operators.filter import Filter, FilterFunction
-from dbsp.operators.fit import On, agreeing, alike, key_columns, located, widened
+from dbsp.operators.fit import alike, located, widened
 from dbsp.operators.fixpoint import Body, Fixpoint, Leave
 from dbsp.operators.input import Input
 from dbsp.operators.integrate import Integrate
-from dbsp.operators.join import Join
 from dbsp.operators.map import FlatMap, Map, MapFunction
 from dbsp.operators.output import Output
+from dbsp.operators.pairing import Pairing
 from dbsp.operators.project import Project, Rename
-from dbsp.operators.ranking import Rank, Shift, TopK, ordered_by
 from dbsp.operators.reduce import GroupFunction
-from dbsp.operators.semijoin import Antijoin, Semijoin
+from dbsp.operators.sequencing import Sequencing
 from dbsp.operators.statistics import Applied, Finish
 from dbsp.operators.union import Minus, Negate, Union
 from dbsp.run import Run
@@ -49,7 +48,7 @@ from dbsp.stage import Stage
 from dbsp.zset import ZSet
 
 
-class Stream(graph.Stream):
+class Stream(Pairing, Sequencing):
     """A stream of Z-sets; every method adds one operator to the circuit and returns its output."""
 
     __slots__ = ()
@@ -114,172 +113,10 @@ class Stream(graph.Stream):
         """The rows of positive weight, each with weight 1."""
         return Distinct()(self)
 
-    @located("Join")
-    def join(self, other: Stream, on: On, select: Sequence[str] | None = None) -> Stream:
-        """All pairs of rows that agree on `on`: column names, or pairs (left name, right name).
-
-        The result has all columns of the left, then those of the right that are not part of the
-        key; a name that both have gets the suffix `_right`. `select` picks among these names (and
-        may name key columns of the right, with the suffix where needed).
-        """
-        pairs = key_columns(self.schema, other.schema, on)
-        right_key = {b for _, b in pairs}
-        places: dict[str, int] = {name: i for i, name in enumerate(self.schema.names)}
-        default = list(self.schema.names)
-        for index, name in enumerate(other.schema.names):
-            unique = f"{name}_right" if name in self.schema.names else name
-            if unique in places:
-                raise SchemaError(f"rename a column first: '{unique}' would occur twice")
-            places[unique] = -index - 1
-            if index not in right_key:
-                default.append(unique)
-        names = default if select is None else list(select)
-        for name in names:
-            if name not in places:
-                raise SchemaError(f"join has no output column '{name}'; it has {', '.join(places)}")
-        left, right = agreeing(self, [(b, a) for a, b in pairs]), agreeing(other, pairs)
-        key: dict[int, int] = {}
-        for a, b in pairs:  # of pairs with a column in common one is enough now
-            if b not in key.values():
-                key.setdefault(a, b)
-        columns = tuple(places[name] for name in names)
-        return Join(tuple(key), tuple(key.values()), columns, tuple(names))(left, right)
-
-    @located("Semijoin")
-    def semijoin(self, other: Stream, on: On) -> Stream:
-        """The rows that have a partner in `other`, with their own weights."""
-        pairs = key_columns(self.schema, other.schema, on)
-        key = dict(reversed(pairs))
-        return Semijoin(tuple(key), tuple(key.values()))(self, agreeing(other, pairs))
-
-    @located("Antijoin")
-    def antijoin(self, other: Stream, on: On) -> Stream:
-        """The rows that have no partner in `other`, with their own weights."""
-        pairs = key_columns(self.schema, other.schema, on)
-        key = dict(reversed(pairs))
-        return Antijoin(tuple(key), tuple(key.values()))(self, agreeing(other, pairs))
-
     @located("Aggregate")
     def group_by(self, *columns: str) -> Grouped:
         """Groups of rows that agree on the columns; without columns one group of all rows."""
         return Grouped(self, columns)
-
-    @located("TopK")
-    def top_k(
-        self,
-        k: int,
-        by: str | Sequence[str],
-        *,
-        partition: Sequence[str] = (),
-        descending: bool | Sequence[bool] = False,
-    ) -> Stream:
-        """The first `k` rows of each partition in the order of `by`: the least, or the largest `descending`.
-
-        Ties go to the rows that are less as a whole. A row of weight w counts as w rows, so the last one
-        may keep a part of its weight.
-        """
-        if k < 1:
-            raise SchemaError(f"top_k takes the first 1, 2, ... rows, not {k}")
-        return TopK(self.schema.indices(partition), ordered_by(self.schema, by, descending), k)(self)
-
-    def rank(
-        self,
-        by: str | Sequence[str],
-        *,
-        partition: Sequence[str] = (),
-        descending: bool | Sequence[bool] = False,
-        name: str = "rank",
-    ) -> Stream:
-        """Each row with its rank in its partition: 1 + the number of rows before those that tie with it."""
-        return self._ranked("rank", by, partition, descending, name)
-
-    def dense_rank(
-        self,
-        by: str | Sequence[str],
-        *,
-        partition: Sequence[str] = (),
-        descending: bool | Sequence[bool] = False,
-        name: str = "rank",
-    ) -> Stream:
-        """Each row with its rank without gaps: 1 + the number of different values of `by` before its own."""
-        return self._ranked("dense_rank", by, partition, descending, name)
-
-    def row_number(
-        self,
-        by: str | Sequence[str],
-        *,
-        partition: Sequence[str] = (),
-        descending: bool | Sequence[bool] = False,
-        name: str = "number",
-    ) -> Stream:
-        """Each row with its number 1, 2, ... in its partition; ties in the order of the whole row.
-
-        A row of weight w becomes w rows with different numbers.
-        """
-        return self._ranked("row_number", by, partition, descending, name)
-
-    @located("Lag")
-    def lag(
-        self,
-        column: str,
-        n: int = 1,
-        *,
-        by: str | Sequence[str],
-        partition: Sequence[str] = (),
-        descending: bool | Sequence[bool] = False,
-        name: str | None = None,
-    ) -> Stream:
-        """Each row with the value that `column` has `n` rows before it in its partition, None at the start.
-
-        The new column is called `name`, by default `column` with `_lag` behind it.
-        """
-        return self._shifted(column, n, by, partition, descending, name or f"{column}_lag")
-
-    @located("Lead")
-    def lead(
-        self,
-        column: str,
-        n: int = 1,
-        *,
-        by: str | Sequence[str],
-        partition: Sequence[str] = (),
-        descending: bool | Sequence[bool] = False,
-        name: str | None = None,
-    ) -> Stream:
-        """Each row with the value that `column` has `n` rows after it in its partition, None at the end.
-
-        The new column is called `name`, by default `column` with `_lead` behind it.
-        """
-        return self._shifted(column, -n, by, partition, descending, name or f"{column}_lead")
-
-    @located("Rank")
-    def _ranked(
-        self,
-        kind: str,
-        by: str | Sequence[str],
-        partition: Sequence[str],
-        descending: bool | Sequence[bool],
-        name: str,
-    ) -> Stream:
-        schema = self.schema
-        order = ordered_by(schema, by, descending)
-        return Rank(schema.indices(partition), order, kind, (*schema.names, name))(self)
-
-    def _shifted(
-        self,
-        column: str,
-        offset: int,
-        by: str | Sequence[str],
-        partition: Sequence[str],
-        descending: bool | Sequence[bool],
-        name: str,
-    ) -> Stream:
-        schema = self.schema
-        if not -(2**31) < offset < 2**31:
-            raise SchemaError(f"{abs(offset)} rows is too far; the most is 2**31 - 1")
-        order = ordered_by(schema, by, descending)
-        at = schema.index(column)
-        return Shift(schema.indices(partition), order, at, offset, (*schema.names, name))(self)
 
     def delay(self) -> Stream:
         """z^-1: the stream as it was one tick before."""
