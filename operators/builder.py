@@ -39,6 +39,7 @@ from dbsp.operators.output import Output
 from dbsp.operators.pairing import Pairing
 from dbsp.operators.project import Project, Rename
 from dbsp.operators.reduce import GroupFunction
+from dbsp.operators.sequencing import Sequencing
 from dbsp.operators.statistics import Applied, Finish
 from dbsp.operators.union import Minus, Negate, Union
 from dbsp.run import Run
@@ -47,7 +48,7 @@ from dbsp.stage import Stage
 from dbsp.zset import ZSet
 
 
-class Stream(Pairing):
+class Stream(Pairing, Sequencing):
     """A stream of Z-sets; every method adds one operator to the circuit and returns its output."""
 
     __slots__ = ()
