@@ -17,6 +17,7 @@ from dbsp.kernels import consolidate
 from dbsp.ports import InputPort, OutputPort
 from dbsp.scheduler import NodeStats, Scope
 from dbsp.schema import Schema, did_you_mean
+from dbsp.values import shorten
 from dbsp.zset import ZSet
 
 Changes: TypeAlias = Mapping[str, Change]
@@ -253,7 +254,7 @@ class Run:
         if port is None:
             if name in self._outputs:
                 raise InputError(f"relation '{name}' is derived; it cannot be changed directly")
-            raise InputError(f"there is no input '{name}'{did_you_mean(name, self._inputs)}")
+            raise InputError(f"there is no input '{name}'{did_you_mean(str(name), self._inputs)}")
         return port
 
     def _stage(self, changes: Changes | None) -> int:
@@ -261,6 +262,11 @@ class Run:
         pieces = {n: taken for n, handle in self._handles.items() if (taken := handle._take())}
         ordered = set(pieces)
         if changes is not None:
+            if not isinstance(changes, Mapping):
+                raise InputError(
+                    "the changes of a step are a mapping from inputs to changes of each,"
+                    f" not {shorten(changes)} ({type(changes).__name__})"
+                )
             for name, change in changes.items():
                 port = self._port(name)
                 pieces.setdefault(name, []).append(encode_change(change, port, self.interner))

@@ -23,6 +23,7 @@ from dbsp.operators.fixpoint import Fixpoint
 from dbsp.operators.input import Input
 from dbsp.operators.inspect import Inspect
 from dbsp.operators.integrate import Integrate
+from dbsp.operators.orders import lower
 from dbsp.operators.output import Output
 from dbsp.operators.passes import optimise
 from dbsp.operators.passes.expand import expand
@@ -47,9 +48,7 @@ def physical(query: Graph) -> Graph:
     """The circuit that is run for a query: optimised, made incremental, with traces for integrals."""
     optimised, _ = optimise(query)
     incremental, _ = incrementalize(optimised)
-    return _pruned(
-        rewrite(incremental, lambda rewriting, node, inputs: node.operator.physical(rewriting, node, inputs))
-    )
+    return _pruned(lower(incremental))
 
 
 def circuit(query: Graph, stage: Stage) -> Graph:
