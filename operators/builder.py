@@ -29,6 +29,7 @@ from dbsp.operators.constant import Constant
 from dbsp.operators.delay import Delay
 from dbsp.operators.differentiate import Differentiate
 from dbsp.operators.distinct import Distinct
+from dbsp.operators.explain import explain
 from dbsp.operators.filter import Filter, FilterFunction
 from dbsp.operators.fit import alike, located, widened
 from dbsp.operators.fixpoint import Body, Fixpoint, Leave
@@ -391,6 +392,11 @@ class Circuit(graph.Graph):
         """This circuit in one of its forms: "query", "incremental" or "physical"."""
         self.validate()
         return stages.circuit(self, Stage(stage))
+
+    def explain(self) -> str:
+        """What the passes changed, which rules were applied, and which traces are kept for whom."""
+        self.validate()
+        return explain(self)
 
     def start(self, stage: Stage | str = Stage.PHYSICAL) -> Run:
         """Run the circuit: deltas in, deltas out.
