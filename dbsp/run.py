@@ -10,7 +10,7 @@ import numpy as np
 
 from dbsp.batch import Batch, Codes
 from dbsp.changes import Change, encode_change, last_wins
-from dbsp.errors import CircuitError, InputError
+from dbsp.errors import CircuitError, DbspError, InputError
 from dbsp.graph import Graph
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
@@ -156,8 +156,9 @@ class Run:
 
         `changes` maps input names to {row: weight}, an iterable of rows (weight 1 each), a ZSet or
         an Arrow table. Raises InputError (unknown relation, a row that does not fit),
-        WeightOverflowError, EvaluationError, UserFunctionError or IterationLimitError; then nothing
-        has changed and what was staged is dropped.
+        WeightOverflowError, EvaluationError, UserFunctionError, InvariantError or IterationLimitError;
+        then nothing has changed and what was staged is dropped. (Only what `inspect` calls comes after
+        the commit: the UserFunctionError that tells of its failing says so.)
         """
         if self._stepping:
             raise CircuitError("step was called from inside a step, by a function of the circuit")
@@ -186,7 +187,25 @@ class Run:
         present = {name: port.present for name, port in self._inputs.items() if port.present}
         if rows > _MANY:
             self._scope.forget()
-        return TickResult(deltas, self.tick, time.perf_counter() - started, absent, present)
+        result = TickResult(deltas, self.tick, time.perf_counter() - started, absent, present)
+        if self._scope.taps:
+            self._tell()
+        return result
+
+    def _tell(self) -> None:
+        """Let every tap tell of the committed tick, also when one of them fails."""
+        failures = []
+        self._stepping = True
+        try:
+            for tap in self._scope.taps:
+                try:
+                    tap.hand_out()
+                except DbspError as error:
+                    failures.append(error)
+        finally:
+            self._stepping = False
+        if failures:
+            raise failures[0]
 
     def __del__(self) -> None:
         # Steps refer to each other, so the collector may come late; the memory is in the traces.

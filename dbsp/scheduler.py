@@ -11,6 +11,7 @@ from dbsp.errors import DbspError, ValueOutOfRangeError, WeightOverflowError
 from dbsp.graph import Graph, Node
 from dbsp.interner import Interner
 from dbsp.operator import Step
+from dbsp.ports import Tap
 from dbsp.trace import Journalled, Trace
 
 MERGE_FUEL = 4096
@@ -51,6 +52,7 @@ class Scope:
         self.outer_steps = tuple(outer_steps)
         self.journal: list[Journalled] = [] if outer is None else outer.journal
         self.traces: list[Trace] = [] if outer is None else outer.traces
+        self.taps: list[Tap] = [] if outer is None else outer.taps
         self.depth: int = 0 if outer is None else outer.depth + 1
         self.now = np.zeros(self.depth, np.int64)
         self.iteration = 0
@@ -159,3 +161,5 @@ class Scope:
         for state in self.journal:
             state.rollback()
         self.journal.clear()
+        for tap in self.taps:
+            tap.drop()

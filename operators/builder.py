@@ -42,13 +42,14 @@ from dbsp.operators.reduce import GroupFunction
 from dbsp.operators.sequencing import Sequencing
 from dbsp.operators.statistics import Applied, Finish
 from dbsp.operators.union import Minus, Negate, Union
+from dbsp.operators.watching import Watching
 from dbsp.run import Run
 from dbsp.schema import Schema, as_schema
 from dbsp.stage import Stage
 from dbsp.zset import ZSet
 
 
-class Stream(Pairing, Sequencing):
+class Stream(Pairing, Sequencing, Watching):
     """A stream of Z-sets; every method adds one operator to the circuit and returns its output."""
 
     __slots__ = ()
@@ -126,19 +127,18 @@ class Stream(Pairing, Sequencing):
 
     def integrate(self) -> Stream:
         """I: the sum of the stream so far; every tick hands out the whole of it."""
-        self._only_outside("integrate", "its integral would never stop growing")
+        self._only_outside("Integrate", "integrating again would never converge")
         return Integrate()(self)
 
     def differentiate(self) -> Stream:
         """D: the change of the stream from one tick to the next."""
-        self._only_outside("differentiate", "take the difference of the result outside")
+        self._only_outside("Differentiate", "differentiate outside the fixpoint")
         return Differentiate()(self)
 
     def _only_outside(self, operator: str, reason: str) -> None:
         if self.graph.parent is not None:
             raise CircuitError(
-                f"{operator} is not for a stream inside a fixpoint, which stands for one value per "
-                f"iteration; {reason}",
+                f"a stream inside a fixpoint has one value per iteration, made of its changes; {reason}",
                 where=f"{operator} at {self.graph.current_source()}",
             )
 

@@ -80,6 +80,10 @@ class Fixpoint(Operator):
     def shareable(self) -> bool:
         return False
 
+    @property
+    def is_port(self) -> bool:
+        return any(node.operator.is_port for node in self.body.nodes)
+
     def schema(self, *inputs: Schema) -> Schema:
         return NOTHING
 
@@ -118,7 +122,8 @@ class Fixpoint(Operator):
         return rewriting.add(Fixpoint(body), *outside, graph=parent)
 
     def prune(self, node: Node) -> None:
-        prune(self.body, [stream.node for stream in self.body.exports])
+        ports = [inside for inside in self.body.nodes if inside.operator.is_port]
+        prune(self.body, [*ports, *(stream.node for stream in self.body.exports)])
         for index, inside in enumerate(self.body.entered.values()):
             entering = inside.node.operator
             assert isinstance(entering, Delta0)

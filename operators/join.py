@@ -26,6 +26,7 @@ from dbsp.interner import Interner
 from dbsp.kernels import arrange, consolidate, join_runs, join_timed_runs, register_run
 from dbsp.operator import Arranged, Operator, Step, Time
 from dbsp.operators.arrange import arranged, order_of
+from dbsp.operators.orders import Lowering
 from dbsp.operators.pending import Pending
 from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
@@ -83,16 +84,26 @@ class Join(Operator):
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         left, right = inputs
         pairs = sorted(zip(self.left_key, self.right_key, strict=True))
-        a = arranged(rewriting, left, [p for p, _ in pairs])
-        b = arranged(rewriting, right, [p for _, p in pairs])
+        apart = self._apart(left.schema, right.schema, pairs)
+        by_left, by_right = [p for p, _ in pairs], [p for _, p in pairs]
+        realign: tuple[int, ...] = ()
+        if isinstance(rewriting, Lowering) and not apart and _one_to_one(pairs):
+            key = len(pairs)
+            by_left = list(rewriting.orders.leading(left, by_left))
+            by_right = list(rewriting.orders.leading(right, by_right))
+            partner = dict(pairs)
+            places = tuple(by_right[:key].index(partner[c]) for c in by_left[:key])
+            if places != tuple(range(key)):
+                realign = places
+        a = arranged(rewriting, left, by_left)
+        b = arranged(rewriting, right, by_right)
         taken = set(self.columns)
         whole = taken.issuperset(range(left.schema.arity)) and all(
             -c - 1 in taken or c in self.right_key for c in range(right.schema.arity)
         )
         in_a, in_b = np.argsort(order_of(a)), np.argsort(order_of(b))
         columns = tuple(int(in_a[v]) if v >= 0 else -int(in_b[-v - 1]) - 1 for v in self.columns)
-        apart = self._apart(left.schema, right.schema, pairs)
-        return rewriting.add(DeltaJoin(len(pairs), columns, self.names, whole, apart), a, b)
+        return rewriting.add(DeltaJoin(len(pairs), columns, self.names, whole, apart, realign), a, b)
 
     def _apart(self, left: Schema, right: Schema, pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
         """Which pairs of key columns are int on one side and optional int on the other."""
@@ -114,6 +125,8 @@ class DeltaJoin(Operator):
     whole: bool
     apart: tuple[int, ...] = ()
     """Key columns where the code of None is None on one side only: there it matches nothing."""
+    realign: tuple[int, ...] = ()
+    """Where the left key's columns stand in the right key, if the orders of the two differ."""
 
     @property
     def name(self) -> str:
@@ -135,9 +148,15 @@ class DeltaJoin(Operator):
         # Seen from the right, its own columns are the delta's and the left's those of the runs.
         from_right = [-v - 1 for v in self.columns]
         columns, turned = np.array(self.columns, np.int64), np.array(from_right, np.int64)
+        if self.realign:
+            return RealignedJoinStep(left, right, self.key, columns, turned, scope, self.realign)
         if self.apart:
             return MixedJoinStep(left, right, self.key, columns, turned, scope, self.apart)
         return JoinStep(left, right, self.key, columns, turned, scope)
+
+
+def _one_to_one(pairs: Sequence[tuple[int, int]]) -> bool:
+    return len({a for a, _ in pairs}) == len(pairs) == len({b for _, b in pairs})
 
 
 def _leading(key: Sequence[int], arity: int) -> list[int]:
@@ -188,6 +207,10 @@ class JoinStep(Step):
             self._probe(parts, right.out, left, left.count, self._left_width, self._from_right)
         self.out = combine(parts)
 
+    def _prepared(self, delta: Batch, side: Arranged) -> Batch:
+        """The delta as it is met with the runs of `side`."""
+        return delta
+
     def _probe(
         self,
         parts: list[tuple[Codes, Codes]],
@@ -198,6 +221,7 @@ class JoinStep(Step):
         columns: Codes,
     ) -> None:
         """Meet one side's delta with the first `runs` runs of the other."""
+        delta = self._prepared(delta, side)
         if side.coordinates == 0:
             rows, weights = join_runs(delta.rows, delta.weights, self._key, side.table, runs, width, columns)
         else:
@@ -219,6 +243,42 @@ class JoinStep(Step):
             parts.append((rows, weights))
 
 
+class RealignedJoinStep(JoinStep):
+    """A join whose sides keep the key in different orders: each delta is sorted in the other's order."""
+
+    __slots__ = ("_to_left", "_to_right")
+
+    def __init__(
+        self,
+        left: Arranged,
+        right: Arranged,
+        key: int,
+        from_left: Codes,
+        from_right: Codes,
+        scope: Scope,
+        realign: Sequence[int],
+    ) -> None:
+        # to_right[i]: the left column that stands where the right order has its i-th key column.
+        self._to_right = _permutation(np.argsort(realign), left.node.schema.arity)
+        self._to_left = _permutation(np.array(realign, np.int64), right.node.schema.arity)
+        from_left, from_right = _moved(from_left, self._to_right), _moved(from_right, self._to_left)
+        super().__init__(left, right, key, from_left, from_right, scope)
+
+    def _prepared(self, delta: Batch, side: Arranged) -> Batch:
+        order = self._to_right if side is self._right else self._to_left
+        return Batch(*arrange(delta.rows, delta.weights, order))
+
+
+def _permutation(key: Codes, arity: int) -> Codes:
+    return np.concatenate((key, np.arange(len(key), arity)))
+
+
+def _moved(columns: Codes, order: Codes) -> Codes:
+    """Output columns that refer to a delta, after its columns were permuted by `order`."""
+    place = np.argsort(order)
+    return np.array([place[v] if v >= 0 else v for v in columns], np.int64)
+
+
 class MixedJoinStep(JoinStep):
     """A join of an int with an optional int: every pair has a delta in it, so that is what is checked."""
 
@@ -237,17 +297,8 @@ class MixedJoinStep(JoinStep):
         super().__init__(left, right, key, from_left, from_right, scope)
         self._apart = tuple(apart)
 
-    def _probe(
-        self,
-        parts: list[tuple[Codes, Codes]],
-        delta: Batch,
-        side: Arranged,
-        runs: int,
-        width: int,
-        columns: Codes,
-    ) -> None:
-        delta = Batch(*_without_null(delta.rows, delta.weights, self._apart))
-        super()._probe(parts, delta, side, runs, width, columns)
+    def _prepared(self, delta: Batch, side: Arranged) -> Batch:
+        return Batch(*_without_null(delta.rows, delta.weights, self._apart))
 
 
 def _without_null(rows: Codes, weights: Codes, columns: Sequence[int]) -> tuple[Codes, Codes]:
