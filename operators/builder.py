@@ -29,6 +29,7 @@ from dbsp.operators.constant import Constant
 from dbsp.operators.delay import Delay
 from dbsp.operators.differentiate import Differentiate
 from dbsp.operators.distinct import Distinct
+from dbsp.operators.explain import explain
 from dbsp.operators.filter import Filter, FilterFunction
 from dbsp.operators.fit import alike, located, widened
 from dbsp.operators.fixpoint import Body, Fixpoint, Leave
@@ -311,7 +312,7 @@ class Circuit(graph.Graph):
             raise SchemaError(f"kind of '{name}' is 'zset' or 'set', not {kind!r}; for upserts give key=")
         indices = whole.indices(key)
         whole.select(indices)  # names no column twice
-        self._declare("input", name)
+        self.declare("input", name)
         return _own(self.add_source(Input(name, whole, kind, indices)))
 
     @located("Constant")
@@ -375,7 +376,7 @@ class Circuit(graph.Graph):
     def output(self, name: str, stream: Stream) -> None:
         """Hand out the deltas of a stream under a name and keep its integral as a view."""
         self.enter(stream)
-        self._declare("output", name)
+        self.declare("output", name)
         Output(name)(stream)
 
     def validate(self) -> None:
@@ -392,6 +393,11 @@ class Circuit(graph.Graph):
         self.validate()
         return stages.circuit(self, Stage(stage))
 
+    def explain(self) -> str:
+        """What the passes changed, which rules were applied, and which traces are kept for whom."""
+        self.validate()
+        return explain(self)
+
     def start(self, stage: Stage | str = Stage.PHYSICAL) -> Run:
         """Run the circuit: deltas in, deltas out.
 
@@ -401,7 +407,8 @@ class Circuit(graph.Graph):
         self.validate()
         return Run(stages.runnable(self, Stage(stage)))
 
-    def _declare(self, kind: str, name: str) -> None:
+    def declare(self, kind: str, name: str) -> None:
+        """Take a name for an "input" or "output"; raises CircuitError if it is taken."""
         if name in self._relations[kind]:
             raise CircuitError(f"circuit '{self.name}' has an {kind} '{name}' already")
         self._relations[kind].add(name)

@@ -38,9 +38,11 @@ class Body(Graph):
     def __init__(self, name: str, parent: Graph, max_iterations: int) -> None:
         super().__init__(name, parent)
         self.max_iterations = max_iterations
-        self.exports: list[Stream] = []
         self.closed = False
         """Whether the scope has been built, so that nothing can be added to it."""
+
+    def settings(self) -> dict[str, int]:
+        return {"max_iterations": self.max_iterations}
 
     def append(self, operator: Operator, inputs: tuple[Stream, ...], schema: Schema, source: str) -> Stream:
         if self.closed:

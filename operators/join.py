@@ -218,6 +218,10 @@ class JoinStep(Step):
             self._probe(parts, right.out, left, left.count, self._left_width, self._from_right)
         self.out = combine(parts)
 
+    def _prepared(self, delta: Batch, from_left: bool) -> Batch:
+        """The delta of the left or of the right as it is met with the runs of the other side."""
+        return delta
+
     def _probe(
         self,
         parts: list[tuple[Codes, Codes]],
@@ -228,6 +232,8 @@ class JoinStep(Step):
         columns: Codes,
     ) -> None:
         """Meet one side's delta with the first `runs` runs of the other."""
+        # Both sides may be one arrangement, so it is the columns that tell whose delta this is.
+        delta = self._prepared(delta, columns is self._from_left)
         if side.coordinates == 0:
             rows, weights = join_runs(delta.rows, delta.weights, self._key, side.table, runs, width, columns)
         else:
@@ -267,27 +273,12 @@ class RealignedJoinStep(JoinStep):
         # to_right[i]: the left column that stands where the right order has its i-th key column.
         self._to_right = _permutation(np.argsort(realign), left.node.schema.arity)
         self._to_left = _permutation(np.array(realign, np.int64), right.node.schema.arity)
-        super().__init__(
-            left,
-            right,
-            key,
-            _moved(from_left, self._to_right),
-            _moved(from_right, self._to_left),
-            scope,
-        )
+        from_left, from_right = _moved(from_left, self._to_right), _moved(from_right, self._to_left)
+        super().__init__(left, right, key, from_left, from_right, scope)
 
-    def _probe(
-        self,
-        parts: list[tuple[Codes, Codes]],
-        delta: Batch,
-        side: Arranged,
-        runs: int,
-        width: int,
-        columns: Codes,
-    ) -> None:
-        order = self._to_right if side is self._right else self._to_left
-        delta = Batch(*arrange(delta.rows, delta.weights, order))
-        super()._probe(parts, delta, side, runs, width, columns)
+    def _prepared(self, delta: Batch, from_left: bool) -> Batch:
+        order = self._to_right if from_left else self._to_left
+        return Batch(*arrange(delta.rows, delta.weights, order))
 
 
 def _permutation(key: Codes, arity: int) -> Codes:
@@ -318,17 +309,8 @@ class MixedJoinStep(JoinStep):
         super().__init__(left, right, key, from_left, from_right, scope)
         self._apart = tuple(apart)
 
-    def _probe(
-        self,
-        parts: list[tuple[Codes, Codes]],
-        delta: Batch,
-        side: Arranged,
-        runs: int,
-        width: int,
-        columns: Codes,
-    ) -> None:
-        delta = Batch(*without_null(delta.rows, delta.weights, self._apart))
-        super()._probe(parts, delta, side, runs, width, columns)
+    def _prepared(self, delta: Batch, from_left: bool) -> Batch:
+        return Batch(*without_null(delta.rows, delta.weights, self._apart))
 
 
 def without_null(rows: Codes, weights: Codes, columns: Sequence[int]) -> tuple[Codes, Codes]:

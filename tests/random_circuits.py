@@ -1,0 +1,171 @@
+"""Random small circuits over the operators of the catalogue, every stream of which has columns (x, y, s).
+
+A circuit is drawn as a list of choices, so that a failing one shrinks to few operators.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from dbsp import (
+    Circuit,
+    Stream,
+    arg_max,
+    avg,
+    col,
+    count,
+    count_distinct,
+    fold,
+    linear,
+    lit,
+    max_,
+    median,
+    min_,
+    quantile,
+    sum_,
+    when,
+)
+
+COLUMNS = {"x": int, "y": int | None, "s": str}
+LIMIT = 5
+
+
+def is_small(row: Any) -> bool:
+    return bool(row.x < 3)
+
+
+def turned(row: Any) -> tuple[Any, ...]:
+    return (row.y or 0, row.x, row.s)
+
+
+def copies(row: Any) -> list[tuple[Any, ...]]:
+    return [(row.x, None, row.s), (row.x, row.y, row.s * 2)] if row.x < 2 else []
+
+
+def size(pairs: list[tuple[Any, int]]) -> int:
+    return sum(abs(weight) for _, weight in pairs)
+
+
+def total(first: int, rows: int) -> int:
+    return first + rows
+
+
+def shaped(stream: Stream, x: Any, y: Any, s: Any) -> Stream:
+    """Any stream brought to the common columns, its ints kept small."""
+    return stream.map(x=x % LIMIT, y=y, s=s)
+
+
+def grouped(a: Stream) -> Stream:
+    made = a.group_by("s").agg(
+        n=count(),
+        most=max_("x"),
+        low=min_("y"),
+        kinds=count_distinct("x"),
+        odd=fold(size, "x", type=int),
+    )
+    return shaped(made, col("most") + col("kinds"), col("low") + col("odd"), col("s"))
+
+
+def averaged(a: Stream) -> Stream:
+    made = a.group_by("x").agg(
+        mean=avg("x"),
+        half=median("x"),
+        q=quantile("s", 0.5),
+        top=arg_max("s", "y"),
+        both=linear(total, "x", count(), type=int),
+        t=sum_("y"),
+    )
+    y = when(col("mean") > col("half")).then(col("t")).otherwise(col("both"))
+    return shaped(made, col("x"), y, col("q").concat(col("top").fill_null("?")))
+
+
+def closed(c: Circuit, a: Stream, b: Stream) -> Stream:
+    with c.fixpoint("closure") as scope:
+        reached = scope.variable("reached", COLUMNS)
+        step = reached.join(b, on=[("y", "x")], select=["x", "y_right", "s"]).rename(y="y_right")
+        scope.define(reached, (a + step).distinct())
+    return scope.leave(reached)
+
+
+def closed_twice(c: Circuit, a: Stream, b: Stream) -> Stream:
+    with c.fixpoint("outer") as outer:
+        whole = outer.variable("whole", COLUMNS)
+        with outer.fixpoint("inner") as inner:
+            part = inner.variable("part", COLUMNS)
+            step = part.join(b, on=[("y", "x")], select=["x", "y_right", "s"]).rename(y="y_right")
+            inner.define(part, (whole + a + step).distinct())
+        turned = (
+            inner.leave(part).filter(~col("y").is_null()).map(x=col("y").fill_null(0), y=col("x"), s=col("s"))
+        )
+        outer.define(whole, (a + turned.filter(col("x") < 2)).distinct())
+    return outer.leave(whole)
+
+
+def delayed(c: Circuit, a: Stream) -> Stream:
+    """What has come up to the tick before, as a set."""
+    seen = c.feedback(COLUMNS)
+    c.connect(seen, (seen + a).distinct())
+    return seen
+
+
+ONE = {
+    "filter": lambda c, a: a.filter((col("x") > 1) | (col("s") == "a")),
+    "filter_function": lambda c, a: a.filter(is_small),
+    "map": lambda c, a: shaped(a, col("x") + 1, col("y") * 2 - lit(1), col("s").upper()),
+    "map_function": lambda c, a: a.map(turned, COLUMNS),
+    "flat_map": lambda c, a: a.flat_map(copies, COLUMNS),
+    "project": lambda c, a: shaped(a.project("s", "x"), col("x"), col("x"), col("s")),
+    "rename": lambda c, a: shaped(a.rename(p="x"), col("p"), col("y"), col("s")),
+    "distinct": lambda c, a: a.distinct(),
+    "negate": lambda c, a: -a,
+    "grouped": lambda c, a: grouped(a),
+    "averaged": lambda c, a: averaged(a),
+    "top_k": lambda c, a: a.top_k(2, "x", partition=["s"], descending=True),
+    "top_k_by_word": lambda c, a: a.top_k(2, ["s", "y"]),
+    "rank": lambda c, a: shaped(a.rank("y", partition=["x"]), col("rank"), col("y"), col("s")),
+    "dense_rank": lambda c, a: shaped(a.dense_rank("s"), col("rank"), col("y"), col("s")),
+    "row_number": lambda c, a: shaped(a.top_k(9, "y").row_number("y"), col("number"), col("y"), col("s")),
+    "lag": lambda c, a: shaped(a.lag("y", by="x", partition=["s"]), col("x"), col("y_lag"), col("s")),
+    "lead": lambda c, a: shaped(a.lead("s", 2, by="x"), col("x"), col("y"), col("s_lead").fill_null("end")),
+    "delayed": delayed,
+}
+TWO = {
+    "union": lambda c, a, b: a + b,
+    "minus": lambda c, a, b: a - b,
+    "join": lambda c, a, b: shaped(
+        a.join(b, on=["x"], select=["y", "x", "s_right"]), col("x"), col("y"), col("s_right")
+    ),
+    "semijoin": lambda c, a, b: a.semijoin(b, on=["s"]),
+    "antijoin": lambda c, a, b: a.antijoin(b, on=[("y", "y")]),
+    "left_join": lambda c, a, b: shaped(
+        a.left_join(b, on=[("x", "x"), "s"], select=["x", "y_right", "s"]), col("x"), col("y_right"), col("s")
+    ),
+    "closed": closed,
+    "closed_twice": closed_twice,
+}
+
+Choices = list[tuple[str, int, int]]
+"""Which operator, and which of the streams made so far it reads, counted from the newest."""
+
+
+def choices(max_size: int = 5) -> st.SearchStrategy[Choices]:
+    names = st.sampled_from([*ONE, *TWO])
+    return st.lists(st.tuples(names, st.integers(0, 3), st.integers(0, 3)), max_size=max_size)
+
+
+def build(chosen: Choices) -> Circuit:
+    """The circuit of these choices over inputs 'a' (a Z-set) and 'b' (a set); every result is handed out."""
+    circuit = Circuit("random")
+    streams = [
+        circuit.input("a", schema=COLUMNS),
+        circuit.input("b", schema=COLUMNS, kind="set"),
+        circuit.constant([(1, 2, "a"), (2, None, "b")], COLUMNS),
+    ]
+    for name, first, second in chosen:
+        a, b = streams[-1 - first % len(streams)], streams[-1 - second % len(streams)]
+        streams.append(ONE[name](circuit, a) if name in ONE else TWO[name](circuit, a, b))
+    for number, stream in enumerate(streams[3:]):
+        circuit.output(f"out{number}", stream)
+    return circuit
