@@ -49,27 +49,22 @@ class Join(Operator):
 
     def schema(self, *inputs: Schema) -> Schema:
         left, right = inputs
-        for a, b in zip(self.left_key, self.right_key, strict=True):
-            if left.types[a].kind != right.types[b].kind:
-                raise SchemaError(
-                    f"cannot join '{left.names[a]}: {left.types[a]}' with "
-                    f"'{right.names[b]}: {right.types[b]}': the types differ"
-                )
-        return _picked(self.columns, self.names, left, right)
+        check_key_types(self.left_key, self.right_key, left, right)
+        return picked_columns(self.columns, self.names, left, right)
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         left, right = inputs
-        by_left = np.array(_leading(self.left_key, left.arity), np.int64)
-        by_right = np.array(_leading(self.right_key, right.arity), np.int64)
+        by_left = np.array(leading(self.left_key, left.arity), np.int64)
+        by_right = np.array(leading(self.right_key, right.arity), np.int64)
         in_left, in_right = np.argsort(by_left), np.argsort(by_right)
         columns = np.array([in_left[v] if v >= 0 else -in_right[-v - 1] - 1 for v in self.columns], np.int64)
         key, width = len(self.left_key), right.arity
-        apart = self._apart(left, right, zip(self.left_key, self.right_key, strict=True))
+        apart = apart_columns(left, right, zip(self.left_key, self.right_key, strict=True))
 
         def join(a: Batch, b: Batch) -> Batch:
             rows, weights = arrange(a.rows, a.weights, by_left)
             if apart:
-                rows, weights = _without_null(rows, weights, apart)
+                rows, weights = without_null(rows, weights, apart)
             run = arrange(b.rows, b.weights, by_right)
             table = np.zeros((1, 3), np.int64)
             register_run(table, 0, *run)
@@ -84,7 +79,7 @@ class Join(Operator):
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         left, right = inputs
         pairs = sorted(zip(self.left_key, self.right_key, strict=True))
-        apart = self._apart(left.schema, right.schema, pairs)
+        apart = apart_columns(left.schema, right.schema, pairs)
         by_left, by_right = [p for p, _ in pairs], [p for _, p in pairs]
         realign: tuple[int, ...] = ()
         if isinstance(rewriting, Lowering) and not apart and _one_to_one(pairs):
@@ -97,18 +92,10 @@ class Join(Operator):
                 realign = places
         a = arranged(rewriting, left, by_left)
         b = arranged(rewriting, right, by_right)
-        taken = set(self.columns)
-        whole = taken.issuperset(range(left.schema.arity)) and all(
-            -c - 1 in taken or c in self.right_key for c in range(right.schema.arity)
-        )
+        whole = keeps_all(self.columns, left.schema, right.schema, self.right_key)
         in_a, in_b = np.argsort(order_of(a)), np.argsort(order_of(b))
         columns = tuple(int(in_a[v]) if v >= 0 else -int(in_b[-v - 1]) - 1 for v in self.columns)
         return rewriting.add(DeltaJoin(len(pairs), columns, self.names, whole, apart, realign), a, b)
-
-    def _apart(self, left: Schema, right: Schema, pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-        """Which pairs of key columns are int on one side and optional int on the other."""
-        types = [(left.types[a], right.types[b]) for a, b in pairs]
-        return tuple(c for c, (a, b) in enumerate(types) if a.kind == "int" and a.nullable != b.nullable)
 
 
 @dataclass(frozen=True)
@@ -137,7 +124,7 @@ class DeltaJoin(Operator):
         return f"{self.name} -> {', '.join(self.names)}"
 
     def schema(self, *inputs: Schema) -> Schema:
-        return _picked(self.columns, self.names, *inputs)
+        return picked_columns(self.columns, self.names, *inputs)
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.whole and all(inputs)
@@ -159,12 +146,36 @@ def _one_to_one(pairs: Sequence[tuple[int, int]]) -> bool:
     return len({a for a, _ in pairs}) == len(pairs) == len({b for _, b in pairs})
 
 
-def _leading(key: Sequence[int], arity: int) -> list[int]:
+def check_key_types(left_key: Sequence[int], right_key: Sequence[int], left: Schema, right: Schema) -> None:
+    """Raise SchemaError unless the key columns are of the same types, pair by pair."""
+    for a, b in zip(left_key, right_key, strict=True):
+        if left.types[a].kind != right.types[b].kind:
+            raise SchemaError(
+                f"cannot join '{left.names[a]}: {left.types[a]}' with "
+                f"'{right.names[b]}: {right.types[b]}': the types differ"
+            )
+
+
+def apart_columns(left: Schema, right: Schema, pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    """Which pairs of key columns are int on one side and optional int on the other."""
+    types = [(left.types[a], right.types[b]) for a, b in pairs]
+    return tuple(c for c, (a, b) in enumerate(types) if a.kind == "int" and a.nullable != b.nullable)
+
+
+def keeps_all(columns: Sequence[int], left: Schema, right: Schema, right_key: Sequence[int]) -> bool:
+    """Whether every pair of rows can be told from every other by these columns."""
+    taken = set(columns)
+    return taken.issuperset(range(left.arity)) and all(
+        -c - 1 in taken or c in right_key for c in range(right.arity)
+    )
+
+
+def leading(key: Sequence[int], arity: int) -> list[int]:
     """The order of columns that puts the key first."""
     return [*key, *(c for c in range(arity) if c not in key)]
 
 
-def _picked(columns: Sequence[int], names: tuple[str, ...], left: Schema, right: Schema) -> Schema:
+def picked_columns(columns: Sequence[int], names: tuple[str, ...], left: Schema, right: Schema) -> Schema:
     return Schema(names, tuple(left.types[v] if v >= 0 else right.types[-v - 1] for v in columns))
 
 
@@ -207,8 +218,8 @@ class JoinStep(Step):
             self._probe(parts, right.out, left, left.count, self._left_width, self._from_right)
         self.out = combine(parts)
 
-    def _prepared(self, delta: Batch, side: Arranged) -> Batch:
-        """The delta as it is met with the runs of `side`."""
+    def _prepared(self, delta: Batch, from_left: bool) -> Batch:
+        """The delta of the left or of the right as it is met with the runs of the other side."""
         return delta
 
     def _probe(
@@ -221,7 +232,8 @@ class JoinStep(Step):
         columns: Codes,
     ) -> None:
         """Meet one side's delta with the first `runs` runs of the other."""
-        delta = self._prepared(delta, side)
+        # Both sides may be one arrangement, so it is the columns that tell whose delta this is.
+        delta = self._prepared(delta, columns is self._from_left)
         if side.coordinates == 0:
             rows, weights = join_runs(delta.rows, delta.weights, self._key, side.table, runs, width, columns)
         else:
@@ -264,8 +276,8 @@ class RealignedJoinStep(JoinStep):
         from_left, from_right = _moved(from_left, self._to_right), _moved(from_right, self._to_left)
         super().__init__(left, right, key, from_left, from_right, scope)
 
-    def _prepared(self, delta: Batch, side: Arranged) -> Batch:
-        order = self._to_right if side is self._right else self._to_left
+    def _prepared(self, delta: Batch, from_left: bool) -> Batch:
+        order = self._to_right if from_left else self._to_left
         return Batch(*arrange(delta.rows, delta.weights, order))
 
 
@@ -297,11 +309,11 @@ class MixedJoinStep(JoinStep):
         super().__init__(left, right, key, from_left, from_right, scope)
         self._apart = tuple(apart)
 
-    def _prepared(self, delta: Batch, side: Arranged) -> Batch:
-        return Batch(*_without_null(delta.rows, delta.weights, self._apart))
+    def _prepared(self, delta: Batch, from_left: bool) -> Batch:
+        return Batch(*without_null(delta.rows, delta.weights, self._apart))
 
 
-def _without_null(rows: Codes, weights: Codes, columns: Sequence[int]) -> tuple[Codes, Codes]:
+def without_null(rows: Codes, weights: Codes, columns: Sequence[int]) -> tuple[Codes, Codes]:
     """The rows that have the code of None in none of the columns."""
     keep = (rows[:, columns] != NULL).all(axis=1)
     return rows[keep], weights[keep]

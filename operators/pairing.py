@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dbsp import graph
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression
+from dbsp.operators.band import Band
 from dbsp.operators.filter import Filter
 from dbsp.operators.fit import On, agreeing, key_columns, located
 from dbsp.operators.join import Join
 from dbsp.operators.outer_join import OuterJoin
 from dbsp.operators.project import Project
+from dbsp.operators.range_join import RangeJoin
 from dbsp.operators.semijoin import Antijoin, Semijoin
 from dbsp.schema import Schema
 
@@ -80,6 +82,44 @@ class Pairing(graph.Stream):
         key of whichever row is there.
         """
         return _outer_join(self, other, on, select, left=True, right=True)
+
+    @located("RangeJoin")
+    def range_join(
+        self: S,
+        other: S,
+        on: On = (),
+        *,
+        left: str,
+        right: str,
+        low: Any = None,
+        high: Any = None,
+        select: Sequence[str] | None = None,
+        where: Expression | None = None,
+    ) -> S:
+        """The pairs that agree on `on` and have low <= right - left <= high, both included.
+
+        `left` and `right` name an ordered column of each side: int, float, date or timestamp. The
+        bounds are differences of such values (timedeltas for the last two); None leaves a side open.
+        None and NaN are near nothing. Columns of the result, `select` and `where` as in `join`.
+        """
+        pairs = key_columns(self.schema, other.schema, on)
+        left_key, right_key = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+        x, y = self.schema.index(left), other.schema.index(right)
+        if len({*left_key, x}) <= len(pairs) or len({*right_key, y}) <= len(pairs):
+            raise SchemaError(
+                "name every column once in `on`, `left` and `right`; compare others with `where`"
+            )
+        band = Band.of(self.schema.types[x], low, high)
+        offered = Offered.of(self.schema, other.schema, right_key)
+        names = offered.chosen(select)
+
+        def joined(chosen: Sequence[str]) -> S:
+            columns = offered.columns(chosen)
+            return RangeJoin(left_key, right_key, x, y, band, columns, tuple(chosen))(self, other)
+
+        if where is None:
+            return joined(names)
+        return _where(joined(offered.with_those_of(where, names)), where, names)
 
     @located("Semijoin")
     def semijoin(self: S, other: S, on: On) -> S:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import product
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -156,6 +156,23 @@ def test_a_row_that_never_is_is_not_evaluated() -> None:
     live.tick([("a", (5, 1), 1), ("b", (0, 1), -1), ("b", (2, 1), 1)])
     assert rows(live, "q") == [(2,)]
     assert live.refused == 0
+
+
+def test_a_value_is_not_computed_for_rows_that_something_else_discards() -> None:
+    """In whatever order the body is written: x * y of the discarded rows would not fit."""
+    for body in permutations(["r(x, y)", "z = x * y + w", "w = x + 1", "x < 5", "!bad(y)"]):
+        run = dbsp.compile(
+            f"""
+            .decl r(x: number, y: number)
+            .decl bad(y: number)
+            .decl q(z: number)
+            .input r, bad
+            .output q
+            q(z) :- {", ".join(body)}.
+            """
+        ).start()
+        result = run.step({"r": [(2**62, 4), (-4, 2**62), (3, 4)], "bad": [(2**62,)]})
+        assert result["q"].to_dict() == {(16,): 1}
 
 
 # --- all of them -----------------------------------------------------------------------------------

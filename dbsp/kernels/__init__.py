@@ -10,7 +10,7 @@ from dbsp.kernels.aggregate import (
     sum_floats,
 )
 from dbsp.kernels.distinct import assert_runs, distinct_runs, distinct_timed_runs, sum_weights
-from dbsp.kernels.join import gather, join_runs, join_timed_runs
+from dbsp.kernels.join import gather, join_bands, join_runs, join_timed_bands, join_timed_runs
 from dbsp.kernels.merge import merge_some
 from dbsp.kernels.runs import register_run
 from dbsp.kernels.sort import arrange, concatenate, consolidate, project, with_time
@@ -25,7 +25,9 @@ __all__ = [
     "distinct_timed_runs",
     "extremes",
     "gather",
+    "join_bands",
     "join_runs",
+    "join_timed_bands",
     "join_timed_runs",
     "leading",
     "merge_some",

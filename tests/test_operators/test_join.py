@@ -263,3 +263,15 @@ def test_a_condition_that_reads_no_column_there_is() -> None:
         a.join(b, on=["y"], where=col("w") > 1)
     with pytest.raises(SchemaError, match=r"wants a condition"):
         a.join(b, on=["y"], where=col("x") + col("z"))
+
+
+@given(ticks({"e": rows(*[st.integers(0, 1)] * 3)}))
+def test_self_join_with_its_columns_in_a_ring(sequence: list[Tick]) -> None:
+    """One arrangement serves both sides, in different orders of the key."""
+    follow(
+        lambda c: (e := c.input("e", x=int, y=int, z=int)).join(e, on=[("x", "y"), ("y", "z"), ("z", "x")]),
+        lambda inputs: reference.join(
+            inputs["e"], inputs["e"], [(0, 1), (1, 2), (2, 0)], [(0, 0), (0, 1), (0, 2)]
+        ),
+        sequence,
+    )
