@@ -72,6 +72,9 @@ def use_every_kernel() -> None:
     circuit.output("both", keyed.semijoin(bag, on=["id"]) + bag.antijoin(keyed, on=["id"]))
     circuit.output("sums", bag.group_by("id").agg(total=dbsp.sum_("v"), mean=dbsp.avg("v")))
     circuit.output("later", bag.delay().integrate().differentiate())
+    circuit.output("first", bag.top_k(2, by="v", partition=["id"]))
+    circuit.output("ranked", bag.rank(by="v"))
+    circuit.output("before", bag.lag("v", 1, by="v"))
     circuit.output("near", bag.range_join(keyed, on=["id"], left="v", right="v", low=0, high=1))
     with circuit.fixpoint("near_and_near") as scope:
         reached = scope.variable("reached", bag.schema)
