@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         DbspError,
         EvaluationError,
         InputError,
+        InvariantError,
         IterationLimitError,
         SchemaError,
         UserFunctionError,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         sum_,
         variance,
     )
+    from dbsp.operators.interchange import from_json, from_networkx
     from dbsp.run import Run, TickResult
     from dbsp.schema import Schema
     from dbsp.zset import ZSet
@@ -72,6 +74,7 @@ _HOME = {
         "DbspError",
         "EvaluationError",
         "InputError",
+        "InvariantError",
         "IterationLimitError",
         "SchemaError",
         "UserFunctionError",
@@ -99,6 +102,7 @@ _HOME = {
         "sum_",
         "variance",
     ),
+    "dbsp.operators.interchange": ("from_json", "from_networkx"),
     "dbsp.run": ("Run", "TickResult"),
     "dbsp.schema": ("Schema",),
     "dbsp.zset": ("ZSet",),
@@ -113,6 +117,7 @@ __all__ = [
     "EvaluationError",
     "IndexedZSet",
     "InputError",
+    "InvariantError",
     "IterationLimitError",
     "Program",
     "Run",
@@ -134,6 +139,8 @@ __all__ = [
     "count_distinct",
     "first",
     "fold",
+    "from_json",
+    "from_networkx",
     "last",
     "linear",
     "lit",

@@ -11,12 +11,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dbsp.errors import DbspError
-from dbsp.graph import Graph, Node, Stream
+from dbsp.graph import Graph, Node
 
 TEXT_SUFFIXES = (".dot", ".gv")
 PICTURE_SUFFIXES = (".svg", ".png", ".pdf")
@@ -88,8 +87,7 @@ def _draw(graph: Graph, place: Any, top: Any, prefix: str) -> dict[Node, str]:
                 inside = _draw(child, frame, top, f"{name}_")
             for outer, inner in child.entered.items():
                 top.edge(names[outer], inside[inner.node], arrowhead="vee")
-            exports: Sequence[Stream] = getattr(child, "exports", ())
-            results.setdefault(node, []).extend(inside[stream.node] for stream in exports)
+            results.setdefault(node, []).extend(inside[stream.node] for stream in child.exports)
         if not scopes:
             place.node(name, _label(node), **_look(node))
             for stream in node.inputs:

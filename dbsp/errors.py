@@ -53,6 +53,10 @@ class UserFunctionError(DbspError):
     """A function supplied by the user raised; the original exception is the cause."""
 
 
+class InvariantError(DbspError):
+    """The data breaks a promise that a validator of the circuit holds it to."""
+
+
 class CircuitError(DbspError):
     """A circuit is not well formed: streams of two circuits, a cycle without a delay."""
 

@@ -101,6 +101,8 @@ class Graph:
         if parent is not None:
             self.stream_class = parent.stream_class
         self.nodes: list[Node] = []
+        self.exports: list[Stream] = []
+        """The streams of a nested scope that are taken out of it."""
         self._entered: dict[Node, Stream] = {}
         self._source: str | None = None
 
@@ -176,6 +178,35 @@ class Graph:
             if inside.node is stream.node:
                 return self.stream_class(outer)
         raise CircuitError("this stream does not come from outside", where=stream.node.describe())
+
+    def settings(self) -> dict[str, int]:
+        """What a nested scope is made with besides its name, for writing it down."""
+        return {}
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """The circuit as a networkx graph with attributes (see `dbsp.interchange.to_networkx`)."""
+        from dbsp.interchange import to_networkx
+
+        return to_networkx(self)
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The circuit as JSON text, for `dbsp.from_json`.
+
+        Raises CircuitError naming the node that holds a function that cannot be imported by name.
+        """
+        from dbsp.interchange import to_json
+
+        return to_json(self, indent=indent)
+
+    def content_hash(self) -> str:
+        """A hash of what the circuit is, not of where it was built; the same in every process."""
+        from dbsp.interchange import content_hash
+
+        return content_hash(self)
+
+    def same_as(self, other: Graph) -> bool:
+        """Whether the other circuit has equal nodes in the same order (see `content_hash`)."""
+        return self.content_hash() == other.content_hash()
 
     @property
     def root(self) -> Graph:

@@ -29,6 +29,19 @@ class InputPort(Step):
         """Retractions of this tick that found nothing to retract."""
 
 
+class Tap:
+    """A step that tells somebody of what a tick did, once it is committed."""
+
+    __slots__ = ()
+
+    def hand_out(self) -> None:
+        """The tick is committed: tell of it."""
+        raise AssertionError(f"{type(self).__name__} does not say what it tells")
+
+    def drop(self) -> None:
+        """The tick was abandoned: forget what it did."""
+
+
 class OutputPort(Step):
     """The step of an output: `out` is the tick's delta, `view()` the integral."""
 

@@ -25,35 +25,35 @@ class Rewriting:
         self._known: dict[tuple[Graph, Operator, tuple[Node, ...]], Stream] = {}
         self._readers: dict[Node, list[Stream]] = {}
         self._image: dict[Node, Stream] = {}
-        self._cycles: list[Callable[[], object]] = []
+        self._cycles: list[tuple[str, Callable[[], object]]] = []
         self._last: list[tuple[str, Callable[[], object]]] = []
         self._graphs: dict[Graph, Graph] = {}
-        self._source = ""
 
     def rewrite(self, source: Graph) -> None:
         """Add the new form of every node of `source`, and close its cycles."""
         outer, self._cycles = self._cycles, []
         for node in source.nodes:
-            self._source = node.source
             if node not in self._image:  # streams that enter a scope are placed by the fixpoint
-                self._image[node] = self.form(self, node, [self._image[s.node] for s in node.inputs])
-        for close in self._cycles:
-            close()
+                with self.target.at(node.source):
+                    self._image[node] = self.form(self, node, [self._image[s.node] for s in node.inputs])
+        for origin, close in self._cycles:
+            with self.target.at(origin):
+                close()
         self._cycles = outer
 
     def finish(self) -> None:
         """Do what was put off until everything else is known."""
         for source, action in self._last:
-            self._source = source
-            action()
+            with self.target.at(source):
+                action()
 
     def at_cycles(self, close: Callable[[], object]) -> None:
         """Put closing a cycle off until every node of the present graph has its image."""
-        self._cycles.append(close)
+        self._cycles.append((self.target.current_source(), close))
 
     def finally_(self, action: Callable[[], object]) -> None:
         """Put an action off to the very end, when all nodes that others need exist."""
-        self._last.append((self._source, action))
+        self._last.append((self.target.current_source(), action))
 
     def image(self, stream: Stream) -> Stream:
         """What has become of a stream of the source."""
@@ -81,8 +81,7 @@ class Rewriting:
         key = (place, operator, tuple(stream.node for stream in inputs))
         if operator.shareable and key in self._known:
             return self._known[key]
-        with place.at(self._source):
-            stream = place.add(operator, *inputs) if inputs else place.add_source(operator)
+        stream = place.add(operator, *inputs) if inputs else place.add_source(operator)
         self._known[key] = stream
         for node in key[2]:
             self._readers.setdefault(node, []).append(stream)
@@ -92,8 +91,7 @@ class Rewriting:
         """A node that reads `stream` as it was one step before, or the equal one that is there."""
         key = (stream.graph, operator, (stream.node,))
         if key not in self._known:
-            with stream.graph.at(self._source):
-                self._known[key] = stream.graph.add_source(operator)
+            self._known[key] = stream.graph.add_source(operator)
             stream.graph.connect(self._known[key], stream)
         return self._known[key]
 

@@ -10,13 +10,14 @@ import numpy as np
 
 from dbsp.batch import Batch, Codes
 from dbsp.changes import Change, encode_change, last_wins
-from dbsp.errors import CircuitError, InputError
+from dbsp.errors import CircuitError, DbspError, InputError
 from dbsp.graph import Graph
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
 from dbsp.ports import InputPort, OutputPort
 from dbsp.scheduler import NodeStats, Scope
 from dbsp.schema import Schema, did_you_mean
+from dbsp.values import shorten
 from dbsp.zset import ZSet
 
 Changes: TypeAlias = Mapping[str, Change]
@@ -155,8 +156,9 @@ class Run:
 
         `changes` maps input names to {row: weight}, an iterable of rows (weight 1 each), a ZSet or
         an Arrow table. Raises InputError (unknown relation, a row that does not fit),
-        WeightOverflowError, EvaluationError, UserFunctionError or IterationLimitError; then nothing
-        has changed and what was staged is dropped.
+        WeightOverflowError, EvaluationError, UserFunctionError, InvariantError or IterationLimitError;
+        then nothing has changed and what was staged is dropped. (Only what `inspect` calls comes after
+        the commit: the UserFunctionError that tells of its failing says so.)
         """
         if self._stepping:
             raise CircuitError("step was called from inside a step, by a function of the circuit")
@@ -185,7 +187,25 @@ class Run:
         present = {name: port.present for name, port in self._inputs.items() if port.present}
         if rows > _MANY:
             self._scope.forget()
-        return TickResult(deltas, self.tick, time.perf_counter() - started, absent, present)
+        result = TickResult(deltas, self.tick, time.perf_counter() - started, absent, present)
+        if self._scope.taps:
+            self._tell()
+        return result
+
+    def _tell(self) -> None:
+        """Let every tap tell of the committed tick, also when one of them fails."""
+        failures = []
+        self._stepping = True
+        try:
+            for tap in self._scope.taps:
+                try:
+                    tap.hand_out()
+                except DbspError as error:
+                    failures.append(error)
+        finally:
+            self._stepping = False
+        if failures:
+            raise failures[0]
 
     def __del__(self) -> None:
         # Steps refer to each other, so the collector may come late; the memory is in the traces.
@@ -216,13 +236,15 @@ class Run:
 
     @property
     def state_rows(self) -> int:
-        """Rows kept in all traces."""
-        return sum(trace.rows for trace in self._scope.traces)
+        """Rows kept in all traces and tables."""
+        scope = self._scope
+        return sum(trace.rows for trace in scope.traces) + sum(table.rows for table in scope.tables)
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the rows and weights kept in all traces."""
-        return sum(trace.nbytes for trace in self._scope.traces)
+        """Bytes of the rows and weights kept in all traces, and of the tables."""
+        scope = self._scope
+        return sum(trace.nbytes for trace in scope.traces) + sum(table.nbytes for table in scope.tables)
 
     def compact(self) -> None:
         """Merge every trace into one run, so that nothing retracted takes room any more."""
@@ -234,7 +256,7 @@ class Run:
         if port is None:
             if name in self._outputs:
                 raise InputError(f"relation '{name}' is derived; it cannot be changed directly")
-            raise InputError(f"there is no input '{name}'{did_you_mean(name, self._inputs)}")
+            raise InputError(f"there is no input '{name}'{did_you_mean(str(name), self._inputs)}")
         return port
 
     def _stage(self, changes: Changes | None) -> int:
@@ -242,6 +264,11 @@ class Run:
         pieces = {n: taken for n, handle in self._handles.items() if (taken := handle._take())}
         ordered = set(pieces)
         if changes is not None:
+            if not isinstance(changes, Mapping):
+                raise InputError(
+                    "the changes of a step are a mapping from inputs to changes of each,"
+                    f" not {shorten(changes)} ({type(changes).__name__})"
+                )
             for name, change in changes.items():
                 port = self._port(name)
                 pieces.setdefault(name, []).append(encode_change(change, port, self.interner))

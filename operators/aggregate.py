@@ -28,7 +28,7 @@ from dbsp.interner import Interner
 from dbsp.kernels import accumulate, extremes, replace_rows
 from dbsp.operator import Arranged, Operator, Step
 from dbsp.operators.arrange import arranged
-from dbsp.operators.groups import GroupsStep, TimedGroupsStep
+from dbsp.operators.groups import OfGroups
 from dbsp.operators.reduce import Function, GroupFunction, accumulators, linear_column, reducer
 from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
@@ -37,7 +37,7 @@ from dbsp.trace import Trace
 
 
 @dataclass(frozen=True)
-class Aggregate(Operator):
+class Aggregate(OfGroups):
     """Group by the first `key` columns; the result has them and one column per function."""
 
     key: int
@@ -59,9 +59,8 @@ class Aggregate(Operator):
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         return reducer(self.key, self.functions, inputs[0], interner)
 
-    @property
-    def law(self) -> str:
-        return "aggregate"
+    def groups(self, schema: Schema) -> tuple[int, ...]:
+        return tuple(range(self.key))
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         (stream,) = inputs
@@ -74,7 +73,7 @@ class Aggregate(Operator):
             )
             orders = [arranged(rewriting, stream, (*range(self.key), column)) for column in ends]
             return rewriting.add(AccumulatedAggregate(self, tuple(ends)), stream, *orders)
-        return rewriting.add(RecomputedAggregate(self), arranged(rewriting, stream, ()))
+        return super().physical(rewriting, node, inputs)
 
 
 @dataclass(frozen=True)
@@ -159,32 +158,3 @@ class AccumulatedAggregateStep(Step):
                     self._schema.types[function.column].nullable,
                 )
         return results
-
-
-@dataclass(frozen=True)
-class RecomputedAggregate(Operator):
-    """Any functions, by reducing the touched groups before and after the delta."""
-
-    aggregate: Aggregate
-
-    @property
-    def name(self) -> str:
-        return "Aggregate"
-
-    @property
-    def label(self) -> str:
-        return self.aggregate.label
-
-    def schema(self, *inputs: Schema) -> Schema:
-        return self.aggregate.schema(inputs[0])
-
-    def yields_set(self, inputs: Sequence[bool]) -> bool:
-        return True
-
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
-        (source,) = sources
-        assert isinstance(source, Arranged)
-        spec = self.aggregate
-        reduce = reducer(spec.key, spec.functions, node.inputs[0].schema, scope.interner)
-        kind = TimedGroupsStep if scope.nested else GroupsStep
-        return kind(source, spec.key, reduce, scope)

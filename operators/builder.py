@@ -29,26 +29,28 @@ from dbsp.operators.constant import Constant
 from dbsp.operators.delay import Delay
 from dbsp.operators.differentiate import Differentiate
 from dbsp.operators.distinct import Distinct
+from dbsp.operators.explain import explain
 from dbsp.operators.filter import Filter, FilterFunction
-from dbsp.operators.fit import On, agreeing, alike, key_columns, located, widened
+from dbsp.operators.fit import alike, located, widened
 from dbsp.operators.fixpoint import Body, Fixpoint, Leave
 from dbsp.operators.input import Input
 from dbsp.operators.integrate import Integrate
-from dbsp.operators.join import Join
 from dbsp.operators.map import FlatMap, Map, MapFunction
 from dbsp.operators.output import Output
+from dbsp.operators.pairing import Pairing
 from dbsp.operators.project import Project, Rename
 from dbsp.operators.reduce import GroupFunction
-from dbsp.operators.semijoin import Antijoin, Semijoin
+from dbsp.operators.sequencing import Sequencing
 from dbsp.operators.statistics import Applied, Finish
 from dbsp.operators.union import Minus, Negate, Union
+from dbsp.operators.watching import Watching
 from dbsp.run import Run
 from dbsp.schema import Schema, as_schema
 from dbsp.stage import Stage
 from dbsp.zset import ZSet
 
 
-class Stream(graph.Stream):
+class Stream(Pairing, Sequencing, Watching):
     """A stream of Z-sets; every method adds one operator to the circuit and returns its output."""
 
     __slots__ = ()
@@ -113,51 +115,6 @@ class Stream(graph.Stream):
         """The rows of positive weight, each with weight 1."""
         return Distinct()(self)
 
-    @located("Join")
-    def join(self, other: Stream, on: On, select: Sequence[str] | None = None) -> Stream:
-        """All pairs of rows that agree on `on`: column names, or pairs (left name, right name).
-
-        The result has all columns of the left, then those of the right that are not part of the
-        key; a name that both have gets the suffix `_right`. `select` picks among these names (and
-        may name key columns of the right, with the suffix where needed).
-        """
-        pairs = key_columns(self.schema, other.schema, on)
-        right_key = {b for _, b in pairs}
-        places: dict[str, int] = {name: i for i, name in enumerate(self.schema.names)}
-        default = list(self.schema.names)
-        for index, name in enumerate(other.schema.names):
-            unique = f"{name}_right" if name in self.schema.names else name
-            if unique in places:
-                raise SchemaError(f"rename a column first: '{unique}' would occur twice")
-            places[unique] = -index - 1
-            if index not in right_key:
-                default.append(unique)
-        names = default if select is None else list(select)
-        for name in names:
-            if name not in places:
-                raise SchemaError(f"join has no output column '{name}'; it has {', '.join(places)}")
-        left, right = agreeing(self, [(b, a) for a, b in pairs]), agreeing(other, pairs)
-        key: dict[int, int] = {}
-        for a, b in pairs:  # of pairs with a column in common one is enough now
-            if b not in key.values():
-                key.setdefault(a, b)
-        columns = tuple(places[name] for name in names)
-        return Join(tuple(key), tuple(key.values()), columns, tuple(names))(left, right)
-
-    @located("Semijoin")
-    def semijoin(self, other: Stream, on: On) -> Stream:
-        """The rows that have a partner in `other`, with their own weights."""
-        pairs = key_columns(self.schema, other.schema, on)
-        key = dict(reversed(pairs))
-        return Semijoin(tuple(key), tuple(key.values()))(self, agreeing(other, pairs))
-
-    @located("Antijoin")
-    def antijoin(self, other: Stream, on: On) -> Stream:
-        """The rows that have no partner in `other`, with their own weights."""
-        pairs = key_columns(self.schema, other.schema, on)
-        key = dict(reversed(pairs))
-        return Antijoin(tuple(key), tuple(key.values()))(self, agreeing(other, pairs))
-
     @located("Aggregate")
     def group_by(self, *columns: str) -> Grouped:
         """Groups of rows that agree on the columns; without columns one group of all rows."""
@@ -171,19 +128,18 @@ class Stream(graph.Stream):
 
     def integrate(self) -> Stream:
         """I: the sum of the stream so far; every tick hands out the whole of it."""
-        self._only_outside("integrate", "its integral would never stop growing")
+        self._only_outside("Integrate", "integrating again would never converge")
         return Integrate()(self)
 
     def differentiate(self) -> Stream:
         """D: the change of the stream from one tick to the next."""
-        self._only_outside("differentiate", "take the difference of the result outside")
+        self._only_outside("Differentiate", "differentiate outside the fixpoint")
         return Differentiate()(self)
 
     def _only_outside(self, operator: str, reason: str) -> None:
         if self.graph.parent is not None:
             raise CircuitError(
-                f"{operator} is not for a stream inside a fixpoint, which stands for one value per "
-                f"iteration; {reason}",
+                f"a stream inside a fixpoint has one value per iteration, made of its changes; {reason}",
                 where=f"{operator} at {self.graph.current_source()}",
             )
 
@@ -356,7 +312,7 @@ class Circuit(graph.Graph):
             raise SchemaError(f"kind of '{name}' is 'zset' or 'set', not {kind!r}; for upserts give key=")
         indices = whole.indices(key)
         whole.select(indices)  # names no column twice
-        self._declare("input", name)
+        self.declare("input", name)
         return _own(self.add_source(Input(name, whole, kind, indices)))
 
     @located("Constant")
@@ -420,7 +376,7 @@ class Circuit(graph.Graph):
     def output(self, name: str, stream: Stream) -> None:
         """Hand out the deltas of a stream under a name and keep its integral as a view."""
         self.enter(stream)
-        self._declare("output", name)
+        self.declare("output", name)
         Output(name)(stream)
 
     def validate(self) -> None:
@@ -437,6 +393,11 @@ class Circuit(graph.Graph):
         self.validate()
         return stages.circuit(self, Stage(stage))
 
+    def explain(self) -> str:
+        """What the passes changed, which rules were applied, and which traces are kept for whom."""
+        self.validate()
+        return explain(self)
+
     def start(self, stage: Stage | str = Stage.PHYSICAL) -> Run:
         """Run the circuit: deltas in, deltas out.
 
@@ -446,7 +407,8 @@ class Circuit(graph.Graph):
         self.validate()
         return Run(stages.runnable(self, Stage(stage)))
 
-    def _declare(self, kind: str, name: str) -> None:
+    def declare(self, kind: str, name: str) -> None:
+        """Take a name for an "input" or "output"; raises CircuitError if it is taken."""
         if name in self._relations[kind]:
             raise CircuitError(f"circuit '{self.name}' has an {kind} '{name}' already")
         self._relations[kind].add(name)

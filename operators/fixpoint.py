@@ -38,9 +38,11 @@ class Body(Graph):
     def __init__(self, name: str, parent: Graph, max_iterations: int) -> None:
         super().__init__(name, parent)
         self.max_iterations = max_iterations
-        self.exports: list[Stream] = []
         self.closed = False
         """Whether the scope has been built, so that nothing can be added to it."""
+
+    def settings(self) -> dict[str, int]:
+        return {"max_iterations": self.max_iterations}
 
     def append(self, operator: Operator, inputs: tuple[Stream, ...], schema: Schema, source: str) -> Stream:
         if self.closed:
@@ -77,6 +79,10 @@ class Fixpoint(Operator):
     @property
     def shareable(self) -> bool:
         return False
+
+    @property
+    def is_port(self) -> bool:
+        return any(node.operator.is_port for node in self.body.nodes)
 
     def schema(self, *inputs: Schema) -> Schema:
         return NOTHING
@@ -116,7 +122,8 @@ class Fixpoint(Operator):
         return rewriting.add(Fixpoint(body), *outside, graph=parent)
 
     def prune(self, node: Node) -> None:
-        prune(self.body, [stream.node for stream in self.body.exports])
+        ports = [inside for inside in self.body.nodes if inside.operator.is_port]
+        prune(self.body, [*ports, *(stream.node for stream in self.body.exports)])
         for index, inside in enumerate(self.body.entered.values()):
             entering = inside.node.operator
             assert isinstance(entering, Delta0)

@@ -17,19 +17,83 @@ least upper bound of t and any other time in the group's history: there the grou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
 import numpy as np
 
 from dbsp.batch import Batch, Codes, Mask
-from dbsp.kernels import concatenate, consolidate, gather, project
-from dbsp.operator import Arranged, Step, Time
+from dbsp.graph import Node, Stream
+from dbsp.kernels import arrange, concatenate, consolidate, gather, project
+from dbsp.operator import Arranged, Operator, Step, Time
+from dbsp.operators.arrange import arranged, order_of
 from dbsp.operators.pending import Pending
+from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
+from dbsp.schema import Schema
 
 Reduce: TypeAlias = Callable[[Batch], Batch]
+
+
+@dataclass(frozen=True)
+class OfGroups(Operator):
+    """An operator with one input whose `function` treats each group of rows by itself.
+
+    A group are the rows that agree in the columns `groups`. That is all it takes to be incremental, at
+    the top level and in scopes: subclasses give `groups`, `schema` and `function`.
+    """
+
+    def groups(self, schema: Schema) -> tuple[int, ...]:
+        """The columns of the input that tell the groups apart."""
+        raise AssertionError(f"{self.name} does not say which columns make its groups")
+
+    @property
+    def law(self) -> str:
+        return "aggregate"
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        source = arranged(rewriting, inputs[0], self.groups(inputs[0].schema))
+        return rewriting.add(Recomputed(self, node.inputs[-1].schema), source)
+
+
+@dataclass(frozen=True)
+class Recomputed(Operator):
+    """The incremental form of any function of groups, over an arrangement by the columns of the groups."""
+
+    operator: OfGroups
+    over: Schema
+    """The operator's own input, by the names it knows."""
+
+    @property
+    def name(self) -> str:
+        return self.operator.name
+
+    @property
+    def label(self) -> str:
+        return self.operator.label
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.operator.schema(self.over)
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return self.operator.yields_set(inputs)
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        (source,) = sources
+        assert isinstance(source, Arranged)
+        reduce = in_own_order(self.operator.function(scope.interner, self.over), order_of(node.inputs[0]))
+        kind = TimedGroupsStep if scope.nested else GroupsStep
+        return kind(source, len(self.operator.groups(self.over)), reduce, scope)
+
+
+def in_own_order(function: Reduce, order: Sequence[int]) -> Reduce:
+    """The function for batches whose columns have been permuted by `order`."""
+    if list(order) == list(range(len(order))):
+        return function
+    back = np.argsort(np.array(order, np.int64))
+    return lambda batch: function(Batch(*arrange(batch.rows, batch.weights, back)))
 
 
 class GroupsStep(Step):

@@ -26,6 +26,7 @@ from dbsp.interner import Interner
 from dbsp.kernels import arrange, consolidate, join_runs, join_timed_runs, register_run
 from dbsp.operator import Arranged, Operator, Step, Time
 from dbsp.operators.arrange import arranged, order_of
+from dbsp.operators.orders import Lowering
 from dbsp.operators.pending import Pending
 from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
@@ -48,27 +49,22 @@ class Join(Operator):
 
     def schema(self, *inputs: Schema) -> Schema:
         left, right = inputs
-        for a, b in zip(self.left_key, self.right_key, strict=True):
-            if left.types[a].kind != right.types[b].kind:
-                raise SchemaError(
-                    f"cannot join '{left.names[a]}: {left.types[a]}' with "
-                    f"'{right.names[b]}: {right.types[b]}': the types differ"
-                )
-        return _picked(self.columns, self.names, left, right)
+        check_key_types(self.left_key, self.right_key, left, right)
+        return picked_columns(self.columns, self.names, left, right)
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         left, right = inputs
-        by_left = np.array(_leading(self.left_key, left.arity), np.int64)
-        by_right = np.array(_leading(self.right_key, right.arity), np.int64)
+        by_left = np.array(leading(self.left_key, left.arity), np.int64)
+        by_right = np.array(leading(self.right_key, right.arity), np.int64)
         in_left, in_right = np.argsort(by_left), np.argsort(by_right)
         columns = np.array([in_left[v] if v >= 0 else -in_right[-v - 1] - 1 for v in self.columns], np.int64)
         key, width = len(self.left_key), right.arity
-        apart = self._apart(left, right, zip(self.left_key, self.right_key, strict=True))
+        apart = apart_columns(left, right, zip(self.left_key, self.right_key, strict=True))
 
         def join(a: Batch, b: Batch) -> Batch:
             rows, weights = arrange(a.rows, a.weights, by_left)
             if apart:
-                rows, weights = _without_null(rows, weights, apart)
+                rows, weights = without_null(rows, weights, apart)
             run = arrange(b.rows, b.weights, by_right)
             table = np.zeros((1, 3), np.int64)
             register_run(table, 0, *run)
@@ -83,21 +79,23 @@ class Join(Operator):
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         left, right = inputs
         pairs = sorted(zip(self.left_key, self.right_key, strict=True))
-        a = arranged(rewriting, left, [p for p, _ in pairs])
-        b = arranged(rewriting, right, [p for _, p in pairs])
-        taken = set(self.columns)
-        whole = taken.issuperset(range(left.schema.arity)) and all(
-            -c - 1 in taken or c in self.right_key for c in range(right.schema.arity)
-        )
+        apart = apart_columns(left.schema, right.schema, pairs)
+        by_left, by_right = [p for p, _ in pairs], [p for _, p in pairs]
+        realign: tuple[int, ...] = ()
+        if isinstance(rewriting, Lowering) and not apart and _one_to_one(pairs):
+            key = len(pairs)
+            by_left = list(rewriting.orders.leading(left, by_left))
+            by_right = list(rewriting.orders.leading(right, by_right))
+            partner = dict(pairs)
+            places = tuple(by_right[:key].index(partner[c]) for c in by_left[:key])
+            if places != tuple(range(key)):
+                realign = places
+        a = arranged(rewriting, left, by_left)
+        b = arranged(rewriting, right, by_right)
+        whole = keeps_all(self.columns, left.schema, right.schema, self.right_key)
         in_a, in_b = np.argsort(order_of(a)), np.argsort(order_of(b))
         columns = tuple(int(in_a[v]) if v >= 0 else -int(in_b[-v - 1]) - 1 for v in self.columns)
-        apart = self._apart(left.schema, right.schema, pairs)
-        return rewriting.add(DeltaJoin(len(pairs), columns, self.names, whole, apart), a, b)
-
-    def _apart(self, left: Schema, right: Schema, pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-        """Which pairs of key columns are int on one side and optional int on the other."""
-        types = [(left.types[a], right.types[b]) for a, b in pairs]
-        return tuple(c for c, (a, b) in enumerate(types) if a.kind == "int" and a.nullable != b.nullable)
+        return rewriting.add(DeltaJoin(len(pairs), columns, self.names, whole, apart, realign), a, b)
 
 
 @dataclass(frozen=True)
@@ -114,6 +112,8 @@ class DeltaJoin(Operator):
     whole: bool
     apart: tuple[int, ...] = ()
     """Key columns where the code of None is None on one side only: there it matches nothing."""
+    realign: tuple[int, ...] = ()
+    """Where the left key's columns stand in the right key, if the orders of the two differ."""
 
     @property
     def name(self) -> str:
@@ -124,7 +124,7 @@ class DeltaJoin(Operator):
         return f"{self.name} -> {', '.join(self.names)}"
 
     def schema(self, *inputs: Schema) -> Schema:
-        return _picked(self.columns, self.names, *inputs)
+        return picked_columns(self.columns, self.names, *inputs)
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.whole and all(inputs)
@@ -135,17 +135,47 @@ class DeltaJoin(Operator):
         # Seen from the right, its own columns are the delta's and the left's those of the runs.
         from_right = [-v - 1 for v in self.columns]
         columns, turned = np.array(self.columns, np.int64), np.array(from_right, np.int64)
+        if self.realign:
+            return RealignedJoinStep(left, right, self.key, columns, turned, scope, self.realign)
         if self.apart:
             return MixedJoinStep(left, right, self.key, columns, turned, scope, self.apart)
         return JoinStep(left, right, self.key, columns, turned, scope)
 
 
-def _leading(key: Sequence[int], arity: int) -> list[int]:
+def _one_to_one(pairs: Sequence[tuple[int, int]]) -> bool:
+    return len({a for a, _ in pairs}) == len(pairs) == len({b for _, b in pairs})
+
+
+def check_key_types(left_key: Sequence[int], right_key: Sequence[int], left: Schema, right: Schema) -> None:
+    """Raise SchemaError unless the key columns are of the same types, pair by pair."""
+    for a, b in zip(left_key, right_key, strict=True):
+        if left.types[a].kind != right.types[b].kind:
+            raise SchemaError(
+                f"cannot join '{left.names[a]}: {left.types[a]}' with "
+                f"'{right.names[b]}: {right.types[b]}': the types differ"
+            )
+
+
+def apart_columns(left: Schema, right: Schema, pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    """Which pairs of key columns are int on one side and optional int on the other."""
+    types = [(left.types[a], right.types[b]) for a, b in pairs]
+    return tuple(c for c, (a, b) in enumerate(types) if a.kind == "int" and a.nullable != b.nullable)
+
+
+def keeps_all(columns: Sequence[int], left: Schema, right: Schema, right_key: Sequence[int]) -> bool:
+    """Whether every pair of rows can be told from every other by these columns."""
+    taken = set(columns)
+    return taken.issuperset(range(left.arity)) and all(
+        -c - 1 in taken or c in right_key for c in range(right.arity)
+    )
+
+
+def leading(key: Sequence[int], arity: int) -> list[int]:
     """The order of columns that puts the key first."""
     return [*key, *(c for c in range(arity) if c not in key)]
 
 
-def _picked(columns: Sequence[int], names: tuple[str, ...], left: Schema, right: Schema) -> Schema:
+def picked_columns(columns: Sequence[int], names: tuple[str, ...], left: Schema, right: Schema) -> Schema:
     return Schema(names, tuple(left.types[v] if v >= 0 else right.types[-v - 1] for v in columns))
 
 
@@ -188,6 +218,10 @@ class JoinStep(Step):
             self._probe(parts, right.out, left, left.count, self._left_width, self._from_right)
         self.out = combine(parts)
 
+    def _prepared(self, delta: Batch, from_left: bool) -> Batch:
+        """The delta of the left or of the right as it is met with the runs of the other side."""
+        return delta
+
     def _probe(
         self,
         parts: list[tuple[Codes, Codes]],
@@ -198,6 +232,8 @@ class JoinStep(Step):
         columns: Codes,
     ) -> None:
         """Meet one side's delta with the first `runs` runs of the other."""
+        # Both sides may be one arrangement, so it is the columns that tell whose delta this is.
+        delta = self._prepared(delta, columns is self._from_left)
         if side.coordinates == 0:
             rows, weights = join_runs(delta.rows, delta.weights, self._key, side.table, runs, width, columns)
         else:
@@ -219,6 +255,42 @@ class JoinStep(Step):
             parts.append((rows, weights))
 
 
+class RealignedJoinStep(JoinStep):
+    """A join whose sides keep the key in different orders: each delta is sorted in the other's order."""
+
+    __slots__ = ("_to_left", "_to_right")
+
+    def __init__(
+        self,
+        left: Arranged,
+        right: Arranged,
+        key: int,
+        from_left: Codes,
+        from_right: Codes,
+        scope: Scope,
+        realign: Sequence[int],
+    ) -> None:
+        # to_right[i]: the left column that stands where the right order has its i-th key column.
+        self._to_right = _permutation(np.argsort(realign), left.node.schema.arity)
+        self._to_left = _permutation(np.array(realign, np.int64), right.node.schema.arity)
+        from_left, from_right = _moved(from_left, self._to_right), _moved(from_right, self._to_left)
+        super().__init__(left, right, key, from_left, from_right, scope)
+
+    def _prepared(self, delta: Batch, from_left: bool) -> Batch:
+        order = self._to_right if from_left else self._to_left
+        return Batch(*arrange(delta.rows, delta.weights, order))
+
+
+def _permutation(key: Codes, arity: int) -> Codes:
+    return np.concatenate((key, np.arange(len(key), arity)))
+
+
+def _moved(columns: Codes, order: Codes) -> Codes:
+    """Output columns that refer to a delta, after its columns were permuted by `order`."""
+    place = np.argsort(order)
+    return np.array([place[v] if v >= 0 else v for v in columns], np.int64)
+
+
 class MixedJoinStep(JoinStep):
     """A join of an int with an optional int: every pair has a delta in it, so that is what is checked."""
 
@@ -237,20 +309,11 @@ class MixedJoinStep(JoinStep):
         super().__init__(left, right, key, from_left, from_right, scope)
         self._apart = tuple(apart)
 
-    def _probe(
-        self,
-        parts: list[tuple[Codes, Codes]],
-        delta: Batch,
-        side: Arranged,
-        runs: int,
-        width: int,
-        columns: Codes,
-    ) -> None:
-        delta = Batch(*_without_null(delta.rows, delta.weights, self._apart))
-        super()._probe(parts, delta, side, runs, width, columns)
+    def _prepared(self, delta: Batch, from_left: bool) -> Batch:
+        return Batch(*without_null(delta.rows, delta.weights, self._apart))
 
 
-def _without_null(rows: Codes, weights: Codes, columns: Sequence[int]) -> tuple[Codes, Codes]:
+def without_null(rows: Codes, weights: Codes, columns: Sequence[int]) -> tuple[Codes, Codes]:
     """The rows that have the code of None in none of the columns."""
     keep = (rows[:, columns] != NULL).all(axis=1)
     return rows[keep], weights[keep]

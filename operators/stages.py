@@ -21,7 +21,9 @@ from dbsp.operators.delay import Delay
 from dbsp.operators.differentiate import Differentiate
 from dbsp.operators.fixpoint import Fixpoint
 from dbsp.operators.input import Input
+from dbsp.operators.inspect import Inspect
 from dbsp.operators.integrate import Integrate
+from dbsp.operators.orders import lower
 from dbsp.operators.output import Output
 from dbsp.operators.passes import optimise
 from dbsp.operators.passes.expand import expand
@@ -46,9 +48,7 @@ def physical(query: Graph) -> Graph:
     """The circuit that is run for a query: optimised, made incremental, with traces for integrals."""
     optimised, _ = optimise(query)
     incremental, _ = incrementalize(optimised)
-    return _pruned(
-        rewrite(incremental, lambda rewriting, node, inputs: node.operator.physical(rewriting, node, inputs))
-    )
+    return _pruned(lower(incremental))
 
 
 def circuit(query: Graph, stage: Stage) -> Graph:
@@ -70,6 +70,8 @@ def _lifted(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Strea
         return rewriting.add(Integrate(), operator.copy(rewriting, node, inputs))
     if isinstance(operator, Output):
         return operator.copy(rewriting, node, [rewriting.add(Differentiate(), inputs[0])])
+    if isinstance(operator, Inspect):
+        return operator.lifted(rewriting, node, inputs)
     if isinstance(operator, Fixpoint):
         # Inside, a value stands still over the iterations: I(delta_0(s)). The result is the last
         # value, which is the sum of its differences.

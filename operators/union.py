@@ -19,7 +19,7 @@ from dbsp.kernels import concatenate
 from dbsp.operator import Operator
 from dbsp.operators.delay import Delay
 from dbsp.operators.integrate import Integrate
-from dbsp.operators.join import Join, combine
+from dbsp.operators.join import combine
 from dbsp.rewriting import Rewriting
 from dbsp.schema import Schema
 from dbsp.values import NULL, Type
@@ -30,7 +30,7 @@ def join_terms(node: Node) -> tuple[Node, Stream, Stream] | None:
     if len(node.inputs) != 2:
         return None
     first, second = (stream.node for stream in node.inputs)
-    if not isinstance(first.operator, Join) or first.operator != second.operator:
+    if first.operator.law != "bilinear" or first.operator != second.operator:
         return None
     da, old = first.inputs
     whole, db = second.inputs

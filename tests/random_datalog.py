@@ -90,8 +90,13 @@ def rule_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived]) -> str
                 literals.append(f"v = {parts.computed()}")
                 bound.append("v")
             case "aggregate" if "n" not in bound:
-                literals.append(f"n = {parts.aggregate()}")
+                body = parts.aggregate_body()
+                literals.append(f"n = {parts.function()} : {body}")
                 bound.append("n")
+                if draw(st.booleans()):
+                    # A second aggregate over the same rows.
+                    literals.append(f"m = {parts.function()} : {body.replace('j0', 'l')}")
+                    bound.append("m")
     head_terms = [
         parts.computed() if draw(st.integers(0, 5)) == 0 else parts.value() for _ in range(head.arity)
     ]
@@ -123,7 +128,14 @@ class Parts:
         return f"!{name}({', '.join(terms)})"
 
     def aggregate(self, depth: int = 0) -> str:
-        """An aggregate with a local variable of its own, k0 (or k1 when inside another)."""
+        return f"{self.function(depth)} : {self.aggregate_body(depth)}"
+
+    def function(self, depth: int = 0) -> str:
+        name = self.draw(st.sampled_from(["count", "sum", "min", "max"]))
+        return name if name == "count" else f"{name} k{depth}"
+
+    def aggregate_body(self, depth: int = 0) -> str:
+        """The body of an aggregate with a local variable of its own, k0 (or k1 when inside another)."""
         own = f"k{depth}"
         inside = Parts(self.draw, [*self.bound, own, own], self.below)
         literals = []
@@ -141,6 +153,4 @@ class Parts:
             case 3 if depth == 0:
                 other = inside.aggregate(1)
                 literals.append(f"{own} {self.draw(st.sampled_from(COMPARISONS))} {other}")
-        function = self.draw(st.sampled_from(["count", "sum", "min", "max"]))
-        target = "" if function == "count" else f" {own}"
-        return f"{function}{target} : {{ {', '.join(literals)} }}"
+        return f"{{ {', '.join(literals)} }}"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dbsp.compiler.datalog.checked import Kind, Relation
 
-from .live_program import FORMS, Change, Subject
+from .live_program import FORMS, Change, Subject, as_mappings
 from .random_datalog import programs
 
 PROGRAMS = sorted(
@@ -111,3 +111,21 @@ def test_random_programs(text: str, data: st.DataObject) -> None:
     live = subject.start()
     for tick in data.draw(program_changes(subject, VALUES)):
         live.tick(tick)
+
+
+def test_short_forms_mean_what_they_stand_for() -> None:
+    """The reference starts from the checked program; this looks at what comes before that."""
+    subject = subject_of(Path(__file__).parent / "programs" / "live" / "sugar.dl")
+    pairs = [(name, f"{name[:-1]}l") for name in subject.outputs if name.endswith("_s")]
+    assert len(pairs) == 13
+
+    @settings(max_examples=max(1, int(8 * SCALE)), deadline=None, phases=PHASES)
+    @given(program_changes(subject, VALUES))
+    def check(ticks: list[list[Change]]) -> None:
+        run = subject.program.start()
+        for tick in ticks:
+            run.step(as_mappings(tick))
+            for short, long in pairs:
+                assert run.view(short).to_dict() == run.view(long).to_dict(), short
+
+    check()

@@ -2,13 +2,14 @@
 
 The order is chosen greedily. Next is always, of what is possible,
 
-1. a condition whose variables are bound: it only removes rows; an equation that binds a variable;
+1. a condition whose variables are bound: it only removes rows;
 2. a negated atom whose variables are bound;
-3. a scan that shares a bound variable with what was joined so far, the one with most bound columns
+3. an equation that binds a variable: after what removes rows, for its value may be out of range;
+4. a scan that shares a bound variable with what was joined so far, the one with most bound columns
    first, then the one written first; the very first scan is the one with most constants;
-4. an aggregate, or a condition with a function that has no value for some arguments (`/`, `%`,
+5. an aggregate, or a condition with a function that has no value for some arguments (`/`, `%`,
    `to_number` ...): late, so that it sees only rows that everything else lets through;
-5. a scan that shares nothing (a cross product).
+6. a scan that shares nothing (a cross product).
 
 After each step only the variables that are still needed are kept.
 """
@@ -122,22 +123,25 @@ class _Planner:
 
     def steps(self) -> tuple[Step, ...]:
         while self.left:
-            placed = self._place_conditions() or self._place_absent() or self._place_scan(connected=True)
+            placed = self._place_filter() or self._place_absent() or self._place_equation()
+            placed = placed or self._place_scan(connected=True)
             placed = placed or self._place_late() or self._place_scan(connected=False)
             assert placed, "a checked body can always be ordered"
         return tuple(self.done)
 
     # Each of these places one literal and says whether it did.
 
-    def _place_conditions(self, partial: bool = False) -> bool:
-        for literal in self.left:
-            if not isinstance(literal, Condition) or _is_partial(literal) > partial:
-                continue
-            comparison = literal.comparison
+    def _place_filter(self, partial: bool = False) -> bool:
+        for literal in self._conditions(partial):
             if literal.names <= self.bound.keys():
                 self.left.remove(literal)
-                self.done.append(Filter(comparison))
+                self.done.append(Filter(literal.comparison))
                 return True
+        return False
+
+    def _place_equation(self, partial: bool = False) -> bool:
+        for literal in self._conditions(partial):
+            comparison = literal.comparison
             if comparison.operator != "=":
                 continue
             for one, other in (
@@ -182,7 +186,12 @@ class _Planner:
                 self.left.remove(literal)
                 self._aggregate(literal)
                 return True
-        return self._place_conditions(partial=True)
+        return self._place_filter(partial=True) or self._place_equation(partial=True)
+
+    def _conditions(self, partial: bool) -> list[Condition]:
+        """The conditions to be placed; those that may have no value only when `partial`."""
+        found = (literal for literal in self.left if isinstance(literal, Condition))
+        return [literal for literal in found if partial or not _is_partial(literal)]
 
     def _aggregate(self, literal: AggregateLiteral) -> None:
         injected = frozenset(literal.injected)

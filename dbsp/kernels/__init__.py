@@ -1,8 +1,16 @@
 """The inner loops: compiled functions over flat int64 arrays, with no Python objects in them."""
 
-from dbsp.kernels.aggregate import accumulate, extremes, replace_rows, running_totals, sum_floats
+from dbsp.kernels.aggregate import (
+    accumulate,
+    extremes,
+    leading,
+    replace_rows,
+    running_totals,
+    shifted,
+    sum_floats,
+)
 from dbsp.kernels.distinct import assert_runs, distinct_runs, distinct_timed_runs, sum_weights
-from dbsp.kernels.join import gather, join_runs, join_timed_runs
+from dbsp.kernels.join import gather, join_bands, join_runs, join_timed_bands, join_timed_runs
 from dbsp.kernels.merge import merge_some
 from dbsp.kernels.runs import register_run
 from dbsp.kernels.sort import arrange, concatenate, consolidate, project, with_time
@@ -17,13 +25,17 @@ __all__ = [
     "distinct_timed_runs",
     "extremes",
     "gather",
+    "join_bands",
     "join_runs",
+    "join_timed_bands",
     "join_timed_runs",
+    "leading",
     "merge_some",
     "project",
     "register_run",
     "replace_rows",
     "running_totals",
+    "shifted",
     "sum_floats",
     "sum_weights",
     "with_time",

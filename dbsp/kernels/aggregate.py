@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dbsp.batch import Codes, Mask
@@ -207,3 +209,123 @@ def running_totals(weights: Codes, starts: Codes) -> Codes:
             total = add_weights(total, weights[i])
             totals[i] = total
     return totals
+
+
+@kernel
+def leading(
+    keys: Codes, m: int, p: int, table: Codes, runs: int, k: int, copies: int, from_end: bool
+) -> tuple[Codes, Codes]:
+    """The first (or last) rows of each group until their positive weights add up to `copies`.
+
+    The runs are ordered by (m key columns, p columns, others). Rows that agree with the last one in the p
+    columns are part of the result too, so the others do not decide which rows are in it. Weights are
+    summed; rows of weight <= 0 are passed over. Walks in from the end of the group's range: O(runs *
+    (log state + rows passed)).
+    """
+    groups = keys.shape[0]
+    rows = np.empty((max(8, min(groups * copies, 1024)), k), np.int64)
+    out_weights = np.empty(rows.shape[0], np.int64)
+    out = 0
+    low = np.zeros(runs, np.int64)
+    high = np.zeros(runs, np.int64)
+    for g in range(groups):
+        for r in range(runs):
+            run = at_address(table[r, 0])
+            size = table[r, 2]
+            low[r] = gallop(run, k, high[r], size, keys, g, m, 0)
+            high[r] = gallop(run, k, low[r], size, keys, g, m, 1)
+        ends = high.copy()
+        taken = 0
+        while True:
+            # The next row is the least (or largest) of the rows at which the runs stand.
+            best = -1
+            best_at = 0
+            for r in range(runs):
+                if low[r] < high[r]:
+                    at = high[r] - 1 if from_end else low[r]
+                    if best >= 0:
+                        order = compare_run_rows(
+                            at_address(table[r, 0]), at * k, at_address(table[best, 0]), best_at * k, k
+                        )
+                    if best < 0 or (order > 0 if from_end else order < 0):
+                        best = r
+                        best_at = at
+            if best < 0:
+                break
+            row = at_address(table[best, 0])
+            if taken == copies and compare_prefix(row, best_at * k, rows, out - 1, m + p) != 0:
+                break
+            total = 0
+            for r in range(runs):
+                if low[r] < high[r]:
+                    at = high[r] - 1 if from_end else low[r]
+                    if compare_run_rows(at_address(table[r, 0]), at * k, row, best_at * k, k) == 0:
+                        total = add_weights(total, at_address(table[r, 1])[at])
+                        if from_end:
+                            high[r] -= 1
+                        else:
+                            low[r] += 1
+            if total > 0:
+                if out == rows.shape[0]:
+                    more_rows = np.empty((2 * out, k), np.int64)
+                    more_rows[:out] = rows
+                    rows = more_rows
+                    more_weights = np.empty(2 * out, np.int64)
+                    more_weights[:out] = out_weights
+                    out_weights = more_weights
+                for c in range(k):
+                    rows[out, c] = row[best_at * k + c]
+                out_weights[out] = total
+                out += 1
+                taken = copies if total >= copies - taken else taken + total
+        high[:] = ends
+    return rows[:out].copy(), out_weights[:out].copy()
+
+
+@kernel
+def compare_run_rows(a: Any, at_a: int, b: Any, at_b: int, k: int) -> int:
+    """-1, 0 or 1 as the k columns at a[at_a:] sort before, with or after those at b[at_b:]."""
+    for c in range(k):
+        if a[at_a + c] != b[at_b + c]:
+            return -1 if a[at_a + c] < b[at_b + c] else 1
+    return 0
+
+
+@kernel
+def shifted(before: Codes, weights: Codes, starts: Codes, offset: int) -> tuple[Codes, Codes, Codes]:
+    """Which row stands `offset` copies before each row of its segment, a row of weight w being w copies.
+
+    before[i] is how many copies precede row i in its segment. Returns (row, other, copies): that many
+    copies of the row have the row `other` there, or none (-1). O(n).
+    """
+    n = weights.shape[0]
+    groups = starts.shape[0]
+    row = np.empty(2 * (n + groups), np.int64)
+    other = np.empty(2 * (n + groups), np.int64)
+    copies = np.empty(2 * (n + groups), np.int64)
+    out = 0
+    for g in range(groups):
+        end = starts[g + 1] if g + 1 < groups else n
+        size = before[end - 1] + weights[end - 1]
+        j = starts[g]
+        for i in range(starts[g], end):
+            position = before[i]
+            while position < before[i] + weights[i]:
+                left = before[i] + weights[i] - position
+                found = -1
+                if position < offset:
+                    count = min(left, offset - position)
+                elif offset < 0 and position >= size + offset:
+                    count = left
+                else:
+                    source = position - offset
+                    while before[j] + weights[j] <= source:
+                        j += 1
+                    found = j
+                    count = min(left, before[j] + weights[j] - source)
+                row[out] = i
+                other[out] = found
+                copies[out] = count
+                out += 1
+                position += count
+    return row[:out].copy(), other[:out].copy(), copies[:out].copy()

@@ -62,21 +62,55 @@ def find_matches(keys: Codes, m: int, table: Codes, runs: int, k: int) -> tuple[
 
 
 @kernel
-def join_runs(
+def find_bands(starts: Codes, ends: Codes, m: int, table: Codes, runs: int, k: int) -> tuple[Codes, int, int]:
+    """Where rows of the runs have their m-column prefix between starts[i] and ends[i], both included.
+
+    Both are sorted and differ in column m - 1 at most. Returns what `find_matches` does. O(log gap) per row
+    and run, plus the matches.
+    """
+    n = starts.shape[0]
+    matches = np.empty((max(8, min(n * 2, 1024)), 5), np.int64)
+    found = 0
+    pairs = 0
+    for r in range(runs):
+        run = at_address(table[r, 0])
+        size = table[r, 2]
+        low = 0
+        high = 0
+        for i in range(n):
+            # Both bounds only grow, so each sweep goes on from where the row before left it.
+            low = gallop(run, k, low, size, starts, i, m, 0)
+            if low == size:
+                break
+            high = gallop(run, k, max(low, high), size, ends, i, m, 1)
+            if high == low:
+                continue
+            if found == matches.shape[0]:
+                larger = np.empty((2 * found, 5), np.int64)
+                larger[:found] = matches
+                matches = larger
+            matches[found, 0] = i
+            matches[found, 1] = i + 1
+            matches[found, 2] = r
+            matches[found, 3] = low
+            matches[found, 4] = high
+            found += 1
+            pairs += high - low
+    return matches, found, pairs
+
+
+@kernel
+def _pairs(
+    matches: Codes,
+    found: int,
+    pairs: int,
     delta_rows: Codes,
     delta_weights: Codes,
-    m: int,
     table: Codes,
-    runs: int,
     k: int,
     columns: Codes,
 ) -> tuple[Codes, Codes]:
-    """delta x trace on equal m-column prefixes; the result rows are not sorted.
-
-    columns[c] tells where output column c comes from: the delta's column v for v >= 0, the run's
-    column -v - 1 for v < 0. Weights multiply, checked.
-    """
-    matches, found, pairs = find_matches(delta_rows, m, table, runs, k)
+    """The rows that the matches stand for; see `join_runs`."""
     width = columns.shape[0]
     out_rows = np.empty((pairs, width), np.int64)
     out_weights = np.empty(pairs, np.int64)
@@ -95,25 +129,19 @@ def join_runs(
 
 
 @kernel
-def join_timed_runs(
+def _timed_pairs(
+    matches: Codes,
+    found: int,
+    pairs: int,
     delta_rows: Codes,
     delta_weights: Codes,
-    m: int,
     table: Codes,
-    runs: int,
     k: int,
     columns: Codes,
     now: Codes,
     coordinates: int,
 ) -> tuple[Codes, Codes, Codes, int]:
-    """As `join_runs`, over runs whose last `coordinates` columns are the time of the row.
-
-    `now` is the time of the delta, one iteration per nested scope, outermost first; a run of an
-    outer scope has fewer coordinates, the others are 0. A match belongs to the least upper bound of
-    both times. Returns (rows, weights, times, due): the first `due` rows belong to `now`, the rest
-    to their later `times`, int64[pairs, depth].
-    """
-    matches, found, pairs = find_matches(delta_rows, m, table, runs, k)
+    """The rows that the matches stand for, with their times; see `join_timed_runs`."""
     width = columns.shape[0]
     depth = now.shape[0]
     out_rows = np.empty((pairs, width), np.int64)
@@ -147,6 +175,82 @@ def join_timed_runs(
                     out_rows[out, c] = delta_rows[i, v] if v >= 0 else run[j * k - v - 1]
                 out_weights[out] = multiply_weights(delta_weights[i], weights[j])
     return out_rows, out_weights, times, front
+
+
+@kernel
+def join_runs(
+    delta_rows: Codes,
+    delta_weights: Codes,
+    m: int,
+    table: Codes,
+    runs: int,
+    k: int,
+    columns: Codes,
+) -> tuple[Codes, Codes]:
+    """delta x trace on equal m-column prefixes; the result rows are not sorted.
+
+    columns[c] tells where output column c comes from: the delta's column v for v >= 0, the run's
+    column -v - 1 for v < 0. Weights multiply, checked.
+    """
+    matches, found, pairs = find_matches(delta_rows, m, table, runs, k)
+    return _pairs(matches, found, pairs, delta_rows, delta_weights, table, k, columns)
+
+
+@kernel
+def join_timed_runs(
+    delta_rows: Codes,
+    delta_weights: Codes,
+    m: int,
+    table: Codes,
+    runs: int,
+    k: int,
+    columns: Codes,
+    now: Codes,
+    coordinates: int,
+) -> tuple[Codes, Codes, Codes, int]:
+    """As `join_runs`, over runs whose last `coordinates` columns are the time of the row.
+
+    `now` is the time of the delta, one iteration per nested scope, outermost first; a run of an
+    outer scope has fewer coordinates, the others are 0. A match belongs to the least upper bound of
+    both times. Returns (rows, weights, times, due): the first `due` rows belong to `now`, the rest
+    to their later `times`, int64[pairs, depth].
+    """
+    matches, found, pairs = find_matches(delta_rows, m, table, runs, k)
+    return _timed_pairs(matches, found, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates)
+
+
+@kernel
+def join_bands(
+    delta_rows: Codes,
+    delta_weights: Codes,
+    starts: Codes,
+    ends: Codes,
+    table: Codes,
+    runs: int,
+    k: int,
+    columns: Codes,
+) -> tuple[Codes, Codes]:
+    """As `join_runs`, of each delta row with the run rows whose prefix is from starts[i] to ends[i]."""
+    matches, found, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
+    return _pairs(matches, found, pairs, delta_rows, delta_weights, table, k, columns)
+
+
+@kernel
+def join_timed_bands(
+    delta_rows: Codes,
+    delta_weights: Codes,
+    starts: Codes,
+    ends: Codes,
+    table: Codes,
+    runs: int,
+    k: int,
+    columns: Codes,
+    now: Codes,
+    coordinates: int,
+) -> tuple[Codes, Codes, Codes, int]:
+    """As `join_timed_runs`, of each delta row with the run rows whose prefix is from starts[i] to ends[i]."""
+    matches, found, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
+    return _timed_pairs(matches, found, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates)
 
 
 @kernel

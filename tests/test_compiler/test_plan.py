@@ -69,8 +69,8 @@ def steps(rule: str) -> list[str]:
             "o(x) :- t(x, x, _), e(x + 1, x), !t(x, _, x).",
             [
                 "scan t(x, x, _)",
-                "let #1 = x + 1",
                 "keep rows without t(x, _, x)",
+                "let #1 = x + 1",
                 "join e(#1, x) on #1, x",
             ],
         ),
@@ -82,8 +82,8 @@ def steps(rule: str) -> list[str]:
                 "keep rows with y != 0",
                 "keep rows without n(y)",
                 "join n(x) on x",
-                "let z = x / y",
                 "keep rows with 10 % y > 1",
+                "let z = x / y",
             ],
         ),
         # ... but not for a cross product.

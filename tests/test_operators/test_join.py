@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import Circuit, Stream, WeightOverflowError
+from dbsp import Circuit, SchemaError, Stream, WeightOverflowError, col
 
 from .. import reference
 from ..harness import final_views, follow, start, view
@@ -236,3 +236,42 @@ def test_many_rows_per_key_and_several_runs() -> None:
         run.step(tick)
         inputs = {name: add(inputs[name], delta) for name, delta in tick.items()}
     assert view(run) == natural_model(inputs)
+
+
+@given(ticks({"a": PAIR, "b": rows(small, nullable)}))
+def test_with_a_condition_on_the_pair(sequence: list[Tick]) -> None:
+    def build(c: Circuit) -> dict[str, Stream]:
+        a, b = c.input("a", x=int, y=int), c.input("b", y=int, z=int | None)
+        return {
+            "whole": a.join(b, on=["y"], where=col("z") > col("x")),
+            "some": a.join(b, on=["y"], select=["z"], where=(col("x") > 1) | (col("y_right") == 0)),
+        }
+
+    def model(inputs: dict[str, Z]) -> dict[str, Z]:
+        pairs = natural_model(inputs)
+        greater = reference.select(pairs, lambda row: row[2] is not None and row[2] > row[0])
+        some = reference.select(pairs, lambda row: row[0] > 1 or row[1] == 0)
+        return {"whole": greater, "some": reference.project(some, [2])}
+
+    follow(build, model, sequence)
+
+
+def test_a_condition_that_reads_no_column_there_is() -> None:
+    c = Circuit()
+    a, b = c.input("a", x=int, y=int), c.input("b", y=int, z=int)
+    with pytest.raises(SchemaError, match=r"Join at .*: join has no output column 'w'"):
+        a.join(b, on=["y"], where=col("w") > 1)
+    with pytest.raises(SchemaError, match=r"wants a condition"):
+        a.join(b, on=["y"], where=col("x") + col("z"))
+
+
+@given(ticks({"e": rows(*[st.integers(0, 1)] * 3)}))
+def test_self_join_with_its_columns_in_a_ring(sequence: list[Tick]) -> None:
+    """One arrangement serves both sides, in different orders of the key."""
+    follow(
+        lambda c: (e := c.input("e", x=int, y=int, z=int)).join(e, on=[("x", "y"), ("y", "z"), ("z", "x")]),
+        lambda inputs: reference.join(
+            inputs["e"], inputs["e"], [(0, 1), (1, 2), (2, 0)], [(0, 0), (0, 1), (0, 2)]
+        ),
+        sequence,
+    )

@@ -1,0 +1,59 @@
+"""`dbsp check`: the three circuits of a program on random changes, and what it says when they differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import dbsp
+from dbsp.agreement import Disagreement, check_agreement
+from dbsp.cli import main
+from dbsp.run import Run
+from dbsp.stage import Stage
+
+PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.dl"))
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_the_circuits_of_every_program_agree(path: Path) -> None:
+    program = dbsp.compile(path)
+    check_agreement(lambda stage: program.start(stage=stage, max_iterations=500), 6, values=3)
+
+
+def test_a_difference_is_reported_with_the_changes_that_lead_to_it() -> None:
+    def build(stage: Stage) -> Run:
+        circuit = dbsp.Circuit()
+        e = circuit.input("e", x=int, kind="set")
+        circuit.output("out", e if stage is Stage.QUERY else e.filter(dbsp.col("x") > 0))
+        return circuit.start(stage)
+
+    with pytest.raises(Disagreement, match=r"in tick \d+ the incremental circuit answers\n") as caught:
+        check_agreement(build, 20)
+    assert "(0,)" in str(caught.value).partition("after the changes")[2]
+
+
+def test_the_command_prints_the_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = tmp_path / "p.dl"
+    program.write_text(
+        ".decl e(x: number, y: number)\n.input e\n.decl t(x: number, z: number)\n.output t\n"
+        "t(x, z) :- e(x, y), e(y, z).\n"
+    )
+    with pytest.raises(SystemExit) as stopped:
+        main(["check", str(program), "--ticks", "5", "--rules"])
+    out = capsys.readouterr().out
+    assert not stopped.value.code
+    assert f"bilinear   Join at {program}:5:1:  D(a x b) = D(a) x z^-1(I(D(b))) + I(D(a)) x D(b)" in out
+    assert "p.dl: the query, the incremental and the physical circuit agree in 5 ticks (" in out
+
+
+def test_explain_tells_the_passes_and_the_traces(capsys: pytest.CaptureFixture[str]) -> None:
+    circuit = dbsp.Circuit()
+    a = circuit.input("a", x=int, y=int)
+    b = circuit.input("b", y=int, z=int)
+    circuit.output("out", a.join(b, on=["y"]).filter(dbsp.col("x") > 1))
+    text = circuit.explain()
+    assert "push_filters: 5 nodes" in text
+    assert "Filter at test_agreement.py:" in text and "moved below Join at test_agreement.py:" in text
+    assert "bilinear, 1 x:" in text
+    assert "trace of Filter" in text and "by (y, x), read by Join" in text

@@ -1,0 +1,169 @@
+"""Bad input to a running program: what is said, that nothing happened, that the next tick is right."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import dbsp
+from dbsp.errors import DbspError, EvaluationError, InputError, ValueOutOfRangeError, WeightOverflowError
+
+from .live_program import LiveProgram, Subject
+
+PROGRAM = """.decl edge(x: number, y: number)
+.decl name(x: number, s: symbol)
+.decl size(x: number, f: float)
+.decl path(x: number, y: number)
+.decl named(s: symbol, t: symbol)
+.decl quotient(x: number, q: number)
+.decl total(n: number)
+.decl many(n: number)
+.input edge, name, size
+.output path, named, quotient, total, many
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), path(y, z).
+named(s, t) :- path(x, y), name(x, s), name(y, t).
+quotient(x, 100 / z + 1) :-
+    edge(x, y),
+    z = y - 50.
+total(sum x * y : { edge(x, y) }).
+many(n) :- edge(77, _), n = count : { name(_, _), name(_, _), name(_, _), name(_, _), name(_, _) }.
+"""
+
+SUBJECT = Subject(PROGRAM)
+
+
+@pytest.fixture
+def live() -> LiveProgram:
+    """A run that has something to lose, with a cycle inside the recursion."""
+    rows: list[Any] = [("edge", pair, 1) for pair in [(1, 2), (2, 3), (3, 1), (3, 4)]]
+    return SUBJECT.start([*rows, ("name", (1, "one"), 1), ("name", (3, "three"), 1), ("size", (1, 0.5), 1)])
+
+
+def refused(live: LiveProgram, changes: Any, error: type[DbspError], *messages: str) -> None:
+    """The step raises with these parts of a message, the run is as it was and goes on."""
+    with pytest.raises(error) as raised:
+        live.run.step(changes)
+    for message in messages:
+        assert message in str(raised.value)
+    assert live.run.tick == 1
+    live.check_views()
+    live.tick([("edge", (4, 5), 1), ("edge", (3, 1), -1), ("name", (5, "five"), 1)])
+    live.tick([("edge", (5, 1), 1), ("edge", (2, 3), -1)])
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "messages"),
+    [
+        ({"egde": [(1, 2)]}, InputError, ["there is no input 'egde'; did you mean 'edge'?"]),
+        ({"path": [(1, 2)]}, InputError, ["relation 'path' is derived; it cannot be changed directly"]),
+        ({7: [(1, 2)]}, InputError, ["there is no input '7'"]),
+        (["edge"], InputError, ["the changes of a step are a mapping from inputs", "['edge']"]),
+        ("edge", InputError, ["the changes of a step are a mapping from inputs", "'edge'"]),
+        ({"edge": [(1, 2), (1, 2, 3)]}, InputError, ["relation 'edge': row 1: (1, 2, 3) has 3 values"]),
+        ({"edge": {(1,): 1}}, InputError, ["relation 'edge'", "(1,) has 1 values", "has 2 columns"]),
+        ({"edge": [5]}, InputError, ["relation 'edge': row 0: 5 of type int is no row"]),
+        ({"edge": "ab"}, InputError, ["relation 'edge': a change is a collection of rows, not 'ab'"]),
+        ({"edge": 5}, InputError, ["relation 'edge': a change is a collection of rows, not 5"]),
+        ({"edge": [{"x": 1}]}, InputError, ["relation 'edge': row 0: the row lacks 'y'"]),
+        ({"edge": [{"x": 1, "y": 2, "z": 3}]}, InputError, ["the row has 'z', unknown to (x: int, y: int)"]),
+        ({"edge": [(1, "2")]}, InputError, ["relation 'edge': row 0, column 'y': expected int, got '2'"]),
+        ({"edge": {(1, 2.0): 1}}, InputError, ["column 'y': expected int, got 2.0 of type float"]),
+        ({"edge": [(True, 2)]}, InputError, ["column 'x': expected int, got True of type bool"]),
+        ({"edge": [(None, 2)]}, InputError, ["column 'x': expected int, got None"]),
+        ({"name": [(1, b"one")]}, InputError, ["column 's': expected str, got b'one' of type bytes"]),
+        ({"size": [(1, "0.5")]}, InputError, ["column 'f': expected float, got '0.5'"]),
+        ({"edge": [(1, 2**63)]}, ValueOutOfRangeError, ["column 'y': 9223372036854775808 does not fit 64"]),
+        ({"edge": {(1, 2): 2**63}}, WeightOverflowError, ["weight 9223372036854775808 does not fit 64 bits"]),
+        ({"edge": {(1, 2): 1.5}}, InputError, ["relation 'edge': a weight is an int, not 1.5 (float)"]),
+        ({"edge": {(1, 2): True}}, InputError, ["a weight is an int, not True (bool)"]),
+        ({"edge": dbsp.ZSet({("a", 2): 1})}, InputError, ["relation 'edge'", "expected int, got 'a'"]),
+        # The good part of a bad change is not applied either.
+        ({"name": [(1, "uno")], "edge": [(1, 9), (1, None)]}, InputError, ["row 1, column 'y'"]),
+        # The rule starts at line 14, its columns before that.
+        ({"edge": {(1, 50): 1}}, EvaluationError, ["<program>:14:1", "division by zero: 100 truncdiv 0"]),
+        ({"edge": {(8, -(2**63)): 1}}, ValueOutOfRangeError, ["<program>:14:1", "9223372036854775808 - 50"]),
+        ({"edge": {(2**62, 3): 1}}, ValueOutOfRangeError, ["<program>:17", "4611686018427387904 * 3"]),
+        (
+            {"edge": {(2**31, 2**31): 1, (2**31 + 1, 2**31): 1}},
+            ValueOutOfRangeError,
+            ["<program>:17", "the sum of a group leaves int64", "nothing has changed"],
+        ),
+        (
+            {"edge": [(77, 1)], "name": [(x, "s") for x in range(7132)]},
+            WeightOverflowError,
+            ["<program>:18", "weights leaves int64", "nothing has changed"],
+        ),
+    ],
+)
+def test_a_bad_step_says_why_and_changes_nothing(
+    live: LiveProgram, changes: Any, error: type[DbspError], messages: list[str]
+) -> None:
+    refused(live, changes, error, *messages)
+
+
+def test_staged_changes_are_dropped_with_a_step_that_fails(live: LiveProgram) -> None:
+    live.run.input("edge").insert([(4, 5), (9, 9)])
+    live.run.input("name").delete([(1, "one")])
+    refused(live, {"edge": [("x", 1)]}, InputError, "expected int, got 'x'")
+
+
+def test_what_cannot_be_staged_leaves_what_was_staged_before(live: LiveProgram) -> None:
+    edge = live.run.input("edge")
+    edge.insert([(4, 5)])
+    with pytest.raises(InputError, match="row 1, column 'y': expected int, got '6'"):
+        edge.insert([(5, 6), (5, "6")])
+    with pytest.raises(InputError, match="a weight is an int"):
+        edge.add({(5, 7): 0.5})
+    with pytest.raises(InputError, match=r"there is no input 'egde'; did you mean 'edge'\?"):
+        live.run.input("egde")
+    assert live.run.step()["path"].to_dict() == {(x, 5): 1 for x in (1, 2, 3, 4)}
+
+
+def test_upsert_needs_a_key(live: LiveProgram) -> None:
+    with pytest.raises(InputError, match="relation 'edge': upsert needs a key"):
+        live.run.input("edge").upsert([(1, 2)])
+
+
+def test_views_that_do_not_exist(live: LiveProgram) -> None:
+    with pytest.raises(InputError, match=r"there is no output 'paht'; did you mean 'path'\?"):
+        live.run.view("paht")
+
+
+def test_large_weights_of_a_set_mean_present_and_absent(live: LiveProgram) -> None:
+    live.tick([("edge", (4, 5), 2**63 - 1)])
+    live.tick([("edge", (4, 5), 2**63 - 1), ("edge", (1, 2), -(2**63))], "staged")
+    live.tick([("edge", (4, 5), -(2**63))])
+    live.run.step({"edge": {(4, 5): 0}})
+    live.check_views()
+
+
+def test_a_start_that_fails_gives_no_run() -> None:
+    with pytest.raises(InputError, match="there is no input 'egde'"):
+        SUBJECT.program.start(initial={"egde": [(1, 2)]})
+    with pytest.raises(EvaluationError, match="division by zero"):
+        SUBJECT.program.start(initial={"edge": [(1, 50)]})
+
+
+def test_good_and_bad_ticks_in_any_order() -> None:
+    """Errors of every kind between ticks of churn: the run never notices them."""
+    generator = random.Random(5)
+    live = SUBJECT.start()
+    bad: list[Any] = [
+        {"edge": [(1, 50), (2, 3)]},
+        {"edge": [(1, 2), ("a", 1)]},
+        {"edge": {(2**62, 3): 1, (1, 2): -1}},
+        {"nothing": []},
+        {"edge": {(1, 2): 1, (3, 3): None}},
+    ]
+    for _ in range(60):
+        live.tick(
+            [
+                ("edge", (generator.randrange(5), generator.randrange(5)), generator.choice([1, 1, -1]))
+                for _ in range(generator.randrange(4))
+            ]
+        )
+        with pytest.raises(DbspError):
+            live.run.step(generator.choice(bad))
