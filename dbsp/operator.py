@@ -201,8 +201,12 @@ class Operator:
         """The incremental form over deltas as it is run: with shared traces in place of integrals."""
         return self.copy(rewriting, node, inputs)
 
-    def prune(self, node: Node) -> None:
-        """Drop what this operator holds inside it and nothing asks for (see `dbsp.prune`)."""
+    def prune(self, node: Node, readers: Sequence[Node]) -> bool:
+        """Drop what this operator holds inside it and none of `readers` asks for (see `dbsp.prune`).
+
+        True when the node reads fewer streams than before.
+        """
+        return False
 
     @property
     def is_port(self) -> bool:

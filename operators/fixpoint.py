@@ -121,7 +121,14 @@ class Fixpoint(Operator):
         outside = [parent.stream_class(outer) for outer in body.entered]
         return rewriting.add(Fixpoint(body), *outside, graph=parent)
 
-    def prune(self, node: Node) -> None:
+    def prune(self, node: Node, readers: Sequence[Node]) -> bool:
+        asked: dict[int, int] = {}  # the results that are read, with the number each has from now on
+        for reader in readers:
+            leave = reader.operator
+            assert isinstance(leave, Leave)
+            reader.operator = replace(leave, index=asked.setdefault(leave.index, len(asked)))
+        self.body.exports = [self.body.exports[index] for index in asked]
+        before = len(node.inputs)
         ports = [inside for inside in self.body.nodes if inside.operator.is_port]
         prune(self.body, [*ports, *(stream.node for stream in self.body.exports)])
         for index, inside in enumerate(self.body.entered.values()):
@@ -129,6 +136,7 @@ class Fixpoint(Operator):
             assert isinstance(entering, Delta0)
             inside.node.operator = replace(entering, index=index)
         node.inputs = tuple(node.graph.stream_class(outer) for outer in self.body.entered)
+        return len(node.inputs) < before
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         return FixpointStep(self.body, sources, scope)
