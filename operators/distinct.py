@@ -41,6 +41,9 @@ class Distinct(Operator):
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         return positive
 
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return True
+
     @property
     def law(self) -> str:
         return "distinct"

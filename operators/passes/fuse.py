@@ -3,8 +3,9 @@
     filter(filter(A, p), q) = filter(A, p & q)          map(map(A, f), g) = map(A, g . f)
 
 The second condition of `&` is evaluated only where the first does not decide. Maps are fused while no
-expression would be evaluated twice or dropped. Projections are fused with the join below them when
-the circuit is lowered.
+expression would be evaluated twice, dropped, or for a row that is not there: rows that the first map
+makes equal may cancel, and the second never sees them. Projections are fused with the join below them
+when the circuit is lowered.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dbsp.graph import Graph, Node, Stream
 from dbsp.operators.filter import Filter
 from dbsp.operators.map import Map
 from dbsp.operators.passes.readers import count_readers
-from dbsp.operators.passes.substitute import is_total, substitute, uses
+from dbsp.operators.passes.substitute import can_only_overflow, is_total, substitute, uses
 from dbsp.rewriting import Rewriting, rewrite
 
 
@@ -32,7 +33,7 @@ def fuse(query: Graph, changes: list[str]) -> Graph:
             if isinstance(operator, Filter) and isinstance(below, Filter):
                 fused = _filters(below, operator)
             elif isinstance(operator, Map) and isinstance(below, Map):
-                fused = _maps(below, operator)
+                fused = _maps(below, operator, inputs[0].node.inputs[0].node)
         if fused is None:
             return operator.expand(rewriting, node, inputs)
         changes.append(f"{node.describe()} fused with {inputs[0].node.describe()}")
@@ -48,10 +49,16 @@ def _filters(first: Filter, second: Filter) -> Filter | None:
     return Filter(call("and", first.predicate, second.predicate))
 
 
-def _maps(first: Map, second: Map) -> Map | None:
+def _maps(first: Map, second: Map, source: Node) -> Map | None:
     made = dict(zip(first.names, first.expressions, strict=True))
+    kept = {expression.name for expression in first.expressions if isinstance(expression, Column)}
+    cancels = not source.is_set and not kept.issuperset(source.schema.names)
+    if cancels and not all(map(is_total, second.expressions)):
+        return None
     for name, expression in made.items():
-        read = sum(uses(outer, name) for outer in second.expressions)
-        if read != 1 and not isinstance(expression, Column):
+        if isinstance(expression, Column):
+            continue
+        # What may be without a value is not put where `when` or `&` evaluate only some of the rows.
+        if sum(uses(outer, name) for outer in second.expressions) != 1 or not can_only_overflow(expression):
             return None
     return Map(tuple(substitute(e, made) for e in second.expressions), second.names)

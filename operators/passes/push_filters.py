@@ -4,7 +4,8 @@
     filter(distinct(A)) = distinct(filter(A))       filter(map(A)) = map(filter(A))
 
 A condition moves only below operators that nobody else reads, and only if it has a value for every
-row: `10 / x > 1` must not meet the rows that an earlier `x != 0` keeps from it.
+row: `10 / x > 1` must not meet the rows that an earlier `x != 0` keeps from it. Nor does a condition
+keep from a map a row for which the map has no value, and which the query therefore refuses.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dbsp.operators.filter import Filter
 from dbsp.operators.join import Join
 from dbsp.operators.map import Map
 from dbsp.operators.passes.readers import count_readers
-from dbsp.operators.passes.substitute import is_total, substitute
+from dbsp.operators.passes.substitute import can_only_overflow, is_total, substitute
 from dbsp.operators.project import Project, Rename
 from dbsp.operators.union import Minus, Negate, Union
 from dbsp.rewriting import Rewriting, rewrite
@@ -68,6 +69,8 @@ class _Pushing:
             made = dict(zip(operator.names, operator.expressions, strict=True))
             plain = {name: e.name for name, e in made.items() if isinstance(e, Column)}
             if not plain.keys() >= set(predicate.columns):
+                return None
+            if not all(map(can_only_overflow, operator.expressions)):
                 return None
             return add(operator, self._onto(_substituted(predicate, plain), node.inputs[0].node))
         if isinstance(operator, Aggregate):

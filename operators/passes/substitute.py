@@ -10,6 +10,8 @@ from dbsp.expressions import Call, Column, Expression
 # rows that the query would never have shown it.
 _TOTAL = frozenset({"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "is_null", "fill_null", "when"})
 
+_OVERFLOWING = _TOTAL | {"add", "sub", "mul", "neg", "abs"}
+
 
 def substitute(expression: Expression, columns: Mapping[str, Expression]) -> Expression:
     """The expression with every column replaced by the expression it stands for."""
@@ -24,6 +26,13 @@ def is_total(expression: Expression) -> bool:
     """Whether evaluating it can never fail, whatever the row."""
     if isinstance(expression, Call):
         return expression.function in _TOTAL and all(map(is_total, expression.arguments))
+    return True
+
+
+def can_only_overflow(expression: Expression) -> bool:
+    """Whether nothing but a number that is too large can keep it from having a value."""
+    if isinstance(expression, Call):
+        return expression.function in _OVERFLOWING and all(map(can_only_overflow, expression.arguments))
     return True
 
 
