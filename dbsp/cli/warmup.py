@@ -73,6 +73,7 @@ def use_every_kernel() -> None:
     circuit.output("sums", bag.group_by("id").agg(total=dbsp.sum_("v"), mean=dbsp.avg("v")))
     circuit.output("later", bag.delay().integrate().differentiate())
     circuit.output("near", bag.range_join(keyed, on=["id"], left="v", right="v", low=0, high=1))
+    circuit.output("latest", bag.asof_join(keyed, on=["id"], left="v", right="v"))
     with circuit.fixpoint("near_and_near") as scope:
         reached = scope.variable("reached", bag.schema)
         nearer = reached.range_join(reached, left="id", right="id", low=1, high=1, select=["id_right", "v"])
