@@ -236,13 +236,15 @@ class Run:
 
     @property
     def state_rows(self) -> int:
-        """Rows kept in all traces."""
-        return sum(trace.rows for trace in self._scope.traces)
+        """Rows kept in all traces and tables."""
+        scope = self._scope
+        return sum(trace.rows for trace in scope.traces) + sum(table.rows for table in scope.tables)
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the rows and weights kept in all traces."""
-        return sum(trace.nbytes for trace in self._scope.traces)
+        """Bytes of the rows and weights kept in all traces, and of the tables."""
+        scope = self._scope
+        return sum(trace.nbytes for trace in scope.traces) + sum(table.nbytes for table in scope.tables)
 
     def compact(self) -> None:
         """Merge every trace into one run, so that nothing retracted takes room any more."""

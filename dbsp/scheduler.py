@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from dbsp.graph import Graph, Node
 from dbsp.interner import Interner
 from dbsp.operator import Step
 from dbsp.ports import Tap
+from dbsp.table import Table
 from dbsp.trace import Journalled, Trace
 
 MERGE_FUEL = 4096
@@ -52,6 +54,7 @@ class Scope:
         self.outer_steps = tuple(outer_steps)
         self.journal: list[Journalled] = [] if outer is None else outer.journal
         self.traces: list[Trace] = [] if outer is None else outer.traces
+        self.tables: list[Table[Any, Any]] = [] if outer is None else outer.tables
         self.taps: list[Tap] = [] if outer is None else outer.taps
         self.depth: int = 0 if outer is None else outer.depth + 1
         self.now = np.zeros(self.depth, np.int64)
@@ -83,6 +86,12 @@ class Scope:
         trace = Trace(arity + self.depth, self.journal)
         self.traces.append(trace)
         return trace
+
+    def new_table(self) -> Table[Any, Any]:
+        """A dictionary for a step to keep its state in (see `dbsp.table`)."""
+        table: Table[Any, Any] = Table(self.journal)
+        self.tables.append(table)
+        return table
 
     def iterate(self, iteration: int) -> None:
         """Set the iteration that the next `run` is for; those of the outer scopes are taken over."""

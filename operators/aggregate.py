@@ -59,8 +59,7 @@ class Aggregate(OfGroups):
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         return reducer(self.key, self.functions, inputs[0], interner)
 
-    @property
-    def groups(self) -> tuple[int, ...]:
+    def groups(self, schema: Schema) -> tuple[int, ...]:
         return tuple(range(self.key))
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:

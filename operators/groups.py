@@ -45,8 +45,7 @@ class OfGroups(Operator):
     the top level and in scopes: subclasses give `groups`, `schema` and `function`.
     """
 
-    @property
-    def groups(self) -> tuple[int, ...]:
+    def groups(self, schema: Schema) -> tuple[int, ...]:
         """The columns of the input that tell the groups apart."""
         raise AssertionError(f"{self.name} does not say which columns make its groups")
 
@@ -55,7 +54,7 @@ class OfGroups(Operator):
         return "aggregate"
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        source = arranged(rewriting, inputs[0], self.groups)
+        source = arranged(rewriting, inputs[0], self.groups(inputs[0].schema))
         return rewriting.add(Recomputed(self, node.inputs[-1].schema), source)
 
 
@@ -86,7 +85,7 @@ class Recomputed(Operator):
         assert isinstance(source, Arranged)
         reduce = in_own_order(self.operator.function(scope.interner, self.over), order_of(node.inputs[0]))
         kind = TimedGroupsStep if scope.nested else GroupsStep
-        return kind(source, len(self.operator.groups), reduce, scope)
+        return kind(source, len(self.operator.groups(self.over)), reduce, scope)
 
 
 def in_own_order(function: Reduce, order: Sequence[int]) -> Reduce:

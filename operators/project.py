@@ -18,6 +18,8 @@ from dbsp.graph import Node, Stream
 from dbsp.interner import Interner
 from dbsp.kernels import project
 from dbsp.operator import Operator
+from dbsp.operators.aggregate import AccumulatedAggregate, Aggregate
+from dbsp.operators.groups import Recomputed
 from dbsp.operators.join import DeltaJoin
 from dbsp.rewriting import Rewriting
 from dbsp.schema import Schema
@@ -30,7 +32,7 @@ class Project(Operator):
     columns: tuple[int, ...]
     names: tuple[str, ...]
     whole: bool = False
-    """Whether every column of the input is kept, so that different rows stay different."""
+    """Whether different rows stay different, as when every column of the input is kept."""
 
     @property
     def label(self) -> str:
@@ -53,11 +55,23 @@ class Project(Operator):
             whole = below.whole and self.whole
             fused = replace(below, columns=columns, names=self.names, whole=whole)
             return rewriting.add(fused, *stream.node.inputs)
+        if (groups := _groups_of(below)) is not None:
+            # There is one row per group, so the key columns tell rows apart.
+            return rewriting.add(replace(self, whole=set(range(groups.key)) <= set(self.columns)), stream)
         return rewriting.add(self, stream)
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         columns = np.array(self.columns, np.int64)
         return lambda a: Batch(*project(a.rows, a.weights, columns))
+
+
+def _groups_of(operator: Operator) -> Aggregate | None:
+    """The aggregate that a lowered operator computes, if it is one."""
+    if isinstance(operator, AccumulatedAggregate):
+        return operator.aggregate
+    if isinstance(operator, Recomputed) and isinstance(operator.operator, Aggregate):
+        return operator.operator
+    return None
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,7 @@ class Ordered(OfGroups):
     partition: tuple[int, ...]
     order: tuple[tuple[int, bool], ...]
 
-    @property
-    def groups(self) -> tuple[int, ...]:
+    def groups(self, schema: Schema) -> tuple[int, ...]:
         return self.partition
 
     def sort(self, batch: Batch, schema: Schema, interner: Interner) -> Sorted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from itertools import permutations, product
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import dbsp
 
-from .live_program import Change, LiveProgram, Subject
+from .live_program import Change, LiveProgram, Subject, apply
 
 Pair: TypeAlias = tuple[int, int]
 
@@ -252,7 +253,7 @@ def test_the_cap_names_the_scope_and_the_next_tick_is_right() -> None:
 
 # --- many ticks ------------------------------------------------------------------------------------
 
-CHURN = Path(__file__).parent / "programs" / "live" / "churn.dl"
+LIVE = Path(__file__).parent / "programs" / "live"
 
 
 def churn_views(pairs: set[Pair], nodes: set[int]) -> dict[str, set[Any]]:
@@ -282,11 +283,17 @@ def churn_views(pairs: set[Pair], nodes: set[int]) -> dict[str, set[Any]]:
     }
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_hundreds_of_ticks_on_a_larger_graph(seed: int) -> None:
-    """Runs pile up and are merged; the deltas still add up to the views, and memory comes back."""
-    generator = random.Random(seed)
-    run = dbsp.compile(CHURN).start()
+@pytest.mark.parametrize("small", [2, 512])
+def test_hundreds_of_ticks_on_a_larger_graph(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs pile up and are merged; the deltas still add up to the views, and memory comes back.
+
+    Also with traces that take runs of more than two rows for large and merge little at a time, so
+    that all ways to merge occur.
+    """
+    generator = random.Random(small)
+    monkeypatch.setattr("dbsp.trace.SMALL", small)
+    monkeypatch.setattr("dbsp.scheduler.MERGE_FUEL", 8 * small)
+    run = dbsp.compile(LIVE / "churn.dl").start()
     pairs: set[Pair] = set()
     nodes = set(range(30))
     views: dict[str, dict[Any, int]] = {name: {} for name in run.outputs}
@@ -305,13 +312,71 @@ def test_hundreds_of_ticks_on_a_larger_graph(seed: int) -> None:
         for (x,), weight in change["node"].items():
             (nodes.add if weight > 0 else nodes.discard)(x)
         change = {"node": {}, "edge": {}}
-        expected = churn_views(pairs, nodes)
-        for name, view in views.items():
-            for row, weight in delta[name].items():
-                view[row] = view.get(row, 0) + weight
-            views[name] = {row: weight for row, weight in view.items() if weight}
-            assert views[name] == dict.fromkeys(expected[name], 1), f"{name} at tick {tick}"
-            assert run.view(name).to_dict() == views[name], f"{name} at tick {tick}"
+        add_up(views, delta, run, churn_views(pairs, nodes))
     run.step({"edge": dict.fromkeys(pairs, -1), "node": dict.fromkeys(((x,) for x in nodes), -1)})
     run.compact()
     assert run.state_rows == 0
+
+
+def add_up(
+    views: dict[str, dict[Any, int]], delta: dbsp.TickResult, run: dbsp.Run, expected: dict[str, set[Any]]
+) -> None:
+    """Adds the delta to the views, which are then what is expected and what the run says they are."""
+    for name, view in views.items():
+        for row, weight in delta[name].items():
+            view[row] = view.get(row, 0) + weight
+            if not view[row]:
+                del view[row]
+        assert view == dict.fromkeys(expected[name], 1), f"{name} at tick {delta.number}"
+        assert run.view(name).to_dict() == view, f"{name} at tick {delta.number}"
+
+
+def large_views(inputs: dict[str, set[Any]]) -> dict[str, set[Any]]:
+    """The outputs of large.dl, in plain Python."""
+    s: dict[int, list[int]] = {}
+    for y, z in inputs["s"]:
+        s.setdefault(y, []).append(z)
+    r: dict[int, list[int]] = {}
+    for x, y in inputs["r"]:
+        r.setdefault(x, []).append(y)
+    tags = Counter(t for _, t in inputs["tag"])
+    joined = {(x, z) for x, y in inputs["r"] for z in s.get(y, ()) if (z,) not in inputs["blocked"]}
+    return {
+        "joined": joined,
+        "groups": {(x, len(ys), sum(ys), min(ys), max(ys)) for x, ys in r.items()},
+        "only": {(x, y) for x, y in inputs["r"] if y not in s},
+        "mirrored": {(x, y) for x, y in inputs["r"] if (y, x) in inputs["r"]},
+        "totals": {(len(joined), sum(y for _, y in inputs["r"]))},
+        "tags": {(t, tags[t]) for x, t in inputs["tag"] if x in r},
+    }
+
+
+@pytest.mark.parametrize(("size", "values"), [(8_000, 2_000), (1_500, 150)])
+def test_ticks_of_thousands_of_rows(size: int, values: int) -> None:
+    """Large deltas take other paths through sorting, joining and merging than small ones do."""
+    generator = random.Random(size)
+    far = [generator.randrange(-(2**40), 2**40) for _ in range(values)]
+
+    def value() -> int:
+        return generator.choice(far) if generator.random() < 0.5 else generator.randrange(-values, values)
+
+    new = {
+        "r": lambda: (value(), value()),
+        "s": lambda: (value(), value()),
+        "blocked": lambda: (value(),),
+        "tag": lambda: (value(), f"t{generator.randrange(values)}"),
+    }
+    run = dbsp.compile(LIVE / "large.dl").start()
+    inputs: dict[str, set[Any]] = {name: set() for name in new}
+    views = {name: run.view(name).to_dict() for name in run.outputs}
+    for tick in range(6):
+        changes: dict[str, dict[Any, int]] = {}
+        for name, rows in inputs.items():
+            count = generator.choice([1, 20, size // 2, size]) if tick else size
+            count = count // 50 if name == "blocked" else count
+            changes[name] = {new[name](): 1 for _ in range(count)}
+            gone = generator.sample(sorted(rows), min(len(rows), count // 2))
+            changes[name].update(dict.fromkeys(gone, -1))
+        delta = run.step(changes)
+        apply(inputs, [(name, row, weight) for name in new for row, weight in changes[name].items()])
+        add_up(views, delta, run, large_views(inputs))

@@ -15,6 +15,7 @@ from dbsp.operators.passes.cancel import cancel
 from dbsp.operators.passes.expand import expand
 from dbsp.operators.passes.fuse import fuse
 from dbsp.operators.passes.push_filters import push_filters
+from dbsp.operators.passes.push_projections import push_projections
 from dbsp.prune import prune
 
 
@@ -28,7 +29,13 @@ class Applied:
     after: int
 
 
-PASSES: tuple[Callable[[Graph, list[str]], Graph], ...] = (expand, cancel, push_filters, fuse)
+PASSES: tuple[Callable[[Graph, list[str]], Graph], ...] = (
+    expand,
+    cancel,
+    push_filters,
+    push_projections,
+    fuse,
+)
 
 
 def optimise(query: Graph) -> tuple[Graph, list[Applied]]:

@@ -1,0 +1,37 @@
+"""Tables: dictionaries that follow the tick's all or nothing."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbsp.table import Table
+from dbsp.trace import Journalled
+
+KEYS = st.integers(0, 3)
+CHANGES = st.lists(st.tuples(KEYS, st.none() | st.integers(0, 9)))
+TICKS = st.lists(st.tuples(CHANGES, st.booleans()))
+
+
+@given(TICKS)
+def test_a_tick_that_fails_leaves_no_trace(ticks: list[tuple[list[tuple[int, int | None]], bool]]) -> None:
+    journal: list[Journalled] = []
+    table: Table[int, int] = Table(journal)
+    model: dict[int, int] = {}
+    for changes, good in ticks:
+        following = dict(model)
+        for key, value in changes:
+            if value is None:
+                assert table.pop(key, None) == following.pop(key, None)
+            else:
+                table[key] = following[key] = value
+            assert dict(table) == following
+        assert len(journal) <= 1, "a table is entered once, and only if it changes"
+        for state in journal:
+            state.commit() if good else state.rollback()
+        assert bool(journal) or following == model
+        journal.clear()
+        model = following if good else model
+        assert dict(table) == model
+        assert table.rows == len(model)
+        assert table.nbytes > 0
