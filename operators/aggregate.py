@@ -6,7 +6,8 @@ Every change of a group retracts its old row and asserts its new one. The increm
 on the functions (see `dbsp.operators.reduce`):
 
 - count, sum and avg of ints are linear: accumulators per group, O(delta);
-- min and max read the end of the group's range in an arrangement by (key, value), O(delta * log n);
+- min and max read the end of the group's range in an arrangement by (key, value), O(delta * log n),
+  and so do argmin and argmax where no other column is in the way;
 - the rest (sums of floats, min and max of strings, what is in `dbsp.operators.statistics`,
   everything inside a nested scope) recompute the groups the delta touches, O(their rows). A float
   sum is a function of the group's values in sorted order, so a retraction is bit for bit what was
@@ -25,11 +26,12 @@ import numpy as np
 from dbsp.batch import Batch, Codes
 from dbsp.graph import Node, Stream
 from dbsp.interner import Interner
-from dbsp.kernels import accumulate, extremes, replace_rows
+from dbsp.kernels import accumulate, consolidate, extremes, leading, replace_rows
 from dbsp.operator import Arranged, Operator, Step
 from dbsp.operators.arrange import arranged
 from dbsp.operators.groups import OfGroups
 from dbsp.operators.reduce import Function, GroupFunction, accumulators, linear_column, reducer
+from dbsp.operators.statistics import ArgExtreme
 from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
@@ -65,12 +67,9 @@ class Aggregate(OfGroups):
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         (stream,) = inputs
         schema = stream.schema
-        if stream.graph.parent is None and all(
-            f.linear(schema) or f.at_an_end(schema) for f in self.functions
-        ):
-            ends = sorted(
-                {f.column for f in self.functions if isinstance(f, Function) and f.at_an_end(schema)}
-            )
+        ends_of = [f.at_an_end(schema, self.key) for f in self.functions if not f.linear(schema)]
+        ends = sorted({column for column in ends_of if column is not None})
+        if stream.graph.parent is None and None not in ends_of:
             orders = [arranged(rewriting, stream, (*range(self.key), column)) for column in ends]
             return rewriting.add(AccumulatedAggregate(self, tuple(ends)), stream, *orders)
         return super().physical(rewriting, node, inputs)
@@ -78,7 +77,7 @@ class Aggregate(OfGroups):
 
 @dataclass(frozen=True)
 class AccumulatedAggregate(Operator):
-    """Linear functions by accumulators, min and max by the arrangements that follow the stream."""
+    """Linear functions by accumulators, others at an end of the arrangements that follow the stream."""
 
     aggregate: Aggregate
     ends: tuple[int, ...]
@@ -102,7 +101,17 @@ class AccumulatedAggregate(Operator):
 
 
 class AccumulatedAggregateStep(Step):
-    __slots__ = ("_columns", "_functions", "_key", "_orders", "_places", "_schema", "_source", "_state")
+    __slots__ = (
+        "_columns",
+        "_functions",
+        "_interner",
+        "_key",
+        "_orders",
+        "_places",
+        "_schema",
+        "_source",
+        "_state",
+    )
 
     def __init__(
         self, spec: AccumulatedAggregate, schema: Schema, sources: Sequence[Step], scope: Scope
@@ -114,6 +123,7 @@ class AccumulatedAggregateStep(Step):
             assert isinstance(source, Arranged)
             self._orders[column] = source
         self._schema = schema
+        self._interner = scope.interner
         self._key = spec.aggregate.key
         self._functions = spec.aggregate.functions
         self._columns, self._places = accumulators(self._functions, schema)
@@ -143,18 +153,33 @@ class AccumulatedAggregateStep(Step):
         """The result columns of the groups, before the delta (`past`) or after it."""
         results = np.empty((len(keys), len(self._functions)), np.int64)
         for at, (function, place) in enumerate(zip(self._functions, self._places, strict=True)):
-            assert isinstance(function, Function)
-            if function.linear(self._schema):
+            if isinstance(function, Function) and function.linear(self._schema):
                 results[:, at] = linear_column(function, place, accumulated)
+                continue
+            column = function.at_an_end(self._schema, self._key)
+            assert column is not None
+            order = self._orders[column]
+            runs = order.before if past else order.count
+            if isinstance(function, ArgExtreme):
+                head = self._head(keys, order, runs, column, function.largest)
+                results[:, at] = function.evaluate(head, keys, self._schema, self._interner)
             else:
-                order = self._orders[function.column]
+                assert isinstance(function, Function)
                 results[:, at] = extremes(
                     keys,
                     self._key,
                     order.table,
-                    order.before if past else order.count,
+                    runs,
                     self._schema.arity,
                     function.kind == "max",
-                    self._schema.types[function.column].nullable,
+                    self._schema.types[column].nullable,
                 )
         return results
+
+    def _head(self, keys: Codes, order: Arranged, runs: int, column: int, largest: bool) -> Batch:
+        """The rows of each group that have the least (or largest) value in a column."""
+        arity = self._schema.arity
+        rows, weights = leading(keys, self._key, 1, order.table, runs, arity, 1, largest)
+        columns = [*range(self._key), column]
+        columns += [c for c in range(arity) if c not in columns]
+        return Batch(*consolidate(np.ascontiguousarray(rows[:, np.argsort(columns)]), weights))

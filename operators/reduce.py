@@ -45,9 +45,12 @@ class GroupFunction:
         """Whether the result follows from sums of weight * value in exact arithmetic."""
         return False
 
-    def at_an_end(self, schema: Schema) -> bool:
-        """Whether the result stands at one end of the group's values when sorted by code."""
-        return False
+    def at_an_end(self, schema: Schema, key: int) -> int | None:
+        """The column by whose codes the group can be sorted so that the result stands at one end, if any.
+
+        `key` is the number of columns that the groups are made by.
+        """
+        return None
 
     def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
         """The results, int64[groups], for a batch whose distinct keys are `keys`."""
@@ -79,8 +82,9 @@ class Function(GroupFunction):
             return True
         return self.kind in ("sum", "avg") and schema.types[self.column].kind == "int"
 
-    def at_an_end(self, schema: Schema) -> bool:
-        return self.kind in ("min", "max") and schema.types[self.column].ordered_codes
+    def at_an_end(self, schema: Schema, key: int) -> int | None:
+        sorted_by_code = self.kind in ("min", "max") and schema.types[self.column].ordered_codes
+        return self.column if sorted_by_code else None
 
     def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
         if self.kind in ("min", "max"):

@@ -114,6 +114,13 @@ class ArgExtreme(GroupFunction):
         type_ = schema.types[self.column]
         return type_.optional() if schema.types[self.by].nullable else type_
 
+    def at_an_end(self, schema: Schema, key: int) -> int | None:
+        by = schema.types[self.by]
+        # Other columns would tell rows apart whose weights are to be summed; None would come first.
+        alone = {*range(key), self.by, self.column} == set(range(schema.arity))
+        none_first = by.nullable and not self.largest
+        return self.by if by.ordered_codes and alone and not none_first else None
+
     def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
         result = np.full(len(keys), NULL, np.int64)
         # None is a value of the column like any other: only `by` decides which rows count.

@@ -27,6 +27,7 @@ from dbsp import (
     last,
     linear,
     median,
+    min_,
     quantile,
     stddev,
     sum_,
@@ -197,6 +198,46 @@ def test_variance_and_deviation(sequence: list[Tick]) -> None:
             k: pytest.approx([math.nan if v is None else v for v in values], rel=1e-9, abs=1e-9, nan_ok=True)
             for k, *values in expected
         }
+
+
+@given(ticks({"a": rows(st.integers(0, 1), small, nullable, words)}))
+def test_first_and_last_are_read_from_the_end_of_a_group(sequence: list[Tick]) -> None:
+    """Alone in their aggregate they do not recompute the group; the answer is the same."""
+
+    def build(c: Circuit) -> dict[str, Stream]:
+        a = c.input("a", k=int, t=int, x=int | None, s=str)
+        return {
+            "first": a.group_by("k").agg(first=first("s", "t"), n=count()),
+            "last": a.group_by("k").agg(last=last("s", "t"), least=min_("t")),
+            "most": a.group_by("k").agg(most=arg_max("s", "x")),
+            "same": a.group_by("k").agg(same=arg_max("x", "x"), total=sum_("x")),
+        }
+
+    def by(column: int, largest: bool, value: int = 3) -> Callable[[Group], Any]:
+        def arg(group: Group) -> Any:
+            pairs = reference.consolidate(((r[column], r[value]), w) for r, w in group.items())
+            found = [(b, v) for (b, v), w in pairs.items() if b is not None and w > 0]
+            best = (max if largest else min)((b for b, _ in found), default=None)
+            return min((v for b, v in found if b == best), default=None)
+
+        return arg
+
+    follow(
+        build,
+        lambda inputs: {
+            "first": reference.aggregate(inputs["a"], [0], [(by(1, False), None), (reference.count, None)]),
+            "last": reference.aggregate(inputs["a"], [0], [(by(1, True), None), (reference.least, 1)]),
+            "most": reference.aggregate(inputs["a"], [0], [(by(2, True), None)]),
+            "same": reference.aggregate(inputs["a"], [0], [(by(2, True, 2), None), (reference.total, 2)]),
+        },
+        sequence,
+    )
+    circuit = Circuit("fast")
+    for name, stream in build(circuit).items():
+        circuit.output(name, stream)
+    kinds = {type(node.operator).__name__ for node in circuit.circuit("physical").nodes}
+    assert "AccumulatedAggregate" in kinds
+    assert "Recomputed" not in kinds
 
 
 def test_a_median_between_floats_and_of_one_value() -> None:
