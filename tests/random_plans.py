@@ -1,0 +1,320 @@
+"""Random circuits over the builder, for tests that compare what should be equal of any circuit.
+
+A circuit is drawn as a `Plan`, a tree of plain values, and built from it as often as it is needed. Every
+stream of a plan has the columns x and y, so any step fits any stream. A step picks the streams it reads
+by how far back they were made, which keeps a plan meaningful while hypothesis makes it smaller.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from dbsp import Circuit, Stream, avg, col, count, lit, max_, min_, sum_, when
+
+from .reference import Row
+from .strategies import Tick, nullable, resplit
+
+COLUMNS = {"x": int | None, "y": int | None}
+KINDS = {"bag": "zset", "set": "set", "key": "key"}
+"""The inputs of every plan, by name, and how each takes changes."""
+
+HEAVY = 24
+"""Weights that may be larger than this power of two are made 1 before they are multiplied further."""
+
+X, Y = col("x"), col("y")
+
+FILTERS: tuple[Callable[[Stream], Stream], ...] = (
+    lambda s: s.filter(X < 2),
+    lambda s: s.filter(X != Y),
+    lambda s: s.filter((X > 0) & (Y < 3) | Y.is_null()),
+    lambda s: s.filter((X + Y) % 3 != 1),  # not one that may be moved
+    lambda s: s.filter(lambda row: row.x is None or row.x <= (row.y or 0)),
+)
+MAPS: tuple[Callable[[Stream], Stream], ...] = (
+    lambda s: s.map(x=Y, y=X),
+    lambda s: s.map(x=(X + 1) % 5, y=Y),
+    lambda s: s.map(x=X, y=when(X < Y).then((X + Y) % 5).otherwise(1)),
+    lambda s: s.map(x=Y, y=lit(2)),
+    lambda s: s.rename(x="y", y="x").project("x", "y"),
+    lambda s: s.project("x").map(x=X, y=X),
+    lambda s: s.map(lambda row: (row.y, row.x), COLUMNS),
+    lambda s: s.flat_map(lambda row: [(row.x, row.y), (row.y, 4)], COLUMNS),
+)
+JOINS: tuple[Callable[[Stream, Stream], Stream], ...] = (
+    lambda s, t: s.join(t, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right"),
+    lambda s, t: s.join(t, on=["x"], select=["y", "y_right"]).rename(x="y", y="y_right"),
+    lambda s, t: s.join(t, on=["x", "y"]),
+    lambda s, t: s.join(t, on=[("x", "x"), ("x", "y")], select=["x", "y"]),
+    lambda s, t: s.join(t, on=[], select=["x", "x_right"]).map(x=X, y=col("x_right")),
+)
+HALF_JOINS: tuple[Callable[[Stream, Stream], Stream], ...] = (
+    lambda s, t: s.semijoin(t, on=["x"]),
+    lambda s, t: s.semijoin(t, on=[("y", "x")]),
+    lambda s, t: s.antijoin(t, on=["x", "y"]),
+    lambda s, t: s.antijoin(t, on=[("y", "x"), ("x", "x")]),
+    lambda s, t: s.antijoin(t, on=[]),
+)
+AGGREGATES: tuple[Callable[[Stream], Stream], ...] = (
+    lambda s: s.group_by("x").agg(n=count()).map(x=X, y=col("n") % 5),
+    lambda s: s.group_by("x").agg(y=min_("y")),
+    lambda s: s.group_by("y").agg(x=max_("x")).map(x=X, y=Y),
+    lambda s: s.group_by("x").agg(total=sum_(Y + 1)).map(x=X, y=col("total") % 5),
+    lambda s: s.group_by("x").agg(mean=avg("y"), y=max_("y")).filter(col("mean") > 1.0).map(x=X, y=Y),
+    lambda s: s.group_by().agg(x=min_("x"), y=max_("x")),
+    lambda s: s.group_by().agg(n=count()).map(x=lit(0), y=col("n") % 5),
+)
+FAILING: tuple[Callable[[Stream], Stream], ...] = (
+    lambda s: s.filter(lit(4) // X > 1),
+    lambda s: s.map(x=X, y=lit(4) // Y),
+    lambda s: s.map(lambda row: (row.y, 4 // (row.x or 1 if row.x is None else row.x)), COLUMNS),
+)
+CONSTANTS: tuple[dict[Row, int], ...] = ({(0, 1): 1, (1, 2): 1}, {(2, None): 3, (1, 1): -1}, {})
+
+
+@dataclass(frozen=True)
+class Made:
+    """One step of a plan: `kind`, which variety of it, and which streams it reads."""
+
+    kind: str
+    variety: int
+    left: int
+    right: int
+
+
+@dataclass(frozen=True)
+class Recursive:
+    """A fixpoint: its body, which streams the variables begin with and are defined by, what leaves."""
+
+    body: tuple[Made | Recursive, ...]
+    variables: tuple[tuple[int, int], ...]
+    leaving: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Iterated:
+    """`circuit.iterate` from a stream, with a body that reads x, and perhaps a condition."""
+
+    begin: int
+    body: tuple[Made, ...]
+    condition: int | None
+
+
+Plan = tuple["Made | Recursive | Iterated", ...]
+
+
+@dataclass
+class Building:
+    """The streams of a plan so far, in one scope of the circuit; the outer ones come first."""
+
+    circuit: Circuit
+    cap: int
+    streams: list[Stream]
+    bits: dict[Any, int] = field(default_factory=dict)
+    """A power of two that bounds the weights of a stream, by node."""
+    scope: Any = None
+    left: list[Stream] = field(default_factory=list)
+    """What left the scopes within this one."""
+
+    def pick(self, back: int) -> Stream:
+        return self.streams[len(self.streams) - 1 - back % len(self.streams)]
+
+    def light(self, stream: Stream) -> Stream:
+        return stream.distinct() if self.bits.get(stream.node, 0) > HEAVY else stream
+
+    def put(self, stream: Stream, bits: int) -> None:
+        self.streams.append(stream)
+        self.bits[stream.node] = bits
+
+    def follow(self, steps: Iterable[Made | Recursive | Iterated]) -> None:
+        for step in steps:
+            if isinstance(step, Made):
+                self._make(step)
+            elif isinstance(step, Recursive):
+                self._recur(step)
+            else:
+                self._iterate(step)
+
+    def _make(self, step: Made) -> None:
+        s, t, n = self.light(self.pick(step.left)), self.light(self.pick(step.right)), step.variety
+        a, b = self.bits.get(s.node, 0), self.bits.get(t.node, 0)
+        most = max(a, b)
+        match step.kind:
+            case "filter":
+                self.put(FILTERS[n % len(FILTERS)](s), a)
+            case "map":
+                self.put(MAPS[n % len(MAPS)](s), a + 4)
+            case "join":
+                self.put(JOINS[n % len(JOINS)](s, t), a + b + 4)
+            case "half join":
+                self.put(HALF_JOINS[n % len(HALF_JOINS)](s, t), a)
+            case "aggregate":
+                self.put(AGGREGATES[n % len(AGGREGATES)](s), 3)
+            case "failing":
+                self.put(FAILING[n % len(FAILING)](s), a)
+            case "distinct":
+                self.put(s.distinct(), 0)
+            case "linear":
+                self.put((s + t, s - t, -s, s.union(t, s))[n % 4], most + 2)
+            case "constant":
+                self.put(self.circuit.constant(CONSTANTS[n % len(CONSTANTS)], COLUMNS), 2)
+            case "delay":
+                self.put(s.delay(), a)
+            case "over time":
+                self.put((s.integrate(), s.differentiate())[n % 2], a + 4)
+            case "running sum":
+                before = self.circuit.feedback(COLUMNS)
+                total = before + s
+                self.circuit.connect(before, total)
+                self.put(total, a + 4)
+            case _:  # a set that grows over the ticks
+                assert step.kind == "feedback"
+                before = self.circuit.feedback(COLUMNS)
+                following = (
+                    before.join(t, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right") + s
+                ).distinct()
+                self.circuit.connect(before, following)
+                self.put(following, 0)
+
+    def _recur(self, step: Recursive) -> None:
+        opened = self.circuit if self.scope is None else self.scope
+        with opened.fixpoint(f"scope{len(self.streams)}", max_iterations=self.cap) as scope:
+            inside = Building(self.circuit, self.cap, list(self.streams), dict(self.bits), scope)
+            variables = [scope.variable(f"v{n}", COLUMNS) for n in range(len(step.variables))]
+            inside.streams += variables
+            inside.follow(step.body)
+            for variable, (base, made) in zip(variables, step.variables, strict=True):
+                # The base comes from outside, so that there is something to begin with.
+                scope.define(variable, (self.pick(base) + inside.pick(made)).distinct())
+        for stream in (*variables, *map(inside.pick, step.leaving)):
+            self.put(scope.leave(stream), inside.bits.get(stream.node, 0))
+            self.left.append(self.streams[-1])
+
+    def _iterate(self, step: Iterated) -> None:
+        def body(x: Stream) -> Stream:
+            inside = Building(self.circuit, self.cap, [*self.streams, x], self.bits)
+            inside.follow(step.body)
+            return inside.pick(0).distinct()
+
+        def condition(x: Stream) -> Stream:
+            return FILTERS[(step.condition or 0) % len(FILTERS)](x)
+
+        while_ = None if step.condition is None else condition
+        name = f"iterate{len(self.streams)}"
+        # What the body makes may be None, so where it begins has to allow that.
+        begin = self.pick(step.begin) + self.circuit.constant([], COLUMNS)
+        result = self.circuit.iterate(name, begin, body, while_=while_, max_iterations=self.cap)
+        self.put(result, self.bits.get(begin.node, 0))
+        self.left.append(result)
+
+
+def build(plan: Plan, outputs: Iterable[int], cap: int) -> Circuit:
+    """The circuit of a plan; `outputs` picks what it hands out, `cap` bounds its iterations."""
+    circuit = Circuit("random")
+    building = Building(circuit, cap, [])
+    for name, kind in KINDS.items():
+        if kind == "key":
+            stream = circuit.input(name, schema=COLUMNS, key=("x",))
+        else:
+            stream = circuit.input(name, schema=COLUMNS, kind=kind)
+        building.put(stream, 6)
+    building.follow(plan)
+    for number, back in enumerate(outputs):
+        circuit.output(f"out{number}", building.pick(back))
+    for number, stream in enumerate(building.left):
+        circuit.output(f"left{number}", stream)
+    return circuit
+
+
+TIMELESS = ("filter", "map", "join", "half join", "aggregate", "distinct", "linear", "constant")
+"""What depends on what the inputs add up to, and not on when it came."""
+OVER_TIME = ("delay", "over time", "running sum", "feedback")
+
+_back = st.sampled_from([0, 0, 1, 1, 2, 3, 4, 5])
+_variety = st.integers(0, 7)
+
+
+def _made(kinds: Iterable[str], back: st.SearchStrategy[int] = _back) -> st.SearchStrategy[Made]:
+    return st.builds(Made, st.sampled_from(tuple(kinds)), _variety, back, _back)
+
+
+# No tick, and so no integral, within a scope; a delay is one of iterations there.
+_inside = _made((*TIMELESS, "delay"))
+# Most recursions should take some iterations: they begin with what moves a variable on.
+_moving = st.builds(
+    Made, st.just("join"), st.sampled_from([0, 0, 1]), st.integers(0, 1), st.integers(1, 4)
+) | st.builds(Made, st.just("map"), st.integers(1, 2), st.integers(0, 1), st.just(0))
+
+
+def _recursive(body: st.SearchStrategy[Any], most: int) -> st.SearchStrategy[Recursive]:
+    steps = st.tuples(_moving, st.lists(body, max_size=most)).map(lambda parts: (parts[0], *parts[1]))
+    return st.builds(
+        Recursive,
+        steps,
+        st.lists(st.tuples(_back, st.sampled_from([0, 0, 0, 1, 2])), min_size=1, max_size=2).map(tuple),
+        st.lists(_back, max_size=1).map(tuple),
+    )
+
+
+recursions = _recursive(_inside, 3)
+nested_recursions = st.builds(
+    lambda outer, inner, place: replace(outer, body=(*outer.body[:place], inner, *outer.body[place:])),
+    recursions,
+    _recursive(_inside, 2),
+    st.integers(0, 2),
+)
+iterations = st.builds(
+    Iterated, _back, st.lists(_made(TIMELESS), min_size=1, max_size=3).map(tuple), st.none() | _variety
+)
+
+
+def plans(*, timeless: bool = False, scopes: bool = True, failing: bool = False) -> st.SearchStrategy[Plan]:
+    """Plans of up to a dozen steps; one of them is a recursion, which may hold another, or an iteration."""
+    steps = st.lists(_made(TIMELESS if timeless else TIMELESS + OVER_TIME), max_size=5)
+    if failing:
+        fails = st.tuples(_made(["failing"]))
+        steps = st.tuples(steps, fails, steps).map(lambda parts: (*parts[0], *parts[1], *parts[2]))
+    if not scopes:
+        return st.tuples(steps, steps).map(lambda parts: (*parts[0], *parts[1]))
+    scope = recursions | nested_recursions | iterations
+    return st.tuples(steps, scope, steps).map(lambda parts: (*parts[0], parts[1], *parts[2]))
+
+
+outputs = st.lists(st.integers(1, 5), max_size=2, unique=True).map(lambda backs: [0, *backs])
+
+
+@st.composite
+def regrouped(draw: st.DrawFn, sequence: Sequence[Tick]) -> list[list[tuple[str, Row, int]]]:
+    """The same changes in other ticks: those of the bag in any order, those of the others in theirs."""
+    rng = random.Random(draw(st.integers(0, 2**32)))
+    bag = draw(resplit([{name: delta for name, delta in tick.items() if name == "bag"} for tick in sequence]))
+    dealt = [[("bag", row, w) for row, w in tick.get("bag", {}).items()] for tick in bag]
+    ordered = [
+        (name, row, w)
+        for tick in sequence
+        for name, delta in tick.items()
+        if name != "bag"
+        for row, w in delta.items()
+    ]
+    places = sorted(rng.randrange(len(dealt)) for _ in ordered)
+    for place, change in zip(places, ordered, strict=True):
+        dealt[place].append(change)
+    return dealt
+
+
+@st.composite
+def changes(draw: st.DrawFn, max_ticks: int = 5) -> list[Tick]:
+    """Ticks for the inputs of a plan; a keyed input gets one change per key in a tick."""
+    row = st.tuples(nullable, nullable)
+    weighted = st.dictionaries(row, st.sampled_from([1, 1, 1, 1, -1, -1, 2, -3]), max_size=8)
+    dense = st.dictionaries(row, st.sampled_from([1, 1, 2]), min_size=3, max_size=8)
+    by_key = st.dictionaries(nullable, st.tuples(nullable, st.sampled_from([1, 1, -1])), max_size=4)
+    keyed = by_key.map(lambda made: {(x, y): weight for x, (y, weight) in made.items()})
+    every = {"bag": weighted, "set": weighted, "key": keyed}
+    begin = {"bag": dense, "set": dense, "key": keyed}
+    later = st.lists(st.fixed_dictionaries({}, optional=every), min_size=1, max_size=max_ticks - 1)
+    return [draw(st.fixed_dictionaries(begin)), *draw(later)]
