@@ -83,7 +83,6 @@ def use_every_kernel() -> None:
         scope.define(reached, (bag + nearer.rename(id="id_right")).distinct())
     circuit.output("reached", scope.leave(reached))
     circuit.output("middle", bag.group_by("id").agg(middle=dbsp.median("v")))
-    circuit.output("before", bag.lag("v", by="v", partition=["id"]))
     heavy = circuit.input("heavy", id=int)
     circuit.output("there", heavy.distinct())
     by_hand = circuit.start()
