@@ -207,6 +207,10 @@ class Run:
         if failures:
             raise failures[0]
 
+    def __repr__(self) -> str:
+        ports = f"({', '.join(self._inputs)}) -> ({', '.join(self._outputs)})"
+        return f"<run of '{self.graph.name}': {ports}, {self.tick} ticks, {self.state_rows} rows kept>"
+
     def __del__(self) -> None:
         # Steps refer to each other, so the collector may come late; the memory is in the traces.
         if hasattr(self, "_scope"):

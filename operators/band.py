@@ -39,7 +39,7 @@ class Band:
             raise SchemaError(
                 f"there is no distance between values of {type_}; take int, float, date, timestamp"
             )
-        bounds = _distance(type_, low, "low"), _distance(type_, high, "high")
+        bounds = distance(type_, low, "low"), distance(type_, high, "high")
         if bounds[0] is not None and bounds[1] is not None and bounds[0] > bounds[1]:
             raise SchemaError(f"low={shorten(low)} is more than high={shorten(high)}: no pair would match")
         return Band(type_.kind == "float", *bounds)
@@ -73,7 +73,7 @@ class Band:
         return start, end, valid & (start <= end)
 
 
-def _distance(type_: Type, bound: Any, which: str) -> int | float | None:
+def distance(type_: Type, bound: Any, which: str) -> int | float | None:
     """A bound in the unit of the type's codes."""
     if bound is None:
         return None
@@ -84,16 +84,16 @@ def _distance(type_: Type, bound: Any, which: str) -> int | float | None:
     if type_.kind == "int":
         if isinstance(bound, bool) or not isinstance(bound, int):
             raise SchemaError(f"{which} is an int between ints, not {shorten(bound)}")
-        distance = bound
+        steps = bound
     else:
         unit = _DAY if type_.kind == "date" else _MICROSECOND
         if not isinstance(bound, dt.timedelta) or bound % unit:
             whole = " of whole days" if type_.kind == "date" else ""
             raise SchemaError(f"{which} is a timedelta{whole} between {type_.kind}s, not {shorten(bound)}")
-        distance = bound // unit
-    if abs(distance) > INT64_MAX:
+        steps = bound // unit
+    if abs(steps) > INT64_MAX:
         raise ValueOutOfRangeError(f"{which}={shorten(bound)} does not fit 64 bits")
-    return distance
+    return steps
 
 
 def _float(bound: float, which: str) -> float:

@@ -25,10 +25,12 @@ from dbsp.expressions import Column, Expression, as_expression, col
 from dbsp.operators import stages
 from dbsp.operators.aggregate import Aggregate
 from dbsp.operators.calls import Call, LinearCall
+from dbsp.operators.closing import Close, PerTick
 from dbsp.operators.constant import Constant
 from dbsp.operators.delay import Delay
 from dbsp.operators.differentiate import Differentiate
 from dbsp.operators.distinct import Distinct
+from dbsp.operators.event_time import EventTime
 from dbsp.operators.explain import explain
 from dbsp.operators.filter import Filter, FilterFunction
 from dbsp.operators.fit import alike, located, widened
@@ -50,7 +52,7 @@ from dbsp.stage import Stage
 from dbsp.zset import ZSet
 
 
-class Stream(Pairing, Sequencing, Watching):
+class Stream(Pairing, Sequencing, Watching, EventTime):
     """A stream of Z-sets; every method adds one operator to the circuit and returns its output."""
 
     __slots__ = ()
@@ -175,6 +177,30 @@ class Grouped:
 
         A group is present while its summed weight is positive.
         """
+        return self._aggregated(calls, lambda aggregate, values: aggregate(values))
+
+    @located("Aggregate")
+    def final(self, watermark: Stream, closes: str, **calls: Call | LinearCall) -> Stream:
+        """As `agg`, but of a group only its last word: one row, when the watermark reaches `closes`.
+
+        `closes` names the grouping column that says when a group ends, such as `window_end`. Groups
+        that are closed are forgotten: rows are kept only while their end is beyond the watermark.
+        Read from the `on_time` rows of that watermark; a row of a closed group raises InvariantError.
+        """
+        if closes not in self._columns:
+            raise SchemaError(
+                f"'{closes}' has to be one of the grouping columns, for a group to have one end"
+            )
+        if self.graph.parent is not None:
+            raise CircuitError(
+                "a watermark goes by ticks, and a fixpoint by iterations; close groups outside"
+            )
+        close = Close(self._columns.index(closes))
+        return self._aggregated(calls, lambda aggregate, values: PerTick(aggregate)(close(values, watermark)))
+
+    def _aggregated(
+        self, calls: Mapping[str, Call | LinearCall], apply: Callable[[Aggregate, Stream], Stream]
+    ) -> Stream:
         if not calls:
             raise SchemaError("agg needs at least one aggregate, such as n=count()")
         columns: dict[str, Expression] = {name: col(name) for name in self._columns}
@@ -205,10 +231,10 @@ class Grouped:
         values = self._stream._mapped(columns) if columns else self._stream.project()
         key, names = len(self._columns), (*self._columns, *calls)
         if all(isinstance(result, int) for result in results):
-            return Aggregate(key, tuple(functions), names)(values)
+            return apply(Aggregate(key, tuple(functions), names), values)
         numbered = tuple(f"sum{i}" for i in range(len(functions)))
         sums_names = (*(f"key{i}" for i in range(key)), *numbered)
-        return Finish(tuple(results), names)(Aggregate(key, tuple(functions), sums_names)(values))
+        return Finish(tuple(results), names)(apply(Aggregate(key, tuple(functions), sums_names), values))
 
 
 class Scope:

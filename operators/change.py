@@ -22,7 +22,7 @@ from dbsp.schema import Schema
 
 @dataclass(frozen=True)
 class Change(Operator):
-    """The change of a one-input operator: inputs are the old integral and the delta."""
+    """The change of an operator: inputs are the old integrals, then the deltas."""
 
     operator: Operator
 
@@ -31,20 +31,26 @@ class Change(Operator):
         return f"Change of {self.operator.label}"
 
     def schema(self, *inputs: Schema) -> Schema:
-        return self.operator.schema(inputs[1])
+        return self.operator.schema(*inputs[len(inputs) // 2 :])
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
-        return self.operator.yields_set(inputs[1:])
+        return self.operator.yields_set(inputs[len(inputs) // 2 :])
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        f = self.operator.function(interner, inputs[1])
+        n = len(inputs) // 2
+        f = self.operator.function(interner, *inputs[n:])
 
-        def change(old: Batch, delta: Batch) -> Batch:
-            new = Batch(*concatenate(old.rows, old.weights, delta.rows, delta.weights, 1))
-            after, before = f(new), f(old)
+        def change(*given: Batch) -> Batch:
+            old = given[:n]
+            new = [_plus(a, delta) for a, delta in zip(old, given[n:], strict=True)]
+            after, before = f(*new), f(*old)
             return Batch(*concatenate(after.rows, after.weights, before.rows, before.weights, -1))
 
         return change
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        return self.operator.physical(rewriting, node, inputs[1:])
+        return self.operator.physical(rewriting, node, inputs[len(inputs) // 2 :])
+
+
+def _plus(a: Batch, b: Batch) -> Batch:
+    return Batch(*concatenate(a.rows, a.weights, b.rows, b.weights, 1))

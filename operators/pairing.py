@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from dbsp import graph
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression
+from dbsp.operators.asof_join import AsofJoin
 from dbsp.operators.band import Band
 from dbsp.operators.filter import Filter
 from dbsp.operators.fit import On, agreeing, key_columns, located
@@ -120,6 +121,33 @@ class Pairing(graph.Stream):
         if where is None:
             return joined(names)
         return _where(joined(offered.with_those_of(where, names)), where, names)
+
+    @located("AsofJoin")
+    def asof_join(
+        self: S,
+        other: S,
+        on: On = (),
+        *,
+        left: str,
+        right: str,
+        outer: bool = False,
+        select: Sequence[str] | None = None,
+    ) -> S:
+        """Each row with the latest row of `other` that agrees on `on` and has right <= left.
+
+        `left` and `right` name the times: int, float, date or timestamp. Rows keep their weights;
+        `other` counts as a set. Of several latest rows it is the one with the greatest values in the
+        other columns, in column order. A row that nothing precedes is left out, or with `outer` kept
+        with None for the columns of `other`. Columns of the result and `select` as in `join`.
+        """
+        pairs = key_columns(self.schema, other.schema, on)
+        left_key, right_key = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+        x, y = self.schema.index(left), other.schema.index(right)
+        if len({*left_key, x}) <= len(pairs) or len({*right_key, y}) <= len(pairs):
+            raise SchemaError("name every column once in `on`, `left` and `right`")
+        offered = Offered.of(self.schema, other.schema, right_key)
+        names = offered.chosen(select)
+        return AsofJoin(left_key, right_key, x, y, offered.columns(names), names, outer)(self, other)
 
     @located("Semijoin")
     def semijoin(self: S, other: S, on: On) -> S:

@@ -88,8 +88,13 @@ def distinct(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stre
 )
 def aggregate(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
     """A function of groups changes only in the groups of the delta."""
-    (a,) = deltas
-    return rewriting.add(Change(node.operator), _old(rewriting, a), a)
+    return rewriting.add(Change(node.operator), *(_old(rewriting, a) for a in deltas), *deltas)
+
+
+@_rule("changes", "D(I(f(D(a)))) = f(D(a))", "arXiv 2203.16684, theorem 2.20")
+def changes(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
+    """An operator on streams of changes, and not on Z-sets, reads them as they are."""
+    return node.operator.copy(rewriting, node, deltas)
 
 
 @_rule("delay", "D(z^-1(a)) = z^-1(D(a))", "arXiv 2203.16684, theorem 3.3 (time invariance)")

@@ -70,6 +70,9 @@ def _lifted(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Strea
         return rewriting.add(Integrate(), operator.copy(rewriting, node, inputs))
     if isinstance(operator, Output):
         return operator.copy(rewriting, node, [rewriting.add(Differentiate(), inputs[0])])
+    if operator.law == "changes":
+        changes = [rewriting.add(Differentiate(), stream) for stream in inputs]
+        return rewriting.add(Integrate(), operator.copy(rewriting, node, changes))
     if isinstance(operator, Inspect):
         return operator.lifted(rewriting, node, inputs)
     if isinstance(operator, Fixpoint):

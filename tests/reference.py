@@ -154,7 +154,7 @@ class NoFixpoint(Exception):
 
 
 def fixpoint(
-    body: Callable[[dict[str, Z]], dict[str, Z]], names: Iterable[str], cap: int = 1000
+    body: Callable[[dict[str, Z]], dict[str, Z]], names: Iterable[str], cap: int = 200
 ) -> dict[str, Z]:
     """X[0] = 0, X[i + 1] = body(X[i]), until nothing changes."""
     current: dict[str, Z] = {name: {} for name in names}

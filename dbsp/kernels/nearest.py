@@ -1,0 +1,114 @@
+"""Looking along an ordered column of a trace: the nearest row that is there, and all rows of a stretch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dbsp.batch import Codes, Mask
+from dbsp.kernels.jit import add_product, kernel
+from dbsp.kernels.join import find_bands
+from dbsp.kernels.runs import at_address, gallop
+
+
+@kernel
+def _compare_stored(a: Any, at: int, b: Any, bt: int, k: int) -> int:
+    for c in range(k):
+        here = a[at + c]
+        there = b[bt + c]
+        if here != there:
+            return -1 if here < there else 1
+    return 0
+
+
+@kernel
+def nearest_present(
+    keys: Codes, m: int, least: int, table: Codes, runs: int, k: int, forward: bool
+) -> tuple[Mask, Codes]:
+    """For each (key of m columns, value): the nearest value in the runs with a row of positive weight.
+
+    The runs are ordered by (key, value, other columns); `keys` are sorted and distinct. Backward it
+    is the largest value that is not above the given one and not below `least`, forward the smallest
+    that is above it. Returns (whether there is one, the value). O(runs * log state) for each, plus the
+    cancelled rows passed on the way.
+    """
+    n = keys.shape[0]
+    found = np.zeros(n, np.bool_)
+    values = np.zeros(n, np.int64)
+    begin = np.zeros(runs, np.int64)
+    low = np.zeros(runs, np.int64)
+    high = np.zeros(runs, np.int64)
+    for i in range(n):
+        for r in range(runs):
+            run = at_address(table[r, 0])
+            size = table[r, 2]
+            begin[r] = gallop(run, k, begin[r], size, keys, i, m, 0)
+            middle = gallop(run, k, begin[r], size, keys, i, m + 1, 1)
+            if forward:
+                low[r] = middle
+                high[r] = gallop(run, k, middle, size, keys, i, m, 1)
+            else:
+                low[r] = begin[r]
+                high[r] = middle
+        # Invariant: every row of the stretch outside of low[r]:high[r] has been passed and is not there.
+        while True:
+            best = -1
+            for r in range(runs):
+                if low[r] == high[r]:
+                    continue
+                if best < 0:
+                    best = r
+                    continue
+                mine = low[r] if forward else high[r] - 1
+                other = low[best] if forward else high[best] - 1
+                order = _compare_stored(
+                    at_address(table[r, 0]), mine * k, at_address(table[best, 0]), other * k, k
+                )
+                if (order < 0) == forward and order != 0:
+                    best = r
+            if best < 0:
+                break
+            chosen = at_address(table[best, 0])
+            at = low[best] if forward else high[best] - 1
+            value = chosen[at * k + m]
+            if not forward and value < least:
+                break
+            carry = np.int64(0)
+            total = np.int64(0)
+            for r in range(runs):
+                if low[r] == high[r]:
+                    continue
+                mine = low[r] if forward else high[r] - 1
+                if _compare_stored(at_address(table[r, 0]), mine * k, chosen, at * k, k) == 0:
+                    carry, total = add_product(carry, total, at_address(table[r, 1])[mine], 1)
+                    if forward:
+                        low[r] += 1
+                    else:
+                        high[r] -= 1
+            if total > 0:
+                found[i] = True
+                values[i] = value
+                break
+    return found, values
+
+
+@kernel
+def gather_bands(starts: Codes, ends: Codes, table: Codes, runs: int, k: int) -> tuple[Codes, Codes]:
+    """Every run row whose prefix is between starts[i] and ends[i] for some i; not consolidated.
+
+    The stretches are sorted and do not overlap.
+    """
+    matches, found, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
+    out_rows = np.empty((pairs, k), np.int64)
+    out_weights = np.empty(pairs, np.int64)
+    out = 0
+    for s in range(found):
+        run = at_address(table[matches[s, 2], 0])
+        weights = at_address(table[matches[s, 2], 1])
+        for j in range(matches[s, 3], matches[s, 4]):
+            for c in range(k):
+                out_rows[out, c] = run[j * k + c]
+            out_weights[out] = weights[j]
+            out += 1
+    return out_rows, out_weights
