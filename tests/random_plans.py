@@ -163,7 +163,8 @@ class Building:
             case "constant":
                 self.put(self.circuit.constant(CONSTANTS[n % len(CONSTANTS)], COLUMNS), 2)
             case "delay":
-                self.put(s.delay(), a)
+                # In a scope, one of iterations: what comes from outside all scopes is left as it is.
+                self.put(s.delay() if self.scope is None or s.graph.parent is not None else s, a)
             case "over time":
                 self.put((s.integrate(), s.differentiate())[n % 2], a + 4)
             case "running sum":

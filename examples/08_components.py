@@ -1,0 +1,34 @@
+"""Connected components: every node takes the least label among its neighbours until nothing changes."""
+
+from dbsp import Circuit, col, count, min_
+
+circuit = Circuit("components")
+link = circuit.input("link", a=int, b=int, kind="set")
+both = link + link.map(a=col("b"), b=col("a"))
+nodes = both.project("a").distinct()
+
+with circuit.fixpoint("labels") as scope:
+    label = scope.variable("label", {"node": int, "label": int})
+    spread = label.join(both, on=[("node", "a")], select=["b", "label"]).rename(node="b")
+    own = nodes.map(node=col("a"), label=col("a"))
+    scope.define(label, (own + spread).group_by("node").agg(label=min_("label")))
+labels = scope.leave(label)
+circuit.output("labels", labels)
+circuit.output("sizes", labels.group_by("label").agg(nodes=count()))
+
+run = circuit.start()
+tick = run.step({"link": [(1, 2), (2, 3), (3, 4), (4, 1), (7, 8)]})
+print(tick["sizes"].rows())
+# -> [(1, 4), (7, 2)]
+
+# One link of the ring goes: it still holds together, and nothing is handed out.
+print(run.step({"link": {(2, 3): -1}}))
+# -> <tick 2: no change>
+
+# Without a second one it is two halves.
+print(run.step({"link": {(4, 1): -1}})["labels"].to_dict())
+# -> {(3, 1): -1, (3, 3): 1, (4, 1): -1, (4, 3): 1}
+
+# And a link between two components makes them one.
+print(run.step({"link": {(4, 8): 1}})["sizes"].to_dict())
+# -> {(3, 2): -1, (3, 4): 1, (7, 2): -1}
