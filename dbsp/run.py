@@ -292,7 +292,9 @@ class Run:
                 try:
                     codes, weights = consolidate(codes, weights)
                 except OverflowError as error:
-                    raise InputError(str(error).partition(": ")[2], where=f"relation '{name}'") from None
+                    raise WeightOverflowError(
+                        str(error).partition(": ")[2], where=f"relation '{name}'"
+                    ) from None
             if len(weights) and weights[0] != 0:
                 port.staged = Batch(codes, weights)
                 rows += len(weights)
