@@ -10,7 +10,7 @@ import numpy as np
 
 from dbsp.batch import Batch, Codes
 from dbsp.changes import Change, encode_change, last_wins
-from dbsp.errors import CircuitError, DbspError, InputError
+from dbsp.errors import CircuitError, DbspError, InputError, WeightOverflowError
 from dbsp.graph import Graph
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
