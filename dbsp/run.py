@@ -10,7 +10,7 @@ import numpy as np
 
 from dbsp.batch import Batch, Codes
 from dbsp.changes import Change, encode_change, last_wins
-from dbsp.errors import CircuitError, DbspError, InputError
+from dbsp.errors import CircuitError, DbspError, InputError, WeightOverflowError
 from dbsp.graph import Graph
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
@@ -292,7 +292,9 @@ class Run:
                 try:
                     codes, weights = consolidate(codes, weights)
                 except OverflowError as error:
-                    raise InputError(str(error).partition(": ")[2], where=f"relation '{name}'") from None
+                    raise WeightOverflowError(
+                        str(error).partition(": ")[2], where=f"relation '{name}'"
+                    ) from None
             if len(weights) and weights[0] != 0:
                 port.staged = Batch(codes, weights)
                 rows += len(weights)

@@ -247,7 +247,7 @@ class Schema:
 
     def _wrong_length(self, row: Sequence[Any]) -> InputError:
         return InputError(
-            f"{shorten(tuple(row))} has {len(row)} values, ({self.describe()}) has {self.arity} columns"
+            f"{shorten(tuple(row))} has {_values(len(row))}, ({self.describe()}) has {self.arity} columns"
         )
 
     def _wrong_names(self, given: Iterable[Any]) -> InputError:
@@ -324,7 +324,7 @@ def infer_schema(rows: Sequence[Any]) -> Schema:
     for number, row in enumerate(plain):
         if len(row) != len(names):
             raise InputError(
-                f"row {number}: {shorten(tuple(row))} has {len(row)} values, row 0 has {len(names)}"
+                f"row {number}: {shorten(tuple(row))} has {_values(len(row))}, row 0 has {len(names)}"
             )
     return Schema(names, tuple(infer_type(row[j] for row in plain) for j in range(len(names))))
 
@@ -333,3 +333,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` if a known name is close, else nothing: the end of an error message."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _values(number: int) -> str:
+    return "1 value" if number == 1 else f"{number} values"

@@ -63,7 +63,7 @@ def refused(live: LiveProgram, changes: Any, error: type[DbspError], *messages: 
         (["edge"], InputError, ["the changes of a step are a mapping from inputs", "['edge']"]),
         ("edge", InputError, ["the changes of a step are a mapping from inputs", "'edge'"]),
         ({"edge": [(1, 2), (1, 2, 3)]}, InputError, ["relation 'edge': row 1: (1, 2, 3) has 3 values"]),
-        ({"edge": {(1,): 1}}, InputError, ["relation 'edge'", "(1,) has 1 values", "has 2 columns"]),
+        ({"edge": {(1,): 1}}, InputError, ["relation 'edge'", "(1,) has 1 value", "has 2 columns"]),
         ({"edge": [5]}, InputError, ["relation 'edge': row 0: 5 of type int is no row"]),
         ({"edge": "ab"}, InputError, ["relation 'edge': a change is a collection of rows, not 'ab'"]),
         ({"edge": 5}, InputError, ["relation 'edge': a change is a collection of rows, not 5"]),

@@ -223,7 +223,7 @@ def test_infer_schema() -> None:
     assert infer_schema([(1, True), (2.5, 1)]).types == (FLOAT, OBJECT)
     assert infer_schema([(True,)]).types == (BOOL,)
     assert infer_schema([]) == Schema((), ())
-    with pytest.raises(InputError, match=r"row 1: .* has 1 values, row 0 has 2"):
+    with pytest.raises(InputError, match=r"row 1: .* has 1 value, row 0 has 2"):
         infer_schema([(1, 2), (3,)])
     with pytest.raises(InputError, match=r"5 is no row; write a row of one column as \(5,\)"):
         infer_schema([5])

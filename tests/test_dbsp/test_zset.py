@@ -250,7 +250,7 @@ def test_repr() -> None:
 
 def test_misuse_of_look_ups() -> None:
     zset = ZSet({(1, "a"): 1})
-    with pytest.raises(InputError, match="has 1 values"):
+    with pytest.raises(InputError, match="has 1 value"):
         zset[(1,)]
     with pytest.raises(InputError, match="column 'c0': expected int"):
         ("a", "a") in zset  # noqa: B015
