@@ -3,6 +3,9 @@
 Every workload is played by this engine (live, from rule text and from streams), by this engine anew for
 every tick, by plain Python that maintains this one query, and by duckdb if it is installed. All must come
 to the same result; the status is 1 if they do not.
+
+`kernels` measures the inner loops, `growth` how the tick of each operator grows with its state at a constant
+change, and `circuit` what a large circuit costs that has nothing to do.
 """
 
 from __future__ import annotations
@@ -20,9 +23,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Entry, Result, measure
+from benchmarks.growth import DECADES, measure_growth
 from benchmarks.kernels import measure_kernels
-from benchmarks.report import print_rates, print_results
+from benchmarks.report import print_costs, print_growth, print_rates, print_results
 from benchmarks.workloads import SIZES, find_folder
 
 ENTRIES = [
@@ -44,6 +49,12 @@ class What(StrEnum):
     w3dag = "w3dag"
     w3chain = "w3chain"
     kernels = "kernels"
+    growth = "growth"
+    circuit = "circuit"
+
+
+APART: dict[What, list[str]] = {What.kernels: [], What.growth: [], What.circuit: []}
+"""What is measured without contestants."""
 
 
 @app.command(help=__doc__)
@@ -54,15 +65,17 @@ def main(
         Path | None, typer.Option(help="Read the change logs below this folder instead of making them.")
     ] = None,
     seconds: Annotated[float, typer.Option(help="Bound of each phase of ticks, per contestant.")] = 5.0,
-    only: Annotated[str | None, typer.Option(help="Only contestants whose name contains this.")] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Only contestants (or operators of `growth`) whose name contains this.")
+    ] = None,
 ) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=165)  # in a file or a pipe nothing limits the tables
     threads = os.cpu_count()
     console.print(f"Python {platform.python_version()} on {platform.machine()}, {threads} processors")
-    names = {What.all: list(SIZES), What.w3: ["w3dag", "w3chain"], What.kernels: []}.get(what, [what.value])
-    entries = [entry for entry in ENTRIES if not only or only in entry.name]
+    names = (APART | {What.all: list(SIZES), What.w3: ["w3dag", "w3chain"]}).get(what, [what.value])
+    entries = [entry for entry in ENTRIES if what in APART or not only or only in entry.name]
     if not entries:
         raise typer.BadParameter(f"no contestant is called that: {', '.join(e.name for e in ENTRIES)}")
     agreed = True
@@ -83,6 +96,15 @@ def main(
         print_rates(
             console, list(measure_kernels({"small": 100_000, "large": 10_000_000}.get(size or "", 1_000_000)))
         )
+    if what in (What.all, What.growth):
+        if (chosen := size or "medium") not in DECADES:
+            raise typer.BadParameter(f"growth has the sizes {', '.join(DECADES)}")
+        growths = []
+        with console.status("growth"):
+            growths += measure_growth(DECADES[chosen], only="" if what is What.all else only or "")
+        print_growth(console, growths)
+    if what in (What.all, What.circuit):
+        print_costs(console, measure_circuit())
     raise typer.Exit(0 if agreed else 1)
 
 

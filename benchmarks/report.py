@@ -8,7 +8,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from benchmarks.circuits import Costs
 from benchmarks.contest import Phase, Result
+from benchmarks.growth import Growth
 from benchmarks.kernels import Rate
 
 
@@ -91,6 +93,41 @@ def print_rates(console: Console, rates: Sequence[Rate]) -> None:
         table.add_column(name, justify="right")
     for rate in rates:
         table.add_row(rate.what, f"{rate.rows:,}", time_text(rate.seconds), f"{rate.per_second / 1e6:.1f}")
+    console.print(table)
+
+
+def print_growth(console: Console, growths: Sequence[Growth]) -> None:
+    """One line per operator: the median tick at every size, and its growth from each to the next."""
+    table = Table(title="growth of the tick with the state", title_justify="left", title_style="bold")
+    table.add_column("operator")
+    for place, rows in enumerate(growths[0].rows if growths else ()):
+        table.add_column(f"{rows:,} rows", justify="right")
+        if place:
+            table.add_column("growth", justify="right")
+    table.add_column("slowest", justify="right")
+    for growth in growths:
+        cells = [time_text(growth.median[0])]
+        for factor, median in zip(growth.factors, growth.median[1:], strict=True):
+            cells += [time_text(median), f"{factor:.2f} x"]
+        table.add_row(growth.name, *cells, time_text(max(growth.slowest)))
+    console.print(table)
+    console.print("median of single ticks of a few rows; slowest: of all ticks at all sizes", style="dim")
+
+
+def print_costs(console: Console, costs: Costs) -> None:
+    table = Table(
+        title=f"a circuit of {costs.operators:,} operators", title_justify="left", title_style="bold"
+    )
+    table.add_column("what")
+    table.add_column("time", justify="right")
+    for what, seconds in (
+        ("build", costs.build),
+        ("validate", costs.validate),
+        (f"make incremental, schedule and start ({costs.nodes:,} nodes)", costs.start),
+        ("tick without a change", costs.empty_tick),
+        ("the same, per node", costs.per_node),
+    ):
+        table.add_row(what, time_text(seconds))
     console.print(table)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import itertools
 import json
 from pathlib import Path
 
@@ -12,9 +13,11 @@ import pytest
 from rich.console import Console
 
 from benchmarks.__main__ import ENTRIES
+from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Outcome, Phase, Result, checksum, checksum_of, net, play
+from benchmarks.growth import CASES, DECADES, Case, measure_growth
 from benchmarks.kernels import measure_kernels
-from benchmarks.report import print_rates, print_results
+from benchmarks.report import print_costs, print_growth, print_rates, print_results
 from benchmarks.workloads import COLUMNS, SIZES, Row, Workload, find_folder, make, read_folder
 
 WORKLOADS = list(SIZES)
@@ -144,3 +147,41 @@ def test_kernel_rates_are_printed() -> None:
     print_rates(console, rates)
     assert isinstance(console.file, io.StringIO)
     assert all(rate.what in console.file.getvalue() for rate in rates)
+
+
+def test_the_growth_of_every_operator_is_printed() -> None:
+    growths = list(measure_growth(DECADES["tiny"], ticks=4))
+    assert [growth.name for growth in growths] == [case.name for case in CASES]
+    assert all(len(growth.factors) == 1 and min(growth.median) > 0 for growth in growths)
+    console = Console(file=io.StringIO(), width=120)
+    print_growth(console, growths)
+    assert isinstance(console.file, io.StringIO)
+    printed = console.file.getvalue()
+    assert "1,000 rows" in printed
+    assert all(growth.name in printed for growth in growths)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_change_of_the_growth_benchmark_is_one(case: Case) -> None:
+    """What is deleted is there, what is inserted is not, and the state stays as large as it is said to be."""
+    rows = 1_000
+    keyed = case.name == "keyed input"
+    present = {name: set(map(tuple, codes.tolist())) for name, codes in case.base(rows).items()}
+    sizes = {name: len(made) for name, made in present.items()}
+    ticks = case.ticks(rows, np.random.default_rng(1))
+    for tick in itertools.islice(ticks, 20):
+        for name, change in tick.items():
+            for row, weight in change.items():
+                assert keyed or (row in present[name]) == (weight < 0)
+                (present[name].add if weight > 0 else present[name].discard)(row)
+    assert keyed or all(abs(len(made) - sizes[name]) <= 1 for name, made in present.items())
+
+
+def test_the_costs_of_a_circuit_are_printed() -> None:
+    costs = measure_circuit(200, ticks=5)
+    assert 180 <= costs.operators <= 220
+    assert costs.nodes > 100
+    console = Console(file=io.StringIO(), width=100)
+    print_costs(console, costs)
+    assert isinstance(console.file, io.StringIO)
+    assert "per node" in console.file.getvalue()

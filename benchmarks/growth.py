@@ -1,0 +1,204 @@
+"""How a tick grows with the state: the same small change to ever larger relations, operator by operator."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.workloads import Codes
+from dbsp import Circuit, Stream, col, count, max_, min_, sum_
+
+DECADES = {"tiny": (3, 4), "small": (4, 5), "medium": (4, 5, 6), "large": (4, 5, 6, 7)}
+"""Rows of state, as powers of ten."""
+
+CHANGE = 5
+"""Rows that a tick deletes, and as many that it inserts."""
+
+GROUP = 10
+"""Rows of one key; edges of one chain."""
+
+Tick = dict[str, dict[tuple[int, ...], int]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator with the relations it keeps and the changes it is given.
+
+    `base` makes the relations for a number of rows, `ticks` the changes to them.
+    """
+
+    name: str
+    build: Callable[[Circuit], Stream]
+    base: Callable[[int], dict[str, Codes]]
+    ticks: Callable[[int, np.random.Generator], Iterator[Tick]]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Seconds of the median tick and of the slowest one, for each number of rows."""
+
+    name: str
+    rows: tuple[int, ...]
+    median: tuple[float, ...]
+    slowest: tuple[float, ...]
+
+    @property
+    def factors(self) -> tuple[float, ...]:
+        """How much the median grows from each number of rows to the next one."""
+        return tuple(after / before for before, after in zip(self.median, self.median[1:], strict=False))
+
+
+def measure_growth(decades: Sequence[int], ticks: int = 200, only: str = "") -> Iterator[Growth]:
+    """Every case whose name contains `only`, at every size."""
+    for case in CASES:
+        if only in case.name:
+            sizes = tuple(10**decade for decade in decades)
+            times = [tick_times(case, rows, ticks) for rows in sizes]
+            medians = tuple(statistics.median(measured) for measured in times)
+            yield Growth(case.name, sizes, medians, tuple(map(max, times)))
+
+
+def tick_times(case: Case, rows: int, ticks: int) -> list[float]:
+    """Seconds of every tick, after the relations have been loaded and some ticks have gone by."""
+    circuit = Circuit(case.name)
+    circuit.output("out", case.build(circuit))
+    run = circuit.start()
+    base = case.base(rows)
+    run.step({name: table(codes, run.inputs[name].names) for name, codes in base.items()})
+    del base
+    changes = case.ticks(rows, np.random.default_rng(rows))
+    warm, times = max(10, ticks // 10), []
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(warm + ticks):
+            change = next(changes)
+            began = time.perf_counter()
+            run.step(change)
+            times.append(time.perf_counter() - began)
+    finally:
+        gc.enable()
+    return times[warm:]
+
+
+def table(codes: Codes, names: Sequence[str]) -> Any:
+    return pa.table({name: codes[:, place] for place, name in enumerate(names)})
+
+
+# --- relations and changes -------------------------------------------------------------------------
+
+
+def pairs(rows: int) -> dict[str, Codes]:
+    """Keys of GROUP rows each, and values that occur once."""
+    values = np.arange(rows)
+    return {"a": np.column_stack((values % (rows // GROUP), values))}
+
+
+def pairs_and_keys(rows: int) -> dict[str, Codes]:
+    """The same, with one row for every other key beside it."""
+    keys = np.arange(0, rows // GROUP, 2)
+    return pairs(rows) | {"b": np.column_stack((keys, keys))}
+
+
+def replaced(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
+    """Some rows of `pairs`, none of them twice, make room for others of random keys."""
+    keys = rows // GROUP
+    gone = iter(chance.permutation(rows).tolist())
+    new = rows
+    while True:
+        change: dict[tuple[int, ...], int] = {}
+        for _ in range(CHANGE):
+            old = next(gone)
+            change[old % keys, old] = -1
+            change[int(chance.integers(keys)), new] = 1
+            new += 1
+        yield {"a": change}
+
+
+def replaced_on_both_sides(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
+    """The same, and one key of the other relation goes or comes back."""
+    for number, tick in enumerate(replaced(rows, chance)):
+        if number % 2 == 0:
+            key = 2 * int(chance.integers(rows // GROUP // 2))
+        tick["b"] = {(key, key): 1 if number % 2 else -1}
+        yield tick
+
+
+def upserted(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
+    """New keys for old values, which are what identifies a row."""
+    while True:
+        picked = chance.choice(rows, 2 * CHANGE, replace=False).tolist()
+        yield {"a": {(int(chance.integers(rows)), value): 1 for value in picked}}
+
+
+def least_gone(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
+    """The least values of all go, and others come at the top."""
+    keys, least = rows // GROUP, 0
+    while True:
+        gone = {(value % keys, value): -1 for value in range(least, least + CHANGE)}
+        come = {(0, rows + value): 1 for value in range(least, least + CHANGE)}
+        least += CHANGE
+        yield {"a": gone | come}
+
+
+def chains(rows: int) -> dict[str, Codes]:
+    """Edges of chains of GROUP nodes, as many as make about `rows` pairs of connected nodes."""
+    nodes = np.arange(max(1, 2 * rows // (GROUP - 1) // GROUP) * GROUP)
+    edges = np.column_stack((nodes, nodes + 1))
+    return {"a": edges[nodes % GROUP != GROUP - 1]}
+
+
+def cut_and_mended(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
+    """The last edge of a chain goes, and comes back in the tick after."""
+    edges = chains(rows)["a"]
+    last = edges[edges[:, 1] % GROUP == GROUP - 1]
+    while True:
+        x, y = last[int(chance.integers(len(last)))].tolist()
+        for weight in (-1, 1):
+            yield {"a": {(x, y): weight}}
+
+
+# --- the operators ---------------------------------------------------------------------------------
+
+
+def bag(circuit: Circuit, name: str = "a") -> Stream:
+    return circuit.input(name, k=int, v=int)
+
+
+def closure(circuit: Circuit) -> Stream:
+    edge = circuit.input("a", x=int, y=int)
+    with circuit.fixpoint("closure") as scope:
+        path = scope.variable("path", edge.schema)
+        longer = path.join(edge, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right")
+        scope.define(path, (edge + longer).distinct())
+    return scope.leave(path)
+
+
+CASES = (
+    Case("distinct", lambda c: bag(c).distinct(), pairs, replaced),
+    Case("join", lambda c: bag(c).join(bag(c, "b"), on=["k"]), pairs_and_keys, replaced_on_both_sides),
+    Case(
+        "semijoin", lambda c: bag(c).semijoin(bag(c, "b"), on=["k"]), pairs_and_keys, replaced_on_both_sides
+    ),
+    Case(
+        "antijoin", lambda c: bag(c).antijoin(bag(c, "b"), on=["k"]), pairs_and_keys, replaced_on_both_sides
+    ),
+    Case("count, sum", lambda c: bag(c).group_by("k").agg(n=count(), t=sum_(col("v"))), pairs, replaced),
+    Case("min, max", lambda c: bag(c).group_by("k").agg(lo=min_("v"), hi=max_("v")), pairs, replaced),
+    Case(
+        "min, max of one group",
+        lambda c: bag(c).group_by().agg(lo=min_("v"), hi=max_("v")),
+        pairs,
+        least_gone,
+    ),
+    Case("set input", lambda c: c.input("a", k=int, v=int, kind="set"), pairs, replaced),
+    Case("keyed input", lambda c: c.input("a", k=int, v=int, key=("v",)), pairs, upserted),
+    Case("closure", closure, chains, cut_and_mended),
+)
