@@ -273,7 +273,7 @@ def test_forms_of_changes() -> None:
 
 
 REFUSED: list[tuple[Any, type[Exception], str]] = [
-    ([(1,)], InputError, r"relation 'a': row 0: \(1,\) has 1 values, \(x: int, s: str\) has 2 columns"),
+    ([(1,)], InputError, r"relation 'a': row 0: \(1,\) has 1 value, \(x: int, s: str\) has 2 columns"),
     ([(1, 2)], InputError, r"relation 'a': row 0, column 's': expected str, got 2 of type int"),
     ({(1, 2): 1}, InputError, r"relation 'a': row \(1, 2\), column 's': expected str, got 2 of type int"),
     ({(1, "a"): 1.0}, InputError, r"relation 'a': a weight is an int, not 1\.0 \(float\)"),
