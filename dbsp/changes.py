@@ -12,6 +12,7 @@ from dbsp.errors import DbspError, InputError, WeightOverflowError
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
 from dbsp.ports import InputPort
+from dbsp.schema import Schema
 from dbsp.zset import ZSet
 
 Change: TypeAlias = Mapping[Any, int] | Iterable[Any] | ZSet
@@ -22,7 +23,10 @@ def encode_change(change: Any, port: InputPort, interner: Interner) -> tuple[Cod
 
     Accepts {row: weight}, an iterable of rows (weight 1 each), a ZSet, an Arrow table.
     """
-    schema = port.columns
+    return _encoded(change, port.columns, port.relation, interner)
+
+
+def _encoded(change: Any, schema: Schema, relation: str, interner: Interner) -> tuple[Codes, Codes]:
     try:
         if isinstance(change, ZSet):
             batch = change.recoded(schema, interner)
@@ -41,9 +45,31 @@ def encode_change(change: Any, port: InputPort, interner: Interner) -> tuple[Cod
         rows = list(change)
         return schema.encode_rows(rows, interner), np.ones(len(rows), np.int64)
     except DbspError as error:
-        where = f"relation '{port.relation}'"
+        where = f"relation '{relation}'"
         error.where = f"{where}, {error.where}" if error.where else where
         raise
+
+
+def encode_keys(rows: Sequence[Any], port: InputPort, interner: Interner) -> Codes:
+    """Codes of rows of which only the key matters: each is a whole row, or the values of the key alone."""
+    schema, key = port.columns, port.key
+    short = {_is_key(row, schema, key) for row in rows}
+    if len(short) > 1:
+        return np.concatenate([encode_keys([row], port, interner) for row in rows])
+    if short != {True}:
+        return encode_change(rows, port, interner)[0]
+    codes = np.zeros((len(rows), schema.arity), np.int64)
+    codes[:, key], _ = _encoded(rows, schema.select(key), port.relation, interner)
+    return codes
+
+
+def _is_key(row: Any, schema: Schema, key: Sequence[int]) -> bool:
+    """Whether a row gives the key columns and no others."""
+    if len(key) == schema.arity:
+        return False
+    if isinstance(row, Mapping):
+        return set(row) == {schema.names[c] for c in key}
+    return isinstance(row, tuple | list) and len(row) == len(key)
 
 
 def _weights(weights: Sequence[Any]) -> Codes:
@@ -58,7 +84,8 @@ def _weights(weights: Sequence[Any]) -> Codes:
 
 
 def last_wins(rows: Codes, weights: Codes, key: Sequence[int]) -> tuple[Codes, Codes]:
-    """Of the rows that share a key, only the last one given. O(n log n)."""
+    """Of the rows that share a key, only the last one given; a weight of 0 gives none. O(n log n)."""
+    rows, weights = rows[weights != 0], weights[weights != 0]
     n = len(rows)
     numbered = np.empty((n, len(key) + 1), np.int64)
     for c, column in enumerate(key):

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dbsp.batch import Batch, Codes
-from dbsp.changes import Change, encode_change, last_wins
+from dbsp.changes import Change, encode_change, encode_keys, last_wins
 from dbsp.errors import CircuitError, DbspError, InputError, WeightOverflowError
 from dbsp.graph import Graph
 from dbsp.interner import Interner
@@ -18,6 +18,7 @@ from dbsp.ports import InputPort, OutputPort
 from dbsp.scheduler import NodeStats, Scope
 from dbsp.schema import Schema, did_you_mean
 from dbsp.values import shorten
+from dbsp.weights import overflow_text
 from dbsp.zset import ZSet
 
 Changes: TypeAlias = Mapping[str, Change]
@@ -88,8 +89,15 @@ class InputHandle:
         self._stage(list(rows), 1)
 
     def delete(self, rows: Iterable[Any]) -> None:
-        """Take every row away once (retract it; on a keyed input, remove the row of its key)."""
-        self._stage(list(rows), -1)
+        """Take every row away once (retract it; on a keyed input, remove the row of its key).
+
+        On a keyed input the values of the key columns are enough, in the order the key was declared.
+        """
+        if self._port.kind == "key":
+            codes = encode_keys(list(rows), self._port, self._interner)
+            self._pieces.append((codes, np.full(len(codes), -1)))
+        else:
+            self._stage(list(rows), -1)
 
     def add(self, weights: Mapping[Any, int] | ZSet) -> None:
         """Change rows by the given weights."""
@@ -292,9 +300,8 @@ class Run:
                 try:
                     codes, weights = consolidate(codes, weights)
                 except OverflowError as error:
-                    raise WeightOverflowError(
-                        str(error).partition(": ")[2], where=f"relation '{name}'"
-                    ) from None
+                    where = f"relation '{name}'"
+                    raise WeightOverflowError(overflow_text(error), where=where) from None
             if len(weights) and weights[0] != 0:
                 port.staged = Batch(codes, weights)
                 rows += len(weights)

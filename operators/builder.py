@@ -122,6 +122,36 @@ class Stream(Pairing, Sequencing, Watching, EventTime):
         """Groups of rows that agree on the columns; without columns one group of all rows."""
         return Grouped(self, columns)
 
+    @located("Rolling")
+    def rolling(
+        self, column: str, size: Any, *, partition: Sequence[str] = (), **calls: Call | LinearCall
+    ) -> Stream:
+        """Every row with aggregates over the rows up to `size` before it, itself included.
+
+            out(x) = x . f({ y : y.partition = x.partition and x.column - size <= y.column <= x.column })
+
+        `column` is int, float, date or timestamp, `size` a difference of such values; the calls are
+        those of `agg`, over the rows of the window. A row that occurs several times is one row of the
+        result and counts several times in windows. Composed of a range join and an aggregate, so a
+        tick costs the windows it touches.
+        """
+        names = self.schema.names
+        for name in calls:
+            if name in names:
+                raise SchemaError(f"'{name}' is a column already")
+        own = {name: f"{name} of the row" for name in names}
+        rows = self.distinct().rename(**{renamed: name for name, renamed in own.items()})
+        pairs = rows.range_join(
+            self,
+            on=[(own[name], name) for name in partition],
+            left=own[column],
+            right=column,
+            low=-size,
+            high=size - size,
+            select=[*own.values(), *names],
+        )
+        return pairs.group_by(*own.values()).agg(**calls).rename(**own)
+
     def delay(self) -> Stream:
         """z^-1: the stream as it was one tick before."""
         delayed = self.graph.add_source(Delay(self.schema))

@@ -174,10 +174,13 @@ class KeyInputStep(InputStep):
         old, old_weights, _ = gather(keys, m, self._past.table, self._past.count, k, 0)
         old, old_weights = consolidate(old, old_weights)
         found, _ = project(old, np.ones(len(old), np.int64), np.arange(m))
-        self.absent = len(keys) - len(found) - (len(upserts) - _members(upserts, found, m))
+        met = np.concatenate((np.ascontiguousarray(upserts[:, :m]), found))
+        met, _ = consolidate(met, np.ones(len(met), np.int64))
+        self.absent = len(keys) - len(met)
         result = consolidate(
             np.concatenate((upserts, old)), np.concatenate((np.ones(len(upserts), np.int64), -old_weights))
         )
+        self.present = (len(upserts) + len(old) - len(result[1])) // 2  # a row and itself cancel
         if len(result[1]):
             self.out = Batch(*arrange(*result, self._restore))
 
@@ -186,9 +189,3 @@ def _repeated_key(rows: Codes, m: int) -> int:
     """The index of the first sorted row that has its predecessor's m-column key, else -1."""
     same = (rows[1:, :m] == rows[:-1, :m]).all(axis=1)
     return int(np.argmax(same)) + 1 if same.any() else -1
-
-
-def _members(rows: Codes, keys: Codes, m: int) -> int:
-    """How many of the rows have their m-column key among `keys`."""
-    known = set(map(tuple, keys.tolist()))
-    return sum(tuple(key) in known for key in rows[:, :m].tolist())

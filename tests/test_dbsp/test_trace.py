@@ -157,15 +157,15 @@ def test_single_row_ticks_keep_few_runs() -> None:
     assert owner.trace.rows == 3000
 
 
-@pytest.mark.parametrize("size", [1, 100, 700, 5000])
-def test_the_number_of_runs_grows_with_the_logarithm(size: int) -> None:
+@pytest.mark.parametrize(("size", "ticks"), [(1, 200), (100, 200), (700, 200), (5000, 40)])
+def test_the_number_of_runs_grows_with_the_logarithm(size: int, ticks: int) -> None:
     owner = Owner()
     most = 0
-    for i in range(200):
+    for i in range(ticks):
         owner.tick(interval(i * size, (i + 1) * size), 4096 + 32 * size)
         most = max(most, owner.trace.count)
     assert most <= TAIL + 8
-    assert owner.value == interval(0, 200 * size)
+    assert owner.value == interval(0, ticks * size)
 
 
 def merged_rows(owner: Owner, zset: Z, fuel: int) -> int:

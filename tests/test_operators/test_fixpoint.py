@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp import Circuit, IterationLimitError, Run, Stream, UserFunctionError, col, count, max_, min_, sum_
@@ -592,6 +592,7 @@ def test_nested_closure_with_negation_between(sequence: list[Tick]) -> None:
     follow(build, model, sequence, sets={"edge", "more"})
 
 
+@settings(max_examples=25)
 @given(set_ticks({"edge": rows(st.integers(0, 3), st.integers(0, 3))}, max_ticks=5))
 def test_three_scopes_deep(sequence: list[Tick]) -> None:
     def build(c: Circuit) -> Stream:
