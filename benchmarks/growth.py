@@ -142,10 +142,12 @@ def least_gone(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
     """The least values of all go, and others come at the top."""
     keys, least = rows // GROUP, 0
     while True:
-        gone = {(value % keys, value): -1 for value in range(least, least + CHANGE)}
-        come = {(0, rows + value): 1 for value in range(least, least + CHANGE)}
+        change: dict[tuple[int, ...], int] = {}
+        for value in range(least, least + CHANGE):
+            change[value % keys, value] = -1
+            change[0, rows + value] = 1
         least += CHANGE
-        yield {"a": gone | come}
+        yield {"a": change}
 
 
 def chains(rows: int) -> dict[str, Codes]:
