@@ -91,7 +91,9 @@ class Schema:
             ) from None
 
     def indices(self, names: Iterable[str]) -> tuple[int, ...]:
-        """The positions of several columns."""
+        """The positions of several columns; a single name stands for itself."""
+        if isinstance(names, str):
+            names = (names,)
         return tuple(self.index(name) for name in names)
 
     def type_of(self, name: str) -> Type:

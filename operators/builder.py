@@ -49,6 +49,7 @@ from dbsp.operators.watching import Watching
 from dbsp.run import Run
 from dbsp.schema import Schema, as_schema
 from dbsp.stage import Stage
+from dbsp.values import shorten
 from dbsp.zset import ZSet
 
 
@@ -57,9 +58,14 @@ class Stream(Pairing, Sequencing, Watching, EventTime):
 
     __slots__ = ()
 
+    @located("Filter")
     def filter(self, predicate: Expression | Callable[[Any], Any]) -> Stream:
         """The rows for which the condition holds; a function is called with a named tuple."""
-        return (Filter(predicate) if isinstance(predicate, Expression) else FilterFunction(predicate))(self)
+        if isinstance(predicate, Expression):
+            return Filter(predicate)(self)
+        if not callable(predicate):
+            raise SchemaError(f"filter takes a condition on columns or a function, not {shorten(predicate)}")
+        return FilterFunction(predicate)(self)
 
     @located("Map")
     def map(
@@ -136,6 +142,7 @@ class Stream(Pairing, Sequencing, Watching, EventTime):
         tick costs the windows it touches.
         """
         names = self.schema.names
+        self.schema.indices((column, *partition))
         for name in calls:
             if name in names:
                 raise SchemaError(f"'{name}' is a column already")
@@ -351,7 +358,7 @@ class Circuit(graph.Graph):
         *,
         schema: Schema | Mapping[str, Any] | None = None,
         kind: str = "zset",
-        key: Sequence[str] = (),
+        key: str | Sequence[str] = (),
         **columns: Any,
     ) -> Stream:
         """An input relation with the given columns.

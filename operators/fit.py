@@ -13,7 +13,7 @@ from dbsp.operators.union import Widen, same_types
 from dbsp.schema import Schema
 from dbsp.values import Type
 
-On = Sequence[str | tuple[str, str]]
+On = str | Sequence[str | tuple[str, str]]
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound=Stream)
@@ -41,7 +41,8 @@ def located(operator: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 def key_columns(left: Schema, right: Schema, on: On) -> list[tuple[int, int]]:
     """The pairs of columns that `on` names: (column of the left, column of the right)."""
-    pairs = [(name, name) if isinstance(name, str) else name for name in on]
+    listed = (on,) if isinstance(on, str) else on
+    pairs = [(name, name) if isinstance(name, str) else name for name in listed]
     return [(left.index(a), right.index(b)) for a, b in pairs]
 
 

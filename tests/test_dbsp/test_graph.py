@@ -104,6 +104,14 @@ def filter_by_a_number(c: Circuit, e: Stream) -> None:
     e.filter(col("x") + 1)
 
 
+def filter_by_no_condition(c: Circuit, e: Stream) -> None:
+    e.filter(3)  # type: ignore[arg-type]
+
+
+def rolling_without_column(c: Circuit, e: Stream) -> None:
+    e.rolling("z", 3, n=count())
+
+
 def map_without_column(c: Circuit, e: Stream) -> None:
     e.map(a=col("z"))
 
@@ -332,6 +340,8 @@ ERRORS: dict[Callable[[Circuit, Stream], None], tuple[type[DbspError], str, str]
     rename_into_another: (SchemaError, "Rename", "column 'y' occurs twice in (y, y)"),
     filter_without_column: (SchemaError, "Filter", "no column 'z' in (x: int, y: int)"),
     filter_by_a_number: (SchemaError, "Filter", 'wants a condition, but col("x") + 1 is of type int'),
+    filter_by_no_condition: (SchemaError, "Filter", "takes a condition on columns or a function, not 3"),
+    rolling_without_column: (SchemaError, "Rolling", "no column 'z' in (x: int, y: int)"),
     map_without_column: (SchemaError, "Map", "no column 'z' in (x: int, y: int)"),
     map_without_schema: (
         SchemaError,
@@ -462,6 +472,14 @@ def test_a_cycle_without_a_delay_is_found_in_a_graph_wired_by_hand() -> None:
         CircuitError, match=r"cycle without a delay: Union at test_graph.py:\d+ -> Filter at test_"
     ):
         circuit.validate()
+
+
+def test_one_name_stands_for_itself_where_several_are_expected() -> None:
+    circuit = Circuit()
+    left = circuit.input("left", name=str, x=int)
+    right = circuit.input("right", name=str, y=int, key="name")
+    circuit.output("out", left.join(right, on="name").antijoin(left, on="name"))
+    assert circuit.start().outputs["out"].names == ("name", "x", "y")
 
 
 # --- what a circuit is -------------------------------------------------------------------------------
