@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -88,7 +90,9 @@ class TraceMachine(RuleBasedStateMachine):
 
     @rule(start=st.integers(0, 2000), size=sizes, weight=weights)
     def append(self, start: int, size: int, weight: int) -> None:
-        delta = interval(start, start + size, weight)
+        self.add(interval(start, start + size, weight))
+
+    def add(self, delta: Z) -> None:
         self.owner.append(delta)
         self.current = reference.add(self.current, delta)
         self.newest = delta
@@ -99,12 +103,13 @@ class TraceMachine(RuleBasedStateMachine):
         value = reference.add(self.committed, self.current)
         if value:
             delta = dict(sorted(reference.negate(value).items())[: len(value) // 2 + 1])
-            self.owner.append(delta)
-            self.current = reference.add(self.current, delta)
-            self.newest = delta
+            self.add(delta)
 
     @rule(fuel=st.sampled_from([1, 100, 4096, 10**6]))
     def commit(self, fuel: int) -> None:
+        self.end_tick(fuel)
+
+    def end_tick(self, fuel: int) -> None:
         self.owner.commit(fuel)
         self.committed = reference.add(self.committed, self.current)
         self.current, self.newest = {}, {}
@@ -140,8 +145,33 @@ class TraceMachine(RuleBasedStateMachine):
         assert trace._bound == sum(run.largest for run in (*trace.runs, *trace.current))
 
 
+class SmallStepsMachine(TraceMachine):
+    """The same with runs merged all the time, in instalments of a few rows."""
+
+    sizes = st.sampled_from([1, 2, 3, 5, 9])
+    limits: ClassVar = {"SMALL": 2, "TAIL": 2, "RATIO": 2, "MAX_RUNS": 3}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = mock.patch.multiple("dbsp.trace", **self.limits)
+        self.patch.start()
+
+    def teardown(self) -> None:
+        self.patch.stop()
+
+    @rule(start=st.integers(0, 40), size=sizes, weight=TraceMachine.weights)
+    def append(self, start: int, size: int, weight: int) -> None:
+        self.add(interval(start, start + size, weight))
+
+    @rule(fuel=st.integers(1, 12))
+    def commit(self, fuel: int) -> None:
+        self.end_tick(fuel)
+
+
 TraceMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
 TestTraceMachine = TraceMachine.TestCase
+SmallStepsMachine.TestCase.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+TestSmallStepsMachine = SmallStepsMachine.TestCase
 
 
 # --- how many runs, how much work --------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from typing import Any
 
@@ -342,3 +343,33 @@ def test_min_and_max_of_other_kinds(kind: type) -> None:
     assert run.view("out").rows() == [(low, high)]
     run.step({"a": {(low,): -1}})
     assert run.view("out").rows() == [(high, high)]
+
+
+KINDS: dict[type, st.SearchStrategy[Any]] = {
+    int: st.sampled_from([LOWEST + 1, -5, 0, 7, 2**63 - 1]),
+    float: floats | st.sampled_from([math.inf, -math.inf, -2.5]),
+    bool: st.booleans(),
+    str: words,
+    bytes: st.sampled_from([b"", b"a", b"\xff", b"ab"]),
+    dt.date: st.sampled_from([dt.date(1, 1, 1), dt.date(1969, 12, 31), dt.date(2024, 2, 29)]),
+    dt.datetime: st.sampled_from([dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2024, 2, 29)]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_kinds_of_values_as_keys_and_at_the_ends(kind: type, data: st.DataObject) -> None:
+    row = rows(st.none() | KINDS[kind], small)
+    follow(
+        lambda c: {
+            "ends": (a := c.input("a", v=kind | None, n=int)).group_by().agg(low=min_("v"), high=max_("v")),
+            "groups": a.group_by("v").agg(n=count()),
+            "pairs": a.join(a, on="v"),
+        },
+        lambda inputs: {
+            "ends": reference.aggregate(inputs["a"], [], [(least, 0), (largest, 0)]),
+            "groups": reference.aggregate(inputs["a"], [0], [(number, None)]),
+            "pairs": reference.join(inputs["a"], inputs["a"], [(0, 0)], [(0, 0), (0, 1), (1, 1)]),
+        },
+        data.draw(ticks({"a": row}, max_ticks=5)),
+    )

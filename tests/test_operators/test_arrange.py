@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from dbsp import Circuit, Stream, count, max_, min_
+from dbsp import Circuit, Stream, col, count, max_, min_
 
 from .. import reference
 from ..harness import follow, start, view
 from ..reference import Z
-from ..strategies import Tick, rows, small, ticks
+from ..strategies import Tick, rows, set_ticks, small, ticks
 
 TRIPLE = rows(small, small, small)
 COLUMNS = {"x": int, "y": int, "z": int}
@@ -77,3 +77,47 @@ def test_a_deletion_is_found_in_every_order() -> None:
     run.step({"b": {(1, 2, 3): -1}})
     run.compact()
     assert run.state_rows == 0 and run.state_bytes == 0
+
+
+@given(set_ticks({"a": TRIPLE, "b": TRIPLE}, max_ticks=6))
+def test_readers_of_several_orders_inside_a_scope(sequence: list[Tick]) -> None:
+    """A variable read by four keys, an import by three; the keys of both sides stand in different orders."""
+
+    def build(c: Circuit) -> Stream:
+        a, b = c.input("a", schema=COLUMNS, kind="set"), c.input("b", schema=COLUMNS, kind="set")
+        with c.fixpoint("orders") as scope:
+            v = scope.variable("v", COLUMNS)
+            parts = [
+                v.join(a, on=[("x", "y"), ("y", "x")], select=["x", "y", "z_right"]),
+                v.join(a, on=[("z", "x"), ("x", "z")], select=["z", "y", "y_right"]),
+                v.join(v, on=[("y", "z"), ("z", "y")], select=["x", "x_right", "z"]),
+                v.join(b, on=[("z", "z")], select=["y", "z", "x_right"]),
+                v.semijoin(b, on=[("y", "x"), ("x", "y")]).map(x=col("z"), y=col("x"), z=col("y")),
+            ]
+            shaped = [
+                part.map(**dict(zip("xyz", map(col, part.schema.names), strict=True))) for part in parts
+            ]
+            scope.define(v, b.union(*shaped).distinct())
+        return scope.leave(v)
+
+    def model(inputs: dict[str, Z]) -> Z:
+        a, b = inputs["a"], inputs["b"]
+
+        def body(now: dict[str, Z]) -> dict[str, Z]:
+            v = now["v"]
+            return {
+                "v": reference.distinct(
+                    reference.add(
+                        b,
+                        reference.join(v, a, [(0, 1), (1, 0)], [(0, 0), (0, 1), (1, 2)]),
+                        reference.join(v, a, [(2, 0), (0, 2)], [(0, 2), (0, 1), (1, 1)]),
+                        reference.join(v, v, [(1, 2), (2, 1)], [(0, 0), (1, 0), (0, 2)]),
+                        reference.join(v, b, [(2, 2)], [(0, 1), (0, 2), (1, 0)]),
+                        reference.project(reference.semijoin(v, b, [(1, 0), (0, 1)]), [2, 0, 1]),
+                    )
+                )
+            }
+
+        return reference.fixpoint(body, ["v"])["v"]
+
+    follow(build, model, sequence, sets={"a", "b"})
