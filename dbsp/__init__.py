@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from dbsp.expressions import col, lit, when
     from dbsp.indexed_zset import IndexedZSet
+    from dbsp.operators.atoms import multiway_join
     from dbsp.operators.builder import Circuit, Stream
     from dbsp.operators.calls import (
         arg_max,
@@ -83,6 +84,7 @@ _HOME = {
     ),
     "dbsp.expressions": ("col", "lit", "when"),
     "dbsp.indexed_zset": ("IndexedZSet",),
+    "dbsp.operators.atoms": ("multiway_join",),
     "dbsp.operators.builder": ("Circuit", "Stream"),
     "dbsp.operators.calls": (
         "arg_max",
@@ -147,6 +149,7 @@ __all__ = [
     "max_",
     "median",
     "min_",
+    "multiway_join",
     "quantile",
     "stddev",
     "sum_",

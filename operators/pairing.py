@@ -10,6 +10,7 @@ from dbsp import graph
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression
 from dbsp.operators.asof_join import AsofJoin
+from dbsp.operators.atoms import Atom, atom
 from dbsp.operators.band import Band
 from dbsp.operators.filter import Filter
 from dbsp.operators.fit import On, agreeing, key_columns, located
@@ -27,6 +28,11 @@ class Pairing(graph.Stream):
     """The methods of a stream that take another one to pair rows with."""
 
     __slots__ = ()
+
+    @located("MultiwayJoin")
+    def __call__(self: S, *terms: Any) -> Atom[S]:
+        """An atom of `dbsp.multiway_join`, a term per column: `edge("a", "b")`."""
+        return atom(self, terms)
 
     @located("Join")
     def join(

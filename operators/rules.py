@@ -64,10 +64,22 @@ def linear(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream
 )
 def bilinear(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
     """Each side's delta meets the integral of the other; one of them is the old integral."""
-    a, b = deltas
-    first = rewriting.add(node.operator, a, _old(rewriting, b))
-    second = rewriting.add(node.operator, rewriting.add(Integrate(), a), b)
-    return rewriting.add(Union(), first, second)
+    return multilinear(rewriting, node, deltas)
+
+
+@_rule(
+    "multilinear",
+    "D(a1 x ... x an) = sum over i of I(D(a1)) x ... x D(ai) x ... x z^-1(I(D(an)))",
+    "Ammar et al., VLDB 2018, section 3.1; arXiv 2203.16684, theorem 3.4, applied n - 1 times",
+)
+def multilinear(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
+    """One term per input: its delta meets the new integrals before it and the old ones after it."""
+    terms = []
+    for i, delta in enumerate(deltas):
+        new = [rewriting.add(Integrate(), before) for before in deltas[:i]]
+        old = [_old(rewriting, after) for after in deltas[i + 1 :]]
+        terms.append(rewriting.add(node.operator, *new, delta, *old))
+    return rewriting.add(Union(), *terms)
 
 
 @_rule(
@@ -153,7 +165,7 @@ def incremental_form(firings: list[Firing]) -> Callable[[Rewriting, Node, Sequen
     def form(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
         law = node.operator.law
         inside = any(delta.graph.parent is not None for delta in deltas)
-        rule = RULES["nested" if inside and law in ("bilinear", "distinct", "aggregate") else law]
+        rule = RULES["nested" if inside and law in ("bilinear", "multilinear", "distinct", "aggregate") else law]
         graph = rewriting.graph_of(node.graph)
         before = len(graph.nodes)
         stream = rule.apply(rewriting, node, deltas)

@@ -25,20 +25,30 @@ from dbsp.schema import Schema
 from dbsp.values import NULL, Type
 
 
-def join_terms(node: Node) -> tuple[Node, Stream, Stream] | None:
-    """If a union is da x z^-1(I(db)) + I(da) x db: one of the joins, and da and db."""
-    if len(node.inputs) != 2:
+def join_terms(node: Node) -> tuple[Node, list[Stream]] | None:
+    """If a union is the delta of a join, one term per input: one of the terms, and the deltas.
+
+    The term of input i reads I(d) of the inputs before it, its delta d, and z^-1(I(d)) of those after it.
+    """
+    terms = [stream.node for stream in node.inputs]
+    operator = terms[0].operator
+    if operator.law not in ("bilinear", "multilinear") or len(terms[0].inputs) != len(terms):
         return None
-    first, second = (stream.node for stream in node.inputs)
-    if first.operator.law != "bilinear" or first.operator != second.operator:
+    if any(term.operator != operator for term in terms):
         return None
-    da, old = first.inputs
-    whole, db = second.inputs
-    if not isinstance(old.node.operator, Delay) or not isinstance(whole.node.operator, Integrate):
-        return None
-    if old.node.strict[0].node.inputs[0].node is not db.node or whole.node.inputs[0].node is not da.node:
-        return None
-    return first, da, db
+    deltas = [term.inputs[i] for i, term in enumerate(terms)]
+    for i, term in enumerate(terms):
+        for j, (stream, delta) in enumerate(zip(term.inputs, deltas, strict=True)):
+            if j == i:
+                continue
+            whole = stream.node
+            if j > i:
+                if not isinstance(whole.operator, Delay):
+                    return None
+                whole = whole.strict[0].node
+            if not isinstance(whole.operator, Integrate) or whole.inputs[0].node is not delta.node:
+                return None
+    return terms[0], deltas
 
 
 def same_types(*inputs: Schema) -> Schema:
@@ -95,8 +105,8 @@ class Union(Operator):
         terms = join_terms(node)
         if terms is None:
             return self.copy(rewriting, node, inputs)
-        join, left, right = terms
-        return join.operator.physical(rewriting, join, [rewriting.image(left), rewriting.image(right)])
+        join, deltas = terms
+        return join.operator.physical(rewriting, join, [rewriting.image(delta) for delta in deltas])
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         empty = Batch.empty(inputs[0].arity)

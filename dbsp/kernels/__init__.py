@@ -12,6 +12,7 @@ from dbsp.kernels.aggregate import (
 from dbsp.kernels.distinct import assert_runs, distinct_runs, distinct_timed_runs, sum_weights
 from dbsp.kernels.join import gather, join_bands, join_runs, join_timed_bands, join_timed_runs
 from dbsp.kernels.merge import merge_some
+from dbsp.kernels.multiway import extend_prefixes
 from dbsp.kernels.nearest import gather_bands, nearest_present
 from dbsp.kernels.runs import register_run
 from dbsp.kernels.sort import arrange, concatenate, consolidate, project, with_time
@@ -24,6 +25,7 @@ __all__ = [
     "consolidate",
     "distinct_runs",
     "distinct_timed_runs",
+    "extend_prefixes",
     "extremes",
     "gather",
     "gather_bands",
