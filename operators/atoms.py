@@ -43,7 +43,9 @@ class Atom(Generic[S]):
 def atom(stream: S, terms: Sequence[Any]) -> Atom[S]:
     """The atom that reads a stream by these terms (see `dbsp.Stream.__call__`)."""
     if len(terms) != stream.schema.arity:
-        raise SchemaError(f"an atom of ({stream.schema.describe()}) takes one term per column, got {len(terms)}")
+        raise SchemaError(
+            f"an atom of ({stream.schema.describe()}) takes one term per column, got {len(terms)}"
+        )
     return Atom(stream, tuple(map(_term, terms)))
 
 

@@ -109,7 +109,7 @@ def default_order(atoms: Atoms, start: int, extensions: Extensions) -> tuple[str
     sets = [frozenset(variables_of(terms)) for terms in atoms]
     bound = set(sets[start])
     everything = dict.fromkeys(name for terms in atoms for name in variables_of(terms))
-    order = []
+    order: list[str] = []
     while True:
         _compute(bound, extensions)
         open_ = [name for name in everything if name not in bound]

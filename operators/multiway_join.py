@@ -240,10 +240,9 @@ class _Arrangements:
     def serving(self, stream: Stream, sets: Sequence[frozenset[int]]) -> int:
         """The number of an arrangement whose first columns are each of the sets in turn."""
         rewriting = self._rewriting
+        leading = refined(sets)
         if isinstance(rewriting, Lowering):
             leading = rewriting.orders.through(stream, sets)
-        else:
-            leading = refined(sets)
         found = arranged(rewriting, stream, leading)
         return self._number(stream, found, order_of(found))
 

@@ -19,8 +19,8 @@ from dbsp.operator import Arranged, Step
 from dbsp.operators.delta_term import Action, Extend, Let, Same, Term, Test, Use, variables_of
 from dbsp.operators.multiway_definition import constant_code
 from dbsp.operators.multiway_plan import PlannedUse, written_plan
-from dbsp.schema import Schema
 from dbsp.scheduler import Scope
+from dbsp.schema import Schema
 from dbsp.values import NULL
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ class TermStep:
         self._actions = writer.actions(actions, names)
         extending = [action for action in self._actions if isinstance(action, Extending)]
         self._chunked = len(extending) > 1
-        self.levels = tuple(level for action in actions if isinstance(action, Extend) for level in action.levels)
+        self.levels = tuple(
+            level for action in actions if isinstance(action, Extend) for level in action.levels
+        )
         """The variables that the term binds, in order."""
 
     def matches(self, delta: Batch) -> Iterator[Prefixes]:

@@ -17,6 +17,7 @@ answers. A request is known by its number, for lowering is deterministic.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
 
 import networkx as nx
 
@@ -118,7 +119,7 @@ def orders_for(chains: Iterable[Chain]) -> dict[Chain, tuple[int, ...]]:
 def _both(chain: Chain, other: Chain) -> Chain | None:
     """The chain that holds all keys of both, if they fit into one."""
     keys = sorted({*chain, *other}, key=lambda key: (len(key), sorted(key)))
-    fits = all(a < b for a, b in zip(keys, keys[1:], strict=False))
+    fits = all(a < b for a, b in pairwise(keys))
     return tuple(keys) if fits else None
 
 

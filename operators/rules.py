@@ -165,7 +165,9 @@ def incremental_form(firings: list[Firing]) -> Callable[[Rewriting, Node, Sequen
     def form(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
         law = node.operator.law
         inside = any(delta.graph.parent is not None for delta in deltas)
-        rule = RULES["nested" if inside and law in ("bilinear", "multilinear", "distinct", "aggregate") else law]
+        rule = RULES[
+            "nested" if inside and law in ("bilinear", "multilinear", "distinct", "aggregate") else law
+        ]
         graph = rewriting.graph_of(node.graph)
         before = len(graph.nodes)
         stream = rule.apply(rewriting, node, deltas)

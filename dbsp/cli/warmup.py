@@ -75,6 +75,7 @@ def use_every_kernel() -> None:
     circuit.output("first", bag.top_k(2, by="v", partition=["id"]))
     circuit.output("ranked", bag.rank(by="v"))
     circuit.output("before", bag.lag("v", 1, by="v"))
+    circuit.output("loops", dbsp.multiway_join([bag("a", "b"), bag("b", "c"), bag("c", "a")]))
     circuit.output("near", bag.range_join(keyed, on=["id"], left="v", right="v", low=0, high=1))
     circuit.output("latest", bag.asof_join(keyed, on=["id"], left="v", right="v"))
     with circuit.fixpoint("near_and_near") as scope:

@@ -86,7 +86,7 @@ def _enlarged(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
 @kernel
 def _same_time(rows: Codes, i: int, j: int, arity: int) -> bool:
     """Whether two rows have the same time, which is in the columns from `arity` on."""
-    for c in range(arity, rows.shape[1]):
+    for c in range(arity, rows.shape[1]):  # noqa: SIM110  (there are no generators in kernels)
         if rows[i, c] != rows[j, c]:
             return False
     return True
@@ -98,10 +98,11 @@ def extend_prefixes(
 ) -> tuple[Codes, Codes, Codes]:
     """What becomes of every row of a delta by the term that `plan` describes.
 
-    `tables` holds for each use the address of its run table and how many of its runs to read. Returns
-    (rows, weights, reached): rows int64[m, result columns + time columns], not sorted; reached[l] counts the
-    prefixes that were bound up to level l. The time of a row is the least upper bound of `now`, or
-    of what stands behind the columns of the delta, and of the times of the rows it is made of. O(the smallest proposals * log) per prefix and level.
+    `tables` holds for each use the address of its run table and how many of its runs to read. Returns (rows,
+    weights, reached): rows int64[m, result columns + time columns], not sorted; reached[l] counts the
+    prefixes that were bound up to level l. The time of a row is the least upper bound of `now`, or of what
+    stands behind the columns of the delta, and of the times of the rows it is made of.
+    O(smallest proposals * log) per prefix and level.
     Raises OverflowError when a product or sum of weights leaves int64.
     """
     slots, uses, levels = plan[0], plan[1], plan[2]
@@ -169,10 +170,7 @@ def extend_prefixes(
                         if low == high or run[low * k + c] != held[u, c]:
                             high = low
                             break
-                        if c == k - 1:
-                            high = low + 1
-                        else:
-                            high = _pass(run, k, c, low, high, held[u, c])
+                        high = low + 1 if c == k - 1 else _pass(run, k, c, low, high, held[u, c])
                     if low < high:
                         ranges[0, u, active, 0] = r
                         ranges[0, u, active, 1] = low
@@ -372,10 +370,7 @@ def extend_prefixes(
                         if j == end or run[j * k + c] != v:
                             end = j
                             break
-                        if c == k - 1:
-                            end = j + 1
-                        else:
-                            end = _pass(run, k, c, j, end, v)
+                        end = j + 1 if c == k - 1 else _pass(run, k, c, j, end, v)
                     if j < end:
                         ranges[level, u, active, 0] = r
                         ranges[level, u, active, 1] = j
