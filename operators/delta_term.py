@@ -168,13 +168,13 @@ class _Term:
                 name, value = extension
                 wanted = partial or is_total(value) or name in self._needed()
                 if wanted and self._bound.keys() >= set(value.columns):
-                    self._extensions.remove(extension)
+                    self._extensions = [one for one in self._extensions if one is not extension]
                     yield Same(name, value) if name in self._bound else Let(name, value)
                     self._bound[name] = None
                     moved = True
             for condition in list(self._conditions):
                 if (partial or is_total(condition)) and self._bound.keys() >= set(condition.columns):
-                    self._conditions.remove(condition)
+                    self._conditions = [one for one in self._conditions if one is not condition]
                     yield Test(condition)
 
     def _needed(self) -> set[str]:

@@ -105,9 +105,12 @@ class _Writer:
             for c, term in enumerate(terms)
             if isinstance(term, Expression)
         ]
-        equal = [(terms.index(t), c) for c, t in enumerate(terms) if isinstance(t, str) and t in terms[:c]]
+        # Not by terms.index: == between a constant and a name builds an expression.
+        first: dict[str, int] = {}
+        places = [(first.setdefault(term, c), c) for c, term in enumerate(terms) if isinstance(term, str)]
+        equal = [(known, c) for known, c in places if known != c]
         apart = [c for c, term in enumerate(terms) if isinstance(term, str) and term in self._apart]
-        taken = [terms.index(name) for name in names]
+        taken = [first[name] for name in names]
 
         def open_(rows: Codes, weights: Codes) -> Prefixes:
             if constants or equal or apart:
