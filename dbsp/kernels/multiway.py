@@ -16,14 +16,14 @@ the order in which the term binds them. What a term does is written in one array
 
     HEADER      slots (variables and constants), uses, levels, columns of the delta, columns of the result,
                 time columns, where the uses' and where the levels' parts begin
-    then        the slot of each column of the delta, of each column of the result, the first value of each slot
+    then        slots of the columns of the delta, then of the result's, then the first value of each slot
     each use    USE numbers: columns of a row, time columns among them, columns bound at level 0, whether it
                 is bound as a whole at level 0, whether in the end, the last level that binds columns of
                 it, where in the plan the slots of its level 0 stand
     the slots of each use's level 0
     each level  slot of the variable, whether None is no value of it, number of members, then for each of
-                these MEMBER numbers: the use, columns of a row, the first column that the level binds, the one
-                after the last, the level that bound those before, whether the use is bound as a whole now
+                these MEMBER numbers: the use, columns of a row, the first column that the level binds, the
+                one after the last, the level that bound those before, whether it is bound as a whole now
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ _MAX = 2**63 - 1
 #     address of the run, address of its weights, first row, end, cursor of the level that goes on from here
 _LIST = 2
 _RANGE = 5
+
+_TOGETHER = 32
+"""So many rows of the delta are looked up side by side."""
 
 
 @kernel
@@ -95,22 +98,45 @@ def _weigh(ranges: Any, to: int) -> bool:
 
 
 @kernel
-def _begin(plan: Any, use: int, table: Any, runs: int, value: Any, held: Any, places: Any, ranges: Any, to: int) -> bool:
+def _place(
+    rows: Codes, first: int, count: int, column: int, value: int, table: Any, runs: int, k: int, places: Any
+) -> None:
+    """Where the rows of each run begin whose first column is at least that of each of some rows of the delta.
+
+    `column` is that of the delta, or -1 for a constant `value`. All searches in a run go on step by step
+    side by side: the processor waits for the memory of all of them at once.
+    """
+    for r in range(runs):
+        run = at_address(table[3 * r])
+        at = r * _TOGETHER
+        for i in range(count):
+            places[at + i] = 0
+        left = table[3 * r + 2]
+        while left > 0:
+            half = (left + 1) >> 1
+            for i in range(count):
+                low = places[at + i]
+                v = rows[first + i, column] if column >= 0 else value
+                places[at + i] = low + half * (run[(low + half - 1) * k] < v)
+            left -= half
+
+
+@kernel
+def _begin(
+    plan: Any, use: int, table: Any, runs: int, value: Any, held: Any, places: Any, ranges: Any, to: int
+) -> bool:
     """Find the rows of a use that agree with the row of the delta at hand; whether there are any.
 
-    `held` is whether it was ever asked and what it last had to agree with, `places` where in each run the
-    search then ended, `to` where its list of ranges is to stand.
+    `held` is whether it was ever asked and what it last had to agree with, `places` where the search in each
+    run begins (see `_place`), `to` where its list of ranges is to stand.
     """
     k, lead, slots = plan[use], plan[use + 2], plan[use + 6]
-    asked = held[0] == 1
-    same = asked
+    same = held[0] == 1
     for c in range(lead):
         if held[c + 1] != value[plan[slots + c]]:
             same = False
     if same:
-        return ranges[to] > 0
-    # Deltas are sorted: where the first column only rises, the search goes on from the last place.
-    rising = asked and value[plan[slots]] >= held[1]
+        return bool(ranges[to] > 0)
     held[0] = 1
     for c in range(lead):
         held[c + 1] = value[plan[slots + c]]
@@ -118,12 +144,11 @@ def _begin(plan: Any, use: int, table: Any, runs: int, value: Any, held: Any, pl
     for r in range(runs):
         run = at_address(table[3 * r])
         high = table[3 * r + 2]
-        low = places[r] if rising else 0
+        low = places[r * _TOGETHER] if lead else 0
         for c in range(lead):
             v = held[c + 1]
-            low = _seek(run, k, c, low, high, v)
-            if c == 0:
-                places[r] = low
+            if c:
+                low = _seek(run, k, c, low, high, v)
             if low == high or run[low * k + c] != v:
                 high = low
                 break
@@ -137,7 +162,7 @@ def _begin(plan: Any, use: int, table: Any, runs: int, value: Any, held: Any, pl
     ranges[to] = (at - to - _LIST) // _RANGE
     if plan[use + 3] and not _weigh(ranges, to):
         ranges[to] = 0
-    return ranges[to] > 0
+    return bool(ranges[to] > 0)
 
 
 @kernel
@@ -345,13 +370,13 @@ def _with_times(
 
 @kernel
 def extend_prefixes(
-    rows: Codes, weights: Codes, term: Codes, tables: Codes, now: Codes
-) -> tuple[Codes, Codes, Codes]:
+    rows: Codes, weights: Codes, term: Codes, tables: Codes, now: Codes, reached: Codes
+) -> tuple[Codes, Codes]:
     """What becomes of every row of a delta by the term whose plan is given.
 
     `tables` holds for each use the address of its run table and how many of its runs to read. Returns (rows,
-    weights, reached): rows int64[m, result columns + time columns], not sorted; reached[l] counts the
-    prefixes that were bound up to level l. The time of a row is the least upper bound of `now`, or of what
+    weights): rows int64[m, result columns + time columns], not sorted. To reached[l] is added how many
+    prefixes were bound up to level l. The time of a row is the least upper bound of `now`, or of what
     stands behind the columns of the delta, and of the times of the rows it is made of.
     O(smallest proposals * log) per prefix and level.
     Raises OverflowError when a product or sum of weights leaves int64.
@@ -367,12 +392,15 @@ def extend_prefixes(
     size = _LIST + _RANGE * most
     # All that is kept while the term runs, in one array read by address.
     held_size = 1 + widest
-    parts_at = uses * (held_size + most)
+    search_size = held_size + most * _TOGETHER
+    parts_at = uses * search_size
     value_at = parts_at + 2 * (levels + 1)
-    scratch = np.zeros(value_at + slots, np.int64)
+    scratch = np.empty(value_at + slots, np.int64)
     work = np.empty((levels + 1) * uses * size + 1, np.int64)
     parts = at_address(scratch.ctypes.data + 8 * parts_at)  # per level: its part of the plan, its proposer
     value = at_address(scratch.ctypes.data + 8 * value_at)
+    for u in range(uses):
+        scratch[u * search_size] = 0
     part = plan[7]
     for level in range(1, levels + 1):
         parts[2 * level] = part
@@ -383,27 +411,33 @@ def extend_prefixes(
     out_rows = np.empty((max(16, rows.shape[0]), taken + depth), np.int64)
     out_weights = np.empty(max(16, rows.shape[0]), np.int64)
     out = 0
-    reached = np.zeros(levels + 1, np.int64)
 
     for i in range(rows.shape[0]):
         # Taken anew for each row: an array that no later code mentions would be let go.
         ranges = at_address(work.ctypes.data)
+        if i % _TOGETHER == 0:
+            count = min(_TOGETHER, rows.shape[0] - i)
+            for u in range(uses):
+                use = plan[6] + USE * u
+                if plan[use + 2]:
+                    slot = plan[plan[use + 6]]
+                    column = -1
+                    for c in range(given):
+                        if plan[HEADER + c] == slot:
+                            column = c
+                    places = at_address(scratch.ctypes.data + 8 * (u * search_size + held_size))
+                    table = at_address(tables[2 * u])
+                    _place(rows, i, count, column, value[slot], table, tables[2 * u + 1], plan[use], places)
         for c in range(given):
             value[plan[HEADER + c]] = rows[i, c]
         matched = True
         for u in range(uses):
-            held = scratch.ctypes.data + 8 * u * (held_size + most)
-            matched = _begin(
-                plan,
-                plan[6] + USE * u,
-                at_address(tables[2 * u]),
-                tables[2 * u + 1],
-                value,
-                at_address(held),
-                at_address(held + 8 * held_size),
-                ranges,
-                u * size,
-            )
+            held = scratch.ctypes.data + 8 * u * search_size
+            places = at_address(held + 8 * (held_size + i % _TOGETHER))
+            table = at_address(tables[2 * u])
+            use = plan[6] + USE * u
+            held = at_address(held)
+            matched = _begin(plan, use, table, tables[2 * u + 1], value, held, places, ranges, u * size)
             if not matched:
                 break
         if not matched:
@@ -448,4 +482,4 @@ def extend_prefixes(
                 level += 1
                 if level <= levels:
                     parts[2 * level + 1] = _open(plan, parts[2 * level], ranges, size, uses)
-    return out_rows[:out], out_weights[:out], reached
+    return out_rows[:out], out_weights[:out]
