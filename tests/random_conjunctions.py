@@ -7,6 +7,7 @@ atoms one by one and through all rows of each; it knows no order, no index and n
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,8 +17,8 @@ from hypothesis import strategies as st
 from dbsp import Stream, col, lit, multiway_join, when
 from dbsp.expressions import Expression
 
-from .reference import Row, Z, consolidate
-from .strategies import Tick, ticks
+from .reference import Row, Z, add, consolidate, scale
+from .strategies import Tick
 
 NAN = math.nan
 """The one NaN of the tests, so that rows that hold it are equal as Python compares tuples."""
@@ -114,12 +115,42 @@ class Conjunction:
         """The variables of the atoms, as they occur."""
         return tuple(dict.fromkeys(t for _, terms in self.atoms for t in terms if isinstance(t, str)))
 
-    def ticks(self, extremes: bool = False, max_ticks: int = 6) -> st.SearchStrategy[list[Tick]]:
-        """Changes of the relations; fewer rows for more atoms, for the nested loops to end."""
-        inputs = {
-            name: st.tuples(*(_values(k, extremes) for k in kinds)) for name, kinds in self.relations.items()
+    def ticks(self, extremes: bool = False) -> st.SearchStrategy[list[Tick]]:
+        """A load and changes of it: few rows for many atoms, for the nested loops to end."""
+        return st.builds(
+            self._drawn_ticks, st.integers(0, 2**32), st.integers(4, 14), st.integers(2, 8), st.just(extremes)
+        )
+
+    def _drawn_ticks(self, seed: int, rows: int, ticks: int, extremes: bool) -> list[Tick]:
+        rng = random.Random(seed)
+        most = rows if len(self.atoms) < 4 else rows // 2
+        weights = rng.choice([(1,), (1, 1, -1), (1, -1, 2, -2, 3, -7)])
+
+        def row(relation: str) -> Row:
+            return tuple(rng.choice(values_of(kind, extremes)) for kind in self.relations[relation])
+
+        loaded = {
+            name: consolidate((row(name), rng.choice(weights)) for _ in range(most))
+            for name in self.relations
         }
-        return ticks(inputs, max_ticks=max_ticks, max_size=6 if len(self.atoms) < 4 else 4)
+        done: list[Tick] = [loaded]
+        present = {name: set(delta) for name, delta in loaded.items()}
+        for _ in range(ticks):
+            if rng.random() < 0.15:  # the opposite of an earlier tick, or of all
+                past = done if rng.random() < 0.3 else [rng.choice(done)]
+                done.append(
+                    {name: scale(-1, add(*(t.get(name, {}) for t in past))) for name in self.relations}
+                )
+                continue
+            tick: Tick = {}
+            for name in self.relations:
+                for _ in range(rng.choice([0, 0, 1, 1, 2, 4])):
+                    known = sorted(present[name], key=repr)
+                    changed = rng.choice(known) if known and rng.random() < 0.5 else row(name)
+                    present[name].add(changed)
+                    tick[name] = add(tick.get(name, {}), {changed: rng.choice([1, -1, -1, *weights])})
+            done.append(tick)
+        return done
 
 
 def canonical(zset: Mapping[Row, int]) -> Z:
@@ -180,11 +211,11 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Expression], Callable[..., Any]]] = {
 ARITHMETIC = {"next", "sum", "sum below 3"}
 
 
-def _values(kind: str, extremes: bool = False) -> st.SearchStrategy[Any]:
+def values_of(kind: str, extremes: bool = False) -> list[Any]:
     values = [*VALUES[kind.rstrip("?")]]
     if extremes and kind.startswith("int"):
         values += [LARGEST, LOWEST + 1 if kind[-1] == "?" else LOWEST]
-    return st.sampled_from([*values, None] if kind[-1] == "?" else values)
+    return [*values, None] if kind[-1] == "?" else values
 
 
 @st.composite
@@ -200,23 +231,28 @@ def conjunctions(
         name: tuple(draw(st.sampled_from(kinds)) for _ in range(draw(arities)))
         for name in "pqr"[: draw(st.integers(1, 3))]
     }
-    some = draw(st.integers(1, 5))  # few variables make cycles, many make it fall apart
+    sizes = [size for size in (1, 2, 2, 3, 3, 3, 4, 4, 5) if size <= most]
+    some = draw(st.integers(2, 5))  # few variables make cycles, many make it fall apart
 
     def term(kind: str) -> Term:
         names = VARIABLES[kind.rstrip("?")][:some]
-        drawn = draw(st.sampled_from([*names, *names, Constant, None]))
-        return Constant(draw(_values(kind.rstrip("?"), extremes))) if drawn is Constant else drawn
+        drawn = draw(st.sampled_from([*names, *names, *names, Constant, None]))
+        return (
+            Constant(draw(st.sampled_from(values_of(kind.rstrip("?"), extremes))))
+            if drawn is Constant
+            else drawn
+        )
 
     atoms = tuple(
         (name, tuple(map(term, relations[name])))
-        for name in draw(st.lists(st.sampled_from(sorted(relations)), min_size=1, max_size=most))
+        for name in [draw(st.sampled_from(sorted(relations))) for _ in range(draw(st.sampled_from(sizes)))]
     )
     query = Conjunction(relations, atoms, {}, (), ())
     names = query.variables()
     of_kind = {kind: [n for n in names if n in VARIABLES[kind]] for kind in VARIABLES}
     let: dict[str, Function] = {}
     for target in ("y", "z"):
-        if of_kind["int"] and draw(st.integers(0, 2)) == 0:
+        if of_kind["int"] and draw(st.integers(0, 3)) == 0:
             name = draw(st.sampled_from([target, *names_of_ints(names)]))
             drawn = draw(_functions(("copy", "next"), ("smaller", "sum"), [*of_kind["int"], *let], extremes))
             let.setdefault(name, drawn)
