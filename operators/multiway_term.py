@@ -111,9 +111,10 @@ class _Writer:
             for c, term in enumerate(terms)
             if isinstance(term, Expression)
         ]
-        equal = [(terms.index(t), c) for c, t in enumerate(terms) if isinstance(t, str) and t in terms[:c]]
+        place = {t: c for c, t in reversed(list(enumerate(terms))) if isinstance(t, str)}
+        equal = [(place[t], c) for c, t in enumerate(terms) if isinstance(t, str) and place[t] < c]
         apart = [c for c, term in enumerate(terms) if isinstance(term, str) and term in self._apart]
-        taken = [terms.index(name) for name in names]
+        taken = [place[name] for name in names]
 
         def open_(rows: Codes, weights: Codes) -> Prefixes:
             keep = np.ones(len(weights), np.bool_)
