@@ -42,7 +42,7 @@ from dbsp.operators.delta_term import (
     variables_of,
 )
 from dbsp.operators.join import combine
-from dbsp.operators.multiway_definition import definition
+from dbsp.operators.multiway_definition import definition, impossible
 from dbsp.operators.multiway_term import Reading, TermStep
 from dbsp.operators.orders import Lowering, refined
 from dbsp.operators.pending import Pending
@@ -298,7 +298,9 @@ class DeltaMultiwayJoin(Operator):
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         join = self.join
         schemas = self._inputs([stream.schema for stream in node.inputs])
-        terms = []
+        terms: list[TermStep] = []
+        if impossible(join.atoms, schemas, scope.interner):
+            return MultiwayJoinStep(terms, scope)
         for start, order in enumerate(join.term_orders()):
             actions = delta_term(join.atoms, start, order, join.extensions, join.conditions)
             readings = [

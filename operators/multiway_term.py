@@ -85,7 +85,7 @@ class TermStep:
             if not len(weights):
                 return self._none
             rows, weights = action(rows, weights)
-        return rows, weights
+        return (rows, weights) if len(weights) else self._none
 
 
 class _Writer:

@@ -208,7 +208,8 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Expression], Callable[..., Any]]] = {
     "sum": (lambda x, y: x + y, _none(lambda x, y: x + y)),
     "sum below 3": (lambda x, y: x + y < 3, lambda x, y: None not in (x, y) and x + y < 3),
 }
-ARITHMETIC = {"next", "sum", "sum below 3"}
+FALLIBLE = {"next", "sum", "sum below 3", "smaller"}
+"""What may have no value for extreme ones; None and -2**63 cannot come out of one expression."""
 
 
 def values_of(kind: str, extremes: bool = False) -> list[Any]:
@@ -224,13 +225,18 @@ def conjunctions(
     kinds: Sequence[str] = ("int", "int", "int", "int?", "str", "float"),
     most: int = 5,
     extremes: bool = False,
+    relations: dict[str, tuple[str, ...]] | None = None,
 ) -> Conjunction:
-    """A query of 1 to `most` atoms over at most three relations; no arithmetic on extreme values."""
-    arities = st.sampled_from([0, 1, 2, 2, 2, 2, 3, 3, 4])
-    relations = {
-        name: tuple(draw(st.sampled_from(kinds)) for _ in range(draw(arities)))
-        for name in "pqr"[: draw(st.integers(1, 3))]
-    }
+    """A query of 1 to `most` atoms, over the given relations or over up to three random ones.
+
+    With `extremes` its constants may be extreme, and nothing in it has a value that is not there already.
+    """
+    if relations is None:
+        arities = st.sampled_from([0, 1, 2, 2, 2, 2, 3, 3, 4])
+        relations = {
+            name: tuple(draw(st.sampled_from(kinds)) for _ in range(draw(arities)))
+            for name in "pqr"[: draw(st.integers(1, 3))]
+        }
     sizes = [size for size in (1, 2, 2, 3, 3, 3, 4, 4, 5) if size <= most]
     some = draw(st.integers(2, 5))  # few variables make cycles, many make it fall apart
 
@@ -276,12 +282,14 @@ def names_of_ints(names: Sequence[str]) -> list[str]:
 def _functions(
     unary: Sequence[str], binary: Sequence[str], names: Sequence[str], extremes: bool
 ) -> st.SearchStrategy[Function]:
-    one = [name for name in unary if not (extremes and name in ARITHMETIC)]
-    two = [name for name in binary if not (extremes and name in ARITHMETIC)]
     name = st.sampled_from(list(dict.fromkeys(names)))
-    return st.builds(Function, st.sampled_from(one), st.tuples(name)) | st.builds(
-        Function, st.sampled_from(two), st.tuples(name, name)
-    )
+    drawn = [
+        st.builds(Function, st.just(function), st.tuples(*[name] * arity))
+        for arity, functions in ((1, unary), (2, binary))
+        for function in functions
+        if not (extremes and function in FALLIBLE)
+    ]
+    return st.one_of(drawn)
 
 
 @st.composite

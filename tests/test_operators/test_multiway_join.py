@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbsp import Circuit, Run
+from dbsp import Circuit, Run, lit, multiway_join
 from dbsp.stage import Stage
 
 from ..harness import view
@@ -60,3 +61,18 @@ def test_random_queries_over_ints_alone(data: st.DataObject) -> None:
 def test_extreme_values(data: st.DataObject) -> None:
     query = data.draw(conjunctions(("int", "int", "int?"), extremes=True))
     follow_query(query, data.draw(query.ticks(extremes=True)))
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_the_lowest_int_as_a_constant_is_not_none(stage: Stage) -> None:
+    circuit = Circuit("test")
+    a = circuit.input("a", x=int, y=int | None)
+    b = circuit.input("b", x=int, y=int)
+    circuit.output("optional", multiway_join([a("v", lit(-(2**63)))]))
+    circuit.output("first", multiway_join([a("v", lit(-(2**63))), b("v", "w")]))
+    circuit.output("last", multiway_join([b("v", "w"), a("v", lit(-(2**63)))]))
+    circuit.output("plain", multiway_join([b("v", lit(-(2**63)))]))
+    run = circuit.start(stage)
+    run.step({"a": {(1, None): 1, (1, 5): 1}, "b": {(1, -(2**63)): 1}})
+    assert view(run, "optional") == view(run, "first") == view(run, "last") == {}
+    assert view(run, "plain") == {(1,): 1}
