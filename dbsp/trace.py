@@ -42,15 +42,16 @@ class Journalled(Protocol):
 class Run:
     """One immutable sorted run; `largest` bounds the absolute weight of its rows."""
 
-    __slots__ = ("largest", "rows", "weights")
+    __slots__ = ("largest", "rows", "size", "weights")
 
     def __init__(self, rows: Codes, weights: Codes) -> None:
         self.rows = rows
         self.weights = weights
+        self.size = len(weights)  # asked for so often in a tick that a call would show
         self.largest = 0
 
     def __len__(self) -> int:
-        return len(self.weights)
+        return self.size
 
 
 class _Merge:
@@ -175,7 +176,7 @@ class Trace:
         return Batch(*consolidate(rows, np.concatenate([run.weights for run in runs])))
 
     def commit(self) -> None:
-        self.grown = sum(len(run) for run in self.current)
+        self.grown = sum([run.size for run in self.current])
         self.runs += self.current
         self.current = []
         self.past = self.count
@@ -255,7 +256,7 @@ class Trace:
         """The newest pair of neighbouring committed runs, from `first` on, that ought to be merged."""
         runs = self.runs
         for index in range(_tail(runs) - 2, first - 1, -1):
-            if len(runs[index]) < RATIO * len(runs[index + 1]):
+            if runs[index].size < RATIO * runs[index + 1].size:
                 return index
         return None
 
@@ -312,6 +313,6 @@ class Trace:
 def _tail(runs: list[Run]) -> int:
     """Where the small runs at the new end begin."""
     start = len(runs)
-    while start and len(runs[start - 1]) <= SMALL:
+    while start and runs[start - 1].size <= SMALL:
         start -= 1
     return start

@@ -129,10 +129,8 @@ def default_order(atoms: Atoms, start: int, extensions: Extensions) -> tuple[str
 
 def _compute(bound: set[str], extensions: Extensions) -> None:
     """Add the variables that can be computed from those that are bound."""
-    waiting = [(name, value.columns) for name, value in extensions if name not in bound]
-    while ready := [one for one in waiting if bound.issuperset(one[1])]:
-        bound.update(name for name, _ in ready)
-        waiting = [one for one in waiting if one not in ready]
+    while ready := {name for name, value in extensions if bound.issuperset(value.columns)} - bound:
+        bound |= ready
 
 
 class _Term:
@@ -148,8 +146,9 @@ class _Term:
         self._order = list(order)
         self._bound = dict.fromkeys(variables_of(atoms[start]))
         self._open = [j for j in range(len(atoms)) if j != start]
-        self._extensions = list(extensions)
-        self._conditions = list(conditions)
+        # By number: expressions cannot be looked for by `==`, which builds another one.
+        self._extensions = dict(enumerate(extensions))
+        self._conditions = dict(enumerate(conditions))
 
     def actions(self) -> Iterator[Action]:
         yield from self._computed()
@@ -164,17 +163,16 @@ class _Term:
         moved = True
         while moved:
             moved = False
-            for extension in list(self._extensions):
-                name, value = extension
+            for number, (name, value) in list(self._extensions.items()):
                 wanted = partial or is_total(value) or name in self._needed()
                 if wanted and self._bound.keys() >= set(value.columns):
-                    self._extensions.remove(extension)
+                    del self._extensions[number]
                     yield Same(name, value) if name in self._bound else Let(name, value)
                     self._bound[name] = None
                     moved = True
-            for condition in list(self._conditions):
+            for number, condition in list(self._conditions.items()):
                 if (partial or is_total(condition)) and self._bound.keys() >= set(condition.columns):
-                    self._conditions.remove(condition)
+                    del self._conditions[number]
                     yield Test(condition)
 
     def _needed(self) -> set[str]:
@@ -203,8 +201,8 @@ class _Term:
         needed = self._needed()
         return any(
             bound >= set(value.columns) and (is_total(value) or name in needed)
-            for name, value in self._extensions
-        ) or any(is_total(one) and bound >= set(one.columns) for one in self._conditions)
+            for name, value in self._extensions.values()
+        ) or any(is_total(one) and bound >= set(one.columns) for one in self._conditions.values())
 
     def _use(self, atom: int, before: set[str], levels: Sequence[str]) -> Use | None:
         """The atom's part, or None if nothing of it is bound yet."""

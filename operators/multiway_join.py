@@ -42,7 +42,7 @@ from dbsp.operators.delta_term import (
     variables_of,
 )
 from dbsp.operators.join import combine
-from dbsp.operators.multiway_definition import definition
+from dbsp.operators.multiway_definition import definition, impossible
 from dbsp.operators.multiway_term import Reading, TermStep
 from dbsp.operators.orders import Lowering, refined
 from dbsp.operators.pending import Pending
@@ -123,17 +123,17 @@ class MultiwayJoin(Operator):
                     self._agree(types, term, type_)
                 elif isinstance(term, Expression) and term.bind(schema).type.kind != type_.kind:
                     raise SchemaError(f"{term!r} cannot be a value of '{name}: {type_}'")
-        waiting = list(self.extensions)
+        waiting = dict(enumerate(self.extensions))
         while waiting:
             known = Schema(tuple(types), tuple(types.values()))
-            ready = [one for one in waiting if set(one[1].columns) <= types.keys()]
+            ready = [number for number, (_, value) in waiting.items() if set(value.columns) <= types.keys()]
             if not ready:
-                name, value = waiting[0]
+                name, value = next(iter(waiting.values()))
                 missing = ", ".join(sorted(set(value.columns) - types.keys()))
                 raise SchemaError(f"'{name} = {value!r}' needs {missing}, which no atom binds")
-            for name, value in ready:
+            for number in ready:
+                name, value = waiting.pop(number)
                 self._agree(types, name, value.bind(known).type)
-            waiting = [one for one in waiting if one not in ready]
         return Schema(tuple(types), tuple(types.values()))
 
     def _agree(self, types: dict[str, Type], name: str, type_: Type) -> None:
@@ -298,7 +298,9 @@ class DeltaMultiwayJoin(Operator):
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         join = self.join
         schemas = self._inputs([stream.schema for stream in node.inputs])
-        terms = []
+        terms: list[TermStep] = []
+        if impossible(join.atoms, schemas, scope.interner):
+            return MultiwayJoinStep(terms, scope)
         for start, order in enumerate(join.term_orders()):
             actions = delta_term(join.atoms, start, order, join.extensions, join.conditions)
             readings = [

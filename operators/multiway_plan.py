@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.batch import Codes
-from dbsp.kernels.multiway import HEADER
+from dbsp.kernels.multiway import HEADER, USE
 
 
 @dataclass(frozen=True)
@@ -41,24 +41,30 @@ def written_plan(
     `values` are the codes of slots that hold constants, `levels` the slot of each level's variable and
     whether None has no match there, `depth` the number of nested scopes.
     """
-    most = max((len(use.slots) for use in uses), default=0)
-    use_size = 3 + most + 2 * (len(levels) + 1)
-    level_size = 3 + len(uses)
-    use_at = HEADER + len(given) + len(taken) + slots
-    level_at = use_at + use_size * len(uses)
-    numbers = [slots, len(uses), len(levels), len(given), len(taken), depth]
-    numbers += [use_at, level_at, use_size, level_size, *given, *taken]
-    numbers += [values.get(slot, 0) for slot in range(slots)]
+    constants = [values.get(slot, 0) for slot in range(slots)]
+    uses_at = HEADER + len(given) + len(taken) + slots
+    slots_at = uses_at + USE * len(uses)
+    levels_at = slots_at + sum(use.bound[0] for use in uses)
+    numbers = [slots, len(uses), len(levels), len(given), len(taken), depth, uses_at, levels_at]
+    numbers += [*given, *taken, *constants]
+    at = slots_at
     for use in uses:
-        numbers += [use.width, use.coordinates, len(use.slots) if use.complete else use.width + 1]
-        numbers += [*use.slots, *(0 for _ in range(most - len(use.slots)))]
-        last = 0
-        for level, count in enumerate(use.bound):
-            if level and count > use.bound[level - 1]:
-                last = level
-            numbers += [count, last]
+        whole = use.complete and not use.coordinates
+        numbers += [use.width, use.coordinates, use.bound[0], int(whole and use.bound[0] == use.bound[-1])]
+        numbers += [int(use.complete), _last(use, len(levels)), at]
+        at += use.bound[0]
+    for use in uses:
+        numbers += use.slots[: use.bound[0]]
     for level, (slot, skips) in enumerate(levels, 1):
-        members = [u for u, use in enumerate(uses) if use.bound[level] > use.bound[level - 1]]
+        members = [(u, use) for u, use in enumerate(uses) if use.bound[level] > use.bound[level - 1]]
         numbers += [slot, int(skips), len(members)]
-        numbers += [*members, *(0 for _ in range(len(uses) - len(members)))]
+        for u, use in members:
+            first, until = use.bound[level - 1 : level + 1]
+            whole = use.complete and not use.coordinates and until == use.bound[-1]
+            numbers += [u, use.width, first, until, _last(use, level - 1), int(whole)]
     return np.array(numbers, np.int64)
+
+
+def _last(use: PlannedUse, level: int) -> int:
+    """The last level up to this one that binds columns of a use; 0 if none does but what is given."""
+    return next((n for n in range(level, 0, -1) if use.bound[n] > use.bound[n - 1]), 0)

@@ -6,7 +6,7 @@ of the rows it is made of stands behind them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -46,7 +46,7 @@ class Reading:
 class TermStep:
     """The term of one atom, ready to be run."""
 
-    __slots__ = ("_actions", "_chunked", "_opening", "delta", "levels", "reached")
+    __slots__ = ("_actions", "_chunked", "_none", "_opening", "delta", "levels")
 
     def __init__(
         self,
@@ -63,23 +63,29 @@ class TermStep:
         self._actions = writer.actions(actions, names)
         extending = [action for action in self._actions if isinstance(action, Extending)]
         self._chunked = len(extending) > 1
+        nothing = Batch.empty(len(join.columns) + scope.depth)
+        self._none = nothing.rows, nothing.weights
         self.levels = tuple(
             level for action in actions if isinstance(action, Extend) for level in action.levels
         )
         """The variables that the term binds, in order."""
 
-    def matches(self, delta: Batch) -> Iterator[Prefixes]:
+    def matches(self, delta: Batch) -> Iterable[Prefixes]:
         """What the delta contributes: rows of the result, in a scope with their time behind them."""
-        rows, weights = self._opening(delta.rows, delta.weights)
-        step = CHUNK if self._chunked else max(1, len(weights))
-        for at in range(0, len(weights), step):
-            found = rows[at : at + step], weights[at : at + step]
-            for action in self._actions:
-                if not len(found[1]):
-                    break
-                found = action(*found)
-            else:
-                yield found
+        rows, weights = delta.rows, delta.weights
+        if self._opening is not None:
+            rows, weights = self._opening(rows, weights)
+        if self._chunked and len(weights) > CHUNK:
+            starts = range(0, len(weights), CHUNK)
+            return (self._through(rows[at : at + CHUNK], weights[at : at + CHUNK]) for at in starts)
+        return (self._through(rows, weights),)
+
+    def _through(self, rows: Codes, weights: Codes) -> Prefixes:
+        for action in self._actions:
+            if not len(weights):
+                return self._none
+            rows, weights = action(rows, weights)
+        return (rows, weights) if len(weights) else self._none
 
 
 class _Writer:
@@ -95,8 +101,8 @@ class _Writer:
         self._bindings = join.bindings(*schemas)
         self._apart = join.apart(*schemas)
 
-    def opening(self, start: int) -> tuple[Callable[[Codes, Codes], Prefixes], tuple[str, ...]]:
-        """The rows of the delta that fit their own atom, and the names of their columns."""
+    def opening(self, start: int) -> tuple[Callable[[Codes, Codes], Prefixes] | None, tuple[str, ...]]:
+        """What keeps the rows of the delta that fit their own atom, or None; the names of its columns."""
         reading = self._readings[start]
         terms = [reading.terms[c] for c in reading.order]
         names = variables_of(terms)
@@ -105,24 +111,25 @@ class _Writer:
             for c, term in enumerate(terms)
             if isinstance(term, Expression)
         ]
-        equal = [(terms.index(t), c) for c, t in enumerate(terms) if isinstance(t, str) and t in terms[:c]]
+        # Not by terms.index: == between a constant and a name builds an expression.
+        first: dict[str, int] = {}
+        places = [(first.setdefault(term, c), c) for c, term in enumerate(terms) if isinstance(term, str)]
+        equal = [(known, c) for known, c in places if known != c]
         apart = [c for c, term in enumerate(terms) if isinstance(term, str) and term in self._apart]
-        taken = [terms.index(name) for name in names]
+        taken = [first[name] for name in names]
 
         def open_(rows: Codes, weights: Codes) -> Prefixes:
-            if constants or equal or apart:
-                keep = np.ones(len(weights), np.bool_)
-                for column, code in constants:
-                    keep &= rows[:, column] == code
-                for first, second in equal:
-                    keep &= rows[:, first] == rows[:, second]
-                for column in apart:
-                    keep &= rows[:, column] != NULL
-                rows, weights = rows[keep], weights[keep]
-            if len(taken) < len(terms):
-                rows = np.ascontiguousarray(rows[:, taken])
-            return rows, weights
+            keep = np.ones(len(weights), np.bool_)
+            for column, code in constants:
+                keep &= rows[:, column] == code
+            for first, second in equal:
+                keep &= rows[:, first] == rows[:, second]
+            for column in apart:
+                keep &= rows[:, column] != NULL
+            return np.ascontiguousarray(rows[keep][:, taken]), weights[keep]
 
+        if not constants and not equal and not apart:
+            return None, names
         return open_, names
 
     def actions(self, actions: Sequence[Action], names: tuple[str, ...]) -> list[Callable[..., Prefixes]]:
@@ -296,6 +303,4 @@ class Extending:
                 self._seen[u] = table
                 tables[2 * u] = table.ctypes.data
             tables[2 * u + 1] = runs
-        rows, weights, reached = extend_prefixes(rows, weights, self._plan, tables, self._now)
-        self.reached += reached
-        return rows, weights
+        return extend_prefixes(rows, weights, self._plan, tables, self._now, self.reached)

@@ -14,20 +14,21 @@ A *use* is one relation as one term reads it: a run table (see `dbsp.kernels.run
 the order in which the term binds them. What a term does is written in one array of numbers, its *plan*;
 `dbsp.operators.multiway_plan` writes it:
 
-    0           slots: variables and constants of the term
-    1           uses
-    2           levels
-    3, 4        columns of the delta and of the result
-    5           time columns: the nested scopes around the term
-    6, 7        where the uses' and the levels' parts begin, then their lengths in 8 and 9
-    10 ...      slot of each column of the delta, slot of each column of the result, first value of each slot
-    a use       columns of a row, time columns among them, columns to look at (more than there are if the term
-                goes on to bind others elsewhere), slot of each of these (padded);
-                for each level from 0 on: columns bound after it, and the level at which they were last more
-    a level     slot of the variable, whether None is no value of it, number of uses that have it, these uses
+    HEADER      slots (variables and constants), uses, levels, columns of the delta, columns of the result,
+                time columns, where the uses' and where the levels' parts begin
+    then        slots of the columns of the delta, then of the result's, then the first value of each slot
+    each use    USE numbers: columns of a row, time columns among them, columns bound at level 0, whether it
+                is bound as a whole at level 0, whether in the end, the last level that binds columns of
+                it, where in the plan the slots of its level 0 stand
+    the slots of each use's level 0
+    each level  slot of the variable, whether None is no value of it, number of members, then for each of
+                these MEMBER numbers: the use, columns of a row, the first column that the level binds, the
+                one after the last, the level that bound those before, whether it is bound as a whole now
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -35,13 +36,26 @@ from dbsp.batch import Codes
 from dbsp.kernels.jit import add_weights, kernel, multiply_weights
 from dbsp.kernels.runs import at_address
 
-HEADER = 10
+HEADER = 8
+USE = 7
+MEMBER = 6
+
 _NULL = -(2**63)
 _MAX = 2**63 - 1
 
+# The rows of a use that agree with a prefix are a list of ranges, one per run that has any. Lists are in one
+# array, one per level and use, since a use keeps the list of the last level that bound a column of it:
+#     number of ranges, weight of the row (if bound as a whole), then per range
+#     address of the run, address of its weights, first row, end, cursor of the level that goes on from here
+_LIST = 2
+_RANGE = 5
+
+_TOGETHER = 32
+"""So many rows of the delta are looked up side by side."""
+
 
 @kernel
-def _seek(run: Codes, k: int, c: int, low: int, high: int, value: int) -> int:
+def _seek(run: Any, k: int, c: int, low: int, high: int, value: int) -> int:
     """The first row of low:high, sorted by column c, with at least this value.
 
     Galloping finds what is near in O(log distance); what is far is bisected.
@@ -56,21 +70,237 @@ def _seek(run: Codes, k: int, c: int, low: int, high: int, value: int) -> int:
         else:
             high = probe
             break
-    while low < high:
-        middle = (low + high) >> 1
-        if run[middle * k + c] < value:
-            low = middle + 1
-        else:
-            high = middle
+    # Bisect without a branch on what is compared: half of them would be guessed wrong.
+    left = high - low
+    while left > 0:
+        half = (left + 1) >> 1
+        low += half * (run[(low + half - 1) * k + c] < value)
+        left -= half
     return low
 
 
 @kernel
-def _pass(run: Codes, k: int, c: int, low: int, high: int, value: int) -> int:
+def _pass(run: Any, k: int, c: int, low: int, high: int, value: int) -> int:
     """The first row of low:high, sorted by column c, with more than this value."""
     if value == _MAX:
         return high
     return _seek(run, k, c, low, high, value + 1)
+
+
+@kernel
+def _weigh(ranges: Any, to: int) -> bool:
+    """Note the weight of a row that is bound as a whole, its sum over the runs; whether it is not 0."""
+    total = 0
+    for at in range(to + _LIST, to + _LIST + _RANGE * ranges[to], _RANGE):
+        total = add_weights(total, at_address(ranges[at + 1])[ranges[at + 2]])
+    ranges[to + 1] = total
+    return total != 0
+
+
+@kernel
+def _place(
+    rows: Codes, first: int, count: int, column: int, value: int, table: Any, runs: int, k: int, places: Any
+) -> None:
+    """Where the rows of each run begin whose first column is at least that of each of some rows of the delta.
+
+    `column` is that of the delta, or -1 for a constant `value`. All searches in a run go on step by step
+    side by side: the processor waits for the memory of all of them at once.
+    """
+    for r in range(runs):
+        run = at_address(table[3 * r])
+        at = r * _TOGETHER
+        for i in range(count):
+            places[at + i] = 0
+        left = table[3 * r + 2]
+        while left > 0:
+            half = (left + 1) >> 1
+            for i in range(count):
+                low = places[at + i]
+                v = rows[first + i, column] if column >= 0 else value
+                places[at + i] = low + half * (run[(low + half - 1) * k] < v)
+            left -= half
+
+
+@kernel
+def _begin(
+    plan: Any, use: int, table: Any, runs: int, value: Any, held: Any, places: Any, ranges: Any, to: int
+) -> bool:
+    """Find the rows of a use that agree with the row of the delta at hand; whether there are any.
+
+    `held` is whether it was ever asked and what it last had to agree with, `places` where the search in each
+    run begins (see `_place`), `to` where its list of ranges is to stand.
+    """
+    k, lead, slots = plan[use], plan[use + 2], plan[use + 6]
+    same = held[0] == 1
+    for c in range(lead):
+        if held[c + 1] != value[plan[slots + c]]:
+            same = False
+    if same:
+        return bool(ranges[to] > 0)
+    held[0] = 1
+    for c in range(lead):
+        held[c + 1] = value[plan[slots + c]]
+    at = to + _LIST
+    for r in range(runs):
+        run = at_address(table[3 * r])
+        high = table[3 * r + 2]
+        low = places[r * _TOGETHER] if lead else 0
+        for c in range(lead):
+            v = held[c + 1]
+            if c:
+                low = _seek(run, k, c, low, high, v)
+            if low == high or run[low * k + c] != v:
+                high = low
+                break
+            high = low + 1 if c == k - 1 else _pass(run, k, c, low + 1, high, v)
+        if low < high:
+            ranges[at] = table[3 * r]
+            ranges[at + 1] = table[3 * r + 1]
+            ranges[at + 2] = low
+            ranges[at + 3] = high
+            at += _RANGE
+    ranges[to] = (at - to - _LIST) // _RANGE
+    if plan[use + 3] and not _weigh(ranges, to):
+        ranges[to] = 0
+    return bool(ranges[to] > 0)
+
+
+@kernel
+def _open(plan: Any, part: int, ranges: Any, size: int, uses: int) -> int:
+    """Count: put the cursors of a level where its values begin; returns the member that offers fewest.
+
+    Or -1, for two members with one range each.
+    """
+    fewest = _MAX
+    proposer = 0
+    single = True
+    members = plan[part + 2]
+    for m in range(members):
+        member = part + 3 + MEMBER * m
+        source = (plan[member + 4] * uses + plan[member]) * size
+        offers = 0
+        if ranges[source] != 1:
+            single = False
+        for at in range(source + _LIST, source + _LIST + _RANGE * ranges[source], _RANGE):
+            ranges[at + 4] = ranges[at + 2]
+            offers += ranges[at + 3] - ranges[at + 2]
+        if offers < fewest:
+            fewest = offers
+            proposer = m
+    return -1 if single and members == 2 else proposer
+
+
+@kernel
+def _next_of_pair(plan: Any, part: int, ranges: Any, size: int, uses: int) -> tuple[bool, int]:
+    """As `_next`, for two members with one range of rows each: the usual case, and a tight loop."""
+    member = part + 3
+    at = (plan[member + 4] * uses + plan[member]) * size + _LIST
+    k, c = plan[member + 1], plan[member + 2]
+    member += MEMBER
+    at2 = (plan[member + 4] * uses + plan[member]) * size + _LIST
+    k2, c2 = plan[member + 1], plan[member + 2]
+    run, run2 = at_address(ranges[at]), at_address(ranges[at2])
+    i, high = ranges[at + 4], ranges[at + 3]
+    i2, high2 = ranges[at2 + 4], ranges[at2 + 3]
+    while i < high and i2 < high2:
+        v = run[i * k + c]
+        v2 = run2[i2 * k2 + c2]
+        if v == v2:
+            ranges[at + 4] = i
+            ranges[at2 + 4] = i2
+            return True, v
+        if v < v2:
+            i = _seek(run, k, c, i + 1, high, v2)
+        else:
+            i2 = _seek(run2, k2, c2, i2 + 1, high2, v)
+    return False, 0
+
+
+@kernel
+def _reach(ranges: Any, source: int, k: int, c: int, value: int) -> tuple[bool, int]:
+    """Move the cursors of a list of ranges to the least value in column c that is at least this one."""
+    some = False
+    least = _MAX
+    for at in range(source + _LIST, source + _LIST + _RANGE * ranges[source], _RANGE):
+        run = at_address(ranges[at])
+        j = ranges[at + 4]
+        high = ranges[at + 3]
+        if j < high and run[j * k + c] < value:
+            j = _seek(run, k, c, j + 1, high, value)
+            ranges[at + 4] = j
+        if j < high:
+            some = True
+            least = min(least, run[j * k + c])
+    return some, least
+
+
+@kernel
+def _next(plan: Any, part: int, proposer: int, ranges: Any, size: int, uses: int) -> tuple[bool, int]:
+    """Propose and intersect: move the cursors to the next value that all members of a level have.
+
+    The proposer names its values in order; where another member has none of it, the proposer moves on to
+    the least value that that one has behind it.
+    """
+    onward = _NULL  # the least of all
+    while True:
+        member = part + 3 + MEMBER * proposer
+        source = (plan[member + 4] * uses + plan[member]) * size
+        some, v = _reach(ranges, source, plan[member + 1], plan[member + 2], onward)
+        if not some:
+            return False, 0
+        onward = v
+        for m in range(plan[part + 2]):
+            if m != proposer:
+                member = part + 3 + MEMBER * m
+                source = (plan[member + 4] * uses + plan[member]) * size
+                some, onward = _reach(ranges, source, plan[member + 1], plan[member + 2], v)
+                if not some:
+                    return False, 0
+                if onward != v:
+                    break
+        if onward == v:
+            return True, v
+
+
+@kernel
+def _narrow(plan: Any, part: int, level: int, v: int, ranges: Any, size: int, uses: int) -> bool:
+    """Keep what has the value in each member of a level, and move the cursors past it.
+
+    False if one of them has nothing left: the row that it binds as a whole has the weight 0, or a variable
+    that stands in several of its columns has not the value in all of them.
+    """
+    kept = True
+    for m in range(plan[part + 2]):
+        member = part + 3 + MEMBER * m
+        u, k, column, until = plan[member], plan[member + 1], plan[member + 2], plan[member + 3]
+        source = (plan[member + 4] * uses + u) * size
+        to = (level * uses + u) * size
+        new = to + _LIST
+        for at in range(source + _LIST, source + _LIST + _RANGE * ranges[source], _RANGE):
+            run = at_address(ranges[at])
+            j, high = ranges[at + 4], ranges[at + 3]
+            if j == high or run[j * k + column] != v:
+                continue
+            end = j + 1
+            if column < k - 1:
+                end = _pass(run, k, column, end, high, v)
+            ranges[at + 4] = end
+            for c in range(column + 1, until):
+                j = _seek(run, k, c, j, end, v)
+                if j == end or run[j * k + c] != v:
+                    end = j
+                    break
+                end = j + 1 if c == k - 1 else _pass(run, k, c, j + 1, end, v)
+            if j < end:
+                ranges[new] = ranges[at]
+                ranges[new + 1] = ranges[at + 1]
+                ranges[new + 2] = j
+                ranges[new + 3] = end
+                new += _RANGE
+        ranges[to] = (new - to - _LIST) // _RANGE
+        if new == to + _LIST or (plan[member + 5] and not _weigh(ranges, to)):
+            kept = False
+    return kept
 
 
 @kernel
@@ -93,303 +323,163 @@ def _same_time(rows: Codes, i: int, j: int, arity: int) -> bool:
 
 
 @kernel
+def _with_times(
+    rows: Codes, weights: Codes, first: int, plan: Any, ranges: Any, size: int
+) -> tuple[Codes, Codes, int]:
+    """The last row, at `first`, as the rows that come of it when all uses have their rows at some times.
+
+    Returns the arrays, larger if need be, and where they end.
+    """
+    uses, arity, depth = plan[1], plan[4], plan[5]
+    out = first + 1
+    for u in range(uses):
+        use = plan[6] + USE * u
+        k, coordinates = plan[use], plan[use + 1]
+        if coordinates == 0 or not plan[use + 4]:
+            continue  # its times do not matter, or not yet
+        source = (plan[use + 5] * uses + u) * size
+        until = out
+        for made in range(first, until):
+            for at in range(source + _LIST, source + _LIST + _RANGE * ranges[source], _RANGE):
+                run = at_address(ranges[at])
+                run_weights = at_address(ranges[at + 1])
+                for j in range(ranges[at + 2], ranges[at + 3]):
+                    if out == weights.shape[0]:
+                        rows, weights = _enlarged(rows, weights)
+                    for c in range(arity + depth):
+                        rows[out, c] = rows[made, c]
+                    for d in range(coordinates):
+                        time = run[(j + 1) * k - coordinates + d]
+                        rows[out, arity + d] = max(rows[out, arity + d], time)
+                    weights[out] = multiply_weights(weights[made], run_weights[j])
+                    # Most are made now: those of equal time are one row.
+                    into = until
+                    while into < out and not _same_time(rows, into, out, arity):
+                        into += 1
+                    if into < out:
+                        weights[into] = add_weights(weights[into], weights[out])
+                    else:
+                        out += 1
+        # They take the place of the rows that they come of.
+        for made in range(until, out):
+            rows[first + made - until] = rows[made]
+            weights[first + made - until] = weights[made]
+        out = first + out - until
+    return rows, weights, out
+
+
+@kernel
 def extend_prefixes(
-    rows: Codes, weights: Codes, plan: Codes, tables: Codes, now: Codes
-) -> tuple[Codes, Codes, Codes]:
-    """What becomes of every row of a delta by the term that `plan` describes.
+    rows: Codes, weights: Codes, term: Codes, tables: Codes, now: Codes, reached: Codes
+) -> tuple[Codes, Codes]:
+    """What becomes of every row of a delta by the term whose plan is given.
 
     `tables` holds for each use the address of its run table and how many of its runs to read. Returns (rows,
-    weights, reached): rows int64[m, result columns + time columns], not sorted; reached[l] counts the
-    prefixes that were bound up to level l. The time of a row is the least upper bound of `now`, or of what
+    weights): rows int64[m, result columns + time columns], not sorted. To reached[l] is added how many
+    prefixes were bound up to level l. The time of a row is the least upper bound of `now`, or of what
     stands behind the columns of the delta, and of the times of the rows it is made of.
     O(smallest proposals * log) per prefix and level.
     Raises OverflowError when a product or sum of weights leaves int64.
     """
-    slots, uses, levels = plan[0], plan[1], plan[2]
-    given, taken, depth = plan[3], plan[4], plan[5]
-    use_at, level_at, use_size, level_size = plan[6], plan[7], plan[8], plan[9]
-    out_at = HEADER + given
-    first_at = out_at + taken
-    bound_at = use_size - 2 * (levels + 1)  # within a use
-
-    most = 1
+    plan = at_address(term.ctypes.data)
+    slots, uses, levels, given, taken, depth = plan[0], plan[1], plan[2], plan[3], plan[4], plan[5]
+    first_value = HEADER + given + taken
+    most = 0
+    widest = 0
     for u in range(uses):
         most = max(most, tables[2 * u + 1])
-    # Ranges of rows that agree with the prefix, by the level at which they were narrowed.
-    found = np.zeros((levels + 1, uses), np.int64)
-    ranges = np.empty((levels + 1, uses, most, 3), np.int64)  # run, first row, end
-    cursors = np.empty((levels + 1, uses, most), np.int64)
-    proposers = np.zeros(levels + 1, np.int64)
-    sums = np.ones(uses, np.int64)  # weight of each use's row, once bound
-    known = np.zeros(uses, np.bool_)  # whether level 0 of a use is that of the prefix in `held`
-    held = np.zeros((uses, use_size), np.int64)
-    places = np.zeros((uses, most), np.int64)  # where the search for level 0 last ended
-    value = np.empty(slots, np.int64)
+        widest = max(widest, plan[plan[6] + USE * u + 2])
+    size = _LIST + _RANGE * most
+    # All that is kept while the term runs, in one array read by address.
+    held_size = 1 + widest
+    search_size = held_size + most * _TOGETHER
+    parts_at = uses * search_size
+    value_at = parts_at + 2 * (levels + 1)
+    scratch = np.empty(value_at + slots, np.int64)
+    work = np.empty((levels + 1) * uses * size + 1, np.int64)
+    parts = at_address(scratch.ctypes.data + 8 * parts_at)  # per level: its part of the plan, its proposer
+    value = at_address(scratch.ctypes.data + 8 * value_at)
+    for u in range(uses):
+        scratch[u * search_size] = 0
+    part = plan[7]
+    for level in range(1, levels + 1):
+        parts[2 * level] = part
+        part += 3 + MEMBER * plan[part + 2]
     for s in range(slots):
-        value[s] = plan[first_at + s]
+        value[s] = plan[first_value + s]
 
-    n = rows.shape[0]
-    size = max(16, n)
-    width = taken + depth
-    out_rows = np.empty((size, width), np.int64)
-    out_weights = np.empty(size, np.int64)
+    out_rows = np.empty((max(16, rows.shape[0]), taken + depth), np.int64)
+    out_weights = np.empty(max(16, rows.shape[0]), np.int64)
     out = 0
-    reached = np.zeros(levels + 1, np.int64)
 
-    for i in range(n):
+    for i in range(rows.shape[0]):
+        # Taken anew for each row: an array that no later code mentions would be let go.
+        ranges = at_address(work.ctypes.data)
+        if i % _TOGETHER == 0:
+            count = min(_TOGETHER, rows.shape[0] - i)
+            for u in range(uses):
+                use = plan[6] + USE * u
+                if plan[use + 2]:
+                    slot = plan[plan[use + 6]]
+                    column = -1
+                    for c in range(given):
+                        if plan[HEADER + c] == slot:
+                            column = c
+                    places = at_address(scratch.ctypes.data + 8 * (u * search_size + held_size))
+                    table = at_address(tables[2 * u])
+                    _place(rows, i, count, column, value[slot], table, tables[2 * u + 1], plan[use], places)
         for c in range(given):
             value[plan[HEADER + c]] = rows[i, c]
         matched = True
         for u in range(uses):
-            at = use_at + u * use_size
-            lead = plan[at + bound_at]
-            same = known[u]
-            rising = known[u] and lead > 0 and value[plan[at + 3]] >= held[u, 0]
-            if same:
-                for c in range(lead):
-                    if held[u, c] != value[plan[at + 3 + c]]:
-                        same = False
-                        break
-            if not same:
-                known[u] = True
-                for c in range(lead):
-                    held[u, c] = value[plan[at + 3 + c]]
-                k = plan[at]
-                table = at_address(tables[2 * u])
-                active = 0
-                for r in range(tables[2 * u + 1]):
-                    run = at_address(table[3 * r])
-                    high = table[3 * r + 2]
-                    low = 0
-                    if rising:
-                        low = places[u, r]
-                    for c in range(lead):
-                        low = _seek(run, k, c, low, high, held[u, c])
-                        if c == 0:
-                            places[u, r] = low
-                        if low == high or run[low * k + c] != held[u, c]:
-                            high = low
-                            break
-                        high = low + 1 if c == k - 1 else _pass(run, k, c, low, high, held[u, c])
-                    if low < high:
-                        ranges[0, u, active, 0] = r
-                        ranges[0, u, active, 1] = low
-                        ranges[0, u, active, 2] = high
-                        active += 1
-                if active and lead == plan[at + 2] and plan[at + 1] == 0:
-                    total = 0
-                    for e in range(active):
-                        run_weights = at_address(table[3 * ranges[0, u, e, 0] + 1])
-                        total = add_weights(total, run_weights[ranges[0, u, e, 1]])
-                    sums[u] = total
-                    if total == 0:
-                        active = 0
-                found[0, u] = active
-            if found[0, u] == 0:
-                matched = False
+            held = scratch.ctypes.data + 8 * u * search_size
+            places = at_address(held + 8 * (held_size + i % _TOGETHER))
+            table = at_address(tables[2 * u])
+            use = plan[6] + USE * u
+            held = at_address(held)
+            matched = _begin(plan, use, table, tables[2 * u + 1], value, held, places, ranges, u * size)
+            if not matched:
                 break
         if not matched:
             continue
         reached[0] += 1
-
         level = 1
-        opening = True
+        if levels:
+            parts[3] = _open(plan, parts[2], ranges, size, uses)
         while level > 0:
             if level > levels:
-                # Everything is bound: one row, or with times one for each that it is made at.
-                if out == size:
+                # Everything is bound.
+                if out == out_weights.shape[0]:
                     out_rows, out_weights = _enlarged(out_rows, out_weights)
-                    size += size
                 weight = weights[i]
                 for u in range(uses):
-                    weight = multiply_weights(weight, sums[u])
-                for c in range(taken):
-                    out_rows[out, c] = value[plan[out_at + c]]
+                    use = plan[6] + USE * u
+                    if plan[use + 4] and not plan[use + 1]:
+                        weight = multiply_weights(weight, ranges[(plan[use + 5] * uses + u) * size + 1])
                 out_weights[out] = weight
-                for d in range(depth):
-                    out_rows[out, taken + d] = rows[i, given + d] if rows.shape[1] > given else now[d]
-                first = out
-                out += 1
+                for c in range(taken):
+                    out_rows[out, c] = value[plan[HEADER + given + c]]
                 if depth:
-                    for u in range(uses):
-                        at = use_at + u * use_size
-                        coordinates = plan[at + 1]
-                        if coordinates == 0 or plan[at + bound_at + 2 * levels] < plan[at + 2]:
-                            continue  # its times do not matter, or not yet
-                        # Every row made so far meets every time at which the use has its row; what
-                        # comes of that takes the place of what was made so far.
-                        k = plan[at]
-                        table = at_address(tables[2 * u])
-                        last = plan[at + bound_at + 2 * levels + 1]
-                        until = out
-                        for made in range(first, until):
-                            for e in range(found[last, u]):
-                                run = at_address(table[3 * ranges[last, u, e, 0]])
-                                run_weights = at_address(table[3 * ranges[last, u, e, 0] + 1])
-                                for j in range(ranges[last, u, e, 1], ranges[last, u, e, 2]):
-                                    if out == size:
-                                        out_rows, out_weights = _enlarged(out_rows, out_weights)
-                                        size += size
-                                    for c in range(width):
-                                        out_rows[out, c] = out_rows[made, c]
-                                    for d in range(coordinates):
-                                        t = run[(j + 1) * k - coordinates + d]
-                                        if t > out_rows[out, taken + d]:
-                                            out_rows[out, taken + d] = t
-                                    out_weights[out] = multiply_weights(out_weights[made], run_weights[j])
-                                    # Most are made now: those of equal time are one row.
-                                    into = until
-                                    while into < out and not _same_time(out_rows, into, out, taken):
-                                        into += 1
-                                    if into < out:
-                                        out_weights[into] = add_weights(out_weights[into], out_weights[out])
-                                    else:
-                                        out += 1
-                        for made in range(until, out):
-                            out_rows[first + made - until] = out_rows[made]
-                            out_weights[first + made - until] = out_weights[made]
-                        out = first + out - until
+                    for d in range(depth):
+                        out_rows[out, taken + d] = rows[i, given + d] if rows.shape[1] > given else now[d]
+                    out_rows, out_weights, out = _with_times(out_rows, out_weights, out, plan, ranges, size)
+                else:
+                    out += 1
                 level -= 1
-                opening = False
                 continue
-            part = level_at + (level - 1) * level_size
-            slot, skips, members = plan[part], plan[part + 1], plan[part + 2]
-            if opening:
-                fewest = _MAX
-                for m in range(members):
-                    u = plan[part + 3 + m]
-                    at = use_at + u * use_size + bound_at
-                    last = plan[at + 2 * (level - 1) + 1]
-                    offers = 0
-                    for e in range(found[last, u]):
-                        cursors[level, u, e] = ranges[last, u, e, 1]
-                        offers += ranges[last, u, e, 2] - ranges[last, u, e, 1]
-                    if offers < fewest:
-                        fewest = offers
-                        proposers[level] = u
-                opening = False
-            # Find the next value that all of them have.
-            p = proposers[level]
-            at = use_at + p * use_size
-            p_last = plan[at + bound_at + 2 * (level - 1) + 1]
-            p_column = plan[at + bound_at + 2 * (level - 1)]
-            p_width = plan[at]
-            p_table = at_address(tables[2 * p])
-            agreed = False
-            v = 0
-            while True:
-                some = False
-                for e in range(found[p_last, p]):
-                    j = cursors[level, p, e]
-                    if j < ranges[p_last, p, e, 2]:
-                        run = at_address(p_table[3 * ranges[p_last, p, e, 0]])
-                        w = run[j * p_width + p_column]
-                        if not some or w < v:
-                            v = w
-                            some = True
-                if not some:
-                    break
-                onward = v
-                agreed = True
-                for m in range(members):
-                    u = plan[part + 3 + m]
-                    if u == p:
-                        continue
-                    at = use_at + u * use_size
-                    last = plan[at + bound_at + 2 * (level - 1) + 1]
-                    column = plan[at + bound_at + 2 * (level - 1)]
-                    k = plan[at]
-                    table = at_address(tables[2 * u])
-                    nearest = v
-                    here = False
-                    some = False
-                    for e in range(found[last, u]):
-                        high = ranges[last, u, e, 2]
-                        run = at_address(table[3 * ranges[last, u, e, 0]])
-                        j = _seek(run, k, column, cursors[level, u, e], high, v)
-                        cursors[level, u, e] = j
-                        if j < high:
-                            w = run[j * k + column]
-                            if w == v:
-                                here = True
-                            elif not some or w < nearest:
-                                nearest = w
-                                some = True
-                    if not here:
-                        agreed = False
-                        if not some:
-                            onward = _MAX
-                            if v == _MAX:
-                                onward = v
-                        else:
-                            onward = nearest
-                        break
-                if agreed and skips and v == _NULL:
-                    agreed = False
-                if agreed:
-                    break
-                # Nothing below `onward` can be agreed on.
-                for e in range(found[p_last, p]):
-                    run = at_address(p_table[3 * ranges[p_last, p, e, 0]])
-                    high = ranges[p_last, p, e, 2]
-                    j = cursors[level, p, e]
-                    if onward > v:
-                        j = _seek(run, p_width, p_column, j, high, onward)
-                    else:
-                        j = _pass(run, p_width, p_column, j, high, v)
-                    cursors[level, p, e] = j
+            part, proposer = parts[2 * level], parts[2 * level + 1]
+            if proposer < 0:
+                agreed, v = _next_of_pair(plan, part, ranges, size, uses)
+            else:
+                agreed, v = _next(plan, part, proposer, ranges, size, uses)
             if not agreed:
                 level -= 1
                 continue
-            value[slot] = v
-            # Narrow the ranges of those that have it, and pass it.
-            for m in range(members):
-                u = plan[part + 3 + m]
-                at = use_at + u * use_size
-                before = at + bound_at + 2 * (level - 1)
-                last = plan[before + 1]
-                column, until = plan[before], plan[before + 2]
-                k = plan[at]
-                table = at_address(tables[2 * u])
-                active = 0
-                for e in range(found[last, u]):
-                    j = cursors[level, u, e]
-                    high = ranges[last, u, e, 2]
-                    if j == high:
-                        continue
-                    r = ranges[last, u, e, 0]
-                    run = at_address(table[3 * r])
-                    if run[j * k + column] != v:
-                        continue
-                    end = j + 1
-                    if column < k - 1:
-                        end = _pass(run, k, column, end, high, v)
-                    cursors[level, u, e] = end
-                    for c in range(column + 1, until):
-                        j = _seek(run, k, c, j, end, v)
-                        if j == end or run[j * k + c] != v:
-                            end = j
-                            break
-                        end = j + 1 if c == k - 1 else _pass(run, k, c, j, end, v)
-                    if j < end:
-                        ranges[level, u, active, 0] = r
-                        ranges[level, u, active, 1] = j
-                        ranges[level, u, active, 2] = end
-                        active += 1
-                if active and until == plan[at + 2] and plan[at + 1] == 0:
-                    total = 0
-                    for e in range(active):
-                        run_weights = at_address(table[3 * ranges[level, u, e, 0] + 1])
-                        total = add_weights(total, run_weights[ranges[level, u, e, 1]])
-                    sums[u] = total
-                    if total == 0:
-                        active = 0
-                found[level, u] = active
-                if active == 0:
-                    agreed = False
-                    # The others have to pass the value as well; their ranges do not matter.
-            if agreed:
+            value[plan[part]] = v
+            kept = _narrow(plan, part, level, v, ranges, size, uses)
+            if kept and not (plan[part + 1] and v == _NULL):
                 reached[level] += 1
                 level += 1
-                opening = True
-    return out_rows[:out], out_weights[:out], reached
+                if level <= levels:
+                    parts[2 * level + 1] = _open(plan, parts[2 * level], ranges, size, uses)
+    return out_rows[:out], out_weights[:out]
