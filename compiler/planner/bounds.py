@@ -18,7 +18,6 @@ from functools import cache
 
 import networkx as nx
 import numpy as np
-from scipy.optimize import linprog
 
 EXACT_VARIABLES = 9
 """Up to so many variables the best decomposition is found, beyond that a good one."""
@@ -48,6 +47,8 @@ def fractional_cover(
     Raises:
         ValueError: for a variable that no edge has.
     """
+    from scipy.optimize import linprog  # takes longer to import than most programs to compile
+
     costs = [1.0] * len(edges) if costs is None else costs
     wanted = sorted({name for edge in edges for name in edge} if variables is None else set(variables))
     if not wanted or not edges:

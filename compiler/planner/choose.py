@@ -8,12 +8,13 @@ possible result (Ngo, Re and Rudra, SIGMOD Record 2013).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from dbsp.compiler.planner.acyclic import Reduction, reduce_ears
-from dbsp.compiler.planner.bounds import decompose, fractional_cover
+from dbsp.compiler.planner.bounds import agm_bound, decompose, fractional_cover
 from dbsp.compiler.planner.combine import Combiner, NodeEstimate, Plan
 from dbsp.compiler.planner.conjunction import Conjunction
 from dbsp.compiler.planner.costs import Cost
@@ -37,25 +38,21 @@ class Choice:
     """A plan, and everything there is to say about it.
 
     Args:
+        conjunction: what is joined.
         tree: the plan.
         strategy: the strategy asked for.
         reduction: Graham's reduction, its ears being the join tree.
-        cover: per atom its weight in the cheapest fractional edge cover.
-        exponent: the sum of the weights for relations of equal size: n rows each join to n^exponent at most.
-        agm_bound: at most so many rows the join has; None if the relations are not counted.
-        width: the fractional hypertree width, 1 for an acyclic query.
+        sizes: per atom the different rows of the variables that are used; None if they are not counted.
         estimates: per node of the tree, each after those below it; empty if not counted.
         costs: of the plan that was taken and of those it was compared with, by name.
         reasons: short sentences, for `explain`.
     """
 
+    conjunction: Conjunction
     tree: Tree
     strategy: Strategy
     reduction: Reduction
-    cover: tuple[float, ...]
-    exponent: float
-    agm_bound: float | None
-    width: float
+    sizes: tuple[float, ...] | None
     estimates: tuple[NodeEstimate, ...]
     costs: tuple[tuple[str, Cost], ...]
     reasons: tuple[str, ...]
@@ -68,6 +65,28 @@ class Choice:
     def join_tree(self) -> tuple[tuple[int, int | None], ...]:
         """(atom, parent) for every atom of an acyclic query; of a cyclic one, what hangs on its core."""
         return self.reduction.ears
+
+    @property
+    def cover(self) -> tuple[float, ...]:
+        """Per atom its weight in the cheapest fractional edge cover, for its size if that is known."""
+        edges = self.conjunction.closed_edges
+        logs = None if self.sizes is None else [math.log(max(1.0, size)) for size in self.sizes]
+        return fractional_cover(edges, logs).weights
+
+    @property
+    def exponent(self) -> float:
+        """Relations of n rows each join to n^exponent rows at most."""
+        return fractional_cover(self.conjunction.closed_edges).cost
+
+    @property
+    def agm_bound(self) -> float | None:
+        """At most so many rows the join has; None if the relations are not counted."""
+        return None if self.sizes is None else agm_bound(self.conjunction.closed_edges, self.sizes)
+
+    @property
+    def width(self) -> float:
+        """The fractional hypertree width, 1 for an acyclic query."""
+        return 1.0 if self.acyclic else decompose(self.conjunction.closed_edges).width
 
     @property
     def kind(self) -> str:
@@ -128,16 +147,16 @@ def choose(
         reasons.append(why)
     if any(isinstance(node, Binary) and not node.on for node in nodes(tree)):
         reasons.append("a cross product: some atoms share no variable")
-    edges = conjunction.closed_edges
-    unit = fractional_cover(edges)
-    counted = unit if estimator is None else fractional_cover(edges, estimator.logs())
     return Choice(
-        tree, strategy, reduction, counted.weights, unit.cost,
-        None if estimator is None else estimator.agm(),
-        1.0 if reduction.acyclic else decompose(edges).width,
+        conjunction,
+        tree,
+        strategy,
+        reduction,
+        None if estimator is None else estimator.sizes,
         () if taken is None else taken.estimates,
-        costs, tuple(reasons),
-    )  # fmt: skip
+        costs,
+        tuple(reasons),
+    )
 
 
 def _uncounted(

@@ -104,14 +104,6 @@ class Estimator:
                 kept |= arguments
         return frozenset(kept & own)
 
-    def agm(self) -> float:
-        """The AGM bound of the whole conjunction."""
-        return agm_bound(self.conjunction.closed_edges, self.sizes)
-
-    def logs(self) -> list[float]:
-        """The logarithms of the sizes, an empty atom counted as one row."""
-        return [math.log(max(1.0, size)) for size in self.sizes]
-
     def _bound(
         self, edges: Sequence[frozenset[str]], rows: Sequence[float], below: float = math.inf
     ) -> float:

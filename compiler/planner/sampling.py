@@ -19,7 +19,7 @@ from dbsp.batch import Codes, Mask
 from dbsp.compiler.planner.conjunction import Atom, Conjunction
 from dbsp.compiler.planner.statistics import SAMPLE, Statistics
 
-LIMIT = 5_000
+LIMIT = 2_000
 """So many prefixes a sample has at most."""
 
 LINK = 0.5
