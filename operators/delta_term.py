@@ -111,7 +111,7 @@ def default_order(atoms: Atoms, start: int, extensions: Extensions) -> tuple[str
     everything = dict.fromkeys(name for terms in atoms for name in variables_of(terms))
     order: list[str] = []
     while True:
-        bound = computed(bound, extensions)
+        bound.update(computed(bound, extensions))
         open_ = [name for name in everything if name not in bound]
         if not open_:
             return tuple(order)
