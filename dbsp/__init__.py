@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         variance,
     )
     from dbsp.operators.interchange import from_json, from_networkx
+    from dbsp.prefix_extender import PrefixExtender, extend_prefixes
     from dbsp.run import Run, TickResult
     from dbsp.schema import Schema
     from dbsp.zset import ZSet
@@ -105,6 +106,7 @@ _HOME = {
         "variance",
     ),
     "dbsp.operators.interchange": ("from_json", "from_networkx"),
+    "dbsp.prefix_extender": ("PrefixExtender", "extend_prefixes"),
     "dbsp.run": ("Run", "TickResult"),
     "dbsp.schema": ("Schema",),
     "dbsp.zset": ("ZSet",),
@@ -121,6 +123,7 @@ __all__ = [
     "InputError",
     "InvariantError",
     "IterationLimitError",
+    "PrefixExtender",
     "Program",
     "Run",
     "Schema",
@@ -139,6 +142,7 @@ __all__ = [
     "compile",
     "count",
     "count_distinct",
+    "extend_prefixes",
     "first",
     "fold",
     "from_json",

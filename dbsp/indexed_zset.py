@@ -23,7 +23,8 @@ class IndexedZSet:
     """A Z-set whose rows are grouped by their first `depth` columns, the key.
 
     Sorted rows are the trie: the rows below a prefix are a contiguous range, so every node of the trie,
-    at any depth, is a view of the same arrays and no container of its own.
+    at any depth, is a view of the same arrays and no container of its own. `dbsp.PrefixExtender` looks up
+    many prefixes at once.
 
     >>> edges = ZSet({(1, 2): 1, (1, 3): 1, (2, 3): 1}, {"x": int, "y": int}).index_by("x")
     >>> edges.get_by_prefix(1).as_zset_view()

@@ -111,7 +111,7 @@ def default_order(atoms: Atoms, start: int, extensions: Extensions) -> tuple[str
     everything = dict.fromkeys(name for terms in atoms for name in variables_of(terms))
     order: list[str] = []
     while True:
-        _compute(bound, extensions)
+        bound = computed(bound, extensions)
         open_ = [name for name in everything if name not in bound]
         if not open_:
             return tuple(order)
@@ -127,12 +127,14 @@ def default_order(atoms: Atoms, start: int, extensions: Extensions) -> tuple[str
         bound.add(order[-1])
 
 
-def _compute(bound: set[str], extensions: Extensions) -> None:
-    """Add the variables that can be computed from those that are bound."""
-    waiting = [(name, value.columns) for name, value in extensions if name not in bound]
-    while ready := [one for one in waiting if bound.issuperset(one[1])]:
-        bound.update(name for name, _ in ready)
-        waiting = [one for one in waiting if one not in ready]
+def computed(bound: set[str], extensions: Extensions) -> set[str]:
+    """These variables, and those that can be computed from them."""
+    found = set(bound)
+    size = 0
+    while size < len(found):
+        size = len(found)
+        found.update(name for name, value in extensions if found.issuperset(value.columns))
+    return found
 
 
 class _Term:
@@ -148,8 +150,9 @@ class _Term:
         self._order = list(order)
         self._bound = dict.fromkeys(variables_of(atoms[start]))
         self._open = [j for j in range(len(atoms)) if j != start]
-        self._extensions = list(extensions)
-        self._conditions = list(conditions)
+        # By number: expressions cannot be looked for by `==`, which builds another one.
+        self._extensions = dict(enumerate(extensions))
+        self._conditions = dict(enumerate(conditions))
 
     def actions(self) -> Iterator[Action]:
         yield from self._computed()
@@ -164,23 +167,29 @@ class _Term:
         moved = True
         while moved:
             moved = False
-            for extension in list(self._extensions):
-                name, value = extension
+            for number, (name, value) in list(self._extensions.items()):
                 wanted = partial or is_total(value) or name in self._needed()
                 if wanted and self._bound.keys() >= set(value.columns):
-                    self._extensions.remove(extension)
+                    del self._extensions[number]
                     yield Same(name, value) if name in self._bound else Let(name, value)
                     self._bound[name] = None
                     moved = True
-            for condition in list(self._conditions):
+            for number, condition in list(self._conditions.items()):
                 if (partial or is_total(condition)) and self._bound.keys() >= set(condition.columns):
-                    self._conditions.remove(condition)
+                    del self._conditions[number]
                     yield Test(condition)
 
     def _needed(self) -> set[str]:
-        """The variables of atoms that no step of the order binds."""
+        """The variables of atoms that no step of the order binds, and what they are computed from."""
         names = {name for j in self._open for name in variables_of(self._atoms[j])}
-        return names.difference(self._bound, self._order)
+        names = names.difference(self._bound, self._order)
+        size = 0
+        while size < len(names):
+            size = len(names)
+            names.update(
+                c for name, value in self._extensions.values() if name in names for c in value.columns
+            )
+        return names
 
     def _extended(self) -> Extend:
         """Bind variables up to the first that allows something to be computed, or all."""
@@ -203,8 +212,8 @@ class _Term:
         needed = self._needed()
         return any(
             bound >= set(value.columns) and (is_total(value) or name in needed)
-            for name, value in self._extensions
-        ) or any(is_total(one) and bound >= set(one.columns) for one in self._conditions)
+            for name, value in self._extensions.values()
+        ) or any(is_total(one) and bound >= set(one.columns) for one in self._conditions.values())
 
     def _use(self, atom: int, before: set[str], levels: Sequence[str]) -> Use | None:
         """The atom's part, or None if nothing of it is bound yet."""

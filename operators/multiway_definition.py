@@ -30,6 +30,8 @@ def definition(join: MultiwayJoin, interner: Interner, inputs: Sequence[Schema])
     apart = join.apart(*inputs)
 
     def evaluate(*batches: Batch) -> Batch:
+        if impossible(join.atoms, inputs, interner):
+            return Batch.empty(len(join.columns))
         names: tuple[str, ...] = ()
         found = Batch(np.empty((1, 0), np.int64), np.ones(1, np.int64))
         atoms = list(zip(join.atoms, inputs, batches, strict=True))
@@ -102,6 +104,20 @@ def _joined(
     delta = arrange(found.rows, found.weights, by_left)
     joined = join_runs(*delta, len(key), table, 1, len(own), columns)
     return (*left, *new), Batch(*consolidate(*joined))
+
+
+def impossible(
+    atoms: Sequence[Sequence[str | Expression | None]], inputs: Sequence[Schema], interner: Interner
+) -> bool:
+    """Whether a constant is the int that stands for None in its optional column: no row has it there."""
+    return any(
+        isinstance(term, Expression)
+        and type_.kind == "int"
+        and type_.nullable
+        and constant_code(term, schema, interner) == NULL
+        for terms, schema in zip(atoms, inputs, strict=True)
+        for term, type_ in zip(terms, schema.types, strict=True)
+    )
 
 
 def constant_code(term: Expression, schema: Schema, interner: Interner) -> int:

@@ -85,7 +85,7 @@ class TermStep:
             if not len(weights):
                 return self._none
             rows, weights = action(rows, weights)
-        return rows, weights
+        return (rows, weights) if len(weights) else self._none
 
 
 class _Writer:
@@ -111,9 +111,12 @@ class _Writer:
             for c, term in enumerate(terms)
             if isinstance(term, Expression)
         ]
-        equal = [(terms.index(t), c) for c, t in enumerate(terms) if isinstance(t, str) and t in terms[:c]]
+        # Not by terms.index: == between a constant and a name builds an expression.
+        first: dict[str, int] = {}
+        places = [(first.setdefault(term, c), c) for c, term in enumerate(terms) if isinstance(term, str)]
+        equal = [(known, c) for known, c in places if known != c]
         apart = [c for c, term in enumerate(terms) if isinstance(term, str) and term in self._apart]
-        taken = [terms.index(name) for name in names]
+        taken = [first[name] for name in names]
 
         def open_(rows: Codes, weights: Codes) -> Prefixes:
             keep = np.ones(len(weights), np.bool_)

@@ -14,7 +14,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dbsp import Circuit, Stream, avg, col, count, lit, max_, min_, sum_, when
+from dbsp import Circuit, Stream, avg, col, count, lit, max_, min_, multiway_join, sum_, when
 
 from .reference import Row
 from .strategies import Tick, nullable, resplit
@@ -51,6 +51,20 @@ JOINS: tuple[Callable[[Stream, Stream], Stream], ...] = (
     lambda s, t: s.join(t, on=["x", "y"]),
     lambda s, t: s.join(t, on=[("x", "x"), ("x", "y")], select=["x", "y"]),
     lambda s, t: s.join(t, on=[], select=["x", "x_right"]).map(x=X, y=col("x_right")),
+)
+MULTIWAY_JOINS: tuple[Callable[[Stream, Stream], Stream], ...] = (
+    lambda s, t: multiway_join([s("x", "y"), t("y", "z"), s("x", "z")], ["x", "z"]).rename(y="z"),
+    lambda s, t: multiway_join([s("x", "y"), s("y", "x"), t("x", None)], ["x", "y"]),
+    lambda s, t: multiway_join([s("x", 2), t("x", "y"), t("y", "y")]),
+    lambda s, t: multiway_join(
+        [s("x", "z"), t("y", "w"), s("w", "z")], ["x", "y"], let={"w": (X + 1) % 5}, where=Y != X
+    ),
+    lambda s, t: (
+        multiway_join([s("a", "b"), t("b", "c")], let={"x": col("c")}).project("a", "x").rename(x="x", y="a")
+    ),
+    lambda s, t: multiway_join([t("x", "y"), s("x", "y"), t("x", "y")]).filter(X < 3),
+    lambda s, t: multiway_join([s("x", "y")], where=[X < Y, Y != 3]),
+    lambda s, t: multiway_join([s("x", "_"), t("_", "y"), t("x", "y")], ["y", "x"]).project("x", "y"),
 )
 HALF_JOINS: tuple[Callable[[Stream, Stream], Stream], ...] = (
     lambda s, t: s.semijoin(t, on=["x"]),
@@ -123,8 +137,8 @@ class Building:
     def pick(self, back: int) -> Stream:
         return self.streams[len(self.streams) - 1 - back % len(self.streams)]
 
-    def light(self, stream: Stream) -> Stream:
-        return stream.distinct() if self.bits.get(stream.node, 0) > HEAVY else stream
+    def light(self, stream: Stream, bits: int = HEAVY) -> Stream:
+        return stream.distinct() if self.bits.get(stream.node, 0) > bits else stream
 
     def put(self, stream: Stream, bits: int) -> None:
         self.streams.append(stream)
@@ -150,6 +164,10 @@ class Building:
                 self.put(MAPS[n % len(MAPS)](s), a + 4)
             case "join":
                 self.put(JOINS[n % len(JOINS)](s, t), a + b + 4)
+            case "multiway join":
+                s, t = self.light(s, HEAVY // 2), self.light(t, HEAVY // 2)
+                most = max(self.bits.get(s.node, 0), self.bits.get(t.node, 0))
+                self.put(MULTIWAY_JOINS[n % len(MULTIWAY_JOINS)](s, t), 3 * most + 8)
             case "half join":
                 self.put(HALF_JOINS[n % len(HALF_JOINS)](s, t), a)
             case "aggregate":
@@ -231,7 +249,17 @@ def build(plan: Plan, outputs: Iterable[int], cap: int) -> Circuit:
     return circuit
 
 
-TIMELESS = ("filter", "map", "join", "half join", "aggregate", "distinct", "linear", "constant")
+TIMELESS = (
+    "filter",
+    "map",
+    "join",
+    "multiway join",
+    "half join",
+    "aggregate",
+    "distinct",
+    "linear",
+    "constant",
+)
 """What depends on what the inputs add up to, and not on when it came."""
 OVER_TIME = ("delay", "over time", "running sum", "feedback")
 
@@ -247,7 +275,11 @@ def _made(kinds: Iterable[str], back: st.SearchStrategy[int] = _back) -> st.Sear
 _inside = _made((*TIMELESS, "delay"))
 # Most recursions should take some iterations: they begin with what moves a variable on.
 _moving = st.builds(
-    Made, st.just("join"), st.sampled_from([0, 0, 1]), st.integers(0, 1), st.integers(1, 4)
+    Made,
+    st.sampled_from(["join", "join", "multiway join"]),
+    st.sampled_from([0, 0, 1]),
+    st.integers(0, 1),
+    st.integers(1, 4),
 ) | st.builds(Made, st.just("map"), st.integers(1, 2), st.integers(0, 1), st.just(0))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
+
+Functions: TypeAlias = Sequence[tuple[str, frozenset[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +63,27 @@ class Conjunction:
         """All variables of the atoms, in the order in which they are first written."""
         return tuple(dict.fromkeys(name for atom in self.atoms for name in atom.names))
 
+    @property
+    def edges(self) -> tuple[frozenset[str], ...]:
+        """Per atom its variables that anything else looks at: the hypergraph of the query."""
+        used = set(self.needed).union(*self.links)
+        used.update(name for result, arguments in self.functions for name in (result, *arguments))
+        times = Counter(name for atom in self.atoms for name in atom.names)
+        used.update(name for name, number in times.items() if number > 1)
+        return tuple(frozenset(used.intersection(atom.names)) for atom in self.atoms)
+
+    @property
+    def closed_edges(self) -> tuple[frozenset[str], ...]:
+        """The edges with the variables that functions compute from each of them.
+
+        As functional dependencies do, this can make a query acyclic: e(a, b), f(b, c), g(a, c) with
+        c = a + b, say.
+        """
+        return tuple(self.determined(edge) for edge in self.edges)
+
     def determined(self, names: Iterable[str]) -> frozenset[str]:
         """The variables that are known once these are: the closure under the functions."""
-        known = set(names)
-        before = -1
-        while len(known) > before:
-            before = len(known)
-            known.update(result for result, arguments in self.functions if arguments <= known)
-        return frozenset(known)
+        return determined(names, self.functions)
 
     def bound(self, atoms: Iterable[int]) -> frozenset[str]:
         """The variables that the join of some of the atoms binds, those computed from them included."""
@@ -93,3 +109,31 @@ class Conjunction:
                 used |= {result, *arguments}
         computed = (result for result, _ in self.functions)
         return tuple(dict.fromkeys(name for name in (*self.variables, *computed) if name in bound & used))
+
+
+def determined(names: Iterable[str], functions: Functions) -> frozenset[str]:
+    """The closure of variables under functions (z, {x, y}): what is known once these are.
+
+    >>> sorted(determined("x", [("z", frozenset("xy")), ("y", frozenset("x"))]))
+    ['x', 'y', 'z']
+    """
+    known = set(names)
+    before = -1
+    while len(known) > before:
+        before = len(known)
+        known.update(result for result, arguments in functions if arguments <= known)
+    return frozenset(known)
+
+
+def connected(edges: Iterable[frozenset[str]]) -> bool:
+    """Whether the edges hang together, so that no cross product is needed to join them.
+
+    >>> connected([frozenset("ab"), frozenset("cd"), frozenset("bc")])
+    True
+    """
+    left = list(edges)
+    reached = set(left.pop()) if left else set()
+    while found := [edge for edge in left if not reached.isdisjoint(edge)]:
+        left = [edge for edge in left if reached.isdisjoint(edge)]
+        reached.update(*found)
+    return not left

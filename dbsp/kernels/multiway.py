@@ -109,6 +109,19 @@ def _place(
     for r in range(runs):
         run = at_address(table[3 * r])
         at = r * _TOGETHER
+        if count == 1:
+            # A row alone is faster with branches: the processor goes ahead on the side it guesses.
+            low = 0
+            high = table[3 * r + 2]
+            v = rows[first, column] if column >= 0 else value
+            while low < high:
+                middle = (low + high) >> 1
+                if run[middle * k] < v:
+                    low = middle + 1
+                else:
+                    high = middle
+            places[at] = low
+            continue
         for i in range(count):
             places[at + i] = 0
         left = table[3 * r + 2]

@@ -2,6 +2,7 @@
 
     filter(A + B) = filter(A) + filter(B)           filter(A x B) = filter(A) x B  (columns of A only)
     filter(distinct(A)) = distinct(filter(A))       filter(map(A)) = map(filter(A))
+    filter(A x B x ...)                             is a multi-way join with one more condition
 
 A condition moves only below operators that nobody else reads, and only if it has a value for every
 row: `10 / x > 1` must not meet the rows that an earlier `x != 0` keeps from it. Nor does a condition
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dbsp.expressions import Column, Expression
 from dbsp.graph import Graph, Node, Stream
@@ -20,6 +22,7 @@ from dbsp.operators.distinct import Distinct
 from dbsp.operators.filter import Filter
 from dbsp.operators.join import Join
 from dbsp.operators.map import Map
+from dbsp.operators.multiway_join import MultiwayJoin
 from dbsp.operators.passes.readers import count_readers
 from dbsp.operators.passes.substitute import can_only_overflow, is_total, substitute
 from dbsp.operators.project import Project, Rename
@@ -80,6 +83,9 @@ class _Pushing:
             return add(operator, self._onto(inside, node.inputs[0].node))
         if isinstance(operator, Join):
             return self._into_join(predicate, node, operator)
+        if isinstance(operator, MultiwayJoin):
+            joined = replace(operator, conditions=(*operator.conditions, predicate))
+            return add(joined, *map(self._rewriting.image, node.inputs))
         return None
 
     def _onto(self, predicate: Expression, node: Node) -> Stream:

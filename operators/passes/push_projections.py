@@ -2,6 +2,7 @@
 
     project(A + B) = project(A) + project(B)
     columns(A x B) = columns(project(A) x B)       where the columns dropped are neither key nor result
+    project(A x B x ...)                           is a multi-way join with fewer variables in its result
 
 A join keeps an arrangement of each input; without the columns that only ride along it has fewer and
 narrower rows, and rows that become equal are one. A stream that others read as well, or that its
@@ -17,8 +18,9 @@ from dataclasses import replace
 from dbsp.graph import Graph, Node, Stream
 from dbsp.operators.input import Input
 from dbsp.operators.join import Join
+from dbsp.operators.multiway_join import MultiwayJoin
 from dbsp.operators.passes.readers import count_readers
-from dbsp.operators.project import Project
+from dbsp.operators.project import Project, Rename
 from dbsp.operators.union import Union
 from dbsp.rewriting import Rewriting, rewrite
 
@@ -33,6 +35,13 @@ def push_projections(query: Graph, changes: list[str]) -> Graph:
             return _narrowed(rewriting, node, operator, inputs, readers, changes)
         if isinstance(operator, Project):
             below = node.inputs[0].node
+            if isinstance(below.operator, MultiwayJoin) and readers[below] == 1:
+                taken = tuple(below.operator.columns[c] for c in operator.columns)
+                if len(set(taken)) == len(taken):
+                    changes.append(f"{below.describe()} keeps only {', '.join(taken)}")
+                    join = replace(below.operator, columns=taken)
+                    narrowed = join.expand(rewriting, below, [rewriting.image(s) for s in below.inputs])
+                    return rewriting.add(Rename(operator.names), narrowed)
             # Worth it where a part can take the projection over: it costs another sort otherwise.
             takes = any(isinstance(s.node.operator, Join | Project) for s in below.inputs)
             if isinstance(below.operator, Union) and readers[below] == 1 and takes:

@@ -1,0 +1,203 @@
+"""How many rows a join can have at most, and how narrow the query can be cut into bags.
+
+For a query with atoms of sizes |R_e| and any weights x_e >= 0 that cover each variable,
+sum over the atoms e with v of x_e >= 1, the result has at most prod |R_e|^x_e rows. The least such bound
+is reached by some instance (Atserias, Grohe and Marx, FOCS 2008), and a join variable by variable takes
+time within it, up to a logarithm (Ngo, Re and Rudra, SIGMOD Record 2013), where every tree of two-way
+joins may take more: for the triangle of n edges n^1.5 against n^2.
+
+    minimise sum x_e log |R_e|   subject to   sum_{e with v} x_e >= 1 for each v,   x_e >= 0
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import networkx as nx
+import numpy as np
+
+EXACT_VARIABLES = 9
+"""Up to so many variables the best decomposition is found, beyond that a good one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """A fractional edge cover: the weight of each edge, and the sum of weight * cost."""
+
+    weights: tuple[float, ...]
+    cost: float
+
+
+def fractional_cover(
+    edges: Sequence[Collection[str]],
+    costs: Sequence[float] | None = None,
+    variables: Collection[str] | None = None,
+) -> Cover:
+    """The cheapest fractional edge cover of the variables (all of the edges, unless given).
+
+    With costs log |R_e| its cost is the log of the AGM bound; with costs 1 (the default) it is the
+    exponent of the bound n^cost for relations of n rows. O(one small linear program), about 1 ms.
+
+    >>> fractional_cover(["ab", "bc", "ac"])
+    Cover(weights=(0.5, 0.5, 0.5), cost=1.5)
+
+    Raises:
+        ValueError: for a variable that no edge has.
+    """
+    from scipy.optimize import linprog  # takes longer to import than most programs to compile
+
+    costs = [1.0] * len(edges) if costs is None else costs
+    wanted = sorted({name for edge in edges for name in edge} if variables is None else set(variables))
+    if not wanted or not edges:
+        if wanted:
+            raise ValueError(f"no edge covers {wanted[0]}")
+        return Cover((0.0,) * len(edges), 0.0)
+    has = np.array([[name in edge for edge in edges] for name in wanted], float)
+    if not has.any(axis=1).all():
+        raise ValueError(f"no edge covers {wanted[int(has.any(axis=1).argmin())]}")
+    solved = linprog(costs, A_ub=-has, b_ub=-np.ones(len(wanted)), bounds=(0, None), method="highs")
+    weights = tuple(round(float(weight), 9) + 0.0 for weight in solved.x)
+    return Cover(weights, round(float(np.dot(weights, costs)), 9))
+
+
+def agm_bound(edges: Sequence[Collection[str]], rows: Sequence[float]) -> float:
+    """At most so many rows the join has; `inf` where that is no number any more.
+
+    >>> round(agm_bound(["ab", "bc", "ac"], [100, 100, 100]))
+    1000
+    """
+    if any(count == 0 for count in rows):
+        return 0.0
+    # An expected number of rows may be less than one; where there is a row, there is one.
+    cost = fractional_cover(edges, [math.log(max(1.0, count)) for count in rows]).cost
+    return math.exp(cost) if cost < 700 else math.inf
+
+
+def packed(edges: Sequence[Collection[str]], logs: Sequence[float]) -> float:
+    """A number that the log of the AGM bound is never below, without a linear program.
+
+    By duality every y_v >= 0 with sum_{v in e} y_v <= log |R_e| gives sum y_v <= log AGM. Here each
+    atom gives its variables equal shares, and each variable takes the least that it is offered.
+    """
+    shares: dict[str, float] = {}
+    for edge, log in zip(edges, logs, strict=True):
+        for name in edge:
+            shares[name] = min(log / len(edge), shares.get(name, math.inf))
+    return sum(shares.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposition:
+    """A tree decomposition: every edge lies in a bag, and the bags with a variable are connected.
+
+    `parents[i]` is the bag above bag i, None for a root. `width` is the largest fractional cover
+    number of a bag, each cut down to its variables: 1 for acyclic queries, 1.5 for the triangle.
+    """
+
+    bags: tuple[frozenset[str], ...]
+    parents: tuple[int | None, ...]
+    width: float
+
+
+def decompose(edges: Sequence[frozenset[str]]) -> Decomposition:
+    """A decomposition into bags of the least width, the fractional hypertree width of the query.
+
+    Each tree decomposition comes from an order in which the variables are eliminated; a variable's
+    bag is itself and the neighbours that are left, which become neighbours of each other. Up to
+    EXACT_VARIABLES the best order is found by dynamic programming over the sets of eliminated
+    variables (Bodlaender et al., ACM Trans. Algorithms 2012), O(2^n n) bags; beyond, the variable that
+    adds fewest new neighbour pairs goes first.
+    """
+    names = sorted({name for edge in edges for name in edge})
+    near = {v: frozenset(w for edge in edges if v in edge for w in edge if w != v) for v in names}
+
+    @cache
+    def width(bag: frozenset[str]) -> float:
+        return fractional_cover([edge & bag for edge in edges], variables=bag).cost
+
+    order = _best_order(names, near, width) if len(names) <= EXACT_VARIABLES else _min_fill(near)
+    bags: list[frozenset[str]] = []
+    for at, variable in enumerate(order):
+        bags.append(_reached(near, frozenset(order[:at]), variable) | {variable})
+    return _contract(order, bags, max(map(width, bags), default=0.0))
+
+
+def _best_order(
+    names: Sequence[str], near: Mapping[str, frozenset[str]], width: Callable[[frozenset[str]], float]
+) -> list[str]:
+    """The elimination order with the narrowest widest bag; of equals the one with the smaller bags."""
+    best: dict[frozenset[str], tuple[tuple[float, int], list[str]]] = {frozenset(): ((0.0, 0), [])}
+    for _ in names:
+        following: dict[frozenset[str], tuple[tuple[float, int], list[str]]] = {}
+        for gone, ((widest, total), order) in best.items():
+            for variable in names:
+                if variable in gone:
+                    continue
+                bag = _reached(near, gone, variable) | {variable}
+                score = (max(widest, width(bag)), total + len(bag) ** 2)
+                known = following.get(gone | {variable})
+                if known is None or score < known[0]:
+                    following[gone | {variable}] = (score, [*order, variable])
+        best = following
+    ((_, order),) = best.values()
+    return order
+
+
+def _min_fill(near: Mapping[str, frozenset[str]]) -> list[str]:
+    left = {name: set(others) for name, others in near.items()}
+    order = []
+
+    def fill(name: str) -> int:
+        return sum(b not in left[a] for a in left[name] for b in left[name] if a < b)
+
+    while left:
+        name = min(left, key=lambda one: (fill(one), len(left[one]), one))
+        others = left.pop(name)
+        for other in others:
+            left[other] |= others - {other}
+            left[other].discard(name)
+        order.append(name)
+    return order
+
+
+def _reached(near: Mapping[str, frozenset[str]], gone: frozenset[str], start: str) -> frozenset[str]:
+    """The variables that are left and reached from `start` through eliminated ones only."""
+    seen = {start}
+    waiting = [start]
+    while waiting:
+        for name in near[waiting.pop()] - seen:
+            seen.add(name)
+            if name in gone:
+                waiting.append(name)
+    return frozenset(seen - gone - {start})
+
+
+def _contract(order: Sequence[str], bags: Sequence[frozenset[str]], width: float) -> Decomposition:
+    """The tree of the bags, each joined to that of its variable eliminated next, without contained bags."""
+    place = {name: at for at, name in enumerate(order)}
+    tree = nx.Graph()
+    tree.add_nodes_from(range(len(bags)))
+    for at, bag in enumerate(bags):
+        above = [place[name] for name in bag if name != order[at]]
+        if above:
+            tree.add_edge(at, min(above))
+    while contained := next(
+        ((a, b) for edge in tree.edges for a, b in (edge, edge[::-1]) if bags[a] <= bags[b]), None
+    ):
+        small, large = contained
+        tree.add_edges_from((large, other) for other in tree[small] if other != large)
+        tree.remove_node(small)
+    parents: dict[int, int | None] = {}
+    for component in nx.connected_components(tree):
+        root = max(component)
+        parents[root] = None
+        parents.update((child, parent) for parent, child in nx.bfs_edges(tree, root))
+    number = {bag: at for at, bag in enumerate(sorted(parents))}
+    return Decomposition(
+        tuple(bags[bag] for bag in number),
+        tuple(None if (up := parents[bag]) is None else number[up] for bag in number),
+        width,
+    )

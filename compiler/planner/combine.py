@@ -1,0 +1,196 @@
+"""Plans for subsets of the atoms with their costs, and how two or more are combined into one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dbsp.compiler.planner import costs
+from dbsp.compiler.planner.costs import Cost
+from dbsp.compiler.planner.estimate import Estimator, Part, Term
+from dbsp.compiler.planner.shape import binary, multiway
+from dbsp.compiler.planner.tree import Leaf, Tree
+from dbsp.operators.orders import Chain, orders_for
+
+LAST_MARGIN = 0.8
+"""Parts keep the order in which they are written unless loading gets cheaper by so much."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEstimate:
+    """What is expected of one node: rows it makes in all, rows after projection, its delta terms."""
+
+    tree: Tree
+    joined: float
+    rows: float
+    terms: tuple[Term, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A tree for some atoms and what it costs.
+
+    Args:
+        rows: of its result.
+        rates: per atom how many rows of the result change with one row of the atom, on average.
+        load: ns of joining to load all rows.
+        change: per atom the ns of joining for one changed row.
+        kept: rows in the traces that its nodes read.
+        estimates: of every node, each after those below it.
+    """
+
+    tree: Tree
+    atoms: Part
+    rows: float
+    rates: Mapping[int, float]
+    load: float
+    change: Mapping[int, float]
+    kept: float
+    estimates: tuple[NodeEstimate, ...]
+
+
+class Combiner:
+    """Builds plans and adds up their costs, by an estimator's numbers."""
+
+    def __init__(self, estimator: Estimator) -> None:
+        self.estimator = estimator
+        self.conjunction = estimator.conjunction
+        self._terms: dict[tuple[Part, ...], tuple[Term, ...]] = {}
+        relations = {atom.relation for atom in self.conjunction.atoms}
+        self._relations = len(relations)
+        self._rows = sum(estimator.statistics.rows(name) or 0.0 for name in relations) / max(
+            1, len(relations)
+        )
+
+    def cost(self, plan: Plan) -> Cost:
+        """A relation's row changes in all atoms over the relation; averaged over the relations."""
+        change = sum(plan.change.values()) / self._relations
+        return Cost(plan.load, change, plan.kept, self._rows)
+
+    def total(self, plan: Plan) -> float:
+        return self.cost(plan).total
+
+    def leaf(self, atom: int) -> Plan:
+        rows = self.estimator.sizes[atom]
+        return Plan(
+            Leaf(atom), frozenset({atom}), rows, {atom: 1.0}, 0.0, {atom: 0.0}, 0.0,
+            (NodeEstimate(Leaf(atom), rows, rows),),
+        )  # fmt: skip
+
+    def binary(self, left: Plan, right: Plan) -> Plan:
+        """left ⋈ right: both sides are kept as traces, a change on one side is looked up in the other."""
+        atoms = left.atoms | right.atoms
+        rows = self.estimator.kept(atoms)
+        joined = max(rows, self._joined((left, right)))
+        tree = binary(self.conjunction, left.tree, right.tree)
+        rates, change = {}, {}
+        for side, other in ((left, right), (right, left)):
+            fan_out = joined / side.rows if side.rows else 0.0
+            work = costs.match(other.rows) + costs.TRACE + fan_out * costs.ROW
+            for atom in side.atoms:
+                rates[atom] = side.rates[atom] * fan_out
+                change[atom] = side.change[atom] + side.rates[atom] * work + costs.NODE / costs.TICK
+        return Plan(
+            tree, atoms, rows, rates,
+            left.load + right.load + joined * costs.ROW,
+            change,
+            left.kept + right.kept + left.rows + right.rows,
+            (*left.estimates, *right.estimates, NodeEstimate(tree, joined, rows)),
+        )  # fmt: skip
+
+    def multiway(self, parts: Sequence[Plan]) -> Plan:
+        """All parts at once: nothing is kept but the parts, in as many orders as the terms need.
+
+        Loading is the term of the last part, as only it meets new rows of all others: so the part for
+        which that is least work goes last.
+        """
+        sets = tuple(part.atoms for part in parts)
+        if sets not in self._terms:
+            self._terms[sets] = tuple(self.estimator.term(sets, number) for number in range(len(sets)))
+        pairs = list(zip(parts, self._terms[sets], strict=True))
+        loads = [part.rows * term.work for part, term in pairs]
+        if min(loads) < LAST_MARGIN * loads[-1]:
+            pairs.append(pairs.pop(loads.index(min(loads))))
+        parts = [part for part, _ in pairs]
+        terms = [term for _, term in pairs]
+        orders = [self._order(parts, part, term) for part, term in pairs]
+        tree = multiway(self.conjunction, [part.tree for part in parts], orders)
+        atoms = frozenset().union(*sets)
+        rows = self.estimator.kept(atoms)
+        joined = max(rows, self._joined(parts))
+        rates, change = {}, {}
+        for part, term in pairs:
+            for atom in part.atoms:
+                rates[atom] = part.rates[atom] * term.results
+                change[atom] = part.change[atom] + part.rates[atom] * (costs.TRACE + term.work)
+                change[atom] += costs.NODE / costs.TICK
+        estimates = [one for part in parts for one in part.estimates]
+        return Plan(
+            tree, atoms, rows, rates,
+            sum(part.load for part in parts) + parts[-1].rows * terms[-1].work,
+            change,
+            sum(part.kept for part in parts) + self._traces(parts, terms),
+            (*estimates, NodeEstimate(tree, joined, rows, tuple(terms))),
+        )  # fmt: skip
+
+    def _joined(self, parts: Sequence[Plan]) -> float:
+        """The rows that joining the parts makes: fewer than the atoms' join as far as they are projected."""
+        joined = self.estimator.rows(frozenset().union(*(part.atoms for part in parts)))
+        for part in parts:
+            whole = self.estimator.rows(part.atoms)
+            joined *= part.rows / whole if whole else 0.0
+        return joined
+
+    def _order(self, parts: Sequence[Plan], changed: Plan, term: Term) -> tuple[str, ...]:
+        """A term's order in the variables that the parts hand on.
+
+        It was sampled over variables of atoms; where a part hands on what is computed from one instead,
+        that takes its place.
+        """
+        shown = dict.fromkeys(name for part in parts for name in self.conjunction.kept(part.atoms))
+        bound = set(self.conjunction.kept(changed.atoms))
+        sampled = self.conjunction.bound(changed.atoms)
+        order: list[str] = []
+        for name in term.order:
+            sampled = self.conjunction.determined({*sampled, name})
+            for one in shown:
+                if one in sampled and one not in self.conjunction.determined(bound):
+                    order.append(one)
+                    bound.add(one)
+        return tuple(order)
+
+    def _traces(self, parts: Sequence[Plan], terms: Sequence[Term]) -> float:
+        """The rows of the traces of a multi-way node; atoms over one pattern share theirs."""
+        chains: dict[object, set[Chain]] = {}
+        rows: dict[object, float] = {}
+        for number, part in enumerate(parts):
+            columns = self._columns(part)
+            same: object = number
+            if isinstance(part.tree, Leaf):
+                atom = self.conjunction.atoms[part.tree.atom]
+                same = (atom.relation, atom.fixed, atom.equal, frozenset(columns.values()))
+            rows[same] = part.rows
+            others = [other for other in range(len(parts)) if other != number]
+            chains.setdefault(same, set()).update(
+                self._read(columns, parts[other], terms[other]) for other in others
+            )
+        return sum(rows[same] * len(set(orders_for(chains[same]).values())) for same in chains)
+
+    def _columns(self, part: Plan) -> dict[str, int]:
+        """The columns of the variables that a part hands on."""
+        names = self.conjunction.kept(part.atoms)
+        if not isinstance(part.tree, Leaf):
+            return {name: at for at, name in enumerate(names)}
+        variables = self.conjunction.atoms[part.tree.atom].variables
+        return {name: variables.index(name) for name in names if name in variables}
+
+    def _read(self, columns: Mapping[str, int], changed: Plan, term: Term) -> Chain:
+        """The columns of a part that are bound each time that the term of another reads it."""
+        bound = set(self.conjunction.kept(changed.atoms))
+        chain: list[frozenset[int]] = []
+        for name in (*bound, *term.order):
+            bound |= self.conjunction.determined({*bound, name})
+            key = frozenset(columns[one] for one in columns if one in bound)
+            if key and key not in chain:
+                chain.append(key)
+        return tuple(chain)

@@ -1,0 +1,288 @@
+"""How many rows joins have and how many prefixes delta terms meet, for one conjunction and its data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from dbsp.compiler.planner import costs
+from dbsp.compiler.planner.bounds import agm_bound, packed
+from dbsp.compiler.planner.conjunction import Conjunction, connected
+from dbsp.compiler.planner.orders import candidates
+from dbsp.compiler.planner.sampling import Prefixes, Sampling
+from dbsp.compiler.planner.statistics import Statistics
+
+EXHAUSTIVE = 5
+"""Up to so many variables to bind, every order of a delta term is compared; beyond, greedily."""
+
+Part = frozenset[int]
+"""The atoms that one input of a multi-way join stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One variable of a delta term, per changed row.
+
+    Args:
+        variable: what is bound.
+        proposer: the atom that most often has the fewest values, and so proposes them.
+        proposals: how many values are proposed.
+        prefixes: how many are left after the other atoms have been asked.
+    """
+
+    variable: str
+    proposer: int
+    proposals: float
+    prefixes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """The delta term of one part: its order, level by level, and the work per changed row in ns."""
+
+    order: tuple[str, ...]
+    levels: tuple[Level, ...]
+    results: float
+    work: float
+
+
+class Estimator:
+    """Estimates for one conjunction whose relations are all counted; everything is remembered."""
+
+    def __init__(self, conjunction: Conjunction, statistics: Statistics) -> None:
+        self.conjunction = conjunction
+        self.statistics = statistics
+        self.sampling = Sampling(conjunction, statistics)
+        self.edges = conjunction.edges
+        self._joined: dict[Part, Prefixes] = {}
+        self._bounds: dict[tuple[tuple[frozenset[str], float], ...], float] = {}
+
+    @cached_property
+    def sizes(self) -> tuple[float, ...]:
+        """Per atom the different rows of its variables that are used."""
+        return tuple(self._distinct(atom, edge) for atom, edge in enumerate(self.edges))
+
+    def _distinct(self, atom: int, names: frozenset[str]) -> float:
+        """How many different values some variables have in an atom."""
+        source = self.conjunction.atoms[atom]
+        ordered = tuple(name for name in source.names if name in names)
+        return len(self.statistics.index(source, ordered, ())) * self.statistics.share(source)
+
+    # Sizes of joins
+
+    def rows(self, atoms: Part) -> float:
+        """The rows of the join of some atoms over all variables that are used, never above its AGM bound."""
+        estimate = self._sample(atoms).count
+        edges = [self.edges[atom] for atom in sorted(atoms)]
+        return min(estimate, self._bound(edges, [self.sizes[atom] for atom in sorted(atoms)], estimate))
+
+    def kept(self, atoms: Part) -> float:
+        """The rows that are left when the join of some atoms keeps only what is used elsewhere.
+
+        n rows thrown evenly into d places hit d (1 - e^(-n/d)) of them; d is the AGM bound of the
+        atoms cut down to the variables kept.
+        """
+        rows = self.rows(atoms)
+        names = self._raw(atoms)
+        if names >= set().union(*(self.edges[atom] for atom in atoms)):
+            return rows
+        cut = [(atom, names & self.edges[atom]) for atom in sorted(atoms)]
+        places = self._bound(
+            [edge for _, edge in cut if edge], [self._distinct(atom, edge) for atom, edge in cut if edge]
+        )
+        return places * -math.expm1(-rows / places) if places > 0 else 0.0
+
+    def _raw(self, atoms: Part) -> frozenset[str]:
+        """The variables of atoms among those kept; for computed ones the arguments they come from."""
+        kept = set(self.conjunction.kept(atoms))
+        own = set().union(*(self.edges[atom] for atom in atoms))
+        for result, arguments in reversed(self.conjunction.functions):
+            if result in kept and result not in own:
+                kept |= arguments
+        return frozenset(kept & own)
+
+    def _bound(
+        self, edges: Sequence[frozenset[str]], rows: Sequence[float], below: float = math.inf
+    ) -> float:
+        """The AGM bound; or merely infinity, if it is certainly not below the given number."""
+        if any(count <= 0 for count in rows):
+            return 0.0
+        logs = [math.log(max(1.0, count)) for count in rows]
+        if below > 0 and packed(edges, logs) >= math.log(below):
+            return math.inf
+        key = tuple(zip(edges, rows, strict=True))
+        if key not in self._bounds:
+            self._bounds[key] = agm_bound(edges, rows)
+        return self._bounds[key]
+
+    def _sample(self, atoms: Part) -> Prefixes:
+        """A sample of the join of some atoms, grown from that of fewer.
+
+        Best is to leave out the atoms with some variable, so that they bind it together, as the
+        multi-way join would: a triangle grows from an edge, not from a path.
+        """
+        if atoms in self._joined:
+            return self._joined[atoms]
+        if len(atoms) == 1:
+            (atom,) = atoms
+            found = self.sampling.start(atom, self.edges[atom])
+        else:
+            smaller = self._smaller(atoms)
+            found = self._sample(smaller)
+            found = self._grow(found, smaller, atoms)
+        self._joined[atoms] = found
+        return found
+
+    def _smaller(self, atoms: Part) -> Part:
+        names = sorted(set().union(*(self.edges[atom] for atom in atoms)))
+        by_variable = [frozenset(atom for atom in atoms if name not in self.edges[atom]) for name in names]
+        fitting = [part for part in by_variable if part and len(part) < len(atoms) and self.connected(part)]
+        if fitting:
+            return min(fitting, key=lambda part: (self._new(part, atoms), len(part), sorted(part)))
+        return min(
+            (atoms - {atom} for atom in atoms),
+            key=lambda part: (not self.connected(part), self._new(part, atoms), sorted(part)),
+        )
+
+    def _new(self, part: Part, atoms: Part) -> int:
+        """How many variables the other atoms add."""
+        own = set().union(*(self.edges[atom] for atom in part))
+        return len(set().union(*(self.edges[atom] for atom in atoms)) - own)
+
+    def _grow(self, sample: Prefixes, smaller: Part, atoms: Part) -> Prefixes:
+        added = sorted(atoms - smaller)
+        edges = [self.edges[atom] for atom in added]
+        written = self.conjunction.variables
+        covered = [atom for atom in added if self.edges[atom] <= set(sample.names)]
+        sample = self.sampling.filter(sample, covered)
+        while left := set().union(*edges) - set(sample.names):
+            bound = frozenset(sample.names)
+            near = [name for name in candidates(bound, edges, written) if name in left]
+            variable = max(near, key=lambda name: sum(name in edge for edge in edges))
+            free = variable in self.conjunction.determined(bound)
+            having = [atom for atom, edge in zip(added, edges, strict=True) if variable in edge]
+            sample = self.sampling.extend(sample, variable, having, free).prefixes
+        return sample
+
+    def connected(self, atoms: Collection[int]) -> bool:
+        """Whether no cross product is needed to join the atoms."""
+        return connected([self.conjunction.closed_edges[atom] for atom in atoms])
+
+    # Delta terms
+
+    def term(self, parts: Sequence[Part], changed: int, order: Sequence[str] | None = None) -> Term:
+        """The delta term of one part: the best order, or the given one, and what it costs.
+
+        With up to EXHAUSTIVE variables to bind, dynamic programming over the sets of bound
+        variables: how many prefixes there are does not depend on the order in which they were bound.
+        """
+        walk = _Walk(self, parts, changed)
+        if order is None:
+            order = walk.best() if len(walk.left) <= EXHAUSTIVE else walk.greedy()
+        return walk.along(order)
+
+
+_Step: TypeAlias = tuple[Level, float, frozenset[str]]
+
+
+class _Walk:
+    """The delta term of one part, as far as it has been sampled: prefixes per set of bound variables."""
+
+    def __init__(self, estimator: Estimator, parts: Sequence[Part], changed: int) -> None:
+        self.estimator = estimator
+        self.sampling = estimator.sampling
+        self.conjunction = estimator.conjunction
+        kept = [estimator._raw(part) for part in parts]
+        own = kept[changed]
+        # The atoms of the other parts, cut down to the variables that their part hands on.
+        self.atoms = {
+            atom: kept[number] & estimator.edges[atom]
+            for number, part in enumerate(parts)
+            if number != changed
+            for atom in part
+        }
+        self.edges = [*self.atoms.values(), own]
+        self.written = tuple(name for name in self.conjunction.variables if any(name in e for e in kept))
+        if len(parts[changed]) == 1:
+            (atom,) = parts[changed]
+            begun = self.sampling.start(atom, own, per_row=True)
+        else:
+            begun = self.sampling.restart(estimator._sample(parts[changed]), sorted(own))
+        tested = [atom for atom, edge in self.atoms.items() if edge <= own]
+        self.begin = self._complete(self.sampling.filter(begun, tested))
+        self._states: dict[frozenset[str], Prefixes] = {frozenset(self.begin.names): self.begin}
+        self._steps: dict[tuple[frozenset[str], str], _Step] = {}
+
+    @property
+    def left(self) -> list[str]:
+        return [name for name in self.written if name not in self.begin.names]
+
+    def _complete(self, sample: Prefixes) -> Prefixes:
+        """The sample with the variables that functions compute."""
+        for name in self.written:
+            having = [atom for atom, edge in self.atoms.items() if name in edge]
+            if having and name in self.conjunction.determined(sample.names) - set(sample.names):
+                return self._complete(self.sampling.extend(sample, name, having, free=True).prefixes)
+        return sample
+
+    def step(self, bound: frozenset[str], variable: str) -> _Step:
+        """The level that binds a variable after the bound ones, its work, and what is bound then."""
+        if (bound, variable) not in self._steps:
+            self._steps[bound, variable] = self._step(bound, variable)
+        return self._steps[bound, variable]
+
+    def _step(self, bound: frozenset[str], variable: str) -> _Step:
+        sample = self._states[bound]
+        having = [atom for atom, edge in self.atoms.items() if variable in edge]
+        extension = self.sampling.extend(sample, variable, having)
+        after = self._complete(extension.prefixes)
+        now = frozenset(after.names)
+        self._states.setdefault(now, after)
+        prefixes = self._states[now].count if len(sample.rows) else 0.0
+        level = Level(variable, extension.proposer, extension.proposals, prefixes)
+        work = sample.count * len(having) * costs.COUNT
+        work += extension.proposals * max(1, len(having) - 1) * costs.PROBE
+        return level, work, now
+
+    def best(self) -> tuple[str, ...]:
+        reached: dict[frozenset[str], tuple[float, tuple[str, ...]]] = {
+            frozenset(self.begin.names): (0.0, ())
+        }
+        done: tuple[float, tuple[str, ...]] | None = None
+        while reached:
+            following: dict[frozenset[str], tuple[float, tuple[str, ...]]] = {}
+            for bound, (work, order) in sorted(reached.items(), key=lambda item: item[1]):
+                left = candidates(bound, self.edges, self.written)
+                if not left and (done is None or work < done[0]):
+                    done = (work, order)
+                for variable in left:
+                    _, more, now = self.step(bound, variable)
+                    if now not in following or work + more < following[now][0]:
+                        following[now] = (work + more, (*order, variable))
+            reached = following
+        assert done is not None, "some order binds everything"
+        return done[1]
+
+    def greedy(self) -> tuple[str, ...]:
+        """Always the variable that leaves fewest prefixes."""
+        order: list[str] = []
+        bound = frozenset(self.begin.names)
+        while left := candidates(bound, self.edges, self.written):
+            steps = [self.step(bound, variable) for variable in left]
+            level, _, bound = min(steps, key=lambda step: (step[0].prefixes, step[1]))
+            order.append(level.variable)
+        return tuple(order)
+
+    def along(self, order: Sequence[str]) -> Term:
+        levels: list[Level] = []
+        work = costs.COUNT * len(self.atoms)
+        bound = frozenset(self.begin.names)
+        for variable in order:
+            level, more, bound = self.step(bound, variable)
+            levels.append(level)
+            work += more
+        results = self._states[bound].count
+        return Term(tuple(order), tuple(levels), results, work + results * costs.ROW)

@@ -1,0 +1,163 @@
+"""Joins of sampled rows: how many prefixes there are when some of the variables are bound.
+
+A sample starts from rows of one atom (or of a join of some) and binds further variables one by one,
+as a delta term of the multi-way join does: the atom with fewest values under a prefix proposes, the
+others keep or drop. What it sees is thus what the engine will do, skew and correlation included, at
+the cost of a sample: `SAMPLE` starting rows, and never more than `LIMIT` prefixes, drawn evenly from
+those there would be. (Wander joins, Li et al., SIGMOD 2016; sampled two-way joins for Delta-BiGJoin
+plans, Ammar et al., VLDB 2018.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.batch import Codes, Mask
+from dbsp.compiler.planner.conjunction import Atom, Conjunction
+from dbsp.compiler.planner.statistics import SAMPLE, Statistics
+
+LIMIT = 2_000
+"""So many prefixes a sample has at most."""
+
+LINK = 0.5
+"""The part of the rows that a condition is taken to let through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixes:
+    """Sampled bindings of some variables; each stands for `each` bindings.
+
+    `each` counts absolutely or per starting row, as whoever started the sample chose.
+    """
+
+    names: tuple[str, ...]
+    rows: Codes
+    each: float
+
+    @property
+    def count(self) -> float:
+        """How many bindings there are; half of one that would have been seen, if none was."""
+        return max(len(self.rows), 0.5) * self.each
+
+    def columns(self, names: Sequence[str]) -> Codes:
+        return self.rows[:, [self.names.index(name) for name in names]]
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """The prefixes after one more variable is bound, and what it took: values proposed for it."""
+
+    prefixes: Prefixes
+    proposals: float
+    proposer: int
+
+
+class Sampling:
+    """Samples of a conjunction's joins over the counted rows.
+
+    Only variables of atoms are sampled. One that a function computes gets one of the values an atom
+    has for it, since a function gives one value and it may be looked up successfully.
+    """
+
+    def __init__(self, conjunction: Conjunction, statistics: Statistics, seed: int = 0) -> None:
+        self.conjunction = conjunction
+        self.statistics = statistics
+        self._random = np.random.default_rng(seed)
+
+    def start(self, atom: int, names: Collection[str], per_row: bool = False) -> Prefixes:
+        """A sample of an atom's rows; it stands for all of them, or per_row for one."""
+        source = self.conjunction.atoms[atom]
+        wanted = tuple(name for name in source.names if name in names)
+        every = self.statistics.index(_only(source, wanted), (), wanted)
+        rows = self.statistics.sample(_only(source, wanted), wanted)
+        total = 1.0 if per_row else len(every) * self.statistics.share(source)
+        found = Prefixes(wanted, rows, total / len(rows) if len(rows) else 0.0)
+        return self._linked(found, frozenset())
+
+    def restart(self, sample: Prefixes, names: Sequence[str]) -> Prefixes:
+        """The different bindings of some variables of a sample, standing for one starting row."""
+        rows = np.unique(sample.columns(names), axis=0) if names else sample.columns(names)[:1]
+        if len(rows) > SAMPLE:
+            rows = rows[np.sort(self._random.choice(len(rows), SAMPLE, replace=False))]
+        return Prefixes(tuple(names), rows, 1.0 / len(rows) if len(rows) else 0.0)
+
+    def filter(self, sample: Prefixes, atoms: Collection[int]) -> Prefixes:
+        """The prefixes for which every one of the atoms has a row; share counts for complete atoms."""
+        each = sample.each
+        fits: Mask = np.ones(len(sample.rows), np.bool_)
+        for atom in sorted(atoms):
+            source = self.conjunction.atoms[atom]
+            bound = tuple(name for name in source.names if name in sample.names)
+            fits &= self.statistics.index(source, bound, ()).find(sample.columns(bound))[1] > 0
+        return Prefixes(sample.names, sample.rows[fits], each)
+
+    def extend(
+        self, sample: Prefixes, variable: str, atoms: Collection[int], free: bool = False
+    ) -> Extension:
+        """Bind one more variable, which all of these atoms have.
+
+        With `free` a function computes it: every prefix gets one value, and nothing is proposed.
+        """
+        offers = [self._offers(sample, variable, atom) for atom in sorted(atoms)]
+        counts = np.stack([count for _, count, _ in offers])
+        chosen = counts.argmin(axis=0)
+        least = counts.min(axis=0) if len(sample.rows) else np.empty(0, np.int64)
+        taken = np.minimum(least, 1) if free else least
+        parts: list[tuple[Codes, Codes]] = []
+        rate = min(1.0, LIMIT / max(1, int(taken.sum())))
+        for number, (start, _, values) in enumerate(offers):
+            mine = np.flatnonzero(chosen == number)
+            prefix, offset = _spread(taken[mine], rate, self._random)
+            if free:
+                offset = self._random.integers(0, np.maximum(least[mine][prefix], 1))
+            parts.append((mine[prefix], values[start[mine][prefix] + offset]))
+        prefix = np.concatenate([part for part, _ in parts])
+        value = np.concatenate([part for _, part in parts])
+        rows = np.concatenate([sample.rows[prefix], value[:, None]], axis=1)
+        proposals = float(taken.sum()) * sample.each
+        each = proposals / len(rows) if len(rows) else sample.each
+        found = Prefixes((*sample.names, variable), rows, each)
+        found = self.filter(found, atoms if len(atoms) > 1 else ())
+        most = int(np.bincount(chosen[least > 0], minlength=len(offers)).argmax()) if len(chosen) else 0
+        linked = self._linked(found, frozenset(sample.names))
+        for atom in atoms:
+            if set(self.conjunction.atoms[atom].names) <= set(linked.names):
+                share = self.statistics.share(self.conjunction.atoms[atom])
+                linked = Prefixes(linked.names, linked.rows, linked.each * share)
+        return Extension(linked, 0.0 if free else proposals, sorted(atoms)[most])
+
+    def _offers(self, sample: Prefixes, variable: str, atom: int) -> tuple[Codes, Codes, Codes]:
+        """Per prefix where the atom's values for the variable start, how many, and the values."""
+        source = self.conjunction.atoms[atom]
+        bound = tuple(name for name in source.names if name in sample.names)
+        index = self.statistics.index(source, bound, (variable,))
+        start, count = index.find(sample.columns(bound))
+        return start, count, index.rest[:, 0]
+
+    def _linked(self, sample: Prefixes, before: frozenset[str]) -> Prefixes:
+        """The sample after the conditions that could not be tested before."""
+        known = self.conjunction.determined(before)
+        now = self.conjunction.determined(sample.names)
+        tested = sum(link <= now and not link <= known for link in self.conjunction.links)
+        return Prefixes(sample.names, sample.rows, sample.each * LINK**tested)
+
+
+def _only(atom: Atom, names: Collection[str]) -> Atom:
+    """The atom, other variables not looked at."""
+    variables = tuple(name if name in names else None for name in atom.variables)
+    return Atom(atom.relation, variables, atom.fixed, atom.equal)
+
+
+def _spread(counts: Codes, rate: float, random: np.random.Generator) -> tuple[Codes, Codes]:
+    """Pairs (i, j) with 0 <= j < counts[i]: all of them, or a part of them drawn evenly."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    if rate < 1.0:
+        at = np.sort(random.integers(0, total, round(total * rate))) if total else np.empty(0, np.int64)
+    else:
+        at = np.arange(total)
+    owner = np.searchsorted(ends, at, "right")
+    return owner, at - (ends - counts)[owner] if total else at

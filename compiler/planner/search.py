@@ -1,0 +1,195 @@
+"""The search for the cheapest plan: dynamic programming over connected subsets, or greedily.
+
+best(S) is the cheapest of
+
+  - best(S1) ⋈ best(S2) for every way to cut S in two connected halves,
+  - one multi-way node over the atoms of S, for every S that is a cyclic core, perhaps with atoms that only
+    filter it, and for the whole query,
+  - for the whole query, if it is cyclic, one multi-way node over its core and best plans of what hangs on it.
+
+So cyclic cores get multi-way nodes, two-way joins come between them where that is cheaper, and hybrids are
+found rather than written down (Freitag et al., VLDB 2020, decide it bottom-up too).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from dbsp.compiler.planner import costs
+from dbsp.compiler.planner.acyclic import blocks, reduce_ears
+from dbsp.compiler.planner.combine import Combiner, Plan
+from dbsp.compiler.planner.conjunction import connected
+from dbsp.compiler.planner.estimate import Part
+
+SUBSETS = 300
+"""Up to so many connected subsets of atoms the search is exact (a path of 10 atoms has 55, a star 1,023)."""
+
+CORES = 40
+"""Up to so many cyclic subsets are tried as multi-way nodes."""
+
+
+class Search:
+    """The plans of one conjunction; `binary` with two-way joins only, `mixed` with both kinds of node."""
+
+    def __init__(self, combiner: Combiner) -> None:
+        self.combiner = combiner
+        self.edges = combiner.conjunction.closed_edges
+        self.every: Part = frozenset(range(len(self.edges)))
+
+    def binary(self) -> Plan:
+        return self._cross([self._plan(part, ()) for part in self._components()])
+
+    def mixed(self) -> Plan:
+        return self._cross([self._mixed(part) for part in self._components()])
+
+    def worst_case_optimal(self) -> Plan:
+        """One multi-way node over all atoms."""
+        return self.combiner.multiway([self.combiner.leaf(atom) for atom in sorted(self.every)])
+
+    def _plan(self, atoms: Part, cores: Sequence[Part]) -> Plan:
+        subsets = self._subsets(atoms)
+        return self._exact(atoms, subsets, cores) if subsets else self._greedy(atoms, cores)
+
+    def _mixed(self, atoms: Part) -> Plan:
+        cores = self._cores(atoms)
+        best = self._plan(atoms, cores)
+        if len(atoms) < 3:
+            return best
+        whole = self._over(sorted(atoms))
+        if not cores:
+            margin = costs.ACYCLIC_MARGIN * self.combiner.total(best)
+            return whole if self.combiner.total(whole) < margin else best
+        candidates = [best, whole]
+        hanging = self._hanging(atoms)
+        if any(len(part) > 1 for part in hanging):
+            core = reduce_ears([self.edges[atom] for atom in sorted(atoms)]).core
+            leaves = [self.combiner.leaf(sorted(atoms)[at]) for at in core]
+            candidates.append(self.combiner.multiway([*leaves, *(self._plan(part, ()) for part in hanging)]))
+        return min(candidates, key=self.combiner.total)
+
+    def _exact(self, atoms: Part, subsets: Sequence[Part], cores: Sequence[Part]) -> Plan:
+        """Dynamic programming; a subset comes after all of its own subsets."""
+        best: dict[Part, Plan] = {}
+        wanted = frozenset(cores)
+        for subset in subsets:
+            if len(subset) == 1:
+                best[subset] = self.combiner.leaf(*subset)
+                continue
+            plans = [self.combiner.binary(best[a], best[b]) for a, b in _halves(subset, best)]
+            if subset in wanted:
+                plans.append(self._over(sorted(subset)))
+            best[subset] = min(plans, key=self.combiner.total)
+        return best[atoms]
+
+    def _greedy(self, atoms: Part, cores: Sequence[Part]) -> Plan:
+        """The largest cores as nodes; then always the join that costs least more (Fegaras, DEXA 1998)."""
+        left = set(atoms)
+        plans: list[Plan] = []
+        for core in sorted(cores, key=lambda core: (-len(core), sorted(core))):
+            if core < atoms and core <= left:
+                plans.append(self._over(sorted(core)))
+                left -= core
+        plans += [self.combiner.leaf(atom) for atom in sorted(left)]
+        return self._merge(plans, lambda a, b: connected([*self._edges(a.atoms), *self._edges(b.atoms)]))
+
+    def _cross(self, plans: list[Plan]) -> Plan:
+        """Components that share nothing: a cross product, smallest first."""
+        return self._merge(plans, lambda a, b: True)
+
+    def _merge(self, plans: list[Plan], fitting: Callable[[Plan, Plan], bool]) -> Plan:
+        while len(plans) > 1:
+            joined = [
+                (self.combiner.binary(a, b), a, b)
+                for at, a in enumerate(plans)
+                for b in plans[at + 1 :]
+                if fitting(a, b)
+            ]
+            added = [
+                self.combiner.total(plan) - self.combiner.total(a) - self.combiner.total(b)
+                for plan, a, b in joined
+            ]
+            plan, a, b = joined[added.index(min(added))]
+            plans = [plan, *(other for other in plans if other is not a and other is not b)]
+        return plans[0]
+
+    def _over(self, atoms: Sequence[int]) -> Plan:
+        return self.combiner.multiway([self.combiner.leaf(atom) for atom in atoms])
+
+    def _edges(self, atoms: Part) -> list[frozenset[str]]:
+        return [self.edges[atom] for atom in sorted(atoms)]
+
+    def _components(self) -> list[Part]:
+        left = sorted(self.every)
+        found: list[Part] = []
+        while left:
+            grown = [left.pop(0)]
+            while near := [
+                atom for atom in left if connected([*self._edges(frozenset(grown)), self.edges[atom]])
+            ]:
+                grown.append(near[0])
+                left.remove(near[0])
+            found.append(frozenset(grown))
+        return found
+
+    def _subsets(self, atoms: Part) -> list[Part]:
+        """The connected subsets, smaller ones first; none if there are too many."""
+        layer = {frozenset({atom}) for atom in atoms}
+        found = sorted(layer, key=sorted)
+        while layer := {
+            part | {atom}
+            for part in layer
+            for atom in atoms - part
+            if connected([*self._edges(part), self.edges[atom]])
+        }:
+            found += sorted(layer, key=sorted)
+            if len(found) > SUBSETS:
+                return []
+        return found
+
+    def _cores(self, atoms: Part) -> list[Part]:
+        """The subsets to try as multi-way nodes: those in which the reduction finds no ear, but filters."""
+        blocked = [self._filtered(block, atoms) for block in self._blocks(atoms)]
+        cyclic: list[Part] = []
+        for subset in self._subsets(atoms):
+            if len(subset) > 2 and len(reduce_ears(self._edges(subset)).core) == len(subset):
+                cyclic += dict.fromkeys((subset, self._filtered(subset, atoms)))
+        return list(dict.fromkeys([*blocked, *cyclic[:CORES]]))
+
+    def _blocks(self, atoms: Part) -> Iterator[Part]:
+        numbered = sorted(atoms)
+        edges = self._edges(atoms)
+        for block in blocks(edges, reduce_ears(edges).core):
+            if len(block) > 2:
+                yield frozenset(numbered[at] for at in block)
+
+    def _filtered(self, block: Part, atoms: Part) -> Part:
+        """A block with the atoms that add no variable to it."""
+        names = frozenset().union(*self._edges(block))
+        kept = self.combiner.conjunction.kept
+        return block | {atom for atom in atoms if set(kept((atom,))) <= names}
+
+    def _hanging(self, atoms: Part) -> list[Part]:
+        """What hangs on the core: the ears, those together that share a variable which the core lacks."""
+        numbered = sorted(atoms)
+        reduction = reduce_ears(self._edges(atoms))
+        core = frozenset().union(*(self.edges[numbered[at]] for at in reduction.core))
+        left = sorted(numbered[ear] for ear, _ in reduction.ears) if reduction.core else []
+        groups: list[Part] = []
+        while left:
+            group = [left.pop(0)]
+            beyond = set(self.edges[group[0]] - core)
+            while near := [atom for atom in left if not beyond.isdisjoint(self.edges[atom])]:
+                group.append(near[0])
+                left.remove(near[0])
+                beyond |= self.edges[near[0]] - core
+            groups.append(frozenset(group))
+        return groups
+
+
+def _halves(subset: Part, known: dict[Part, Plan]) -> Iterator[tuple[Part, Part]]:
+    """The ways to cut a subset in two for which plans are known; the first atom stays on the left."""
+    first, *others = sorted(subset)
+    for number in range(2 ** len(others) - 1):
+        left = frozenset([first, *(atom for at, atom in enumerate(others) if number >> at & 1)])
+        if left in known and subset - left in known:
+            yield left, subset - left

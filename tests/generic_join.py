@@ -1,0 +1,57 @@
+"""Generic join in the words of the field: what the fused multi-way join computes, in its plainest form.
+
+Relations are Z-sets whose columns are named by the variables. A delta term starts from the changed rows of
+one of them, so its first prefixes are rows with weights; a load starts from the empty prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dbsp import PrefixExtender, ZSet, extend_prefixes
+
+EMPTY_PREFIX = ZSet({(): 1}, {})
+
+
+def generic_join(prefixes: ZSet, relations: Sequence[ZSet], order: Sequence[str]) -> ZSet:
+    """The prefixes joined with the relations; `order` names the variables that the prefixes lack.
+
+    Per variable: count, propose, intersect. A relation's weights are multiplied in once, as soon as all
+    its variables are bound; until then only the presence of its rows counts.
+    """
+    waiting = list(relations)
+    prefixes, waiting = _weighed(prefixes, waiting)
+    for variable in order:
+        extenders = []
+        for relation in waiting:
+            if variable in relation.schema.names:
+                bound = [name for name in relation.schema.names if name in prefixes.schema.names]
+                extenders.append(PrefixExtender(relation.index_by(*bound, variable)))
+        prefixes = extend_prefixes(prefixes, extenders)
+        prefixes, waiting = _weighed(prefixes, waiting)
+    return prefixes
+
+
+def _weighed(prefixes: ZSet, waiting: Sequence[ZSet]) -> tuple[ZSet, list[ZSet]]:
+    """Multiply by the weights of the relations that are wholly bound; the others wait on."""
+    bound = set(prefixes.schema.names)
+    for relation in waiting:
+        names = relation.schema.names
+        if bound.issuperset(names):
+            prefixes = prefixes.index_by().extend_leaves(relation.index_by(*names)).as_zset_view()
+    return prefixes, [relation for relation in waiting if not bound.issuperset(relation.schema.names)]
+
+
+def delta_join(old: Sequence[ZSet], changes: Sequence[ZSet], orders: Sequence[Sequence[str]]) -> ZSet:
+    """The change of the join of all relations: one term per relation, with an order of its own.
+
+    dQ = sum over i of  R1^new x ... x R(i-1)^new x dRi x R(i+1)^old x ... x Rn^old
+
+    The columns of the result are the variables, sorted by name.
+    """
+    new = [before + change for before, change in zip(old, changes, strict=True)]
+    total = ZSet()
+    for i, (change, order) in enumerate(zip(changes, orders, strict=True)):
+        term = generic_join(change, [*new[:i], *old[i + 1 :]], order)
+        total = total + term.index_by(*sorted(term.schema.names)).as_zset_view()
+    return total
