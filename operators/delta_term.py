@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from dbsp.expressions import Expression
-from dbsp.operators.passes.substitute import is_total
+from dbsp.operators.substitution import is_total
 
 Term: TypeAlias = "str | Expression | None"
 """What an atom says of a column: a variable, a constant, or nothing (it is not looked at)."""

@@ -18,8 +18,8 @@ from dbsp.operator import Operator
 from dbsp.operators.delta_term import variables_of
 from dbsp.operators.filter import Filter
 from dbsp.operators.map import Map
-from dbsp.operators.passes.substitute import is_total
 from dbsp.operators.project import Project
+from dbsp.operators.substitution import is_total
 
 if TYPE_CHECKING:
     from dbsp.operators.multiway_join import MultiwayJoin
