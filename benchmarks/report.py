@@ -23,6 +23,7 @@ def print_results(console: Console, title: str, results: Sequence[Result]) -> bo
         "tick median",
         "tick p99",
         "batch median",
+        "bulk median",
         "ticks",
         "resident",
         "peak",
@@ -42,7 +43,8 @@ def print_results(console: Console, title: str, results: Sequence[Result]) -> bo
             _pair(result.ticks.median, result.ticks.cpu_median),
             _pair(result.ticks.late, result.ticks.cpu_late),
             _pair(result.batches.median, result.batches.cpu_median),
-            _counts(result.ticks, result.batches),
+            _pair(result.bulks.median, result.bulks.cpu_median),
+            _counts(result.ticks, result.batches, result.bulks),
             bytes_text(result.resident),
             bytes_text(result.peak),
             str(result.final.rows) if result.final else "-",
@@ -60,7 +62,7 @@ def _print_ratios(console: Console, results: Sequence[Result]) -> None:
         return
     table = Table(title=f"processor time of the others / {own.contestant}", title_justify="left")
     table.add_column("contestant")
-    for name in ("load", "tick median", "tick p99", "batch median"):
+    for name in ("load", "tick median", "tick p99", "batch median", "bulk median"):
         table.add_column(name, justify="right")
     for other in results[1:]:
         table.add_row(
@@ -69,6 +71,7 @@ def _print_ratios(console: Console, results: Sequence[Result]) -> None:
             _ratio(other.ticks.cpu_median, own.ticks.cpu_median),
             _ratio(other.ticks.cpu_late, own.ticks.cpu_late),
             _ratio(other.batches.cpu_median, own.batches.cpu_median),
+            _ratio(other.bulks.cpu_median, own.bulks.cpu_median),
         )
     console.print(table)
     taken, made = own.inputs / own.load_cpu, own.loaded.rows / own.load_cpu
