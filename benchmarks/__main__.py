@@ -5,7 +5,8 @@ every tick, by plain Python that maintains this one query, and by duckdb if it i
 graphs also by binary joins. All must come to the same result; the status is 1 if they do not.
 
 `kernels` measures the inner loops, `growth` how the tick of each operator grows with its state at a constant
-change, and `circuit` what a large circuit costs that has nothing to do.
+change, `circuit` what a large circuit costs that has nothing to do, and `scaling` with which exponent
+triangles take longer on larger graphs.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from benchmarks.contest import Entry, Result, measure
 from benchmarks.growth import DECADES, measure_growth
 from benchmarks.kernels import measure_kernels
 from benchmarks.patterns import WORKLOADS as GRAPHS
-from benchmarks.report import print_costs, print_growth, print_rates, print_results
+from benchmarks.report import print_costs, print_growth, print_rates, print_results, print_scaling
+from benchmarks.scaling import POWERS, measure_scaling
 from benchmarks.workloads import SIZES, Workload, find_folder, make, read_folder, read_graph
 
 ENTRIES = [
@@ -59,9 +61,10 @@ class What(StrEnum):
     kernels = "kernels"
     growth = "growth"
     circuit = "circuit"
+    scaling = "scaling"
 
 
-APART: dict[What, list[str]] = {What.kernels: [], What.growth: [], What.circuit: []}
+APART: dict[What, list[str]] = {What.kernels: [], What.growth: [], What.circuit: [], What.scaling: []}
 """What is measured without contestants."""
 
 
@@ -113,6 +116,12 @@ def main(
         with console.status("growth"):
             growths += measure_growth(DECADES[chosen], only="" if what is What.all else only or "")
         print_growth(console, growths)
+    if what in (What.all, What.scaling):
+        if (chosen := size or "medium") not in POWERS:
+            raise typer.BadParameter(f"scaling has the sizes {', '.join(POWERS)}")
+        with console.status("scaling"):
+            scalings = list(measure_scaling(POWERS[chosen]))
+        print_scaling(console, scalings)
     if what in (What.all, What.circuit):
         print_costs(console, measure_circuit())
     raise typer.Exit(0 if agreed else 1)

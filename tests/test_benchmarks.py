@@ -23,7 +23,8 @@ from benchmarks.hand import create
 from benchmarks.hand_patterns import Matches
 from benchmarks.kernels import measure_kernels
 from benchmarks.patterns import WORKLOADS as PATTERNS_OF
-from benchmarks.report import print_costs, print_growth, print_rates, print_results
+from benchmarks.report import print_costs, print_growth, print_rates, print_results, print_scaling
+from benchmarks.scaling import POWERS, Scaling, measure_scaling, tripartite, two_hubs
 from benchmarks.workloads import COLUMNS, SIZES, Workload, find_folder, make, read_folder, read_graph
 
 WORKLOADS = list(SIZES)
@@ -257,3 +258,40 @@ def test_the_costs_of_a_circuit_are_printed() -> None:
     print_costs(console, costs)
     assert isinstance(console.file, io.StringIO)
     assert "per node" in console.file.getvalue()
+
+
+def test_two_hubs_have_few_triangles_and_many_paths() -> None:
+    edges = two_hubs(64)
+    assert len(set(map(tuple, edges.tolist()))) == len(edges) == 66
+    assert len(matches("w2", edges)) == 32
+    ways_in, ways_out = np.bincount(edges[:, 1]), np.bincount(edges[:, 0])
+    for paths in (ways_in * ways_out, ways_in**2, ways_out**2):
+        assert paths.sum() >= 64 * 64 / 8
+
+
+def test_three_parts_have_all_triangles_that_their_edges_allow() -> None:
+    edges = tripartite(3 * 6 * 6)
+    assert len(set(map(tuple, edges.tolist()))) == len(edges) == 108
+    assert len(matches("w2", edges)) == 36**1.5
+
+
+def test_exponents_are_fitted_and_printed() -> None:
+    sizes = (10, 20, 40)
+    squares = Scaling("g", "p", "load", sizes, sizes, tuple(3e-9 * n**2 for n in sizes))
+    assert squares.exponent == pytest.approx(2)
+    assert Scaling("g", "p", "load", (10,), (1,), (0.1,)).exponent is None
+    measured = list(measure_scaling(POWERS["tiny"], most_pairs=2**18 / 8))
+    assert {(s.graph, s.plan, s.phase): len(s.edges) for s in measured} == {
+        (graph, plan, phase): 1 if (graph, plan) == ("two hubs", "binary") else 2
+        for graph in ("two hubs", "tripartite")
+        for plan in ("multi-way", "binary")
+        for phase in ("load", "stream")
+    }
+    found = {(scaling.graph, scaling.results[0]) for scaling in measured}
+    assert found == {("two hubs", 256), ("tripartite", 13**3)}
+    console = Console(file=io.StringIO(), width=160)
+    print_scaling(console, measured)
+    assert isinstance(console.file, io.StringIO)
+    printed = console.file.getvalue()
+    assert "2^10 edges" in printed
+    assert f"{measured[0].exponent:.2f}" in printed
