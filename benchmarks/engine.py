@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 import dbsp
+from benchmarks.changes import Change, Codes, Row
 from benchmarks.contest import Outcome, Sizes, checksum_of, net
-from benchmarks.workloads import COLUMNS, Change, Codes, Row
+from benchmarks.patterns import WORKLOADS as GRAPHS
+from benchmarks.workloads import COLUMNS
 from dbsp import Circuit, col, count, sum_
 
 RULES = {
@@ -37,6 +39,7 @@ RULES = {
     """,
 }
 RULES["w3chain"] = RULES["w3dag"]
+RULES |= {name: pattern.rules() for name, pattern in GRAPHS.items()}
 
 
 def regions() -> Circuit:
@@ -92,10 +95,19 @@ class Live:
 
 
 class LiveStreams(Live):
-    """The same from a circuit built by hand."""
+    """The same from a circuit built by hand; a pattern in a graph is one multi-way join."""
 
     def start(self) -> dbsp.Run:
+        if self.workload in GRAPHS:
+            return GRAPHS[self.workload].multiway().start()
         return (regions() if self.workload == "w1" else closure()).start()
+
+
+class LiveBinary(Live):
+    """A pattern in a graph by one binary join after the other."""
+
+    def start(self) -> dbsp.Run:
+        return GRAPHS[self.workload].binary().start()
 
 
 class Anew:
