@@ -30,7 +30,7 @@ from dbsp.errors import SchemaError
 from dbsp.expressions import Expression
 from dbsp.graph import Node, Stream
 from dbsp.interner import Interner
-from dbsp.operator import Operator, Step, Time
+from dbsp.operator import Operator, Step, TermRows, Time
 from dbsp.operators.arrange import arranged, order_of
 from dbsp.operators.delta_term import (
     Atoms,
@@ -346,6 +346,10 @@ class MultiwayJoinStep(Step):
 
     def next_time(self) -> Time | None:
         return self._later.next()
+
+    @property
+    def join_terms(self) -> tuple[TermRows, ...]:
+        return tuple(term.rows for term in self.terms)
 
     def step(self) -> None:
         parts = self._later.take()
