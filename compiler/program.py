@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +19,11 @@ from dbsp.compiler.datalog.parse import parse
 from dbsp.compiler.datalog.plan import RulePlan, plan
 from dbsp.compiler.datalog.report import Report
 from dbsp.diagnostics import Diagnostic
+from dbsp.durable import Store, as_store
 from dbsp.errors import CompileError
 from dbsp.graph import Graph
 from dbsp.operators.builder import Circuit
+from dbsp.operators.interchange import from_json
 from dbsp.run import Run
 from dbsp.schema import Schema
 from dbsp.stage import Stage
@@ -127,6 +130,7 @@ class Program:
         *,
         max_iterations: int = MAX_ITERATIONS,
         stage: Stage | str = Stage.PHYSICAL,
+        checkpoint: str | Path | Store | None = None,
     ) -> Run:
         """A new run of the program.
 
@@ -135,9 +139,23 @@ class Program:
         any other row. A tick in which a recursion takes more than `max_iterations` iterations raises
         IterationLimitError. `stage` says which form of the circuit is run (see `circuit`); the slow
         "query" recomputes everything in every tick and is there to check the others against.
+
+        With a `checkpoint`, a folder, every tick is durable when `step` returns, and a run started on
+        the same folder goes on after the last of them: then there is no first tick again, and `initial`
+        is left alone (see `dbsp.durable`). Raises CheckpointError.
         """
         circuit = self._query if max_iterations == MAX_ITERATIONS else self._lower(max_iterations)
-        run = circuit.start(stage)
+        store = as_store(checkpoint)
+        if store is None:
+            run = circuit.start(stage)
+        else:
+            query = hashlib.sha256(self.text.encode()).hexdigest()
+            store.check(query)
+            # The plan was made for other data than there is now, so the circuit is taken as it was.
+            run = circuit.start(stage) if store.circuit is None else Run(from_json(store.circuit))
+            store.attach(run, query)
+            if run.tick:
+                return run
         for name, rows in self.facts.items():
             run.input(name).insert(rows)
         if initial or self.facts or self._has_constants:
