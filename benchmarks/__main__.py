@@ -1,11 +1,13 @@
 """Command line: `python -m benchmarks w1 --size medium`, `python -m benchmarks all`.
 
 Every workload is played by this engine (live, from rule text and from streams), by this engine anew for
-every tick, by plain Python that maintains this one query, and by duckdb if it is installed. All must come
-to the same result; the status is 1 if they do not.
+every tick, by plain Python that maintains this one query, and by duckdb if it is installed; patterns in
+graphs also by either strategy of joining that the planner of the rules chooses from. All must come to the
+same result; the status is 1 if they do not.
 
 `kernels` measures the inner loops, `growth` how the tick of each operator grows with its state at a constant
-change, and `circuit` what a large circuit costs that has nothing to do.
+change, `circuit` what a large circuit costs that has nothing to do, `scaling` with which exponent
+triangles take longer on larger graphs, and `planner` what its choice of joins costs against the others.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ import importlib.util
 import multiprocessing
 import os
 import platform
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -27,17 +31,31 @@ from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Entry, Result, measure
 from benchmarks.growth import DECADES, measure_growth
 from benchmarks.kernels import measure_kernels
-from benchmarks.report import print_costs, print_growth, print_rates, print_results
-from benchmarks.workloads import SIZES, find_folder
+from benchmarks.patterns import WORKLOADS as GRAPHS
+from benchmarks.planner import SHARES, measure_planner
+from benchmarks.report import (
+    print_costs,
+    print_growth,
+    print_planner,
+    print_rates,
+    print_results,
+    print_scaling,
+)
+from benchmarks.scaling import POWERS, measure_scaling
+from benchmarks.workloads import SIZES, Workload, find_folder, make, read_folder, read_graph
 
 ENTRIES = [
     Entry("engine (rules)", "benchmarks.engine", "Live"),
     Entry("engine (streams)", "benchmarks.engine", "LiveStreams"),
+    Entry("engine (binary)", "benchmarks.engine", "LiveBinary", frozenset(GRAPHS)),
+    Entry("engine (wcoj)", "benchmarks.engine", "LiveMultiway", frozenset(GRAPHS)),
     Entry("engine, anew", "benchmarks.engine", "Anew"),
     Entry("plain Python", "benchmarks.hand", "create"),
     Entry("duckdb, anew", "benchmarks.duck", "Requery"),
 ]
 DEFAULT_SIZES = ("small", "medium", "large")
+
+T = TypeVar("T")
 
 app = typer.Typer(add_completion=False)
 
@@ -48,12 +66,24 @@ class What(StrEnum):
     w3 = "w3"
     w3dag = "w3dag"
     w3chain = "w3chain"
+    w2 = "w2"
+    w5 = "w5"
+    clique4 = "clique4"
+    diamond = "diamond"
     kernels = "kernels"
     growth = "growth"
     circuit = "circuit"
+    scaling = "scaling"
+    planner = "planner"
 
 
-APART: dict[What, list[str]] = {What.kernels: [], What.growth: [], What.circuit: []}
+APART: dict[What, list[str]] = {
+    What.kernels: [],
+    What.growth: [],
+    What.circuit: [],
+    What.scaling: [],
+    What.planner: [],
+}
 """What is measured without contestants."""
 
 
@@ -64,14 +94,21 @@ def main(
     data: Annotated[
         Path | None, typer.Option(help="Read the change logs below this folder instead of making them.")
     ] = None,
+    graph: Annotated[
+        Path | None, typer.Option(help="Find patterns in the graph of this file, one edge a line.")
+    ] = None,
+    edges: Annotated[int | None, typer.Option(help="Only so many edges of the graph, by chance.")] = None,
     seconds: Annotated[float, typer.Option(help="Bound of each phase of ticks, per contestant.")] = 5.0,
     only: Annotated[
-        str | None, typer.Option(help="Only contestants (or operators of `growth`) whose name contains this.")
+        str | None,
+        typer.Option(
+            help="Only contestants (operators of `growth`, queries of `planner`) whose name contains this."
+        ),
     ] = None,
 ) -> None:
     console = Console()
     if not console.is_terminal:
-        console = Console(width=165)  # in a file or a pipe nothing limits the tables
+        console = Console(width=190)  # in a file or a pipe nothing limits the tables
     threads = os.cpu_count()
     console.print(f"Python {platform.python_version()} on {platform.machine()}, {threads} processors")
     names = (APART | {What.all: list(SIZES), What.w3: ["w3dag", "w3chain"]}).get(what, [what.value])
@@ -80,41 +117,74 @@ def main(
         raise typer.BadParameter(f"no contestant is called that: {', '.join(e.name for e in ENTRIES)}")
     agreed = True
     for name in names:
-        for chosen in [size] if size else [s for s in DEFAULT_SIZES if s in SIZES[name]]:
-            folder = find_folder(data, name, chosen) if data is not None else None
-            if folder is not None and not folder.exists():
-                raise typer.BadParameter(f"{folder} does not exist")
-            if folder is None and chosen not in SIZES[name]:
-                raise typer.BadParameter(f"{name} has the sizes {', '.join(SIZES[name])}")
-            with console.status(f"{name} {chosen}") as status:
+        for chosen in [size or ""] if size or graph else [s for s in DEFAULT_SIZES if s in SIZES[name]]:
+            source = source_of(name, chosen, data, graph, edges)
+            title = f"{name} {graph.stem if graph else chosen}"
+            with console.status(title) as status:
                 results = []
                 for entry in entries:
-                    status.update(f"{name} {chosen}: {entry.name}")
-                    results.append(contend(entry, name, chosen, folder, seconds))
-            agreed = print_results(console, f"{name} {chosen}", results) and agreed
+                    if entry.workloads is None or name in entry.workloads:
+                        status.update(f"{title}: {entry.name}")
+                        results.append(contend(entry, name, source, seconds))
+            agreed = print_results(console, title, results) and agreed
     if what in (What.all, What.kernels):
         print_rates(
             console, list(measure_kernels({"small": 100_000, "large": 10_000_000}.get(size or "", 1_000_000)))
         )
+    part = "" if what is What.all else only or ""
     if what in (What.all, What.growth):
-        if (chosen := size or "medium") not in DECADES:
-            raise typer.BadParameter(f"growth has the sizes {', '.join(DECADES)}")
-        growths = []
+        decades = one_of(DECADES, size, what)
         with console.status("growth"):
-            growths += measure_growth(DECADES[chosen], only="" if what is What.all else only or "")
+            growths = list(measure_growth(decades, only=part))
         print_growth(console, growths)
+    if what in (What.all, What.scaling):
+        powers = one_of(POWERS, size, what)
+        with console.status("scaling"):
+            scalings = list(measure_scaling(powers))
+        print_scaling(console, scalings)
+    if what in (What.all, What.planner):
+        share = one_of(SHARES, size, what)
+        with console.status("planner"):
+            planned = list(measure_planner(share, only=part))
+        print_planner(console, planned)
     if what in (What.all, What.circuit):
         print_costs(console, measure_circuit())
     raise typer.Exit(0 if agreed else 1)
 
 
-def contend(entry: Entry, name: str, size: str, folder: Path | None, seconds: float) -> Result:
+def one_of(sizes: dict[str, T], size: str | None, what: What) -> T:
+    if (chosen := size or "medium") not in sizes:
+        raise typer.BadParameter(f"{what} has the sizes {', '.join(sizes)}")
+    return sizes[chosen]
+
+
+def source_of(
+    name: str, size: str, data: Path | None, graph: Path | None, edges: int | None
+) -> Callable[[], Workload]:
+    """Where the workload comes from: a graph, a folder of logs, or the generators."""
+    if graph is not None:
+        if name not in GRAPHS or not graph.exists():
+            raise typer.BadParameter(
+                f"a graph that exists, and one of {', '.join(GRAPHS)}, not {name} {graph}"
+            )
+        return partial(read_graph, graph, name, edges)
+    if data is not None:
+        folder = find_folder(data, name, size)
+        if not folder.exists():
+            raise typer.BadParameter(f"{folder} does not exist")
+        return partial(read_folder, folder)
+    if size not in SIZES[name]:
+        raise typer.BadParameter(f"{name} has the sizes {', '.join(SIZES[name])}")
+    return partial(make, name, size)
+
+
+def contend(entry: Entry, name: str, source: Callable[[], Workload], seconds: float) -> Result:
     """In a process of its own."""
     if entry.module == "benchmarks.duck" and importlib.util.find_spec("duckdb") is None:
         return Result(entry.name, note="not installed")
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
-            return pool.submit(measure, entry, name, size, folder, seconds).result()
+            return pool.submit(measure, entry, name, source, seconds).result()
         except BrokenProcessPool:
             return Result(entry.name, note="the process died", failed=True)
         except Exception as error:

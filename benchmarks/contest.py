@@ -1,4 +1,4 @@
-"""How a contestant is measured: load, small ticks, batch ticks, memory, and the sum over its result.
+"""How a contestant is measured: load, ticks of all sizes, memory, and the sum over its result.
 
 Each contestant runs in a process of its own, so that one's memory and compiled code are not another's.
 It plays the tiny size of the workload first: what is compiled on first use is not measured.
@@ -19,16 +19,19 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from benchmarks.workloads import Change, Codes, Row, Workload, make, read_folder
+from benchmarks.changes import Change, Codes, Row
+from benchmarks.workloads import Workload, make
 
 MODULUS = (1 << 61) - 1
 
 
 class Outcome(NamedTuple):
-    """How many rows a result has, and the sum of a*1000003 + b*10007 + c over them, mod 2^61 - 1."""
+    """How many rows a result has, the sum of a*1000003 + b*10007 + c over them, mod 2^61 - 1, and the sum
+    of their fourth column."""
 
     rows: int
     checksum: int
+    fourth: int = 0
 
 
 class Sizes(NamedTuple):
@@ -91,6 +94,7 @@ class Result:
     load_cpu: float = 0.0
     ticks: Phase = field(default_factory=Phase)
     batches: Phase = field(default_factory=Phase)
+    bulks: Phase = field(default_factory=Phase)
     loaded: Outcome | None = None
     final: Outcome | None = None
     resident: int = 0  # bytes by which the process grew during load
@@ -103,24 +107,28 @@ class Result:
 
 @dataclass(frozen=True)
 class Entry:
-    """A contestant by name, and where to find it: importable in another process."""
+    """A contestant by name, and where to find it: importable in another process.
+
+    `workloads` are those it takes part in, if not all.
+    """
 
     name: str
     module: str
     factory: str
+    workloads: frozenset[str] | None = None
 
     def create(self, workload: str) -> Contestant:
         made: Contestant = getattr(importlib.import_module(self.module), self.factory)(workload)
         return made
 
 
-def measure(entry: Entry, name: str, size: str, folder: Path | None, seconds: float) -> Result:
-    """Play one workload with one contestant; `seconds` bounds each of the two phases of ticks.
+def measure(entry: Entry, name: str, source: Callable[[], Workload], seconds: float) -> Result:
+    """Play the workload of the source with one contestant; `seconds` bounds each phase of ticks.
 
     Ticks that do not fit are applied together, untimed, so that the final result is comparable.
     """
     play(entry.create(name), make(name, "tiny"), Result(entry.name), seconds=1.0)
-    workload = make(name, size) if folder is None else read_folder(folder)
+    workload = source()
     gc.collect()
     before = resident_bytes()
     contestant, result = entry.create(name), Result(entry.name)
@@ -154,7 +162,11 @@ def play(
     if loaded is not None:
         loaded()
     result.loaded = contestant.outcome()
-    for ticks, phase in ((workload.ticks, result.ticks), (workload.batches, result.batches)):
+    for ticks, phase in (
+        (workload.ticks, result.ticks),
+        (workload.batches, result.batches),
+        (workload.bulks, result.bulks),
+    ):
         deadline = time.perf_counter() + seconds
         done = 0
         for changes in ticks:
@@ -196,7 +208,8 @@ def checksum_of(rows: Codes) -> Outcome:
     if rows.shape[1] > 2:
         values = values + rows[:, 2]
     low, high = int((values & 0xFFFF_FFFF).sum()), int((values >> 32).sum())
-    return Outcome(len(rows), (low + (high << 32)) % MODULUS)
+    fourth = int(rows[:, 3].sum()) if rows.shape[1] > 3 else 0
+    return Outcome(len(rows), (low + (high << 32)) % MODULUS, fourth)
 
 
 def resident_bytes() -> int:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.changes import Change, Codes, Row
 from benchmarks.contest import Outcome, checksum_of, net
-from benchmarks.workloads import COLUMNS, Change, Codes, Row
+from benchmarks.patterns import WORKLOADS as GRAPHS
+from benchmarks.workloads import COLUMNS
 
 QUERIES = {
     "w1": """
@@ -24,6 +26,7 @@ QUERIES = {
     """,
 }
 QUERIES["w3chain"] = QUERIES["w3dag"]
+QUERIES |= {name: pattern.sql() for name, pattern in GRAPHS.items()}
 
 
 class Requery:

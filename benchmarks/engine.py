@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 import dbsp
+from benchmarks.changes import Change, Codes, Row
 from benchmarks.contest import Outcome, Sizes, checksum_of, net
-from benchmarks.workloads import COLUMNS, Change, Codes, Row
+from benchmarks.patterns import WORKLOADS as GRAPHS
+from benchmarks.workloads import COLUMNS
 from dbsp import Circuit, col, count, sum_
 
 RULES = {
@@ -37,6 +39,7 @@ RULES = {
     """,
 }
 RULES["w3chain"] = RULES["w3dag"]
+RULES |= {name: pattern.rules() for name, pattern in GRAPHS.items()}
 
 
 def regions() -> Circuit:
@@ -62,11 +65,13 @@ def closure() -> Circuit:
 class Live:
     """Changes in, one step per tick. The base comes in as Arrow tables, a tick as {row: weight}."""
 
+    strategy = "auto"
+
     def __init__(self, workload: str) -> None:
         self.workload = workload
 
     def start(self) -> dbsp.Run:
-        return dbsp.compile(RULES[self.workload]).start()
+        return dbsp.compile(RULES[self.workload], strategy=self.strategy).start()
 
     def load(self, base: dict[str, Codes]) -> None:
         self.run = self.start()
@@ -92,10 +97,24 @@ class Live:
 
 
 class LiveStreams(Live):
-    """The same from a circuit built by hand."""
+    """The same from a circuit built by hand; a pattern in a graph is one multi-way join."""
 
     def start(self) -> dbsp.Run:
+        if self.workload in GRAPHS:
+            return GRAPHS[self.workload].multiway().start()
         return (regions() if self.workload == "w1" else closure()).start()
+
+
+class LiveBinary(Live):
+    """From rules, two relations joined at a time."""
+
+    strategy = "binary"
+
+
+class LiveMultiway(Live):
+    """From rules, all relations joined at once."""
+
+    strategy = "wcoj"
 
 
 class Anew:

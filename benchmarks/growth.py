@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.workloads import Codes
+from benchmarks.changes import Codes
 from dbsp import Circuit, Stream, col, count, max_, min_, sum_
 
 DECADES = {"tiny": (3, 4), "small": (4, 5), "medium": (4, 5, 6), "large": (4, 5, 6, 7)}

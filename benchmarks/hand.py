@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from benchmarks.changes import Change, Codes
 from benchmarks.contest import Outcome, checksum
-from benchmarks.workloads import Change, Codes
+from benchmarks.hand_patterns import MATCHES, Matches
 
 
 class Regions:
@@ -101,5 +102,7 @@ def search(neighbours: dict[int, set[int]], start: int) -> set[int]:
     return found
 
 
-def create(workload: str) -> Regions | Closure:
+def create(workload: str) -> Regions | Closure | Matches:
+    if workload in MATCHES:
+        return MATCHES[workload]()
     return Regions() if workload == "w1" else Closure()

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.workloads import Codes
+from benchmarks.changes import Codes
 from dbsp.kernels import consolidate, join_runs, merge_some, register_run, sum_weights
 
 

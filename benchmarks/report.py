@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -12,6 +13,11 @@ from benchmarks.circuits import Costs
 from benchmarks.contest import Phase, Result
 from benchmarks.growth import Growth
 from benchmarks.kernels import Rate
+from benchmarks.planner import STRATEGIES, Planned, Times
+from benchmarks.scaling import BATCH, Scaling
+
+WORST_RATIO = 1.2
+"""What choosing a plan may cost."""
 
 
 def print_results(console: Console, title: str, results: Sequence[Result]) -> bool:
@@ -23,6 +29,7 @@ def print_results(console: Console, title: str, results: Sequence[Result]) -> bo
         "tick median",
         "tick p99",
         "batch median",
+        "bulk median",
         "ticks",
         "resident",
         "peak",
@@ -42,7 +49,8 @@ def print_results(console: Console, title: str, results: Sequence[Result]) -> bo
             _pair(result.ticks.median, result.ticks.cpu_median),
             _pair(result.ticks.late, result.ticks.cpu_late),
             _pair(result.batches.median, result.batches.cpu_median),
-            _counts(result.ticks, result.batches),
+            _pair(result.bulks.median, result.bulks.cpu_median),
+            _counts(result.ticks, result.batches, result.bulks),
             bytes_text(result.resident),
             bytes_text(result.peak),
             str(result.final.rows) if result.final else "-",
@@ -60,7 +68,7 @@ def _print_ratios(console: Console, results: Sequence[Result]) -> None:
         return
     table = Table(title=f"processor time of the others / {own.contestant}", title_justify="left")
     table.add_column("contestant")
-    for name in ("load", "tick median", "tick p99", "batch median"):
+    for name in ("load", "tick median", "tick p99", "batch median", "bulk median"):
         table.add_column(name, justify="right")
     for other in results[1:]:
         table.add_row(
@@ -69,6 +77,7 @@ def _print_ratios(console: Console, results: Sequence[Result]) -> None:
             _ratio(other.ticks.cpu_median, own.ticks.cpu_median),
             _ratio(other.ticks.cpu_late, own.ticks.cpu_late),
             _ratio(other.batches.cpu_median, own.batches.cpu_median),
+            _ratio(other.bulks.cpu_median, own.bulks.cpu_median),
         )
     console.print(table)
     taken, made = own.inputs / own.load_cpu, own.loaded.rows / own.load_cpu
@@ -112,6 +121,60 @@ def print_growth(console: Console, growths: Sequence[Growth]) -> None:
         table.add_row(growth.name, *cells, time_text(max(growth.slowest)))
     console.print(table)
     console.print("median of single ticks of a few rows; slowest: of all ticks at all sizes", style="dim")
+
+
+def print_scaling(console: Console, scalings: Sequence[Scaling]) -> None:
+    """One line per graph, phase and plan; the time at every size, and the fitted exponent."""
+    sizes = max((scaling.edges for scaling in scalings), key=len)
+    table = Table(
+        title="growth of triangles with the graph: processor time", title_justify="left", title_style="bold"
+    )
+    for name in ("graph", "phase", "plan"):
+        table.add_column(name)
+    for edges in sizes:
+        table.add_column(f"2^{round(math.log2(edges))} edges", justify="right")
+    table.add_column("triangles", justify="right")
+    table.add_column("exponent", justify="right")
+    for scaling in scalings:
+        cells = [time_text(seconds) for seconds in scaling.seconds]
+        cells += ["-"] * (len(sizes) - len(cells))
+        exponent = "-" if scaling.exponent is None else f"{scaling.exponent:.2f}"
+        found = f"{scaling.results[-1]:,}" if scaling.results else "-"
+        table.add_row(scaling.graph, scaling.phase, scaling.plan, *cells, found, exponent)
+    console.print(table)
+    console.print(
+        f"stream: in ticks of {BATCH} edges; triangles: of the largest graph; exponent p of c * edges^p by"
+        " least squares in the logarithms; -: a binary plan would keep too much",
+        style="dim",
+    )
+
+
+def print_planner(console: Console, planned: Sequence[Planned]) -> None:
+    """One line per query and graph: the three strategies' times, and the planner's to the better one's."""
+    table = Table(title="planner: processor time", title_justify="left", title_style="bold")
+    for name in ("query", "graph"):
+        table.add_column(name)
+    for name in (
+        "edges",
+        "rows",
+        *(f"{phase}: {s}" for phase in Times._fields for s in (*STRATEGIES, "ratio")),
+    ):
+        table.add_column(name, justify="right")
+    for one in planned:
+        cells = []
+        for phase, ratio in enumerate(one.ratios):
+            cells += [time_text(one.times[strategy][phase]) for strategy in STRATEGIES]
+            cells.append(f"[red]{ratio:.2f}[/]" if ratio > WORST_RATIO else f"{ratio:.2f}")
+        table.add_row(one.query, one.graph, f"{one.edges:,}", f"{one.rows:,}", *cells)
+    console.print(table)
+    over = sum(ratio > WORST_RATIO for one in planned for ratio in one.ratios)
+    worst = max(ratio for one in planned for ratio in one.ratios)
+    console.print(
+        f"ratio: auto to the better of the others, {worst:.2f} at worst, {over} of"
+        f" {len(planned) * len(Times._fields)} above {WORST_RATIO}; batches of a tenth of the edges, 1,000 at"
+        " most",
+        style="dim",
+    )
 
 
 def print_costs(console: Console, costs: Costs) -> None:

@@ -3,9 +3,14 @@
     w1       orders(order, customer, amount) join customers(customer, region), per region count and sum
     w3dag    transitive closure of components of 250 nodes each: deep, narrow, some with a cycle
     w3chain  transitive closure of one chain; cut an edge, put it back
+    w2       triangles of a graph whose degrees follow a power law
+    w5       directed cycles of four edges, of such a graph
+    clique4  cliques of four nodes
+    diamond  two triangles that share an edge (`benchmarks.patterns` has these four in full)
 
-First come ticks of one change each, then batches. A change of a customer's region is a deletion and an
-insertion in one tick. `read_folder` reads logs of the same kind from CSV files instead.
+First come ticks of one change each, then batches, then bulks: of up to 10,000 changes, a quarter of the
+graph at most. A change of a customer's region is a deletion and an insertion in one tick. `read_folder`
+reads logs of the same kind from CSV files instead, `read_graph` a graph.
 """
 
 from __future__ import annotations
@@ -15,26 +20,28 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-Codes: TypeAlias = npt.NDArray[np.int64]
-Row: TypeAlias = tuple[int, ...]
-Change: TypeAlias = tuple[str, int, Row]
+from benchmarks.changes import Change, Codes, Row, take
+from benchmarks.graphs import Churn, power_law, read_edges
+from benchmarks.patterns import WORKLOADS as GRAPHS
 
 COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
     "w1": {"orders": ("o", "c", "amount"), "customers": ("c", "region")},
     "w3dag": {"e": ("x", "y")},
     "w3chain": {"e": ("x", "y")},
-}
-SIZES = {  # how many orders, nodes, edges of the chain
+} | {name: {"e": ("x", "y")} for name in GRAPHS}
+SIZES = {  # how many orders, nodes, edges of the chain, edges
     "w1": {"tiny": 500, "small": 10_000, "medium": 100_000, "large": 1_000_000},
     "w3dag": {"tiny": 250, "small": 2_000, "medium": 20_000, "large": 50_000},
     "w3chain": {"tiny": 20, "small": 200, "medium": 1_000},
+    "w2": {"tiny": 200, "small": 20_000, "medium": 200_000, "large": 1_000_000},
+    "w5": {"tiny": 200, "small": 5_000, "medium": 20_000, "large": 60_000},
+    "clique4": {"tiny": 200, "small": 10_000, "medium": 50_000, "large": 200_000},
+    "diamond": {"tiny": 200, "small": 10_000, "medium": 50_000, "large": 200_000},
 }
 COMPONENT = 250
 REGIONS = 50
@@ -42,13 +49,15 @@ REGIONS = 50
 
 @dataclass(frozen=True)
 class Workload:
-    """`base` by relation, int64[n, columns]; `ticks` of one change each; `batches` of many."""
+    """`base` by relation, int64[n, columns]; `ticks` of one change each; `batches` of many; `bulks`
+    of more."""
 
     name: str
     size: str
     base: dict[str, Codes]
     ticks: list[list[Change]]
     batches: list[list[Change]]
+    bulks: list[list[Change]] = field(default_factory=list)
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:
@@ -60,6 +69,11 @@ def make(name: str, size: str) -> Workload:
     count = SIZES[name][size]
     chance = random.Random(name)
     tiny = size == "tiny"
+    if name in GRAPHS:
+        edges = power_law(
+            count, np.random.default_rng(chance.randrange(1 << 32)), degree=15 if name == "clique4" else 5
+        )
+        return churned(name, size, edges, Churn(edges, name))
     if name == "w1":
         shop = _Shop(chance, count)
         base = shop.base()
@@ -70,6 +84,26 @@ def make(name: str, size: str) -> Workload:
     graph = _Layers(chance, count) if name == "w3dag" else _Chain(chance, count)
     base = {"e": _array(graph.edges, 2)}
     return Workload(name, size, base, list(itertools.islice(graph.ticks(), 20 if tiny else 200)), [])
+
+
+def read_graph(file: Path, name: str, edges: int | None = None) -> Workload:
+    """A graph from a file, see `benchmarks.graphs.read_edges`; its own edges go and come back."""
+    if name not in GRAPHS:
+        raise ValueError(f"{name} has no graph; {', '.join(GRAPHS)} have")
+    found = read_edges(file, ordered=name != "w5", edges=edges)
+    return churned(name, file.stem, found, Churn(found, name, own=True))
+
+
+def churned(name: str, size: str, edges: Codes, churn: Churn) -> Workload:
+    tiny = size == "tiny"
+    return Workload(
+        name,
+        size,
+        {"e": edges},
+        [churn.tick(1) for _ in range(20 if tiny else 1000)],
+        [churn.tick(20 if tiny else 100) for _ in range(2 if tiny else 50)],
+        [churn.tick(min(10_000, len(edges) // 4)) for _ in range(2 if tiny else 5)],
+    )
 
 
 class _Shop:
@@ -95,7 +129,7 @@ class _Shop:
             self.orders.append(self.order())
             yield "orders", 1, self.orders[-1]
         elif kind < 0.8:
-            yield "orders", -1, _take(self.orders, self.chance)
+            yield "orders", -1, take(self.orders, self.chance)
         else:
             customer = self.chance.randrange(len(self.regions))
             while customer in moved:  # a customer moves at most once in a tick
@@ -137,7 +171,7 @@ class _Layers:
                     edges.append(edge)
                     yield [("e", 1, edge)]
             else:
-                edge = _take(edges, chance)
+                edge = take(edges, chance)
                 present.discard(edge)
                 yield [("e", -1, edge)]
 
@@ -152,13 +186,6 @@ class _Chain:
             edge = self.chance.choice(self.edges)
             yield [("e", -1, edge)]
             yield [("e", 1, edge)]
-
-
-def _take(rows: list[Row], chance: random.Random) -> Row:
-    """Remove any row, at no cost that depends on how many there are."""
-    place = chance.randrange(len(rows))
-    rows[place], rows[-1] = rows[-1], rows[place]
-    return rows.pop()
 
 
 def _array(rows: Iterable[Row], width: int) -> Codes:

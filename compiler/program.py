@@ -12,12 +12,16 @@ from dbsp.changes import Change
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.check import check
 from dbsp.compiler.datalog.explain import explain
+from dbsp.compiler.datalog.joins import Policy
 from dbsp.compiler.datalog.lower import lower, schema_of
 from dbsp.compiler.datalog.merge import merge_aggregates
 from dbsp.compiler.datalog.normalise import normalise
 from dbsp.compiler.datalog.parse import parse
-from dbsp.compiler.datalog.plan import RulePlan, plan
+from dbsp.compiler.datalog.plan import plan
 from dbsp.compiler.datalog.report import Report
+from dbsp.compiler.datalog.steps import RulePlan
+from dbsp.compiler.planner.statistics import Statistics
+from dbsp.compiler.planner.strategy import Strategy
 from dbsp.diagnostics import Diagnostic
 from dbsp.durable import Store, as_store
 from dbsp.errors import CompileError
@@ -31,12 +35,16 @@ from dbsp.stage import Stage
 MAX_ITERATIONS = 100_000
 
 
-def compile(text_or_path: str | Path) -> Program:
+def compile(text_or_path: str | Path, strategy: Strategy | str = Strategy.AUTO) -> Program:
     """Compiles a Datalog program, given as text or as the path of a file.
 
     A `Path` is a file, and so is a string of one line that ends in `.dl`; any other string is the
-    program itself. Raises CompileError with every error found in the program, each with its line, a
-    caret and a hint; also when the file cannot be read.
+    program itself. `strategy` says how rules are joined that do not say it themselves by `.plan`:
+    "auto" leaves it to the planner, "binary" takes two relations at a time, "wcoj" all that hang
+    together at once, by a worst-case optimal multi-way join.
+
+    Raises CompileError with every error found in the program, each with its line, a caret and a hint;
+    also when the file cannot be read. ValueError for an unknown strategy.
 
     >>> program = compile('''
     ...     .decl edge(x: number, y: number)
@@ -52,11 +60,12 @@ def compile(text_or_path: str | Path) -> Program:
     >>> run.step({"edge": {(2, 3): -1}})["path"].to_dict()
     {(1, 3): -1, (2, 3): -1}
     """
+    strategy = Strategy(strategy)
     if isinstance(text_or_path, Path):
-        return Program(_read(text_or_path), str(text_or_path))
+        return Program(_read(text_or_path), str(text_or_path), strategy)
     if "\n" not in text_or_path and text_or_path.endswith(".dl"):
-        return Program(_read(Path(text_or_path)), text_or_path)
-    return Program(text_or_path, "<program>")
+        return Program(_read(Path(text_or_path)), text_or_path, strategy)
+    return Program(text_or_path, "<program>", strategy)
 
 
 def _read(path: Path) -> str:
@@ -71,16 +80,24 @@ def _read(path: Path) -> str:
 class Program:
     """A compiled program. It holds no data: `start` makes a run, as many as wanted."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, strategy: Strategy = Strategy.AUTO) -> None:
         self.text = text
         self.file = file
+        self.strategy = strategy
         report = Report(file, text)
         self.checked: checked.Program = check(parse(text, report), report)
         """The program's meaning: resolved, typed, in strata (see `compiler.datalog.checked`)."""
-        self.plans: dict[int, RulePlan] = {
-            rule.number: plan(merge_aggregates(normalise(rule))) for rule in self.checked.rules
-        }
-        """The plan of every rule, by the rule's number."""
+        self.plans: dict[int, RulePlan] = self.plans_for(Statistics.none())
+        """The plan of every rule, by the rule's number, made by the shape of the rules alone."""
+
+    def plans_for(self, statistics: Statistics) -> dict[int, RulePlan]:
+        """The plan of every rule for data of which these are the counts, by the rule's number."""
+        policy = Policy(statistics, self.strategy)
+        return {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in self.checked.rules}
+
+    def circuit_for(self, plans: Mapping[int, RulePlan], max_iterations: int = MAX_ITERATIONS) -> Circuit:
+        """The query circuit in which the rules are evaluated by these plans; see `plans_for`."""
+        return lower(self.checked, plans, Path(self.file).stem, max_iterations)
 
     @property
     def relations(self) -> Mapping[str, checked.Relation]:
@@ -122,7 +139,7 @@ class Program:
 
     @cached_property
     def _query(self) -> Circuit:
-        return self._lower(MAX_ITERATIONS)
+        return self.circuit_for(self.plans)
 
     def start(
         self,
@@ -144,35 +161,49 @@ class Program:
         the same folder goes on after the last of them: then there is no first tick again, and `initial`
         is left alone (see `dbsp.durable`). Raises CheckpointError.
         """
-        circuit = self._query if max_iterations == MAX_ITERATIONS else self._lower(max_iterations)
+        default = max_iterations == MAX_ITERATIONS
+        circuit = self._query if default else self.circuit_for(self.plans, max_iterations)
         store = as_store(checkpoint)
-        if store is None:
-            run = circuit.start(stage)
-        else:
-            query = hashlib.sha256(self.text.encode()).hexdigest()
-            store.check(query)
-            # The plan was made for other data than there is now, so the circuit is taken as it was.
-            run = circuit.start(stage) if store.circuit is None else Run(from_json(store.circuit))
-            store.attach(run, query)
-            if run.tick:
-                return run
+        run = circuit.start(stage) if store is None else self._durable(circuit, stage, store)
+        if run.tick:
+            return run
         for name, rows in self.facts.items():
             run.input(name).insert(rows)
         if initial or self.facts or self._has_constants:
-            run.step(initial)
+            try:
+                run.step(initial)
+            except BaseException:
+                if store is not None:
+                    store.close()
+                raise
         return run
 
-    def explain(self) -> str:
-        """Strata, rules with their positions, the order of evaluation of each, recursive scopes."""
-        return explain(self.checked, self.plans)
+    def _durable(self, circuit: Circuit, stage: Stage | str, store: Store) -> Run:
+        """A run that is where the checkpoint is, and goes on writing it."""
+        query = hashlib.sha256(self.text.encode()).hexdigest()
+        store.check(query)
+        # The circuit is taken as it was: by now another plan might be chosen.
+        run = circuit.start(stage) if store.circuit is None else Run(from_json(store.circuit))
+        store.attach(run, query)
+        return run
+
+    def explain(self, run: Run | None = None, plans: Mapping[int, RulePlan] | None = None) -> str:
+        """How the program is evaluated, in words.
+
+        Strata, rules with their positions, the steps of each; of every join whether it is acyclic, how
+        many rows it makes at most, how it is chosen to be made and in which order the changes of each
+        atom bind the variables; traces and who reads them. With a `run`, also the prefixes and rows that
+        its multi-way joins have met, against those expected, and how large its traces are. `plans`
+        are those of the run, if they are not the program's own.
+        """
+        plans = self.plans if plans is None else plans
+        circuit = run.graph if run else self.circuit_for(plans).circuit(Stage.PHYSICAL)
+        return explain(self.checked, plans, circuit, run)
 
     @property
     def _has_constants(self) -> bool:
         """Whether a rule without positive atoms makes something hold from the first tick on."""
         return any(not rule.body or _starts_from_nothing(rule) for rule in self.checked.rules)
-
-    def _lower(self, max_iterations: int) -> Circuit:
-        return lower(self.checked, self.plans, Path(self.file).stem, max_iterations)
 
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(self.inputs), ", ".join(self.outputs)

@@ -27,6 +27,19 @@ Time: TypeAlias = tuple[int, ...]
 """A time within a tick: the iteration of each nested scope, outermost first."""
 
 
+@dataclass(frozen=True, slots=True)
+class TermRows:
+    """What one delta term of a multi-way join has met since its step was made.
+
+    `atom` is the input whose changes it takes, `changed` counts their rows. `levels` has for each
+    variable that the term binds, in order, how many prefixes were bound up to it.
+    """
+
+    atom: int
+    changed: int
+    levels: tuple[tuple[str, int], ...]
+
+
 class Step:
     """One node at run time. `step` reads the inputs' `out` and sets its own.
 
@@ -81,6 +94,11 @@ class Step:
     def trace(self) -> Trace | None:
         """The trace this step keeps itself, for statistics."""
         return None
+
+    @property
+    def join_terms(self) -> tuple[TermRows, ...]:
+        """What the delta terms of a multi-way join have met."""
+        return ()
 
 
 class Arranged(Step):

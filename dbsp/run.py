@@ -11,9 +11,10 @@ import numpy as np
 from dbsp.batch import Batch, Codes
 from dbsp.changes import Change, encode_change, encode_keys, last_wins
 from dbsp.errors import CircuitError, DbspError, InputError, WeightOverflowError
-from dbsp.graph import Graph
+from dbsp.graph import Graph, Node
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
+from dbsp.operator import Step, TermRows
 from dbsp.ports import InputPort, OutputPort
 from dbsp.scheduler import NodeStats, Scope
 from dbsp.schema import Schema, did_you_mean
@@ -289,6 +290,18 @@ class Run:
         """What every node has done since `observe()`, those of nested scopes after their scope."""
         return self._scope.collect()
 
+    def join_terms(self) -> dict[Node, tuple[TermRows, ...]]:
+        """By multi-way join, what each of its delta terms has met: changed rows, prefixes per level.
+
+        Counted since the start of the run, in ticks that failed too; nested scopes over all iterations.
+        """
+        return {node: step.join_terms for node, step in _steps(self._scope) if step.join_terms}
+
+    def kept(self) -> dict[Node, tuple[int, int]]:
+        """By node that keeps a trace, its rows and bytes; rows that were retracted but not merged count."""
+        steps = _steps(self._scope)
+        return {node: (kept.rows, kept.nbytes) for node, step in steps if (kept := step.trace) is not None}
+
     def iterations(self) -> dict[str, int]:
         """How often each fixpoint was iterated in the latest tick, by name; 0 when it had nothing to do.
 
@@ -356,6 +369,13 @@ class Run:
                 port.staged = Batch(codes, weights)
                 rows += len(weights)
         return rows
+
+
+def _steps(scope: Scope) -> Iterator[tuple[Node, Step]]:
+    """Every node with its step, those of nested scopes after their scope."""
+    yield from scope.by_node.items()
+    for child in scope.children:
+        yield from _steps(child)
 
 
 def _iterations(scope: Scope, prefix: str) -> Iterator[tuple[str, int]]:

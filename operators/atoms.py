@@ -82,24 +82,39 @@ def multiway_join(
     A tick costs what the changes extend to, variable by variable (see `dbsp.operators.multiway_join`); no
     result of fewer atoms is kept. Raises SchemaError.
     """
+    join = joining(atoms, select, where, let or {}, orders)
+    return _applied(atoms[0], join, [one.stream for one in atoms])
+
+
+def joining(
+    atoms: Sequence[Atom[S]],
+    select: Sequence[str] | None,
+    where: Expression | Sequence[Expression],
+    let: Mapping[str, Any],
+    orders: Sequence[Sequence[str]] | None = None,
+) -> MultiwayJoin:
+    """The operator that `multiway_join` with these arguments applies to the streams of the atoms."""
     if not atoms:
         raise SchemaError("a multi-way join needs at least one atom, such as edge('a', 'b')")
     for one in atoms:
         if not isinstance(one, Atom):
             raise SchemaError(f"{shorten(one)} is no atom; call a stream with its terms: edge('a', 'b')")
-    return _joined(atoms[0], atoms, select, where, let or {}, orders)
+    return _joining(atoms[0], atoms, select, where, let, orders)
 
 
 @located("MultiwayJoin")
-def _joined(
+def _joining(
     first: Atom[S],
     atoms: Sequence[Atom[S]],
     select: Sequence[str] | None,
     where: Expression | Sequence[Expression],
     let: Mapping[str, Any],
     orders: Sequence[Sequence[str]] | None,
-) -> S:
+) -> MultiwayJoin:
     given = (where,) if isinstance(where, Expression) else tuple(where)
+    for condition in given:
+        if not isinstance(condition, Expression):
+            raise SchemaError(f"where takes conditions such as col('a') < col('b'), not {shorten(condition)}")
     conditions = tuple(part for condition in given for part in _conjuncts(condition))
     join = MultiwayJoin(
         tuple(one.terms for one in atoms),
@@ -108,11 +123,17 @@ def _joined(
         conditions,
         tuple(map(tuple, orders or ())),
     )
-    streams = [one.stream for one in atoms]
-    bindings = join.bindings(*(stream.schema for stream in streams))
+    bindings = join.bindings(*(one.stream.schema for one in atoms))
     names = bindings.names if select is None else tuple(select)
     bindings.select(bindings.indices(names))
-    return MultiwayJoin(join.atoms, names, join.extensions, conditions, join.orders)(*streams)
+    join = MultiwayJoin(join.atoms, names, join.extensions, conditions, join.orders)
+    join.schema(*(one.stream.schema for one in atoms))
+    return join
+
+
+@located("MultiwayJoin")
+def _applied(first: Atom[S], join: MultiwayJoin, streams: Sequence[S]) -> S:
+    return join(*streams)
 
 
 def _conjuncts(condition: Expression) -> Iterator[Expression]:

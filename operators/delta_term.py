@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from dbsp.expressions import Expression
-from dbsp.operators.passes.substitute import is_total
+from dbsp.operators.substitution import is_total
 
 Term: TypeAlias = "str | Expression | None"
 """What an atom says of a column: a variable, a constant, or nothing (it is not looked at)."""
@@ -111,7 +111,7 @@ def default_order(atoms: Atoms, start: int, extensions: Extensions) -> tuple[str
     everything = dict.fromkeys(name for terms in atoms for name in variables_of(terms))
     order: list[str] = []
     while True:
-        _compute(bound, extensions)
+        bound.update(computed(bound, extensions))
         open_ = [name for name in everything if name not in bound]
         if not open_:
             return tuple(order)
@@ -127,10 +127,14 @@ def default_order(atoms: Atoms, start: int, extensions: Extensions) -> tuple[str
         bound.add(order[-1])
 
 
-def _compute(bound: set[str], extensions: Extensions) -> None:
-    """Add the variables that can be computed from those that are bound."""
-    while ready := {name for name, value in extensions if bound.issuperset(value.columns)} - bound:
-        bound |= ready
+def computed(bound: set[str], extensions: Extensions) -> set[str]:
+    """These variables, and those that can be computed from them."""
+    found = set(bound)
+    size = 0
+    while size < len(found):
+        size = len(found)
+        found.update(name for name, value in extensions if found.issuperset(value.columns))
+    return found
 
 
 class _Term:
@@ -176,9 +180,16 @@ class _Term:
                     yield Test(condition)
 
     def _needed(self) -> set[str]:
-        """The variables of atoms that no step of the order binds."""
+        """The variables of atoms that no step of the order binds, and what they are computed from."""
         names = {name for j in self._open for name in variables_of(self._atoms[j])}
-        return names.difference(self._bound, self._order)
+        names = names.difference(self._bound, self._order)
+        size = 0
+        while size < len(names):
+            size = len(names)
+            names.update(
+                c for name, value in self._extensions.values() if name in names for c in value.columns
+            )
+        return names
 
     def _extended(self) -> Extend:
         """Bind variables up to the first that allows something to be computed, or all."""

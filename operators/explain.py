@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from dbsp.graph import Graph, Node
+from dbsp.graph import Graph, Node, Stream
 from dbsp.operators.arrange import Arrange
+from dbsp.operators.delta0 import Delta0
 from dbsp.operators.fixpoint import Fixpoint
 from dbsp.operators.passes import optimise
 from dbsp.operators.rules import RULES
@@ -32,23 +34,48 @@ def _report(query: Graph) -> Iterator[str]:
             yield f"  {name}, {times} x:  {rule.equation}"
     circuit = physical(query)
     yield f"physical circuit: {sum(1 for _ in circuit.walk())} nodes"
-    readers: dict[Node, list[Node]] = {}
+    for use in trace_uses(circuit):
+        columns = ", ".join(use.node.schema.names)
+        yield f"  trace of {_named(use.source)} by ({columns}), read by {_list(use.readers)}"
     for node in circuit.walk():
-        for stream in (*node.inputs, *node.strict):
-            readers.setdefault(stream.node, []).append(node)
-    for node in circuit.walk():
-        if isinstance(node.operator, Arrange):
-            (source,) = (stream.node for stream in node.inputs)
-            columns = ", ".join(node.schema.names)
-            yield f"  trace of {_named(source)} by ({columns}), read by {_list(readers.get(node, []))}"
-        elif isinstance(node.operator, Fixpoint):
+        if isinstance(node.operator, Fixpoint):
             yield (
                 f"  scope {node.operator.body.name}: incremental by tick and iteration, "
                 f"at most {node.operator.body.max_iterations} iterations"
             )
 
 
-def _list(nodes: list[Node]) -> str:
+@dataclass(frozen=True)
+class TraceUse:
+    """The trace at `node`, of the stream of `source`, and who reads it, in nested scopes too."""
+
+    node: Node
+    source: Node
+    readers: tuple[Node, ...]
+
+
+def trace_uses(circuit: Graph) -> list[TraceUse]:
+    """The arrangements of a physical circuit, in order. O(nodes + edges)."""
+    readers: dict[Node, dict[Node, None]] = {}
+    for node in circuit.walk():
+        for stream in (*node.inputs, *node.strict):
+            readers.setdefault(_outermost(stream).node, {})[node] = None
+    uses = []
+    for node in circuit.walk():
+        if isinstance(node.operator, Arrange):
+            found = [one for one in readers.get(node, ()) if not isinstance(one.operator, Fixpoint)]
+            uses.append(TraceUse(node, _outermost(node.inputs[0]).node, tuple(found)))
+    return uses
+
+
+def _outermost(stream: Stream) -> Stream:
+    """The stream as it was before it entered any scope."""
+    while isinstance(stream.node.operator, Delta0):
+        stream = stream.node.graph.outer_of(stream)
+    return stream
+
+
+def _list(nodes: Sequence[Node]) -> str:
     return "; ".join(map(_named, nodes)) or "nobody"
 
 

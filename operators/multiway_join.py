@@ -30,19 +30,21 @@ from dbsp.errors import SchemaError
 from dbsp.expressions import Expression
 from dbsp.graph import Node, Stream
 from dbsp.interner import Interner
-from dbsp.operator import Operator, Step, Time
+from dbsp.operator import Operator, Step, TermRows, Time
 from dbsp.operators.arrange import arranged, order_of
 from dbsp.operators.delta_term import (
     Atoms,
     Extensions,
     Term,
     column_sets,
+    computed,
     default_order,
     delta_term,
     variables_of,
 )
 from dbsp.operators.join import combine
 from dbsp.operators.multiway_definition import definition, impossible
+from dbsp.operators.multiway_split import split
 from dbsp.operators.multiway_term import Reading, TermStep
 from dbsp.operators.orders import Lowering, refined
 from dbsp.operators.pending import Pending
@@ -64,7 +66,8 @@ class MultiwayJoin(Operator):
     which its delta term binds the other variables; without it, a default by the shape of the query.
 
     Conditions and extensions that have a value for every row are evaluated as soon as their variables are
-    bound, also for rows that a later atom would have ruled out.
+    bound, the others on the result (`dbsp.operators.multiway_split`). But an extension that binds a
+    variable of an atom is evaluated before, also for rows that a later atom would have ruled out.
     """
 
     atoms: Atoms = field(compare=False)
@@ -149,10 +152,10 @@ class MultiwayJoin(Operator):
         if len(self.orders) != len(self.atoms):
             raise SchemaError(f"{len(self.orders)} orders are given for {len(self.atoms)} atoms")
         names = {name for terms in self.atoms for name in variables_of(terms)}
-        free = {name for name, _ in self.extensions}
         for terms, order in zip(self.atoms, self.orders, strict=True):
             others = names.difference(variables_of(terms))
-            if len(set(order)) != len(order) or not others - free <= set(order) <= others:
+            bound = computed({*variables_of(terms), *order}, self.extensions)
+            if len(set(order)) != len(order) or not set(order) <= others <= bound:
                 raise SchemaError(
                     f"the order ({', '.join(order)}) has to name each of {', '.join(sorted(others))} once"
                 )
@@ -185,7 +188,14 @@ class MultiwayJoin(Operator):
         return tuple(default_order(self.atoms, i, self.extensions) for i in range(len(self.atoms)))
 
     def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        """Without the columns that nobody looks at: their weights add up beforehand."""
+        """Without what can fail, and without the columns nobody looks at: their weights add up before."""
+        core, behind = split(self)
+        stream = core._narrowed(rewriting, inputs)
+        for operator in behind:
+            stream = rewriting.add(operator, stream)
+        return stream
+
+    def _narrowed(self, rewriting: Rewriting, inputs: Sequence[Stream]) -> Stream:
         kept, atoms = [], []
         for stream, terms in zip(inputs, self._live(), strict=True):
             columns = tuple(c for c, term in enumerate(terms) if term is not None)
@@ -211,7 +221,21 @@ class MultiwayJoin(Operator):
         )
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        return definition(self, interner, inputs)
+        core, behind = split(self)
+        evaluate = definition(core, interner, inputs)
+        schema = core.schema(*inputs)
+        functions = []
+        for operator in behind:
+            functions.append(operator.function(interner, schema))
+            schema = operator.schema(schema)
+
+        def evaluate_all(*batches: Batch) -> Batch:
+            result = evaluate(*batches)
+            for function in functions:
+                result = function(result)
+            return result
+
+        return evaluate_all
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         chosen = _Arrangements(rewriting)
@@ -322,6 +346,10 @@ class MultiwayJoinStep(Step):
 
     def next_time(self) -> Time | None:
         return self._later.next()
+
+    @property
+    def join_terms(self) -> tuple[TermRows, ...]:
+        return tuple(term.rows for term in self.terms)
 
     def step(self) -> None:
         parts = self._later.take()

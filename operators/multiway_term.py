@@ -15,7 +15,7 @@ import numpy as np
 from dbsp.batch import Batch, Codes
 from dbsp.expressions import Expression
 from dbsp.kernels import extend_prefixes
-from dbsp.operator import Arranged, Step
+from dbsp.operator import Arranged, Step, TermRows
 from dbsp.operators.delta_term import Action, Extend, Let, Same, Term, Test, Use, variables_of
 from dbsp.operators.multiway_definition import constant_code
 from dbsp.operators.multiway_plan import PlannedUse, written_plan
@@ -46,7 +46,17 @@ class Reading:
 class TermStep:
     """The term of one atom, ready to be run."""
 
-    __slots__ = ("_actions", "_chunked", "_none", "_opening", "delta", "levels")
+    __slots__ = (
+        "_actions",
+        "_atom",
+        "_changed",
+        "_chunked",
+        "_extending",
+        "_none",
+        "_opening",
+        "delta",
+        "levels",
+    )
 
     def __init__(
         self,
@@ -58,11 +68,13 @@ class TermStep:
         scope: Scope,
     ) -> None:
         self.delta = readings[start].source
+        self._atom = start
+        self._changed = 0
         writer = _Writer(join, schemas, readings, scope)
         self._opening, names = writer.opening(start)
         self._actions = writer.actions(actions, names)
-        extending = [action for action in self._actions if isinstance(action, Extending)]
-        self._chunked = len(extending) > 1
+        self._extending = [action for action in self._actions if isinstance(action, Extending)]
+        self._chunked = len(self._extending) > 1
         nothing = Batch.empty(len(join.columns) + scope.depth)
         self._none = nothing.rows, nothing.weights
         self.levels = tuple(
@@ -70,9 +82,16 @@ class TermStep:
         )
         """The variables that the term binds, in order."""
 
+    @property
+    def rows(self) -> TermRows:
+        """What the term has met so far."""
+        prefixes = [int(count) for action in self._extending for count in action.reached[1:]]
+        return TermRows(self._atom, self._changed, tuple(zip(self.levels, prefixes, strict=True)))
+
     def matches(self, delta: Batch) -> Iterable[Prefixes]:
         """What the delta contributes: rows of the result, in a scope with their time behind them."""
         rows, weights = delta.rows, delta.weights
+        self._changed += len(weights)
         if self._opening is not None:
             rows, weights = self._opening(rows, weights)
         if self._chunked and len(weights) > CHUNK:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+import numpy as np
 import pytest
 
 import dbsp
+from dbsp.batch import Codes
 from dbsp.compiler.datalog.checked import Kind
+from dbsp.compiler.planner.statistics import Statistics
 
 from .reference_datalog import NoValueError, Row, TooLargeError, evaluate
 
@@ -24,8 +27,9 @@ PYTHON_TYPES = {Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float, Kind.SY
 class Subject:
     """A program, and what the reference says about it for given inputs (remembered)."""
 
-    def __init__(self, text: str, limit: int = 400) -> None:
-        self.program = dbsp.compile(text)
+    def __init__(self, text: str, limit: int = 400, strategy: str = "auto") -> None:
+        self.text = text
+        self.program = dbsp.compile(text, strategy)
         self.limit = limit
         self.outputs = list(self.program.outputs)
         self._known: dict[object, dict[str, frozenset[Row]]] = {}
@@ -37,6 +41,28 @@ class Subject:
             everything = evaluate(self.program.checked, inputs, self.limit)
             self._known[key] = {name: everything[name] for name in self.outputs}
         return self._known[key]
+
+    def planned(self, strategy: str) -> Subject:
+        """The same program with joins of one kind."""
+        other = Subject(self.text, self.limit, strategy)
+        other._known = self._known
+        return other
+
+    def counted(self, initial: Iterable[Change]) -> Subject:
+        """The same program planned for the rows that there are after these changes."""
+        inputs: dict[str, set[Row]] = {name: set() for name in self.program.inputs}
+        for name, rows in self.program.facts.items():
+            inputs[name].update(rows)
+        apply(inputs, initial)
+        rows_of = {**inputs, **self.expected(inputs)}
+
+        def source(name: str) -> Codes:
+            arity = self.program.relations[name].arity
+            return np.array(sorted(rows_of[name]), np.int64).reshape(-1, arity)
+
+        other = self.planned("auto")
+        other.program.plans = other.program.plans_for(Statistics(source))
+        return other
 
     def start(self, initial: Iterable[Change] = (), max_iterations: int | None = None) -> LiveProgram:
         return LiveProgram(self, list(initial), max_iterations)

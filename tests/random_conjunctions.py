@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from dbsp import Stream, col, lit, multiway_join, when
 from dbsp.expressions import Expression
+from dbsp.operators.delta_terms import delta_terms
 
 from .reference import Row, Z, add, consolidate, scale
 from .strategies import Tick
@@ -82,6 +83,15 @@ class Conjunction:
             where=[condition.expression() for condition in self.where],
             let={name: function.expression() for name, function in self.let.items()},
             orders=self.orders,
+        )
+
+    def delta(self, streams: Mapping[str, Stream]) -> Stream:
+        """The changes of the same query as a circuit of elementary operators."""
+        return delta_terms(
+            [streams[name](*map(_given, terms)) for name, terms in self.atoms],
+            select=self.select,
+            where=[condition.expression() for condition in self.where],
+            let={name: function.expression() for name, function in self.let.items()},
         )
 
     def evaluate(self, relations: Mapping[str, Z]) -> Z:

@@ -28,15 +28,19 @@ class Derived:
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> str:
-    """The text of a program with the inputs a(x, y), b(x, y), c(x) and two or three outputs."""
+def programs(draw: st.DrawFn, cyclic: bool = False) -> str:
+    """The text of a program with the inputs a(x, y), b(x, y), c(x) and two or three outputs.
+
+    With `cyclic`, the atoms of most rules form patterns that no join tree has.
+    """
     derived: list[Derived] = []
     for name in NAMES[: draw(st.integers(2, 3))]:
         group = derived[-1].group + draw(st.integers(0, 1)) if derived else 0
         derived.append(Derived(name, draw(st.sampled_from([2, 2, 2, 1, 1, 0])), group))
     # One rule of each relation starts it, so that the recursive ones have something to work on.
     rules = [start_text(draw, head) for head in derived]
-    rules += [rule_text(draw, head, derived) for head in derived]
+    write = pattern_text if cyclic else rule_text
+    rules += [write(draw, head, derived) for head in derived]
     for head in draw(st.lists(st.sampled_from(derived), max_size=2)):
         rules.append(rule_text(draw, head, derived))
     facts = [
@@ -70,6 +74,49 @@ def rule_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived]) -> str
         [draw(st.sampled_from([*VARIABLES * 4, "_", "?", *CONSTANTS])) for _ in range(arity)]
         for _, arity in atoms
     ]
+    return finished(draw, head, derived, atoms, arguments)
+
+
+PATTERNS = (
+    ("xy", "yz", "xz"),
+    ("xy", "yz", "zx"),
+    ("xy", "yz", "zw", "wx"),
+    ("xy", "yz", "xz", "yw", "zw"),
+    ("xy", "yz", "xz", "zw"),
+    ("xy", "yz", "xz", "xw", "yw"),
+    ("xy", "yx", "yz"),
+    ("xy", "xy"),
+)
+"""Variables of the atoms of a body: triangles, 4-cycles, diamonds, some of them with more hanging on."""
+
+
+def pattern_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived]) -> str:
+    """A rule whose body is one of PATTERNS, with a few arguments changed."""
+    usable = relations_of([one for one in derived if one.group <= head.group])
+    atoms = []
+    arguments = []
+    for names in draw(st.sampled_from(PATTERNS)):
+        name, arity = draw(st.sampled_from([one for one in usable if one[1] > 1]))
+        terms = list(names[:arity])
+        if draw(st.integers(0, 4)) == 0:
+            changed = draw(st.integers(0, arity - 1))
+            terms[changed] = draw(st.sampled_from([*VARIABLES, *CONSTANTS, "_", "?"]))
+        atoms.append((name, arity))
+        arguments.append(terms)
+    if draw(st.booleans()):
+        atoms.append(("c", 1))
+        arguments.append([draw(st.sampled_from(VARIABLES))])
+    return finished(draw, head, derived, atoms, arguments)
+
+
+def finished(
+    draw: st.DrawFn,
+    head: Derived,
+    derived: Sequence[Derived],
+    atoms: Sequence[tuple[str, int]],
+    arguments: Sequence[Sequence[str]],
+) -> str:
+    """The rule with these atoms and some other literals; the argument "?" stands for a term."""
     bound = sorted({term for terms in arguments for term in terms if term in VARIABLES})
     below = relations_of([one for one in derived if one.group < head.group])
     parts = Parts(draw, bound, below)

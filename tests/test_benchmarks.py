@@ -6,6 +6,7 @@ import importlib.util
 import io
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +14,30 @@ import pytest
 from rich.console import Console
 
 from benchmarks.__main__ import ENTRIES
+from benchmarks.changes import Codes, Row
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Outcome, Phase, Result, checksum, checksum_of, net, play
+from benchmarks.graphs import power_law, uniform
 from benchmarks.growth import CASES, DECADES, Case, measure_growth
+from benchmarks.hand import create
+from benchmarks.hand_patterns import Matches
 from benchmarks.kernels import measure_kernels
-from benchmarks.report import print_costs, print_growth, print_rates, print_results
-from benchmarks.workloads import COLUMNS, SIZES, Row, Workload, find_folder, make, read_folder
+from benchmarks.patterns import PATTERNS
+from benchmarks.patterns import WORKLOADS as PATTERNS_OF
+from benchmarks.planner import SHARES, Planned, Times, measure_planner
+from benchmarks.report import (
+    print_costs,
+    print_growth,
+    print_planner,
+    print_rates,
+    print_results,
+    print_scaling,
+)
+from benchmarks.scaling import POWERS, Scaling, measure_scaling, tripartite, two_hubs
+from benchmarks.workloads import COLUMNS, SIZES, Workload, find_folder, make, read_folder, read_graph
 
 WORKLOADS = list(SIZES)
+GRAPHS = list(PATTERNS_OF)
 INSTALLED = [e for e in ENTRIES if e.module != "benchmarks.duck" or importlib.util.find_spec("duckdb")]
 
 
@@ -36,6 +53,7 @@ def test_data_is_the_same_every_time(name: str) -> None:
     once, again = make(name, "tiny"), make(name, "tiny")
     assert once.ticks == again.ticks
     assert once.batches == again.batches
+    assert once.bulks == again.bulks
     assert all(np.array_equal(once.base[relation], again.base[relation]) for relation in COLUMNS[name])
 
 
@@ -45,7 +63,7 @@ def test_every_change_is_one(name: str) -> None:
     workload = make(name, "tiny")
     present = {relation: set(map(tuple, rows.tolist())) for relation, rows in workload.base.items()}
     assert all(len(present[relation]) == len(rows) for relation, rows in workload.base.items())
-    for changes in [*workload.ticks, *workload.batches]:
+    for changes in [*workload.ticks, *workload.batches, *workload.bulks]:
         for relation, sign, row in changes:
             assert (row in present[relation]) == (sign < 0)
             (present[relation].add if sign > 0 else present[relation].remove)(row)
@@ -60,10 +78,73 @@ def test_one_component_has_a_cycle_and_edges_stay_inside_components() -> None:
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_contestants_agree(name: str) -> None:
     workload = make(name, "tiny")
-    results = [played(workload, entry.name) for entry in INSTALLED]
+    entries = [entry for entry in INSTALLED if entry.workloads is None or name in entry.workloads]
+    results = [played(workload, entry.name) for entry in entries]
     assert len({(result.loaded, result.final) for result in results}) == 1
     assert results[0].final is not None
     assert results[0].final.rows > 0
+
+
+@pytest.mark.parametrize("make_graph", [power_law, uniform])
+def test_graphs_have_so_many_edges_and_no_loops(make_graph: Callable[..., Codes]) -> None:
+    edges = make_graph(3_000, np.random.default_rng(7))
+    assert len(set(map(tuple, edges.tolist()))) == len(edges) == 3_000
+    assert (edges[:, 0] != edges[:, 1]).all()
+
+
+def test_degrees_are_skewed_and_paths_are_closed() -> None:
+    skewed, even = (make(20_000, np.random.default_rng(7)) for make in (power_law, uniform))
+    assert np.bincount(skewed.ravel()).max() > 10 * np.bincount(even.ravel()).max()
+    assert len(matches("w2", skewed)) > 5 * len(matches("w2", even))
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_matches_by_hand_are_those_by_definition(name: str) -> None:
+    """Against all tuples of nodes of a small dense graph."""
+    edges = uniform(60, np.random.default_rng(3))
+    present = set(map(tuple, edges.tolist()))
+    pattern = PATTERNS_OF[name]
+    expected = {
+        row
+        for row in itertools.product(range(18), repeat=len(pattern.variables))
+        if all(
+            (row[pattern.variables.index(x)], row[pattern.variables.index(y)]) in present
+            for x, y in pattern.edges
+        )
+    }
+    assert matches(name, edges) == expected
+    assert expected
+
+
+def matches(name: str, edges: Codes) -> set[Row]:
+    by_hand = create(name)
+    assert isinstance(by_hand, Matches)
+    by_hand.load({"e": edges})
+    return by_hand.found
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_graph_is_read_and_its_own_edges_go_and_come_back(name: str, tmp_path: Path) -> None:
+    edges = uniform(400, np.random.default_rng(3), degree=12)
+    file = tmp_path / "tiny.txt"
+    file.write_text("# from to\n\n" + "".join(f"{x} {y} a\n" for x, y in edges.tolist()) + "0 0 loop\n")
+    undirected = {tuple(sorted(edge)) for edge in edges.tolist()}
+    workload = read_graph(file, name)
+    own = set(map(tuple, workload.base["e"].tolist()))
+    assert {tuple(sorted(edge)) for edge in own} == undirected
+    assert len(own) == len(undirected)
+    assert (own == undirected) == (name != "w5")
+    changes = [change for tick in [*workload.ticks, *workload.batches] for change in tick]
+    assert {row for _, _, row in changes} <= own
+    assert {sign for _, sign, _ in changes} == {1, -1}
+    assert len(read_graph(file, name, 100).base["e"]) == 100
+    results = [played(workload, entry) for entry in ("engine (streams)", "plain Python")]
+    assert results[0].final == results[1].final
+
+
+def test_other_workloads_have_no_graph(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="w1 has no graph; w2, w5, clique4, diamond have"):
+        read_graph(tmp_path / "tiny.txt", "w1")
 
 
 def test_ticks_without_time_are_applied_together() -> None:
@@ -87,6 +168,7 @@ def test_checksum_is_exact_where_sixty_four_bits_are_not() -> None:
     expected = sum(a * 1_000_003 + b * 10_007 + c for a, b, c in rows) % ((1 << 61) - 1)
     assert checksum(rows) == Outcome(100, expected)
     assert checksum_of(np.empty((0, 2), np.int64)) == Outcome(0, 0)
+    assert checksum([(1, 2, 3, 4), (0, 0, 0, 5)]) == Outcome(2, 1_020_020, 9)
 
 
 def test_phase_statistics() -> None:
@@ -107,13 +189,13 @@ def test_a_folder_of_logs_is_read(tmp_path: Path) -> None:
     assert workload.base["orders"].tolist() == [[0, 7, 10], [1, 7, 20]]
     assert workload.ticks == [[("customers", -1, (7, 3)), ("customers", 1, (7, 4))]]
     assert workload.batches == [[("orders", 1, (2, 8, 5)), ("orders", -1, (0, 7, 10))]]
-    results = [played(workload, entry.name) for entry in INSTALLED]
+    results = [played(workload, entry.name) for entry in INSTALLED if entry.workloads is None]
     assert {result.final for result in results} == {checksum([(3, 1, 5), (4, 1, 20)])}
 
 
 def test_a_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "w9_small").mkdir()
-    with pytest.raises(ValueError, match="no workload 'w9'; there are w1, w3dag, w3chain"):
+    with pytest.raises(ValueError, match=r"no workload .w9.; there are w1, w3dag, .*, diamond"):
         read_folder(tmp_path / "w9_small")
     folder = tmp_path / "w3dag_small"
     folder.mkdir()
@@ -185,3 +267,55 @@ def test_the_costs_of_a_circuit_are_printed() -> None:
     print_costs(console, costs)
     assert isinstance(console.file, io.StringIO)
     assert "per node" in console.file.getvalue()
+
+
+def test_two_hubs_have_few_triangles_and_many_paths() -> None:
+    edges = two_hubs(64)
+    assert len(set(map(tuple, edges.tolist()))) == len(edges) == 66
+    assert len(matches("w2", edges)) == 32
+    ways_in, ways_out = np.bincount(edges[:, 1]), np.bincount(edges[:, 0])
+    for paths in (ways_in * ways_out, ways_in**2, ways_out**2):
+        assert paths.sum() >= 64 * 64 / 8
+
+
+def test_three_parts_have_all_triangles_that_their_edges_allow() -> None:
+    edges = tripartite(3 * 6 * 6)
+    assert len(set(map(tuple, edges.tolist()))) == len(edges) == 108
+    assert len(matches("w2", edges)) == 36**1.5
+
+
+def test_exponents_are_fitted_and_printed() -> None:
+    sizes = (10, 20, 40)
+    squares = Scaling("g", "p", "load", sizes, sizes, tuple(3e-9 * n**2 for n in sizes))
+    assert squares.exponent == pytest.approx(2)
+    assert Scaling("g", "p", "load", (10,), (1,), (0.1,)).exponent is None
+    measured = list(measure_scaling(POWERS["tiny"], most_pairs=2**18 / 8))
+    assert {(s.graph, s.plan, s.phase): len(s.edges) for s in measured} == {
+        (graph, plan, phase): 1 if (graph, plan) == ("two hubs", "binary") else 2
+        for graph in ("two hubs", "tripartite")
+        for plan in ("multi-way", "binary")
+        for phase in ("load", "stream")
+    }
+    found = {(scaling.graph, scaling.results[0]) for scaling in measured}
+    assert found == {("two hubs", 256), ("tripartite", 13**3)}
+    console = Console(file=io.StringIO(), width=160)
+    print_scaling(console, measured)
+    assert isinstance(console.file, io.StringIO)
+    printed = console.file.getvalue()
+    assert "2^10 edges" in printed
+    assert f"{measured[0].exponent:.2f}" in printed
+
+
+def test_the_planner_is_compared_with_the_strategies_it_chooses_from() -> None:
+    planned = list(measure_planner(SHARES["tiny"], ticks=3, batches=1, repeat=1))
+    assert {one.query for one in planned} == set(PATTERNS)
+    assert len(planned) == 2 * len(PATTERNS)
+    assert all(list(one.times) == ["auto", "binary", "wcoj"] for one in planned)
+    console = Console(file=io.StringIO(), width=190)
+    print_planner(console, planned)
+    assert isinstance(console.file, io.StringIO)
+    assert all(query in console.file.getvalue() for query in PATTERNS)
+    times = {"auto": Times(3.0, 1.0, 2.0), "binary": Times(2.0, 4.0, 2.0), "wcoj": Times(4.0, 2.0, 5.0)}
+    assert Planned("triangle", "uniform", 1, 1, times).ratios == (1.5, 0.5, 1.0)
+    print_planner(console, [Planned("triangle", "uniform", 1, 1, times)])
+    assert "1.50 at worst, 1 of 3 above 1.2" in console.file.getvalue()

@@ -110,6 +110,23 @@ def test_random_programs(text: str, data: st.DataObject) -> None:
         live.tick(tick)
 
 
+@settings(
+    max_examples=max(1, int(60 * SCALE)),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(programs(cyclic=True), st.data())
+def test_random_cyclic_programs_by_every_plan(text: str, data: st.DataObject) -> None:
+    """Two at a time, all at once, as the planner likes by the shape of a rule or by its rows."""
+    subject = Subject(text)
+    initial, *ticks = data.draw(program_changes(subject, VALUES))
+    subjects = [subject, subject.planned("binary"), subject.planned("wcoj"), subject.counted(initial)]
+    runs = [one.start(initial) for one in subjects]
+    for tick in ticks:
+        for live in runs:
+            live.tick(tick)
+
+
 def test_short_forms_mean_what_they_stand_for() -> None:
     """The reference starts from the checked program; this looks at what comes before that."""
     subject = subject_of(Path(__file__).parent / "programs" / "live" / "sugar.dl")

@@ -42,6 +42,8 @@ class Builder:
                 return self._relation(tree)
             case "directive":
                 return self._directive(tree)
+            case "plan":
+                return syntax.Plan(tuple(map(self._order, _trees(tree))), self.span(tree))
             case _:
                 return self._type(tree)
 
@@ -101,6 +103,14 @@ class Builder:
             values.append((str(key), text))
         name = cast(syntax.DirectiveKind, str(kind)[1:])
         return syntax.Directive(name, self._names(names), tuple(values), self.span(tree))
+
+    def _order(self, tree: ParseTree) -> syntax.PlanOrder:
+        version, *positions = [
+            self._number(str(token), self.span_of(self.report.file, token))
+            for token in _tokens(tree)
+            if token.type == "NUMBER"
+        ]
+        return syntax.PlanOrder(version, tuple(positions), self.span(tree))
 
     def _names(self, tree: Child) -> tuple[syntax.Name, ...]:
         return tuple(self._name(token) for token in _tokens(tree) if token.type != "COMMA")
@@ -167,7 +177,7 @@ class Builder:
             case _:
                 return self._aggregate(tree, span)
 
-    def _number(self, text: str, span: SourceSpan) -> syntax.Term:
+    def _number(self, text: str, span: SourceSpan) -> syntax.NumberLiteral:
         if "." in text:  # an IPv4 address is a number
             parts = [int(part[:3]) for part in text.split(".")]
             return syntax.NumberLiteral(int.from_bytes(bytes(min(p, 255) for p in parts)), False, span)

@@ -20,6 +20,7 @@ from dbsp.compiler.datalog import checked, syntax
 from dbsp.compiler.datalog.declare import Declarations, declare
 from dbsp.compiler.datalog.expand import FlatClause, expand
 from dbsp.compiler.datalog.ground import check_ground
+from dbsp.compiler.datalog.hints import order_of, plans_of_clauses
 from dbsp.compiler.datalog.infer import TypedClause, infer
 from dbsp.compiler.datalog.localise import localise
 from dbsp.compiler.datalog.report import Report
@@ -34,7 +35,8 @@ def check(tree: syntax.Program, report: Report) -> checked.Program:
     declarations = declare(tree, report)
     facts: list[checked.Fact] = []
     rules: list[checked.Rule] = []
-    for item in tree.items:
+    plans = plans_of_clauses(tree.items, report)
+    for place, item in enumerate(tree.items):
         if not isinstance(item, syntax.Clause):
             continue
         fact = _plain_fact(item, declarations)
@@ -52,7 +54,8 @@ def check(tree: syntax.Program, report: Report) -> checked.Program:
             if clause.is_fact and row is not None:
                 facts.append(checked.Fact(typed.head.relation, row, typed.span))
             else:
-                rules.append(checked.Rule(len(rules) + 1, typed.head, typed.body, typed.span))
+                order = order_of(plans[place], clause.body, report) if place in plans else None
+                rules.append(checked.Rule(len(rules) + 1, typed.head, typed.body, typed.span, order))
     strata = stratify(declarations.relations, rules, report)
     report.raise_errors()
     return _program(declarations, facts, rules, strata, report)

@@ -167,12 +167,17 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`head :- body.` `number` counts the rules of the program in source order, from 1."""
+    """`head :- body.` `number` counts the rules of the program in source order, from 1.
+
+    `order` has the places of the positive atoms of the body, counted from 0, in the order in which
+    they are to be joined, if the program asks for one.
+    """
 
     number: int
     head: Atom
     body: tuple[Literal, ...]
     span: SourceSpan = field(compare=False, repr=False)
+    order: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

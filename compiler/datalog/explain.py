@@ -5,18 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.explain_joins import joins, show_multiway, show_scan
 from dbsp.compiler.datalog.lower import needed_relations, reads_any
-from dbsp.compiler.datalog.normalise import Scan
-from dbsp.compiler.datalog.plan import Aggregated, Assign, Filter, Join, RulePlan, Step, Without
 from dbsp.compiler.datalog.show import show_literal, show_rule, show_term, show_variable
+from dbsp.compiler.datalog.steps import (
+    Aggregated,
+    Assign,
+    Bag,
+    Filter,
+    Join,
+    Multiway,
+    RulePlan,
+    Step,
+    Without,
+)
+from dbsp.graph import Graph, Node
+from dbsp.operators.explain import trace_uses
+from dbsp.operators.input import Input
+from dbsp.run import Run
 
 
-def explain(program: checked.Program, plans: Mapping[int, RulePlan]) -> str:
-    """A report on a program and its plans: one part per stratum, in the order of evaluation."""
-    return "\n".join(_report(program, plans))
+def explain(
+    program: checked.Program, plans: Mapping[int, RulePlan], circuit: Graph, run: Run | None = None
+) -> str:
+    """A report on a program and its plans: one part per stratum, in the order of evaluation.
+
+    `circuit` is the physical circuit made by these plans. With a `run` of it, what the multi-way joins
+    have met and the rows and bytes of the traces are told too.
+    """
+    return "\n".join((*_report(program, plans, run), "", *_traces(program, circuit, run)))
 
 
-def _report(program: checked.Program, plans: Mapping[int, RulePlan]) -> Iterator[str]:
+def _report(program: checked.Program, plans: Mapping[int, RulePlan], run: Run | None) -> Iterator[str]:
+    met = None if run is None else run.join_terms()
     facts: dict[str, int] = {}
     for fact in program.facts:
         facts[fact.relation] = facts.get(fact.relation, 0) + 1
@@ -39,6 +60,7 @@ def _report(program: checked.Program, plans: Mapping[int, RulePlan]) -> Iterator
             yield f"  rule {rule.number} at {rule.span}{', outside of the scope' if base else ''}"
             yield f"    {show_rule(rule)}"
             yield from _plan(plans[rule.number], stratum)
+            yield from (f"      {line}" for line in joins(plans[rule.number], met))
     yield ""
     yield "outputs"
     for name in dict.fromkeys((*program.outputs, *program.sizes)):
@@ -64,16 +86,27 @@ def _plan(plan: RulePlan, stratum: checked.Stratum) -> Iterator[str]:
 def _steps(steps: Sequence[Step], recursive: Sequence[str], first: bool = True) -> Iterator[str]:
     for step in steps:
         match step:
-            case Join(scan=scan, on=on):
-                mark = " [recursive]" if scan.relation in recursive else ""
-                if first:
-                    yield f"scan {_pattern(scan)}{mark}"
-                elif on:
-                    yield f"join {_pattern(scan)} on {', '.join(map(show_variable, on))}{mark}"
+            case Join(source=source, on=on):
+                if isinstance(source, Bag):
+                    inner = "; ".join(_steps(source.steps, recursive))
+                    shown, mark = f"[{', '.join(map(show_variable, source.names))}: {inner}]", ""
                 else:
-                    yield f"cross product with {_pattern(scan)}{mark}"
+                    shown = show_scan(source)
+                    mark = " [recursive]" if source.relation in recursive else ""
+                if first:
+                    yield f"scan {shown}{mark}"
+                elif on:
+                    yield f"join {shown} on {', '.join(map(show_variable, on))}{mark}"
+                else:
+                    yield f"cross product with {shown}{mark}"
+            case Multiway(parts=parts):
+                for part in parts:
+                    if isinstance(part, Bag):
+                        names = ", ".join(map(show_variable, part.names))
+                        yield f"beside: [{names}] by {'; '.join(_steps(part.steps, recursive))}"
+                yield show_multiway(step)
             case Without(pattern=pattern):
-                yield f"keep rows without {_pattern(pattern)}"
+                yield f"keep rows without {show_scan(pattern)}"
             case Filter(condition=condition):
                 yield f"keep rows with {show_literal(condition)}"
             case Assign(variable=variable, term=term):
@@ -81,6 +114,36 @@ def _steps(steps: Sequence[Step], recursive: Sequence[str], first: bool = True) 
             case Aggregated():
                 yield from _aggregated(step, recursive)
         first = False
+
+
+def _traces(program: checked.Program, circuit: Graph, run: Run | None) -> Iterator[str]:
+    """The arrangements with those that read them; after a run their rows and bytes."""
+    yield "traces"
+    kept = {} if run is None else run.kept()
+    relations = {str(relation.span): name for name, relation in program.relations.items()}
+    rules: dict[str, str] = {}
+    for rule in program.rules:
+        rules.setdefault(str(rule.span), f"rule {rule.number}")
+
+    def named(node: Node) -> str:
+        """The relation, or the operator of a rule."""
+        if isinstance(node.operator, Input):
+            return node.operator.relation
+        if node.source in relations:
+            return relations[node.source]
+        return f"{node.operator.name} of {rules.get(node.source, node.source)}"
+
+    for use in trace_uses(circuit if run is None else run.graph):
+        own = named(use.source)
+        readers = dict.fromkeys(rules.get(node.source) or named(node) for node in use.readers)
+        names = ["itself" if name == own else name for name in readers]
+        columns = ", ".join(use.node.schema.names)
+        size = ""
+        if use.node in kept:
+            rows, size_bytes = kept[use.node]
+            size = f"; {rows:,} row{'' if rows == 1 else 's'}, {size_bytes:,} bytes"
+        shared = "shared by" if len(names) > 1 else "for"
+        yield f"  {own} by ({columns}) {shared} {', '.join(names) or 'views'}{size}"
 
 
 def _aggregated(step: Aggregated, recursive: Sequence[str]) -> Iterator[str]:
@@ -94,12 +157,3 @@ def _aggregated(step: Aggregated, recursive: Sequence[str]) -> Iterator[str]:
     inner = "; ".join(_steps(step.inner, recursive, first=not step.correlated))
     empty = " (0 for no rows)" if step.empty_groups else ""
     yield f"let {', '.join(results)}{per}{how}{empty} over: {inner}"
-
-
-def _pattern(scan: Scan) -> str:
-    shown = ["_" if name is None else show_variable(name) for name in scan.variables]
-    for column, value in scan.constants:
-        shown[column] = show_term(value)
-    for first, second in scan.equal:
-        shown[second] = shown[first]
-    return f"{scan.relation}({', '.join(shown)})"

@@ -52,11 +52,12 @@ DIRECTIVES = {
     ".input": "INPUT",
     ".output": "OUTPUT",
     ".printsize": "PRINTSIZE",
+    ".plan": "PLAN",
 }
 # fmt: off
 UNSUPPORTED_DIRECTIVES = frozenset({
     ".comp", ".functor", ".include", ".init", ".lattice", ".limitsize", ".number_type", ".once",
-    ".override", ".plan", ".pragma", ".symbol_type",
+    ".override", ".pragma", ".symbol_type",
 })
 # fmt: on
 

@@ -17,12 +17,26 @@ from contextlib import AbstractContextManager
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.checked import Kind, Relation
 from dbsp.compiler.datalog.normalise import Scan
-from dbsp.compiler.datalog.plan import Aggregated, Assign, Filter, Join, RulePlan, Step, Without
+from dbsp.compiler.datalog.steps import (
+    Aggregated,
+    Assign,
+    Bag,
+    Filter,
+    Found,
+    Join,
+    Multiway,
+    Part,
+    RulePlan,
+    Step,
+    Without,
+)
 from dbsp.compiler.datalog.stratify import dependencies
 from dbsp.compiler.datalog.translate import constant, expression, predicate
 from dbsp.expressions import Expression, col, lit
 from dbsp.operators.builder import Circuit, Stream
 from dbsp.operators.calls import Call, avg, count, max_, min_, sum_
+from dbsp.operators.delta_term import Term
+from dbsp.operators.multiway_join import MultiwayJoin
 from dbsp.schema import Schema
 from dbsp.values import FLOAT, INT, STR, Type
 
@@ -174,6 +188,8 @@ class _Lowering:
             match step:
                 case Join():
                     current = self.join(current, step, bag)
+                case Multiway():
+                    current = self.multiway(current, step, bag)
                 case Filter(condition=condition):
                     current = self.or_unit(current).filter(predicate(condition))
                 case Assign(variable=variable, term=term, keep=keep):
@@ -187,16 +203,59 @@ class _Lowering:
         return self.or_unit(current)
 
     def join(self, left: Stream | None, step: Join, bag: bool) -> Stream:
-        scan = step.scan
-        new = [name for name in step.keep if name in scan.names and name not in step.on]
-        right = self.scan(scan, {*step.on, *new})
+        source = step.source
+        new = [name for name in step.keep if name in source.names and name not in step.on]
+        if isinstance(source, Bag):
+            right, has_key = self.body(source.steps, None, bag), False
+        else:
+            right, has_key = self.scan(source, {*step.on, *new}), source.has_key(step.on)
         if left is None:
             return right
-        if bag or new or scan.has_key(step.on):
+        if bag or new or has_key:
             return left.join(right, on=list(step.on), select=list(step.keep))
         # Only whether there is a row matters; a join would count how many.
         found = left.semijoin(right, on=list(step.on))
         return found if found.schema.names == step.keep else found.project(*step.keep)
+
+    def multiway(self, found: Stream | None, step: Multiway, bag: bool) -> Stream:
+        """All parts joined at once, over the traces of the relations themselves."""
+        looked_at = step.looked_at
+        parts = [self.part(part, found, looked_at, bag) for part in step.parts]
+        join = MultiwayJoin(
+            tuple(terms for _, terms in parts),
+            step.keep,
+            tuple((name, expression(term)) for name, term in step.extensions),
+            tuple(map(predicate, step.conditions)),
+            step.orders,
+        )
+        return join(*(stream for stream, _ in parts))
+
+    def part(
+        self, part: Part, found: Stream | None, looked_at: Collection[str], bag: bool
+    ) -> tuple[Stream, tuple[Term, ...]]:
+        """The stream of a part of a multi-way join, and its term for each column."""
+        terms: list[Term]
+        match part:
+            case Found():
+                stream = self.or_unit(found)
+                terms = list(stream.schema.names)
+            case Bag(steps=steps):
+                stream = self.body(steps, None, bag)
+                terms = list(stream.schema.names)
+            case _:
+                stream = self.streams[part.relation]
+                terms = list(part.variables)
+                for position, value in part.constants:
+                    terms[position] = constant(value)
+                for first, second in part.equal:
+                    terms[second] = terms[first]
+        terms = [None if isinstance(term, str) and term not in looked_at else term for term in terms]
+        columns = [column for column, term in enumerate(terms) if term is not None]
+        if bag or len(columns) == len(terms):
+            return stream, tuple(terms)
+        # Only whether there is a row matters; how many there are would be multiplied.
+        stream = stream.project(*(stream.schema.names[column] for column in columns)).distinct()
+        return stream, tuple(terms[column] for column in columns)
 
     def scan(self, scan: Scan, wanted: Collection[str]) -> Stream:
         """The rows that fit a pattern, with the wanted variables as columns.

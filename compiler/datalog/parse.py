@@ -143,6 +143,7 @@ _COVERED = {
 }
 _WORDS = {kind: f"'{sign}'" for sign, kind in SIGNS.items()} | {
     "IDENT": "a name",
+    "NUMBER": "a number",
     "QUALIFIER": "a qualifier such as 'btree'",
     "$END": "the end of the text",
 }

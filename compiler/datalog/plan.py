@@ -1,28 +1,47 @@
-"""For each rule an order in which to evaluate its body: left-deep, one literal after the other.
+"""For each rule how its body is evaluated: what is joined how, and when everything else is asked.
 
-The order is chosen greedily. Next is always, of what is possible,
+How the scans of a body are joined that hang together is the query planner's choice (`planner.choose`);
+its tree is followed from the left, with two-way joins, multi-way joins, and bags that are made beside.
+Where it has no rows to count and nothing cyclic to look out for, the order is greedy. Next is always, of
+what is possible,
 
 1. a condition whose variables are bound: it only removes rows;
 2. a negated atom whose variables are bound;
 3. an equation that binds a variable: after what removes rows, for its value may be out of range;
-4. a scan that shares a bound variable with what was joined so far, the one with most bound columns
-   first, then the one written first; the very first scan is the one with most constants;
+4. the next join of the tree, or a scan that shares a bound variable with what was joined so far, the
+   one with most bound columns first, then the one written first; the very first scan is the one with
+   most constants;
 5. an aggregate, or a condition with a function that has no value for some arguments (`/`, `%`,
    `to_number` ...): late, so that it sees only rows that everything else lets through;
 6. a scan that shares nothing (a cross product).
 
-After each step only the variables that are still needed are kept.
+A multi-way join takes up the conditions and equations between its variables itself. After each step only
+the variables that are still needed are kept.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.functions import PARTIAL
+from dbsp.compiler.datalog.joins import (
+    Policy,
+    conjunction_of,
+    fits,
+    functions_of,
+    hanging_together,
+    spine,
+)
+from dbsp.compiler.datalog.literals import (
+    binds,
+    equations,
+    excludes_zero,
+    has_partial,
+    is_partial,
+    is_safe,
+    uses,
+)
 from dbsp.compiler.datalog.normalise import (
     Absent,
     AggregateLiteral,
@@ -30,160 +49,131 @@ from dbsp.compiler.datalog.normalise import (
     NormalLiteral,
     NormalRule,
     Scan,
-    calls_in,
     variables_of,
 )
-
-_COMPARE: Mapping[str, Callable[[float, float], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Join:
-    """Joins the rows of a scan; `on` are the variables already bound. `keep` is what goes on."""
-
-    scan: Scan
-    on: tuple[str, ...]
-    keep: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Without:
-    """Keeps the rows for which the pattern has no row."""
-
-    pattern: Scan
+from dbsp.compiler.datalog.steps import (
+    Aggregated,
+    Assign,
+    Bag,
+    Filter,
+    Found,
+    Join,
+    Joined,
+    Multiway,
+    Part,
+    RulePlan,
+    Source,
+    Step,
+    Without,
+)
+from dbsp.compiler.planner import tree as trees
+from dbsp.compiler.planner.conjunction import determined
+from dbsp.compiler.planner.estimate import Term
+from dbsp.compiler.planner.statistics import Statistics
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    condition: checked.Comparison
-
-
-@dataclass(frozen=True, slots=True)
-class Assign:
-    """Binds a variable to a term; `keep` (the variable included) is what goes on."""
-
-    variable: str
-    term: checked.Term
-    keep: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Aggregated:
-    """Adds the results of an aggregate as variables; `keep` (these included) is what goes on.
-
-    `inner` evaluates the aggregate's body. With `correlated` it starts from the distinct values of
-    the injected variables found so far; without, the body binds them itself, is evaluated once for
-    all groups and joined. With `empty_groups`, a binding without a group gets the results 0; without,
-    it is dropped: a function has no value there, or a condition would not let the 0 through.
-    """
-
-    literal: AggregateLiteral
-    inner: tuple[Step, ...]
-    correlated: bool
-    empty_groups: bool
-    keep: tuple[str, ...]
-
-
-Step: TypeAlias = Join | Without | Filter | Assign | Aggregated
-
-
-@dataclass(frozen=True, slots=True)
-class RulePlan:
-    """The steps of a rule, starting from the one empty row; None when the rule never holds."""
-
-    rule: NormalRule
-    steps: tuple[Step, ...] | None
-
-
-def plan(rule: NormalRule) -> RulePlan:
-    """The plan of one rule."""
+def plan(rule: NormalRule, policy: Policy | None = None) -> RulePlan:
+    """The plan of one rule. An order given with the rule goes before the policy."""
     if rule.body is None:
         return RulePlan(rule, None)
+    policy = replace(policy or Policy(Statistics.none()), order=rule.rule.order)
     needed = frozenset().union(*map(variables_of, rule.head))
-    return RulePlan(rule, _Planner(rule.body, (), needed).steps())
+    planner = _Planner(rule.body, (), needed, policy, [])
+    return RulePlan(rule, planner.steps(), tuple(planner.joined))
 
 
 class _Planner:
-    """Orders one body. `given` are bound from the start; `needed` are those used after the end."""
+    """Orders one body. `given` are bound from the start; `needed` are those used after the end.
 
-    def __init__(self, body: Sequence[NormalLiteral], given: Iterable[str], needed: frozenset[str]) -> None:
+    `line` has the trees that are joined next, over the scans of `group`; scans that are `greedy` are
+    joined by themselves.
+    """
+
+    def __init__(
+        self,
+        body: Sequence[NormalLiteral],
+        given: Iterable[str],
+        needed: frozenset[str],
+        policy: Policy,
+        joined: list[Joined],
+    ) -> None:
         self.left = list(body)
         self.bound = dict.fromkeys(given)
         self.needed = needed
+        self.policy = policy
+        self.joined = joined
         # An equation with the result of an aggregate waits for the aggregate.
         self.reserved = {name for one in body if isinstance(one, AggregateLiteral) for name in one.variables}
         self.done: list[Step] = []
+        self.group: Joined | None = None
+        self.line: list[trees.Tree] = []
+        self.greedy: list[Scan] = []
 
     def steps(self) -> tuple[Step, ...]:
+        if not self.bound and not self.line:
+            # Before equations bind anything: a multi-way join takes them up.
+            self._choose()
         while self.left:
-            placed = self._place_filter() or self._place_absent() or self._place_equation()
-            placed = placed or self._place_scan(connected=True)
+            placed = self._place_multiway() or self._place_filter() or self._place_absent()
+            placed = placed or self._place_equation() or self._place_scan(connected=True)
             placed = placed or self._place_late() or self._place_scan(connected=False)
             assert placed, "a checked body can always be ordered"
         return tuple(self.done)
 
-    # Each of these places one literal and says whether it did.
+    # Each of these places one literal or one tree, and says whether it did.
 
     def _place_filter(self, partial: bool = False) -> bool:
         for literal in self._conditions(partial):
             if literal.names <= self.bound.keys():
-                self.left.remove(literal)
+                self._take(literal)
                 self.done.append(Filter(literal.comparison))
                 return True
         return False
 
     def _place_equation(self, partial: bool = False) -> bool:
         for literal in self._conditions(partial):
-            comparison = literal.comparison
-            if comparison.operator != "=":
-                continue
-            for one, other in (
-                (comparison.left, comparison.right),
-                (comparison.right, comparison.left),
-            ):
-                if not isinstance(one, checked.Variable) or one.name in self.reserved:
-                    continue
-                if variables_of(other) <= self.bound.keys():
-                    self.left.remove(literal)
-                    self.done.append(Assign(one.name, other, self._keep((one.name,), always=True)))
+            for name, term in equations(literal):
+                if name not in self.reserved and variables_of(term) <= self.bound.keys():
+                    self._take(literal)
+                    self.done.append(Assign(name, term, self._keep((name,), always=True)))
                     return True
         return False
 
     def _place_absent(self) -> bool:
         for literal in self.left:
             if isinstance(literal, Absent) and set(literal.pattern.names) <= self.bound.keys():
-                self.left.remove(literal)
+                self._take(literal)
                 self.done.append(Without(literal.pattern))
                 return True
         return False
 
-    def _place_scan(self, connected: bool) -> bool:
-        scans = [literal for literal in self.left if isinstance(literal, Scan)]
-        if connected and self.bound:
-            scans = [scan for scan in scans if not self.bound.keys().isdisjoint(scan.names)]
-        if not scans:
-            return False
-        scan = max(scans, key=self._boundness)  # max keeps the first of equals
-        on = tuple(name for name in scan.names if name in self.bound)
-        self.left.remove(scan)
-        self.done.append(Join(scan, on, self._keep(scan.names)))
-        return True
+    def _place_multiway(self) -> bool:
+        if self.line and isinstance(self.line[0], trees.Multiway) and self._goes_on(self.line[0]):
+            self._multiway(self.line.pop(0))
+            return True
+        return False
 
-    def _boundness(self, scan: Scan) -> tuple[float, int]:
-        fixed = len(scan.constants) + len(scan.equal) + sum(name in self.bound for name in scan.names)
-        return (fixed / max(1, len(scan.variables)), fixed)
+    def _place_scan(self, connected: bool) -> bool:
+        if not self.line:
+            scan = self._next_scan(connected)
+            if scan is None:
+                return False
+            if not any(scan is one for one in self.greedy):
+                self._choose(scan)
+            if not self.line:
+                self._join(scan)
+                return True
+        tree = self.line[0]
+        if isinstance(tree, trees.Multiway) and self._goes_on(tree):
+            return self._place_multiway()
+        del self.line[0]
+        self._join(self._source(tree))
+        return True
 
     def _place_late(self) -> bool:
         for literal in self.left:
             if isinstance(literal, AggregateLiteral) and set(literal.injected) <= self.bound.keys():
-                self.left.remove(literal)
+                self._take(literal)
                 self._aggregate(literal)
                 return True
         return self._place_filter(partial=True) or self._place_equation(partial=True)
@@ -191,16 +181,139 @@ class _Planner:
     def _conditions(self, partial: bool) -> list[Condition]:
         """The conditions to be placed; those that may have no value only when `partial`."""
         found = (literal for literal in self.left if isinstance(literal, Condition))
-        return [literal for literal in found if partial or not _is_partial(literal)]
+        return [literal for literal in found if partial or not is_partial(literal)]
+
+    # --- joins -----------------------------------------------------------------------------------
+
+    def _next_scan(self, connected: bool) -> Scan | None:
+        """The scan that the greedy order takes next."""
+        scans = [literal for literal in self.left if isinstance(literal, Scan)]
+        if connected and self.bound:
+            scans = [scan for scan in scans if not self.bound.keys().isdisjoint(scan.names)]
+        return max(scans, key=self._boundness, default=None)  # max keeps the first of equals
+
+    def _boundness(self, scan: Scan) -> tuple[float, int]:
+        fixed = len(scan.constants) + len(scan.equal) + sum(name in self.bound for name in scan.names)
+        return (fixed / max(1, len(scan.variables)), fixed)
+
+    def _choose(self, start: Scan | None = None) -> None:
+        """Ask the planner about a scan and all that hangs together with it."""
+        start = start or self._next_scan(connected=False)
+        if start is None:
+            return
+        every = [literal for literal in self.left if isinstance(literal, Scan)]
+        scans: Sequence[Scan] = every
+        found = None
+        if self.policy.order is None:
+            functions = functions_of(self.left, self.reserved)
+            scans = hanging_together(every, {*start.names, *self._near(start)}, functions) or (start,)
+            if not self.bound.keys().isdisjoint(name for scan in scans for name in scan.names):
+                found = tuple(self.bound)
+        if len(scans) == 1 and found is None:
+            self.greedy = [start]
+            return
+        conjunction = conjunction_of(scans, found, self.left, self.reserved, self.needed)
+        policy = self.policy
+        if found is not None:
+            # How many rows will be found before is not counted.
+            policy = replace(policy, statistics=Statistics.none())
+        choice = policy.choose(conjunction)
+        self.group = Joined((*scans, *(() if found is None else (None,))), choice)
+        self.joined.append(self.group)
+        if policy.order is None and choice.kind == "binary" and not choice.estimates:
+            # In between of what else the body asks the greedy order can do better.
+            self.greedy = list(scans)
+        else:
+            self.line = list(spine(choice.tree, None if found is None else len(scans)))
+
+    def _near(self, start: Scan) -> Iterable[str]:
+        """What is bound, if the scan shares any of it."""
+        return () if self.bound.keys().isdisjoint(start.names) else self.bound
+
+    def _join(self, source: Source) -> None:
+        on = tuple(name for name in source.names if name in self.bound)
+        if isinstance(source, Scan):
+            self._take(source)
+        self.done.append(Join(source, on, self._keep(source.names)))
+
+    def _goes_on(self, tree: trees.Multiway) -> bool:
+        """Whether a multi-way join goes on from the rows found so far, and is not made beside them."""
+        return (not self.done and not self.bound) or any(self._is_found(part) for part in tree.parts)
+
+    def _scan(self, atom: int) -> Scan | None:
+        assert self.group is not None, "a tree is of a group"
+        return self.group.scans[atom]
+
+    def _is_found(self, tree: trees.Tree) -> bool:
+        return isinstance(tree, trees.Leaf) and self._scan(tree.atom) is None
+
+    def _source(self, tree: trees.Tree, beside: Iterable[str] = ()) -> Source:
+        """A scan, or the bag of what a tree joins; `beside` are variables that it meets others on."""
+        if isinstance(tree, trees.Leaf):
+            scan = self._scan(tree.atom)
+            assert scan is not None, "the rows found before begin the line"
+            return scan
+        body = self._body_of(tree)
+        self._take(*body)
+        needed = self.needed.union(self.bound, beside, *map(uses, self.left))
+        inner = _Planner(body, (), needed, self.policy, self.joined)
+        inner.group, inner.line = self.group, list(spine(tree, None))
+        return Bag(inner.steps(), tuple(inner.bound))
+
+    def _body_of(self, tree: trees.Tree) -> list[NormalLiteral]:
+        """The scans of a tree with the conditions and equations between their variables."""
+        scans = [self._scan(atom) for atom in trees.atoms_of(tree)]
+        bound = self._determined(name for scan in scans if scan is not None for name in scan.names)
+        return [
+            literal
+            for literal in self.left
+            if any(literal is scan for scan in scans)
+            or (isinstance(literal, Condition) and fits(literal, bound))
+        ]
+
+    def _determined(self, names: Iterable[str]) -> frozenset[str]:
+        """The variables with those that equations compute from them."""
+        return determined(names, functions_of(self.left, self.reserved))
+
+    def _multiway(self, tree: trees.Tree) -> None:
+        assert isinstance(tree, trees.Multiway)
+        parts: list[Part] = []
+        beside: set[str] = set()
+        for one in tree.parts:
+            part = Found(tuple(self.bound)) if self._is_found(one) else self._source(one, beside)
+            parts.append(part)
+            beside.update(part.names)
+        self._take(*parts)
+        names = dict.fromkeys(name for part in parts for name in part.names)
+        bound = self._determined(names)
+        conditions: list[checked.Comparison] = []
+        extensions: list[tuple[str, checked.Term]] = []
+        for literal in self._conditions(partial=False):
+            if fits(literal, bound):
+                self._take(literal)
+                found = [one for one in equations(literal) if one[0] not in self.reserved and is_safe(one[1])]
+                extensions += found
+                conditions += [] if found else [literal.comparison]
+        keep = self._keep((*names, *(name for name, _ in extensions)))
+        step = Multiway(tuple(parts), (), tuple(conditions), tuple(extensions), keep, self._expected(tree))
+        self.done.append(replace(step, orders=_orders(step, tree.orders)))
+
+    def _expected(self, tree: trees.Multiway) -> tuple[Term, ...]:
+        """What the planner expects of each delta term."""
+        assert self.group is not None, "a tree is of a group"
+        return next((one.terms for one in self.group.choice.estimates if one.tree == tree), ())
+
+    # --- the rest --------------------------------------------------------------------------------
 
     def _aggregate(self, literal: AggregateLiteral) -> None:
         injected = frozenset(literal.injected)
         values = (variables_of(result.value) for result in literal.results if result.value is not None)
-        correlated = bool(injected) and (not injected <= _binds(literal.body) or _has_partial(literal))
+        correlated = bool(injected) and (not injected <= binds(literal.body) or has_partial(literal))
         given = literal.injected if correlated else ()
-        inner = _Planner(literal.body, given, injected.union(*values)).steps()
+        policy = replace(self.policy, order=None)
+        inner = _Planner(literal.body, given, injected.union(*values), policy, self.joined).steps()
         empty_groups = all(result.function in ("count", "sum") for result in literal.results)
-        if any(_excludes_zero(name, self.left) for name in literal.variables):
+        if any(excludes_zero(name, self.left) for name in literal.variables):
             empty_groups = False
         keep = self._keep(literal.variables, always=True)
         self.done.append(Aggregated(literal, inner, correlated, empty_groups, keep))
@@ -211,79 +324,22 @@ class _Planner:
         With `always` the new ones are kept even if nothing uses them: they are to be computed, and
         may turn out to have no value.
         """
-        live = self.needed.union(*map(_uses, self.left), new if always else ())
+        live = self.needed.union(*map(uses, self.left), new if always else ())
         self.bound = {name: None for name in (*self.bound, *new) if name in live}
         return tuple(self.bound)
 
-
-def _uses(literal: NormalLiteral) -> Iterable[str]:
-    match literal:
-        case Scan():
-            return literal.names
-        case Absent(pattern=pattern):
-            return pattern.names
-        case Condition():
-            return literal.names
-        case AggregateLiteral():
-            return (*literal.variables, *literal.injected)
+    def _take(self, *literals: object) -> None:
+        """These are placed now. (Equal literals may be there twice.)"""
+        self.left = [literal for literal in self.left if not any(literal is one for one in literals)]
 
 
-def _is_partial(literal: Condition) -> bool:
-    comparison = literal.comparison
-    return any(name in PARTIAL for side in (comparison.left, comparison.right) for name in calls_in(side))
-
-
-def _has_partial(literal: AggregateLiteral) -> bool:
-    """Whether evaluating the body for groups that nobody asks for could be an error."""
-    values = [result.value for result in literal.results if result.value is not None]
-    if any(name in PARTIAL for value in values for name in calls_in(value)):
-        return True
-    return any(
-        (isinstance(inner, Condition) and _is_partial(inner))
-        or (isinstance(inner, AggregateLiteral) and _has_partial(inner))
-        for inner in literal.body
-    )
-
-
-def _excludes_zero(variable: str, body: Iterable[NormalLiteral]) -> bool:
-    """Whether a condition of the body compares the variable with a constant, and 0 fails it."""
-    comparisons = [literal.comparison for literal in body if isinstance(literal, Condition)]
-    names = {variable}
-    for one in comparisons:
-        sides = {side.name for side in (one.left, one.right) if isinstance(side, checked.Variable)}
-        if one.operator == "=" and len(sides) == 2 and sides & names:
-            names |= sides
-    for one in comparisons:
-        compare = _COMPARE[one.operator]
-        match one.left, one.right:
-            case checked.Variable(name=name), checked.Constant(value=int() | float() as value):
-                if name in names and not compare(0, value):
-                    return True
-            case checked.Constant(value=int() | float() as value), checked.Variable(name=name):
-                if name in names and not compare(value, 0):
-                    return True
-    return False
-
-
-def _binds(body: Sequence[NormalLiteral]) -> set[str]:
-    """The variables a body binds by itself."""
-    bound: set[str] = set()
-    before = -1
-    while len(bound) > before:
-        before = len(bound)
-        for literal in body:
-            match literal:
-                case Scan():
-                    bound.update(literal.names)
-                case AggregateLiteral() if bound.issuperset(literal.injected):
-                    bound.update(literal.variables)
-                case Condition(comparison=comparison) if comparison.operator == "=":
-                    for one, other in (
-                        (comparison.left, comparison.right),
-                        (comparison.right, comparison.left),
-                    ):
-                        if isinstance(one, checked.Variable) and variables_of(other) <= bound:
-                            bound.add(one.name)
-                case _:
-                    pass
-    return bound
+def _orders(step: Multiway, planned: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    """The planned orders, naming what the join looks at and no part of the order's own binds."""
+    free = {name for name, _ in step.extensions}
+    every = [name for part in step.parts for name in part.names if name in step.looked_at]
+    orders = []
+    for part, order in zip(step.parts, planned, strict=True):
+        others = dict.fromkeys(name for name in every if name not in part.names)
+        first = [name for name in order if name in others]
+        orders.append((*first, *(name for name in others if name not in first and name not in free)))
+    return tuple(orders)

@@ -204,7 +204,24 @@ class Directive:
     span: SourceSpan = field(compare=False, repr=False)
 
 
-Item: TypeAlias = Clause | RelationDeclaration | TypeDeclaration | Directive
+@dataclass(frozen=True, slots=True)
+class PlanOrder:
+    """`version: (positions)`: an order of the atoms of a body, which are counted from 1."""
+
+    version: NumberLiteral
+    positions: tuple[NumberLiteral, ...]
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`.plan 0: (2, 1), 1: (1, 2)` after a rule: in which order its atoms are to be joined."""
+
+    orders: tuple[PlanOrder, ...]
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+Item: TypeAlias = Clause | RelationDeclaration | TypeDeclaration | Directive | Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 from dbsp.compiler.planner.acyclic import Reduction, reduce_ears
 from dbsp.compiler.planner.bounds import agm_bound, decompose, fractional_cover
@@ -22,15 +21,8 @@ from dbsp.compiler.planner.estimate import Estimator
 from dbsp.compiler.planner.search import Search
 from dbsp.compiler.planner.shape import by_shape, greedy_order, left_deep, multiway
 from dbsp.compiler.planner.statistics import Statistics
+from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.planner.tree import Binary, Leaf, Multiway, Tree, nodes
-
-
-class Strategy(Enum):
-    """AUTO decides; BINARY takes two-way joins only; WCOJ one multi-way join over all atoms."""
-
-    AUTO = "auto"
-    BINARY = "binary"
-    WCOJ = "wcoj"
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ class Combiner:
         rates, change = {}, {}
         for side, other in ((left, right), (right, left)):
             fan_out = joined / side.rows if side.rows else 0.0
-            work = costs.match(other.rows) + costs.TRACE + fan_out * costs.ROW
+            work = costs.visit(side.rows) + costs.visit(other.rows) + fan_out * costs.ROW
             for atom in side.atoms:
                 rates[atom] = side.rates[atom] * fan_out
                 change[atom] = side.change[atom] + side.rates[atom] * work + costs.NODE / costs.TICK

@@ -15,16 +15,10 @@ ROW = 65.0
 TRACE = 60.0
 """To keep one row in a trace: sort it into a run, and its part in merging runs."""
 
-SPACE = 200.0
-"""What the memory of one row kept is worth."""
+SPACE = ((5e6, 200.0), (50e6, 10_000.0))
+"""(rows, ns): what the memory of each row kept beyond so many is worth, more where it becomes scarce."""
 
-ROOM = 50e6
-"""So many rows have room in memory."""
-
-BEYOND = 10_000.0
-"""What each row kept beyond that is worth."""
-
-COUNT = 120.0
+COUNT = 80.0
 """To look one prefix up in the trace of one atom of a multi-way join; mostly they come in no order."""
 
 PROBE = 25.0
@@ -33,7 +27,7 @@ PROBE = 25.0
 NODE = 10_000.0
 """To step one operator with few changed rows."""
 
-TICK = 100.0
+TICK = 30.0
 """So many changed rows a tick is taken to bring when the cost of steps is spread over them."""
 
 ACYCLIC_MARGIN = 0.8
@@ -41,9 +35,9 @@ ACYCLIC_MARGIN = 0.8
 batches along, which depends less on how well the fan-outs were estimated."""
 
 
-def match(rows: float) -> float:
-    """To look one changed row up in the other side of a two-way join: more where that outgrows the caches."""
-    return 40.0 + 120.0 * max(0.0, math.log10(max(1.0, rows) / 1e5))
+def visit(rows: float) -> float:
+    """To look one changed row up in a trace, or to put it there: more where the trace outgrows the caches."""
+    return 20.0 + 120.0 * max(0.0, math.log10(max(1.0, rows) / 1e5))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,5 +59,5 @@ class Cost:
     @property
     def total(self) -> float:
         """What the planner minimises: load every row, keep it, and change as many rows again."""
-        kept = self.kept * (TRACE + SPACE) + max(0.0, self.kept - ROOM) * BEYOND
-        return self.load + kept + self.change * self.rows
+        space = sum(max(0.0, self.kept - rows) * worth for rows, worth in SPACE)
+        return self.load + self.kept * TRACE + space + self.change * self.rows

@@ -77,6 +77,35 @@ class Sampling:
         found = Prefixes(wanted, rows, total / len(rows) if len(rows) else 0.0)
         return self._linked(found, frozenset())
 
+    def pair(self, left: int, right: int, names: Collection[str]) -> Prefixes:
+        """A sample of the join of two atoms, every row of which is as likely; exactly counted.
+
+        Drawn key by key, in proportion to the product of what both have under it: what starts from rows
+        of one side would miss the few that meet very many of the other.
+        """
+        one, two = (self.conjunction.atoms[atom] for atom in (left, right))
+        shared = tuple(name for name in one.names if name in two.names and name in names)
+        mine = tuple(name for name in one.names if name in names)
+        theirs = tuple(name for name in two.names if name in names and name not in shared)
+        by_left = self.statistics.index(one, shared, mine)
+        by_right = self.statistics.index(two, shared, theirs)
+        keys = by_left.pairs(by_right)
+        counts = keys.left_degrees * keys.right_degrees
+        total = int(counts.sum())
+        key, offset = _spread(counts, min(1.0, LIMIT / max(1, total)), self._random)
+        among = keys.right_degrees[key]
+        rows = np.concatenate(
+            [
+                by_left.rest[keys.left[key] + offset // np.maximum(among, 1)],
+                by_right.rest[keys.right[key] + offset % np.maximum(among, 1)],
+            ],
+            axis=1,
+        )
+        # Without a match no row can have been missed.
+        each = total / len(rows) if total else 0.0
+        each *= self.statistics.share(one) * self.statistics.share(two)
+        return self._linked(Prefixes((*mine, *theirs), rows, each), frozenset())
+
     def restart(self, sample: Prefixes, names: Sequence[str]) -> Prefixes:
         """The different bindings of some variables of a sample, standing for one starting row."""
         rows = np.unique(sample.columns(names), axis=0) if names else sample.columns(names)[:1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,15 @@ class FanOut:
     exists: float
 
 
+class Pairs(NamedTuple):
+    """For every key of two indices where its values start in each `rest`, and how many they are."""
+
+    left: Codes
+    left_degrees: Codes
+    right: Codes
+    right_degrees: Codes
+
+
 class Index:
     """The distinct combinations of some columns, grouped by some of them: keys and what is under them.
 
@@ -78,6 +87,11 @@ class Index:
         wanted = _hashed(keys)
         at = np.minimum(np.searchsorted(self._hashes, wanted), len(self._hashes) - 1)
         return self._starts[at], np.where(self._hashes[at] == wanted, self.degrees[at], 0)
+
+    def pairs(self, other: Index) -> Pairs:
+        """The keys that both have."""
+        _, mine, theirs = np.intersect1d(self._hashes, other._hashes, True, return_indices=True)
+        return Pairs(self._starts[mine], self.degrees[mine], other._starts[theirs], other.degrees[theirs])
 
 
 def _hashed(rows: Codes) -> Hashes:

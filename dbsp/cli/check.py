@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dbsp.cli import options
+from dbsp.compiler.planner.strategy import Strategy
 
 EXAMPLES = """Example:
 
@@ -25,6 +26,7 @@ def check(
     rules: Annotated[
         bool, typer.Option("--rules", help="Also print which rule of the calculus was applied where.")
     ] = False,
+    strategy: options.JoinStrategy = Strategy.AUTO,
     max_iterations: options.MaxIterations = 1_000,
 ) -> None:
     """Compile a program and check its three circuits against each other.
@@ -37,7 +39,7 @@ def check(
     from dbsp.cli import session
     from dbsp.operators.stages import incrementalize
 
-    compiled = session.load_program(program)
+    compiled = session.load_program(program, strategy)
     if rules:
         for firing in incrementalize(compiled.circuit())[1]:
             print(firing)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dbsp.cli import options
+from dbsp.compiler.planner.strategy import Strategy
 
 EXAMPLES = """Examples:
 
@@ -23,11 +24,12 @@ def explain(
             "--circuit", help="Also what the optimiser changed, the rules applied, and the traces kept."
         ),
     ] = False,
+    strategy: options.JoinStrategy = Strategy.AUTO,
 ) -> None:
     """Say how a program is evaluated: its strata, the order of work in each rule, its recursion."""
     from dbsp.cli import session
 
-    compiled = session.load_program(program)
+    compiled = session.load_program(program, strategy)
     print(compiled.explain().rstrip("\n"))
     if circuit:
         from dbsp.operators.explain import explain as explain_circuit

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dbsp.cli import options
+from dbsp.compiler.planner.strategy import Strategy
 from dbsp.stage import Stage
 
 EXAMPLES = """Examples:
@@ -39,6 +40,7 @@ def graph(
             "the physical one that is run.",
         ),
     ] = Stage.QUERY,
+    strategy: options.JoinStrategy = Strategy.AUTO,
 ) -> None:
     """Draw the circuit of a program, as DOT or as a picture.
 
@@ -48,7 +50,7 @@ def graph(
     from dbsp import draw
     from dbsp.cli import session
 
-    circuit = session.load_program(program).circuit(stage)
+    circuit = session.load_program(program, strategy).circuit(stage)
     title = f"{program.name} ({stage})"
     if output is None:
         print(draw.to_dot(circuit, title=title), end="")

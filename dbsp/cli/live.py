@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from dbsp.cli import options
+from dbsp.compiler.planner.strategy import Strategy
 
 EXAMPLES = """Examples:
 
@@ -37,6 +38,7 @@ def live(
     initial: Annotated[
         bool, typer.Option("--initial", help="Print the results of the loaded facts as a tick of their own.")
     ] = False,
+    strategy: options.JoinStrategy = Strategy.AUTO,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
 ) -> None:
@@ -49,7 +51,7 @@ def live(
     from dbsp.cli import session
     from dbsp.cli.conversation import Conversation
 
-    compiled = session.load_program(program)
+    compiled = session.load_program(program, strategy)
     if fact_dir is not None:
         at_work = session.start(compiled, fact_dir, max_iterations)
     else:

@@ -7,10 +7,20 @@ from typing import Annotated
 
 import typer
 
+from dbsp.compiler.planner.strategy import Strategy
+
 ProgramPath = Annotated[Path, typer.Argument(metavar="PROGRAM.dl", help="The program.", show_default=False)]
 FactFolder = Annotated[
     Path,
     typer.Option("--fact-dir", "-F", metavar="DIR", help="Where RELATION.facts is read for each .input."),
+]
+JoinStrategy = Annotated[
+    Strategy,
+    typer.Option(
+        "--strategy",
+        help="How rules without a .plan are joined: as the planner chooses, two relations at a time, or "
+        "all at once by worst-case optimal joins.",
+    ),
 ]
 MaxIterations = Annotated[
     int,

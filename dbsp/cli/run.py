@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dbsp.cli import options
+from dbsp.compiler.planner.strategy import Strategy
 
 EXAMPLES = """Examples:
 
@@ -34,6 +35,7 @@ def run(
             "--deltas", metavar="FILE", help="A change script to apply afterwards.", show_default=False
         ),
     ] = None,
+    strategy: options.JoinStrategy = Strategy.AUTO,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
 ) -> None:
@@ -46,7 +48,7 @@ def run(
     from dbsp.cli import session
     from dbsp.cli.outputs import Folder, Stdout
 
-    compiled = session.load_program(program)
+    compiled = session.load_program(program, strategy)
     outputs = Stdout(compiled, time) if str(output_dir) == "-" else Folder(compiled, output_dir, time)
     # Read before anything is computed: a mistake in line 10,000 should show at once.
     ticks = [] if deltas is None else session.read_changes(compiled, deltas)

@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from dbsp.cli.console import loading, remark, tell_about_kernels
+from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.program import Program, compile
 from dbsp.errors import DbspError, InputError
 from dbsp.io import ChangeScriptReader, Tick, fact_source, read_change_script, read_facts
 from dbsp.run import Run, TickResult
 
 
-def load_program(path: Path) -> Program:
+def load_program(path: Path, strategy: Strategy) -> Program:
     """Compile the program; what is legal and yet probably a mistake is said on stderr."""
-    program = compile(path)
+    program = compile(path, strategy)
     for warning in program.warnings:
         remark(warning.render())
     return program

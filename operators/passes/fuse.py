@@ -17,7 +17,7 @@ from dbsp.graph import Graph, Node, Stream
 from dbsp.operators.filter import Filter
 from dbsp.operators.map import Map
 from dbsp.operators.passes.readers import count_readers
-from dbsp.operators.passes.substitute import can_only_overflow, is_total, substitute, uses
+from dbsp.operators.substitution import can_only_overflow, is_total, substitute, uses
 from dbsp.rewriting import Rewriting, rewrite
 
 

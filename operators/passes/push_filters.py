@@ -24,8 +24,8 @@ from dbsp.operators.join import Join
 from dbsp.operators.map import Map
 from dbsp.operators.multiway_join import MultiwayJoin
 from dbsp.operators.passes.readers import count_readers
-from dbsp.operators.passes.substitute import can_only_overflow, is_total, substitute
 from dbsp.operators.project import Project, Rename
+from dbsp.operators.substitution import can_only_overflow, is_total, substitute
 from dbsp.operators.union import Minus, Negate, Union
 from dbsp.rewriting import Rewriting, rewrite
 from dbsp.schema import Schema

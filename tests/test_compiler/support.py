@@ -6,8 +6,9 @@ from dbsp.compiler.datalog import checked, syntax
 from dbsp.compiler.datalog.check import check
 from dbsp.compiler.datalog.normalise import normalise
 from dbsp.compiler.datalog.parse import parse
-from dbsp.compiler.datalog.plan import RulePlan, plan
+from dbsp.compiler.datalog.plan import plan
 from dbsp.compiler.datalog.report import Report
+from dbsp.compiler.datalog.steps import RulePlan
 
 
 def parsed(text: str) -> tuple[syntax.Item, ...]:

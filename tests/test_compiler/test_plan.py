@@ -193,6 +193,12 @@ stratum 1 (path): recursive, one scope iterated to its fixpoint
       2. join edge(y, z) on y
       3. keep rows with z < 10
       => path(x, z)
+      join of path(x, y), edge(y, z)
+        acyclic: the reduction of Graham takes out every atom
+        join tree: path(x, y) below edge(y, z); edge(y, z) is a root
+        at most n^2 rows for n rows each (cover: 1 path(x, y) + 1 edge(y, z)); width 1
+        two-way joins, since the query is acyclic; the rows of path, edge are not counted
+        (path(x, y) ⋈ edge(y, z))
 
 stratum 2 (unused)
   left out: no output depends on it
@@ -206,5 +212,15 @@ stratum 3 (lonely)
 
 outputs
   path(x: number, y: number)
-  lonely(x: number) (its size)"""
+  lonely(x: number) (its size)
+
+traces
+  Filter of rule 2 by (x, y) for rule 2
+  path by (y, x) for rule 2
+  path by (x, y) for itself
+  Project of rule 4 by (x) for rule 4
+  Project of rule 4 by (x) for rule 4
+  Distinct of rule 4 by (x) for rule 4
+  Minus of rule 4 by (x) for lonely
+  edge by (x, y) for itself"""
     )

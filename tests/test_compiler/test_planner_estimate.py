@@ -78,6 +78,20 @@ def test_joins_of_a_skewed_graph() -> None:
         assert level.prefixes < level.proposals < wedges / len(rows)
 
 
+def test_the_few_rows_that_meet_very_many_are_not_missed() -> None:
+    # Everything is joined to one vertex: the paths through it are nearly all there are.
+    others = np.arange(1, 5_000)
+    hub = np.zeros_like(others)
+    rows = np.concatenate([np.stack([others, hub], axis=1), np.stack([hub, others], axis=1)])
+    found = estimator(query("ab bc cd", "abc"), {"e": rows})
+    paths = len(others) ** 2 + len(others)  # through the hub, and from it and back
+    assert found.rows(frozenset({0, 1})) == paths
+    assert found.rows(frozenset({1, 2})) == len(rows)  # d is not looked at
+    assert found.rows(frozenset({0, 1, 2})) == pytest.approx(paths)
+    star = estimator(query("ab ac ad"), {"e": rows})
+    assert star.rows(frozenset({0, 1, 2})) == pytest.approx(float(len(others)) ** 3, rel=0.01)
+
+
 def test_what_is_kept_of_a_join() -> None:
     rows = np.array([[x, y] for x in range(50) for y in range(20)])
     found = estimator(query("ab bc", "a"), {"e": rows})

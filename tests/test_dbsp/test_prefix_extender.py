@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dbsp.prefix_extender
-from dbsp import PrefixExtender, SchemaError, ZSet, extend_prefixes
+from dbsp import Circuit, PrefixExtender, SchemaError, ZSet, extend_prefixes, multiway_join
 from tests.generic_join import EMPTY_PREFIX, delta_join, generic_join
 
 Rows = dict[tuple[Any, ...], int]
@@ -190,6 +190,21 @@ def test_delta_terms_add_up_to_the_change(old: tuple[ZSet, ...], changes: tuple[
         triangles(*old), dict.fromkeys("abc", int)
     )
     assert delta_join(old, changes, ["c", "a", "b"]) == wanted
+
+
+@given(st.lists(RELATIONS, min_size=1, max_size=4))
+def test_the_fused_operator_computes_the_same_terms(ticks: list[tuple[ZSet, ...]]) -> None:
+    circuit = Circuit("triangle")
+    streams = [circuit.input(name, schema=dict.fromkeys(name, int)) for name in TRIANGLE]
+    circuit.output(
+        "q", multiway_join([s(*name) for s, name in zip(streams, TRIANGLE, strict=True)], list("abc"))
+    )
+    run = circuit.start()
+    state = [ZSet({}, dict.fromkeys(name, int)) for name in TRIANGLE]
+    for changes in ticks:
+        delta = run.step(dict(zip(TRIANGLE, changes, strict=True)))["q"]
+        assert delta == delta_join(state, changes, ["c", "a", "b"])
+        state = [before + change for before, change in zip(state, changes, strict=True)]
 
 
 @given(zsets("a", "b", "c", values=SMALL), zsets("c", "d", values=SMALL), zsets("d", "b", values=SMALL))

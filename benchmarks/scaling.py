@@ -1,0 +1,125 @@
+"""How loads and insertions of triangles grow with the graph, where the theory says what to expect.
+
+    two hubs  x -> h -> y -> g -> x over all x and all y, and g and h joined: of n edges, n / 2 triangles, but
+              n^2 / 8 paths of two edges; whichever two edges a binary plan joins first, it makes them all
+    tripartite  all edges from A to B, from B to C and from A to C, sqrt(n / 3) nodes each: (n / 3)^1.5
+              triangles, the most that n edges can have (Atserias, Grohe, Marx, SIAM J. Comput. 2013)
+
+A load is one tick. A stream inserts the same edges, shuffled, in ticks of a fixed size into an empty graph.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.changes import Codes
+from benchmarks.patterns import PATTERNS
+from dbsp import Circuit
+
+BATCH = 256
+"""Edges that a tick of a stream inserts."""
+
+POWERS = {"tiny": (9, 10), "small": (10, 13), "medium": (11, 15), "large": (11, 17)}
+"""Edges, as powers of two: the least and the most."""
+
+MOST_PAIRS = 10_000_000
+"""Rows that a binary plan may come to keep; it is not given larger graphs."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Seconds of processor time by number of edges, the least of three."""
+
+    graph: str
+    plan: str
+    phase: str
+    edges: tuple[int, ...]
+    results: tuple[int, ...]
+    seconds: tuple[float, ...]
+
+    @property
+    def exponent(self) -> float | None:
+        """p of seconds = c * edges^p: the slope of the line through the logarithms, by least squares."""
+        if len(self.edges) < 2:
+            return None
+        return float(np.polyfit(np.log(self.edges), np.log(self.seconds), 1)[0])
+
+
+def two_hubs(edges: int) -> Codes:
+    side = np.arange(max(1, edges // 4))
+    left, right = 2 + side, 2 + len(side) + side
+    h, g = np.zeros_like(side), np.ones_like(side)
+    spokes = [(left, h), (h, right), (right, g), (g, left)]
+    return np.concatenate([np.column_stack(pair) for pair in spokes] + [np.array([(0, 1), (1, 0)])])
+
+
+def tripartite(edges: int) -> Codes:
+    nodes = round((edges / 3) ** 0.5)
+    pairs = np.stack(np.meshgrid(np.arange(nodes), np.arange(nodes)), axis=-1).reshape(-1, 2)
+    a, b, c = 0, nodes, 2 * nodes
+    return np.concatenate([pairs + shift for shift in ([a, b], [b, c], [a, c])])
+
+
+GRAPHS: dict[str, tuple[Callable[[int], Codes], Callable[[int], float]]] = {
+    "two hubs": (two_hubs, lambda n: n * n / 8),
+    "tripartite": (tripartite, lambda n: (n / 3) ** 1.5),
+}
+"""How to make each graph, and how many pairs of its edges a binary plan joins."""
+
+PLANS: dict[str, Callable[[], Circuit]] = {
+    "multi-way": PATTERNS["triangle"].multiway,
+    "binary": PATTERNS["triangle"].binary,
+}
+
+
+def measure_scaling(powers: tuple[int, int], *, most_pairs: float = MOST_PAIRS) -> Iterator[Scaling]:
+    """Both graphs by both plans, as a load and as a stream of insertions."""
+    sizes = [2**power for power in range(powers[0], powers[1] + 1)]
+    for graph, (make, pairs) in GRAPHS.items():
+        for plan, build in PLANS.items():
+            chosen = [size for size in sizes if plan == "multi-way" or pairs(size) <= most_pairs]
+            for phase, batch in (("load", None), ("stream", BATCH)):
+                yield grown(graph, plan, phase, [make(size) for size in chosen], build, batch)
+
+
+def grown(
+    graph: str,
+    plan: str,
+    phase: str,
+    graphs: Sequence[Codes],
+    build: Callable[[], Circuit],
+    batch: int | None,
+) -> Scaling:
+    if graphs:
+        spent(graphs[0], build, batch)  # compiles what has not been
+    measured = [min(spent(edges, build, batch) for _ in range(3)) for edges in graphs]
+    return Scaling(
+        graph,
+        plan,
+        phase,
+        tuple(map(len, graphs)),
+        tuple(rows for rows, _ in measured),
+        tuple(seconds for _, seconds in measured),
+    )
+
+
+def spent(edges: Codes, build: Callable[[], Circuit], batch: int | None) -> tuple[int, float]:
+    """Triangles found, and seconds of processor time."""
+    shuffled = np.random.default_rng(len(edges)).permutation(edges)
+    step = batch or len(edges)
+    ticks = [
+        {"e": pa.table({"x": part[:, 0], "y": part[:, 1]})}
+        for part in (shuffled[start : start + step] for start in range(0, len(shuffled), step))
+    ]
+    run = build().start()
+    gc.collect()
+    began = time.process_time()
+    for tick in ticks:
+        run.step(tick)
+    return len(run.view("result")), time.process_time() - began

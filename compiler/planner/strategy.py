@@ -1,0 +1,13 @@
+"""What may be asked of the planner."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Strategy(StrEnum):
+    """AUTO decides; BINARY takes two-way joins only; WCOJ one multi-way join over all atoms."""
+
+    AUTO = "auto"
+    BINARY = "binary"
+    WCOJ = "wcoj"
