@@ -224,19 +224,19 @@ def test_a_checkpoint_belongs_to_one_run_and_one_query(tmp_path: Path) -> None:
 
 def test_damage_is_told(tmp_path: Path) -> None:
     program = dbsp.compile(CLOSURE)
-    run = program.start(checkpoint=opened(tmp_path))
+    run = program.start(checkpoint=opened(tmp_path, 50))
     for n in range(3):
         run.step({"edge": [(f"m{n}", "b")]})
     ended(run)
     (tmp_path / "journal" / "2.arrow").unlink()
     with pytest.raises(CheckpointError, match="tick 2 is missing"):
-        program.start(checkpoint=opened(tmp_path))
+        program.start(checkpoint=opened(tmp_path, 50))
     (tmp_path / "journal" / "1.arrow").write_bytes(b"nonsense")
     with pytest.raises(CheckpointError, match=r"1\.arrow cannot be read"):
-        program.start(checkpoint=opened(tmp_path))
+        program.start(checkpoint=opened(tmp_path, 50))
     (tmp_path / "manifest.json").write_text("{}")
     with pytest.raises(CheckpointError, match="is no checkpoint"):
-        program.start(checkpoint=opened(tmp_path))
+        program.start(checkpoint=opened(tmp_path, 50))
 
 
 def test_large_runs_are_written_once(tmp_path: Path) -> None:
