@@ -2,11 +2,12 @@
 
 Every workload is played by this engine (live, from rule text and from streams), by this engine anew for
 every tick, by plain Python that maintains this one query, and by duckdb if it is installed; patterns in
-graphs also by binary joins. All must come to the same result; the status is 1 if they do not.
+graphs also by either strategy of joining that the planner of the rules chooses from. All must come to the
+same result; the status is 1 if they do not.
 
 `kernels` measures the inner loops, `growth` how the tick of each operator grows with its state at a constant
-change, `circuit` what a large circuit costs that has nothing to do, and `scaling` with which exponent
-triangles take longer on larger graphs.
+change, `circuit` what a large circuit costs that has nothing to do, `scaling` with which exponent
+triangles take longer on larger graphs, and `planner` what its choice of joins costs against the others.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from concurrent.futures.process import BrokenProcessPool
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -31,7 +32,15 @@ from benchmarks.contest import Entry, Result, measure
 from benchmarks.growth import DECADES, measure_growth
 from benchmarks.kernels import measure_kernels
 from benchmarks.patterns import WORKLOADS as GRAPHS
-from benchmarks.report import print_costs, print_growth, print_rates, print_results, print_scaling
+from benchmarks.planner import SHARES, measure_planner
+from benchmarks.report import (
+    print_costs,
+    print_growth,
+    print_planner,
+    print_rates,
+    print_results,
+    print_scaling,
+)
 from benchmarks.scaling import POWERS, measure_scaling
 from benchmarks.workloads import SIZES, Workload, find_folder, make, read_folder, read_graph
 
@@ -39,11 +48,14 @@ ENTRIES = [
     Entry("engine (rules)", "benchmarks.engine", "Live"),
     Entry("engine (streams)", "benchmarks.engine", "LiveStreams"),
     Entry("engine (binary)", "benchmarks.engine", "LiveBinary", frozenset(GRAPHS)),
+    Entry("engine (wcoj)", "benchmarks.engine", "LiveMultiway", frozenset(GRAPHS)),
     Entry("engine, anew", "benchmarks.engine", "Anew"),
     Entry("plain Python", "benchmarks.hand", "create"),
     Entry("duckdb, anew", "benchmarks.duck", "Requery"),
 ]
 DEFAULT_SIZES = ("small", "medium", "large")
+
+T = TypeVar("T")
 
 app = typer.Typer(add_completion=False)
 
@@ -62,9 +74,16 @@ class What(StrEnum):
     growth = "growth"
     circuit = "circuit"
     scaling = "scaling"
+    planner = "planner"
 
 
-APART: dict[What, list[str]] = {What.kernels: [], What.growth: [], What.circuit: [], What.scaling: []}
+APART: dict[What, list[str]] = {
+    What.kernels: [],
+    What.growth: [],
+    What.circuit: [],
+    What.scaling: [],
+    What.planner: [],
+}
 """What is measured without contestants."""
 
 
@@ -81,7 +100,10 @@ def main(
     edges: Annotated[int | None, typer.Option(help="Only so many edges of the graph, by chance.")] = None,
     seconds: Annotated[float, typer.Option(help="Bound of each phase of ticks, per contestant.")] = 5.0,
     only: Annotated[
-        str | None, typer.Option(help="Only contestants (or operators of `growth`) whose name contains this.")
+        str | None,
+        typer.Option(
+            help="Only contestants (operators of `growth`, queries of `planner`) whose name contains this."
+        ),
     ] = None,
 ) -> None:
     console = Console()
@@ -109,22 +131,31 @@ def main(
         print_rates(
             console, list(measure_kernels({"small": 100_000, "large": 10_000_000}.get(size or "", 1_000_000)))
         )
+    part = "" if what is What.all else only or ""
     if what in (What.all, What.growth):
-        if (chosen := size or "medium") not in DECADES:
-            raise typer.BadParameter(f"growth has the sizes {', '.join(DECADES)}")
-        growths = []
+        decades = one_of(DECADES, size, what)
         with console.status("growth"):
-            growths += measure_growth(DECADES[chosen], only="" if what is What.all else only or "")
+            growths = list(measure_growth(decades, only=part))
         print_growth(console, growths)
     if what in (What.all, What.scaling):
-        if (chosen := size or "medium") not in POWERS:
-            raise typer.BadParameter(f"scaling has the sizes {', '.join(POWERS)}")
+        powers = one_of(POWERS, size, what)
         with console.status("scaling"):
-            scalings = list(measure_scaling(POWERS[chosen]))
+            scalings = list(measure_scaling(powers))
         print_scaling(console, scalings)
+    if what in (What.all, What.planner):
+        share = one_of(SHARES, size, what)
+        with console.status("planner"):
+            planned = list(measure_planner(share, only=part))
+        print_planner(console, planned)
     if what in (What.all, What.circuit):
         print_costs(console, measure_circuit())
     raise typer.Exit(0 if agreed else 1)
+
+
+def one_of(sizes: dict[str, T], size: str | None, what: What) -> T:
+    if (chosen := size or "medium") not in sizes:
+        raise typer.BadParameter(f"{what} has the sizes {', '.join(sizes)}")
+    return sizes[chosen]
 
 
 def source_of(

@@ -65,11 +65,13 @@ def closure() -> Circuit:
 class Live:
     """Changes in, one step per tick. The base comes in as Arrow tables, a tick as {row: weight}."""
 
+    strategy = "auto"
+
     def __init__(self, workload: str) -> None:
         self.workload = workload
 
     def start(self) -> dbsp.Run:
-        return dbsp.compile(RULES[self.workload]).start()
+        return dbsp.compile(RULES[self.workload], strategy=self.strategy).start()
 
     def load(self, base: dict[str, Codes]) -> None:
         self.run = self.start()
@@ -104,10 +106,15 @@ class LiveStreams(Live):
 
 
 class LiveBinary(Live):
-    """A pattern in a graph by one binary join after the other."""
+    """From rules, two relations joined at a time."""
 
-    def start(self) -> dbsp.Run:
-        return GRAPHS[self.workload].binary().start()
+    strategy = "binary"
+
+
+class LiveMultiway(Live):
+    """From rules, all relations joined at once."""
+
+    strategy = "wcoj"
 
 
 class Anew:

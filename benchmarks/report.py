@@ -13,7 +13,11 @@ from benchmarks.circuits import Costs
 from benchmarks.contest import Phase, Result
 from benchmarks.growth import Growth
 from benchmarks.kernels import Rate
+from benchmarks.planner import STRATEGIES, Planned, Times
 from benchmarks.scaling import BATCH, Scaling
+
+WORST_RATIO = 1.2
+"""What choosing a plan may cost."""
 
 
 def print_results(console: Console, title: str, results: Sequence[Result]) -> bool:
@@ -141,6 +145,34 @@ def print_scaling(console: Console, scalings: Sequence[Scaling]) -> None:
     console.print(
         f"stream: in ticks of {BATCH} edges; triangles: of the largest graph; exponent p of c * edges^p by"
         " least squares in the logarithms; -: a binary plan would keep too much",
+        style="dim",
+    )
+
+
+def print_planner(console: Console, planned: Sequence[Planned]) -> None:
+    """One line per query and graph: the three strategies' times, and the planner's to the better one's."""
+    table = Table(title="planner: processor time", title_justify="left", title_style="bold")
+    for name in ("query", "graph"):
+        table.add_column(name)
+    for name in (
+        "edges",
+        "rows",
+        *(f"{phase}: {s}" for phase in Times._fields for s in (*STRATEGIES, "ratio")),
+    ):
+        table.add_column(name, justify="right")
+    for one in planned:
+        cells = []
+        for phase, ratio in enumerate(one.ratios):
+            cells += [time_text(one.times[strategy][phase]) for strategy in STRATEGIES]
+            cells.append(f"[red]{ratio:.2f}[/]" if ratio > WORST_RATIO else f"{ratio:.2f}")
+        table.add_row(one.query, one.graph, f"{one.edges:,}", f"{one.rows:,}", *cells)
+    console.print(table)
+    over = sum(ratio > WORST_RATIO for one in planned for ratio in one.ratios)
+    worst = max(ratio for one in planned for ratio in one.ratios)
+    console.print(
+        f"ratio: auto to the better of the others, {worst:.2f} at worst, {over} of"
+        f" {len(planned) * len(Times._fields)} above {WORST_RATIO}; batches of a tenth of the edges, 1,000 at"
+        " most",
         style="dim",
     )
 

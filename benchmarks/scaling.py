@@ -25,7 +25,7 @@ from dbsp import Circuit
 BATCH = 256
 """Edges that a tick of a stream inserts."""
 
-POWERS = {"tiny": (9, 10), "small": (10, 13), "medium": (12, 16), "large": (12, 17)}
+POWERS = {"tiny": (9, 10), "small": (10, 13), "medium": (11, 15), "large": (11, 17)}
 """Edges, as powers of two: the least and the most."""
 
 MOST_PAIRS = 10_000_000

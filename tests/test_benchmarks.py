@@ -22,8 +22,17 @@ from benchmarks.growth import CASES, DECADES, Case, measure_growth
 from benchmarks.hand import create
 from benchmarks.hand_patterns import Matches
 from benchmarks.kernels import measure_kernels
+from benchmarks.patterns import PATTERNS
 from benchmarks.patterns import WORKLOADS as PATTERNS_OF
-from benchmarks.report import print_costs, print_growth, print_rates, print_results, print_scaling
+from benchmarks.planner import SHARES, Planned, Times, measure_planner
+from benchmarks.report import (
+    print_costs,
+    print_growth,
+    print_planner,
+    print_rates,
+    print_results,
+    print_scaling,
+)
 from benchmarks.scaling import POWERS, Scaling, measure_scaling, tripartite, two_hubs
 from benchmarks.workloads import COLUMNS, SIZES, Workload, find_folder, make, read_folder, read_graph
 
@@ -295,3 +304,18 @@ def test_exponents_are_fitted_and_printed() -> None:
     printed = console.file.getvalue()
     assert "2^10 edges" in printed
     assert f"{measured[0].exponent:.2f}" in printed
+
+
+def test_the_planner_is_compared_with_the_strategies_it_chooses_from() -> None:
+    planned = list(measure_planner(SHARES["tiny"], ticks=3, batches=1, repeat=1))
+    assert {one.query for one in planned} == set(PATTERNS)
+    assert len(planned) == 2 * len(PATTERNS)
+    assert all(list(one.times) == ["auto", "binary", "wcoj"] for one in planned)
+    console = Console(file=io.StringIO(), width=190)
+    print_planner(console, planned)
+    assert isinstance(console.file, io.StringIO)
+    assert all(query in console.file.getvalue() for query in PATTERNS)
+    times = {"auto": Times(3.0, 1.0, 2.0), "binary": Times(2.0, 4.0, 2.0), "wcoj": Times(4.0, 2.0, 5.0)}
+    assert Planned("triangle", "uniform", 1, 1, times).ratios == (1.5, 0.5, 1.0)
+    print_planner(console, [Planned("triangle", "uniform", 1, 1, times)])
+    assert "1.50 at worst, 1 of 3 above 1.2" in console.file.getvalue()
