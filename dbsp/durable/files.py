@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -68,3 +69,24 @@ def read_run(path: Path) -> tuple[Codes, Codes]:
     for c in range(rows.shape[1]):
         rows[:, c] = table.column(c).to_numpy()
     return rows, np.array(table.column("weight").to_numpy())
+
+
+def small_bytes(runs: Sequence[tuple[Codes, Codes]]) -> pa.Buffer:
+    """Many small runs in one Arrow file: a row each, with the bytes of its rows and of its weights."""
+    rows = [np.ascontiguousarray(rows).tobytes() for rows, _ in runs]
+    weights = [np.ascontiguousarray(weights).tobytes() for _, weights in runs]
+    binary = pa.large_binary()
+    return arrow_bytes(pa.table({"rows": pa.array(rows, binary), "weights": pa.array(weights, binary)}))
+
+
+def read_small(path: Path) -> list[tuple[Codes, Codes]]:
+    """The runs that `small_bytes` wrote; the rows of each as one flat array."""
+    table = read_arrow(path)
+    columns = [[codes_of(cell) for cell in table.column(name)] for name in ("rows", "weights")]
+    return list(zip(*columns, strict=True))
+
+
+def codes_of(cell: pa.Scalar) -> Codes:
+    """A binary cell as an array of its own."""
+    buffer = cell.as_buffer()
+    return np.frombuffer(buffer, np.int64).copy() if buffer.size else np.empty(0, np.int64)

@@ -22,15 +22,15 @@ def values_table(values: Sequence[Any]) -> pa.Table:
     others = [
         None if text is not None else _pickled(value) for text, value in zip(texts, values, strict=True)
     ]
-    return pa.table({"text": pa.array(texts, pa.large_string()), "other": pa.array(others, pa.large_binary())})
+    return pa.table(
+        {"text": pa.array(texts, pa.large_string()), "other": pa.array(others, pa.large_binary())}
+    )
 
 
 def table_values(table: pa.Table) -> list[Any]:
     """The values of such a table."""
     texts, others = table.column("text").to_pylist(), table.column("other").to_pylist()
-    return [
-        pickle.loads(other) if text is None else text for text, other in zip(texts, others, strict=True)
-    ]
+    return [pickle.loads(other) if text is None else text for text, other in zip(texts, others, strict=True)]
 
 
 def _is_text(value: Any) -> bool:

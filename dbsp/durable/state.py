@@ -48,7 +48,7 @@ def _steps(scope: Scope) -> Iterator[Step]:
 
 
 def signature(graph: Graph) -> str:
-    """A hash of a circuit as far as its state depends on it: operators, columns and how they are connected."""
+    """A hash of what the state of a circuit depends on: operators, columns, how they are connected."""
     digest = hashlib.sha256()
     for line in _lines(graph):
         digest.update(line.encode("utf-8", "surrogatepass"))

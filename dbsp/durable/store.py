@@ -1,7 +1,8 @@
 """A folder from which a run goes on where it was, whenever the process ended.
 
     manifest.json      the latest snapshot: written last, by renaming, so it is there as a whole or not at all
-    runs/7.arrow       a run of some trace; runs never change, so a snapshot writes only those that are new
+    runs/7.arrow       a large run of a trace; runs never change, so a snapshot writes only those that are new
+    small/40.arrow     the small runs of all traces at that tick
     interned/0.arrow   values of the interner, from that number on
     memory/40.pickle   what steps and tables hold besides traces, at that tick
     journal/41.arrow   what changed the inputs in a tick after the snapshot
@@ -25,7 +26,16 @@ import numpy as np
 import pyarrow as pa
 
 from dbsp.batch import Batch
-from dbsp.durable.files import arrow_bytes, read_arrow, read_run, run_bytes, write_whole
+from dbsp.durable.files import (
+    arrow_bytes,
+    codes_of,
+    read_arrow,
+    read_run,
+    read_small,
+    run_bytes,
+    small_bytes,
+    write_whole,
+)
 from dbsp.durable.interned import table_values, values_table
 from dbsp.durable.state import memories_of, recall, signature
 from dbsp.errors import CheckpointError, CircuitError
@@ -36,7 +46,9 @@ if TYPE_CHECKING:
 
 FORMAT = "dbsp checkpoint"
 VERSION = 1
-_PARTS = ("runs", "interned", "memory", "journal")
+_PARTS = ("runs", "small", "interned", "memory", "journal")
+_LARGE = 4096
+"""Runs of so many rows have files of their own; the others are written anew with every snapshot."""
 
 
 class Store:
@@ -49,7 +61,9 @@ class Store:
         loss of power. Raises CheckpointError when another process has the folder, or it is no checkpoint.
         """
         if snapshot_every < 1:
-            raise CheckpointError(f"snapshot_every={snapshot_every}: there is a tick at least between snapshots")
+            raise CheckpointError(
+                f"snapshot_every={snapshot_every}: there is a tick at least between snapshots"
+            )
         self.folder = Path(folder)
         self.snapshot_every = snapshot_every
         self.sync = sync
@@ -58,6 +72,7 @@ class Store:
         self.result: TickResult | None = None
         """What the latest durable tick did, if it is known: not when a snapshot is all there is."""
         self._run: Run | None = None
+        self._query = ""
         self._lock: IO[str] | None = _locked(self.folder)
         self._manifest = _read_manifest(self.folder)
         self._files: dict[int, tuple[TraceRun, str]] = {}
@@ -75,13 +90,34 @@ class Store:
 
     # --- going on ----------------------------------------------------------------------------------
 
-    def attach(self, run: Run) -> None:
+    def check(self, query: str) -> None:
+        """Raise CheckpointError unless the checkpoint is of this query, told by what is unique to it."""
+        if self._manifest is not None and self._manifest["query"] != query:
+            self.close()
+            raise CheckpointError(
+                f"{self.folder} is the checkpoint of another query ('{self._manifest['name']}'); "
+                "start the same one, or choose another folder"
+            )
+
+    def attach(self, run: Run, query: str) -> None:
         """Bring a run that has not been stepped to the latest durable tick, and log it from now on.
 
-        Raises CheckpointError when the checkpoint is of another circuit, or damaged.
+        Raises CheckpointError when the checkpoint is of another query or circuit, or damaged; then the
+        folder is let go of.
         """
         if run.tick:
             raise CheckpointError("only a run that has not been stepped can go on from a checkpoint")
+        self.check(query)
+        self._query = query
+        try:
+            self._recover(run)
+        except BaseException:
+            self.close()
+            raise
+        self._run = run
+        run.log = self
+
+    def _recover(self, run: Run) -> None:
         if self._manifest is not None:
             self._restore(run, self._manifest)
         for tick, path in self._journal():
@@ -91,14 +127,12 @@ class Store:
                 raise CheckpointError(f"tick {run.tick + 1} is missing: the journal goes on with {path}")
             self._replay(run, path)
         self._written = len(run.interner)
-        self._run = run
-        run.log = self
 
     def _restore(self, run: Run, manifest: Mapping[str, Any]) -> None:
         if manifest["signature"] != signature(run.graph):
             raise CheckpointError(
-                f"{self.folder} is the checkpoint of another circuit ('{manifest['name']}'); "
-                "start the same program, or choose another folder"
+                f"the circuit that {self.folder} was written by had other operators: start the same stage of "
+                "the query with the same version of this package"
             )
         for piece in manifest["interned"]:
             for value in table_values(read_arrow(self.folder / piece["file"])):
@@ -106,10 +140,13 @@ class Store:
             if len(run.interner) != piece["end"]:
                 raise CheckpointError(f"{self.folder / piece['file']} does not hold what the manifest says")
         scope = run._scope
+        small = read_small(self.folder / manifest["small"])
         for trace, files in zip(scope.traces, manifest["traces"], strict=True):
-            trace.restore([read_run(self.folder / file) for file in files])
+            runs = [small[file] if isinstance(file, int) else read_run(self.folder / file) for file in files]
+            trace.restore([(rows.reshape(len(weights), trace.width), weights) for rows, weights in runs])
             for kept, file in zip(trace.runs, files, strict=True):
-                self._files[id(kept)] = (kept, file)
+                if isinstance(file, str):
+                    self._files[id(kept)] = (kept, file)
         with open(self.folder / manifest["memory"], "rb") as source:
             recall(scope, pickle.load(source))
         scope.first_tick = False
@@ -129,9 +166,8 @@ class Store:
         names, rows, weights = (table.column(name) for name in ("input", "rows", "weights"))
         for at in range(1, table.num_rows):
             name = names[at].as_py()
-            counts = np.frombuffer(weights[at].as_buffer(), np.int64).copy()
-            codes = np.frombuffer(rows[at].as_buffer(), np.int64).copy()
-            staged[name] = Batch(codes.reshape(len(counts), -1), counts)
+            counts, codes = codes_of(weights[at]), codes_of(rows[at])
+            staged[name] = Batch(codes.reshape(len(counts), run.inputs[name].arity), counts)
         self.result = run.step_staged(staged)
         self.label = told["label"]
 
@@ -159,7 +195,11 @@ class Store:
             raise CheckpointError(f"the label of a tick has to be a JSON value: {error}") from None
         binary = pa.large_binary()
         table = pa.table(
-            {"input": pa.array(names, pa.string()), "rows": pa.array(rows, binary), "weights": pa.array(weights, binary)}
+            {
+                "input": pa.array(names, pa.string()),
+                "rows": pa.array(rows, binary),
+                "weights": pa.array(weights, binary),
+            }
         ).replace_schema_metadata({"dbsp": told})
         path = self.folder / "journal" / f"{tick}.arrow"
         try:
@@ -184,10 +224,15 @@ class Store:
         if run.tick == self._snapshot_tick:
             return
         files: dict[int, tuple[TraceRun, str]] = {}
+        small: list[TraceRun] = []
         traces = []
         for trace in run._scope.traces:
-            names = []
+            names: list[str | int] = []
             for kept in trace.runs:
+                if kept.size < _LARGE:
+                    names.append(len(small))
+                    small.append(kept)
+                    continue
                 known = self._files.get(id(kept))
                 if known is None:
                     name = f"runs/{self._next_file}.arrow"
@@ -204,17 +249,21 @@ class Store:
             values = run.interner.decode_many(range(start, end))
             write_whole(self.folder / name, arrow_bytes(values_table(values)), self.sync)
             pieces.append({"file": name, "end": end})
+        small_file = f"small/{run.tick}.arrow"
+        write_whole(self.folder / small_file, small_bytes([(r.rows, r.weights) for r in small]), self.sync)
         memory = f"memory/{run.tick}.pickle"
         write_whole(self.folder / memory, pickle.dumps(memories_of(run._scope), protocol=5), self.sync)
         manifest = {
             "format": FORMAT,
             "version": VERSION,
             "name": run.graph.name,
+            "query": self._query,
             "signature": signature(run.graph),
             "circuit": _written_circuit(run),
             "tick": run.tick,
             "label": self.label,
             "traces": traces,
+            "small": small_file,
             "interned": pieces,
             "memory": memory,
             "next_file": self._next_file,
@@ -227,9 +276,9 @@ class Store:
         """Remove what the manifest does not speak of: older state, and what an ended process left behind."""
         manifest = self._manifest
         assert manifest is not None
-        kept = {file for files in manifest["traces"] for file in files}
+        kept = {file for files in manifest["traces"] for file in files if isinstance(file, str)}
         kept.update(piece["file"] for piece in manifest["interned"])
-        kept.add(manifest["memory"])
+        kept.update((manifest["small"], manifest["memory"]))
         for part in _PARTS:
             for path in (self.folder / part).iterdir():
                 settled = part != "journal" or (path.stem.isdigit() and int(path.stem) <= manifest["tick"])
@@ -288,3 +337,8 @@ def _read_manifest(folder: Path) -> dict[str, Any] | None:
     if manifest["version"] != VERSION:
         raise CheckpointError(f"{path} is of version {manifest['version']}, not {VERSION}")
     return manifest
+
+
+def as_store(checkpoint: str | Path | Store | None) -> Store | None:
+    """The store of a folder, with the usual settings; a store is taken as it is."""
+    return Store(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
