@@ -14,8 +14,8 @@
     )
 
 The circuit runs in this process, beside the function that Spark calls with every micro-batch; a micro-batch
-of all sources together is one tick. What changes mean is said by `dbsp.operators.spark_source`, what comes out
-by `dbsp.operators.spark_sink`, how types meet by `dbsp.spark.types`, what sinks promise by
+of all sources together is one tick. What changes mean is said by `dbsp.operators.spark_source`, what comes
+out by `dbsp.operators.spark_sink`, how types meet by `dbsp.spark.types`, what sinks promise by
 `dbsp.spark.targets`.
 """
 

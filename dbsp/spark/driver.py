@@ -53,6 +53,8 @@ class Tick:
     """Assertions of rows that were there already."""
     state_rows: int
     state_bytes: int
+    fetch_seconds: float
+    """Bringing the rows over from Spark, which is when Spark computes them; for the first tick of a batch."""
     step_seconds: float
     """Of the circuit, the journal included."""
     sink_seconds: float
@@ -202,6 +204,7 @@ class Driver:
             self._batch_file(batch).unlink(missing_ok=True)
 
     def _tick(self, tables: Tables, batch: int, part: int, parts: int, started: float) -> None:
+        fetched = time.perf_counter()
         changes = {name: self.sources[name].change(table) for name, table in tables.items()}
         label = {"batch": batch, "part": part, "parts": parts}
         result = self.run.step(changes, label=label)
@@ -211,9 +214,12 @@ class Driver:
             {sink.operator.relation: result[sink.operator.relation] for sink in self.sinks}, result.number
         )
         rows_in = sum(table.num_rows for table in tables.values())
-        self._count(result, batch, rows_in, stepped - started, time.perf_counter() - stepped)
+        seconds = (fetched - started, stepped - fetched, time.perf_counter() - stepped)
+        self._count(result, batch, rows_in, seconds)
 
-    def _count(self, result: TickResult, batch: int, rows_in: int, stepped: float, emitted: float) -> None:
+    def _count(
+        self, result: TickResult, batch: int, rows_in: int, seconds: tuple[float, float, float]
+    ) -> None:
         self.ticks.append(
             Tick(
                 tick=result.number,
@@ -224,8 +230,9 @@ class Driver:
                 present=sum(result.present.values()),
                 state_rows=self.run.state_rows,
                 state_bytes=self.run.state_bytes,
-                step_seconds=stepped,
-                sink_seconds=emitted,
+                fetch_seconds=seconds[0],
+                step_seconds=seconds[1],
+                sink_seconds=seconds[2],
             )
         )
 

@@ -370,8 +370,8 @@ def ticks(query: Any) -> list[dict[str, Any]]:
     """What the latest ticks of a pipeline's query did, in numbers, oldest first; `batch` is Spark's batchId.
 
     Each has tick, batch, rows_in, rows_out, absent (retractions that found nothing), present (assertions of
-    what was there), state_rows, state_bytes, step_seconds, sink_seconds. At most 1,000 ticks are remembered.
-    `query` is a StreamingQuery, or its id as a listener's events have it. Raises InputError for a query that
+    what was there), state_rows, state_bytes, fetch_seconds, step_seconds and sink_seconds. At most 1,000
+    ticks are remembered. `query` is a StreamingQuery, or its id as a listener's events have it. Raises InputError for a query that
     is no pipeline of this process.
     """
     driver = _DRIVERS.get(str(getattr(query, "id", query)))

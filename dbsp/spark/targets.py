@@ -9,7 +9,7 @@ A target is handed the table of a tick and the tick's number. After a failure th
 | table                     | appending with a column `tick` | the ticks in that column       | (a)    |
 | function(DataFrame, tick) | its returning                  | a file beside the checkpoint   | (b)    |
 
-(a) Never, if the table's format appends atomically. (b) Only if the process ends after the function has returned
+(a) Never, if the format appends atomically. (b) Only if the process ends after the function has returned
 and before that is noted: then with the same tick, by which the function can tell.
 """
 
