@@ -458,10 +458,13 @@ class Circuit(graph.Graph):
         self.validate()
         return stages.circuit(self, Stage(stage))
 
-    def explain(self) -> str:
-        """What the passes changed, which rules were applied, and which traces are kept for whom."""
+    def explain(self, run: Run | None = None) -> str:
+        """What the passes changed, which rules were applied, which traces are kept for whom, and in which
+        order multi-way joins bind variables; with a `run` also how large its traces are, and how many
+        prefixes its joins have met.
+        """
         self.validate()
-        return explain(self)
+        return explain(self, run)
 
     def start(
         self,
