@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from dbsp.batch import Codes
 from dbsp.changes import Change
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.check import check
@@ -22,12 +25,15 @@ from dbsp.compiler.datalog.steps import RulePlan
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.diagnostics import Diagnostic
+from dbsp.durable import Store, as_store
 from dbsp.errors import CompileError
 from dbsp.graph import Graph
 from dbsp.operators.builder import Circuit
+from dbsp.operators.interchange import from_json
 from dbsp.run import Run
 from dbsp.schema import Schema
 from dbsp.stage import Stage
+from dbsp.values import encode_value
 
 MAX_ITERATIONS = 100_000
 
@@ -144,6 +150,8 @@ class Program:
         *,
         max_iterations: int = MAX_ITERATIONS,
         stage: Stage | str = Stage.PHYSICAL,
+        plans: Mapping[int, RulePlan] | None = None,
+        checkpoint: str | Path | Store | None = None,
     ) -> Run:
         """A new run of the program.
 
@@ -151,15 +159,62 @@ class Program:
         this returns (there is none when there is nothing to do); a fact may be retracted later like
         any other row. A tick in which a recursion takes more than `max_iterations` iterations raises
         IterationLimitError. `stage` says which form of the circuit is run (see `circuit`); the slow
-        "query" recomputes everything in every tick and is there to check the others against.
+        "query" recomputes everything in every tick and is there to check the others against. `plans` are
+        other plans for the rules, such as those of `plans_for`.
+
+        With a `checkpoint`, a folder, every tick is durable when `step` returns, and a run started on
+        the same folder goes on after the last of them: then there is no first tick again, and `initial`
+        is left alone (see `dbsp.durable`). Raises CheckpointError.
         """
-        default = max_iterations == MAX_ITERATIONS
-        circuit = self._query if default else self.circuit_for(self.plans, max_iterations)
-        run = circuit.start(stage)
+        if plans is None and max_iterations == MAX_ITERATIONS:
+            circuit = self._query
+        else:
+            circuit = self.circuit_for(self.plans if plans is None else plans, max_iterations)
+        store = as_store(checkpoint)
+        if store is None:
+            return self._loaded(circuit.start(stage), initial)
+        run = self._durable(circuit, stage, store)
+        if run.tick:
+            return run
+        try:
+            return self._loaded(run, initial)
+        except BaseException:
+            store.close()
+            raise
+
+    def counted(
+        self, initial: Mapping[str, Change] | None = None, *, max_iterations: int = MAX_ITERATIONS
+    ) -> Statistics:
+        """The counts of all relations, derived ones included, over the program's facts and these changes.
+
+        They come from a run in which every relation is an output. Costs what starting one costs.
+        """
+        everything = replace(self.checked, outputs=tuple(self.relations), sizes=())
+        run = self._loaded(lower(everything, self.plans, self.file, max_iterations).start(), initial)
+
+        def rows(name: str) -> Codes | None:
+            return run.view(name).batch.rows if name in self.relations else None
+
+        def code(name: str, column: int, value: Any) -> int:
+            return encode_value(run.outputs[name].types[column], value, run.interner)
+
+        return Statistics(rows, code)
+
+    def _loaded(self, run: Run, initial: Mapping[str, Change] | None) -> Run:
+        """The run after its first tick, if there is anything to do in it."""
         for name, rows in self.facts.items():
             run.input(name).insert(rows)
         if initial or self.facts or self._has_constants:
             run.step(initial)
+        return run
+
+    def _durable(self, circuit: Circuit, stage: Stage | str, store: Store) -> Run:
+        """A run that is where the checkpoint is, and goes on writing it."""
+        query = hashlib.sha256(self.text.encode()).hexdigest()
+        store.check(query)
+        # The circuit is taken as it was: by now another plan might be chosen.
+        run = circuit.start(stage) if store.circuit is None else Run(from_json(store.circuit))
+        store.attach(run, query)
         return run
 
     def explain(self, run: Run | None = None, plans: Mapping[int, RulePlan] | None = None) -> str:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dbsp.compiler.program import Program, compile
     from dbsp.errors import (
+        CheckpointError,
         CircuitError,
         CompileError,
         DbspError,
@@ -71,6 +72,7 @@ __version__ = "0.1.0"
 _HOME = {
     "dbsp.compiler.program": ("Program", "compile"),
     "dbsp.errors": (
+        "CheckpointError",
         "CircuitError",
         "CompileError",
         "DbspError",
@@ -114,6 +116,7 @@ _HOME = {
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
+    "CheckpointError",
     "Circuit",
     "CircuitError",
     "CompileError",

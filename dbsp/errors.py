@@ -65,6 +65,10 @@ class IterationLimitError(DbspError):
     """A fixpoint scope did not converge within its cap on iterations."""
 
 
+class CheckpointError(DbspError):
+    """A checkpoint cannot be used or written: another circuit's, in use elsewhere, damaged."""
+
+
 class CompileError(DbspError):
     """A program was refused; carries every diagnostic found (see `dbsp.diagnostics`).
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dbsp.batch import Batch, Codes
 from dbsp.schema import Schema
@@ -75,6 +75,16 @@ class Step:
     def forget(self) -> None:
         """Let go of the latest delta."""
         self.out = None
+
+    def memory(self) -> Any:
+        """What the step remembers between ticks that is in no trace or table; None if nothing.
+
+        Written to checkpoints, so made of plain values and batches.
+        """
+        return None
+
+    def recall(self, memory: Any) -> None:
+        """Remember again what `memory` once gave, before the first step."""
 
     def integral(self) -> Batch:
         """The sum of all deltas so far, for an operator that keeps it (`Operator.keeps_integral`)."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -122,6 +122,30 @@ class InputHandle:
         return pieces
 
 
+class Log(Protocol):
+    """Makes the ticks of a run durable."""
+
+    label: Any
+    """The label of the latest durable tick."""
+    result: TickResult | None
+    """What that tick did, if it is known."""
+
+    def begin(self, run: Run) -> None:
+        """A tick is about to begin; the one before it is settled."""
+
+    def record(self, tick: int, staged: Mapping[str, Batch], run: Run, label: Any) -> None:
+        """The tick can become final; it does once this returns, and else is undone."""
+
+    def committed(self, result: TickResult, label: Any) -> None:
+        """The tick has become final."""
+
+    def snapshot(self) -> None:
+        """Write the whole state now."""
+
+    def close(self) -> None:
+        """Let go of the run."""
+
+
 class Run:
     """A circuit at work. `step` applies changes and returns the deltas of every output.
 
@@ -144,6 +168,8 @@ class Run:
             for name, port in self._outputs.items()
         }
         self._stepping = False
+        self.log: Log | None = None
+        """Where ticks are made durable, if anywhere (see `dbsp.durable`)."""
 
     @property
     def inputs(self) -> dict[str, Schema]:
@@ -160,7 +186,7 @@ class Run:
         self._port(name)
         return self._handles[name]
 
-    def step(self, changes: Changes | None = None) -> TickResult:
+    def step(self, changes: Changes | None = None, *, label: Any = None) -> TickResult:
         """Apply the changes, and those staged before, as one tick.
 
         `changes` maps input names to {row: weight}, an iterable of rows (weight 1 each), a ZSet or
@@ -168,15 +194,37 @@ class Run:
         WeightOverflowError, EvaluationError, UserFunctionError, InvariantError or IterationLimitError;
         then nothing has changed and what was staged is dropped. (Only what `inspect` calls comes after
         the commit: the UserFunctionError that tells of its failing says so.)
+
+        With a checkpoint the tick is durable when this returns, with its `label`, a JSON value by which a
+        caller knows it again (`run.log.label`); raises CheckpointError if it cannot be written.
         """
         if self._stepping:
             raise CircuitError("step was called from inside a step, by a function of the circuit")
+        return self._tick(lambda: self._stage(changes), label)
+
+    def step_staged(self, staged: Mapping[str, Batch]) -> TickResult:
+        """One tick of batches that were staged once, as the journal of a checkpoint has them."""
+
+        def stage() -> int:
+            for name, batch in staged.items():
+                self._inputs[name].staged = batch
+            return sum(map(len, staged.values()))
+
+        return self._tick(stage, None)
+
+    def _tick(self, stage: Callable[[], int], label: Any) -> TickResult:
         started = time.perf_counter()
         self._stepping = True
         rows = 0
+        log = self.log
         try:
-            rows = self._stage(changes)
+            if log is not None:
+                log.begin(self)
+            rows = stage()
             self._scope.run()
+            if log is not None:
+                staged = {name: port.staged for name, port in self._inputs.items() if port.staged is not None}
+                log.record(self.tick + 1, staged, self, label)
         except BaseException:
             self._scope.rollback()
             raise
@@ -197,6 +245,8 @@ class Run:
         if rows > _MANY:
             self._scope.forget()
         result = TickResult(deltas, self.tick, time.perf_counter() - started, absent, present)
+        if log is not None:
+            log.committed(result, label)
         if self._scope.taps:
             self._tell()
         return result

@@ -9,6 +9,7 @@ read it, and runs are merged geometrically afterwards. So one trace serves both 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -146,6 +147,14 @@ class Trace:
     def merging(self) -> bool:
         """Whether a merge has been begun and goes on in later ticks."""
         return self._merge is not None
+
+    def restore(self, runs: Sequence[tuple[Codes, Codes]]) -> None:
+        """Hold these committed runs, oldest first, each sorted and consolidated; the trace was empty."""
+        if len(runs) > len(self.table):
+            self.table = np.zeros((len(runs) + 8, 3), np.int64)
+        for rows, weights in runs:
+            self._push(self.runs, Run(rows, weights))
+        self.past = self.count
 
     def append(self, rows: Codes, weights: Codes) -> None:
         """Push this step's delta, sorted in the trace's order, as the newest run.

@@ -16,10 +16,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from dbsp import graph
+from dbsp.durable import Store, as_store, signature
 from dbsp.errors import CircuitError, SchemaError
 from dbsp.expressions import Column, Expression, as_expression, col
 from dbsp.operators import stages
@@ -461,14 +463,26 @@ class Circuit(graph.Graph):
         self.validate()
         return explain(self)
 
-    def start(self, stage: Stage | str = Stage.PHYSICAL) -> Run:
+    def start(
+        self,
+        stage: Stage | str = Stage.PHYSICAL,
+        *,
+        checkpoint: str | Path | Store | None = None,
+    ) -> Run:
         """Run the circuit: deltas in, deltas out.
 
         The stages yield the same; "physical" is the fast one. "query" recomputes everything between
         an integral at every input and a difference at every output: the oracle for the others.
+
+        With a `checkpoint`, a folder, every tick is durable when `step` returns, and a run started on
+        the same folder goes on after the last of them (see `dbsp.durable`). Raises CheckpointError.
         """
         self.validate()
-        return Run(stages.runnable(self, Stage(stage)))
+        store = as_store(checkpoint)
+        run = Run(stages.runnable(self, Stage(stage)))
+        if store is not None:
+            store.attach(run, signature(self))
+        return run
 
     def declare(self, kind: str, name: str) -> None:
         """Take a name for an "input" or "output"; raises CircuitError if it is taken."""

@@ -96,6 +96,12 @@ class CloseStep(Step):
             waiting.append(rows, -weights)
             self.out = Batch(*arrange(rows, weights, self._restore))
 
+    def memory(self) -> int:
+        return self._mark.before
+
+    def recall(self, memory: int) -> None:
+        self._mark.before = memory
+
     def _refuse(self, rows: Codes) -> None:
         schema = self.node.inputs[0].schema
         (row,) = schema.decode_rows(np.ascontiguousarray(rows[:1]), self._scope.interner)

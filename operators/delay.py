@@ -101,6 +101,12 @@ class DelayStep(Step):
         self._held = self._source.out
         return self._held is not None
 
+    def memory(self) -> Batch | None:
+        return None if self._scope.nested else self._held
+
+    def recall(self, memory: Batch | None) -> None:
+        self._held = memory
+
     def commit(self) -> None:
         self._held = self._source.out
 

@@ -51,6 +51,13 @@ class DifferentiateStep(Step):
         # Over the iterations of one tick: begins at nothing in every tick.
         self._held = Batch.empty(self._held.arity)
 
+    def memory(self) -> Batch | None:
+        return None if self._scope.nested else self._held
+
+    def recall(self, memory: Batch | None) -> None:
+        if memory is not None:
+            self._held = memory
+
     def commit(self) -> None:
         self._held = self._source.out or Batch.empty(self._held.arity)
 

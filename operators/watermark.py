@@ -90,6 +90,12 @@ class WatermarkStep(Step):
         self._next = mark
         self._scope.journal.append(self)
 
+    def memory(self) -> int | None:
+        return self._mark
+
+    def recall(self, memory: int | None) -> None:
+        self._mark = memory
+
     def commit(self) -> None:
         self._mark = self._next
 
@@ -139,6 +145,12 @@ class TimelyStep(Step):
             kept = selected(batch, late if self._operator.late else ~late)
             self.out = kept if len(kept) else None
         self._mark.follow()
+
+    def memory(self) -> int:
+        return self._mark.before
+
+    def recall(self, memory: int) -> None:
+        self._mark.before = memory
 
 
 class Mark:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from dbsp.cli.console import loading, remark, tell_about_kernels
+from dbsp.compiler.datalog.steps import RulePlan
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.program import Program, compile
 from dbsp.errors import DbspError, InputError
@@ -23,7 +25,21 @@ def load_program(path: Path, strategy: Strategy) -> Program:
 
 
 def start(program: Program, folder: Path, max_iterations: int) -> Run:
-    """A run of the program over the facts of all its `.input` relations.
+    """A run of the program over the facts of all its `.input` relations."""
+    with facts_of(program, folder) as initial:
+        return program.start(initial, max_iterations=max_iterations)
+
+
+def start_counted(program: Program, folder: Path, max_iterations: int) -> tuple[Run, dict[int, RulePlan]]:
+    """A run over the facts by the plans that are best for them, and these plans."""
+    with facts_of(program, folder) as initial:
+        plans = program.plans_for(program.counted(initial, max_iterations=max_iterations))
+        return program.start(initial, max_iterations=max_iterations, plans=plans), plans
+
+
+@contextmanager
+def facts_of(program: Program, folder: Path) -> Iterator[dict[str, Any]]:
+    """The facts of all `.input` relations, for the first tick to be computed while progress is shown.
 
     Raises one error for everything that is wrong with the fact files.
     """
@@ -59,7 +75,7 @@ def start(program: Program, folder: Path, max_iterations: int) -> Run:
             raise InputError("\n".join(map(str, errors)))
         advance(None, "computing the first tick")
         tell_about_kernels()
-        return program.start(initial, max_iterations=max_iterations)
+        yield initial
 
 
 def start_empty(program: Program, max_iterations: int) -> Run:

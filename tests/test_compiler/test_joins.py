@@ -228,3 +228,23 @@ def test_explain_sets_what_was_met_against_what_was_expected() -> None:
     met = re.findall(r"change of e\(\w, \w\): 66 rows, \w: (\d+) of (\d+) expected", text)
     assert sorted(int(number) for number, _ in met) == [0, 0, 220]
     assert all(pytest.approx(int(expected), rel=0.2) == 220 for _, expected in met)
+
+
+def test_a_program_counts_its_relations() -> None:
+    """Derived relations and facts too; and text, whose codes are the run's own."""
+    program = dbsp.compile(
+        """
+        .decl e(x: symbol, y: symbol)  .decl p(x: symbol, y: symbol)  .decl t(x: symbol)
+        .input e
+        .output t
+        e("a", "b").
+        p(x, z) :- e(x, y), e(y, z).
+        t(x) :- p(x, y), e("a", x), e(y, x).
+        """
+    )
+    counts = program.counted({"e": [("b", "c"), ("c", "a"), ("b", "d")]})
+    assert [counts.rows(name) for name in ("e", "p", "t", "other")] == [4, 4, 1, None]
+    plans = program.plans_for(counts)
+    run = program.start({"e": [("b", "c"), ("c", "a"), ("b", "d")]}, plans=plans)
+    assert run.view("t").rows() == [("b",)]
+    assert "t(x) :-" in program.explain(run, plans)

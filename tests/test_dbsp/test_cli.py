@@ -427,6 +427,42 @@ def test_explain(folder: Path, run: Command) -> None:
     assert "path(x, z) :- path(x, y), edge(y, z)." in done.out
 
 
+def test_explain_with_facts_tells_what_was_met(folder: Path, run: Command) -> None:
+    (folder / "triangles.dl").write_text(
+        ".decl edge(x: number, y: number)\n.input edge\n.decl t(x: number, y: number, z: number)\n.output t\n"
+        "t(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).\n"
+    )
+    (folder / "facts" / "edge.facts").write_text("1\t2\n2\t3\n1\t3\n3\t4\n2\t4\n")
+    done = run("explain", "triangles.dl", "-F", "facts", "--strategy", "wcoj")
+    assert (done.code, done.err) == (0, "")
+    assert "a multi-way join, as was asked for" in done.out
+    assert re.search(r"change of edge\(\w, \w\): 5 rows, \w: 2 of \S+ expected\n", done.out)
+    assert re.search(r"edge by \(x, y\) .*; 5 rows, 120 bytes\n", done.out)
+    missing = run("explain", "triangles.dl", "-F", "nowhere")
+    assert missing.code == 1
+    assert "edge.facts" in missing.err
+
+
+@pytest.mark.parametrize("command", [["run", "-F", "facts", "-D", "-"], ["live", "-F", "facts", "--initial"]])
+def test_every_strategy_gives_the_same_results(
+    folder: Path, run: Command, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    name, *options = command
+    results = [
+        run(name, "reach.dl", *options, "--strategy", strategy) for strategy in ("auto", "binary", "wcoj")
+    ]
+    assert {(done.code, done.out) for done in results} == {(0, results[0].out)}
+    assert "1\t3" in results[0].out or "path(1, 3)" in results[0].out
+
+
+def test_the_strategy_shows_in_the_circuit(folder: Path, run: Command) -> None:
+    assert "MultiwayJoin" not in run("graph", "reach.dl").out
+    assert "MultiwayJoin" in run("graph", "reach.dl", "--strategy", "wcoj").out
+    assert run("check", "reach.dl", "--ticks", "5", "--strategy", "wcoj").code == 0
+    assert run("run", "reach.dl", "--strategy", "fast").code == 2
+
+
 def test_warmup_uses_every_kernel_that_others_may_call(run: Command) -> None:
     import dbsp.kernels
 

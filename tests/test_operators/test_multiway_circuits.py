@@ -19,7 +19,7 @@ from dbsp.stage import Stage
 
 from ..harness import view
 from ..random_conjunctions import Conjunction, canonical, conjunctions, orders
-from ..reference import Z, distinct
+from ..reference import Z, add, distinct
 from ..strategies import resplit
 
 
@@ -225,6 +225,34 @@ def test_self_joins_share_their_traces() -> None:
     traces = [node for node in circuit.start().graph.walk() if "Arrange" in node.label]
     of_edges = [node.label for node in traces if node.schema.arity == 2]
     assert sorted(of_edges) == ["Arrange by 0, 1", "Arrange by 1, 0"]
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_several_joins_in_one_circuit_share_traces(data: st.DataObject) -> None:
+    """The fewest column orders for all of them serve each of them, within a scope as well."""
+    first = data.draw(conjunctions(most=4))
+    queries = [first, *(data.draw(conjunctions(most=4, relations=first.relations)) for _ in range(3))]
+    circuit = Circuit("test")
+    streams = {name: circuit.input(name, schema=first.schema(name)) for name in first.relations}
+    for number, query in enumerate(queries):
+        circuit.output(f"out{number}", query.joined(streams))
+    name = next(iter(streams))
+    with circuit.fixpoint("scope") as scope:
+        same = scope.variable("same", streams[name].schema)
+        scope.define(same, streams[name])
+        inside = [query.joined({**streams, name: same}) for query in queries]
+    for number, stream in enumerate(inside):
+        circuit.output(f"in{number}", scope.leave(stream))
+    run = circuit.start()
+    inputs: dict[str, Z] = {name: {} for name in streams}
+    for tick in data.draw(first.ticks()):
+        inputs = {name: add(rows, tick.get(name, {})) for name, rows in inputs.items()}
+        run.step(tick)
+        for number, query in enumerate(queries):
+            wanted = query.evaluate(inputs)
+            assert canonical(view(run, f"out{number}")) == wanted
+            assert canonical(view(run, f"in{number}")) == wanted
 
 
 # --- many rows -------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
-from dbsp import Circuit, Stream, col, multiway_join
+from dbsp import Circuit, Stream, WeightOverflowError, col, multiway_join
 from dbsp.stage import Stage
 
 from .. import reference
@@ -340,3 +340,93 @@ def test_atoms_of_several_depths_in_a_larger_graph(seed: int) -> None:
         for e, f in zip(graph_ticks(12, 14, 15, seed), graph_ticks(12, 6, 15, seed + 50), strict=True)
     ]
     follow(turns, alternating_model, both)
+
+
+# --- functions and failures within a scope ---------------------------------------------------------
+
+
+def lengths(circuit: Circuit) -> Stream:
+    """Walks with their lengths, of two walks put together, and of one whose end has a next node."""
+    edge = circuit.input("edge", schema=PAIR, kind="set")
+    with circuit.fixpoint("walks") as scope:
+        walk = scope.variable("walk", {"x": int, "y": int, "n": int})
+        one = edge.map(x=col("x"), y=col("y"), n=1)
+        total = {"n": col("k") + col("l")}
+        both = multiway_join(
+            [walk("x", "m", "k"), walk("m", "y", "l")], ["x", "y", "n"], let=total, where=col("n") < 5
+        )
+        hop = multiway_join(
+            [walk("x", "m", "k"), edge("next", "y")],
+            ["x", "y", "k"],
+            let={"next": col("m") + 1},
+            where=[col("x") != col("y")],
+        )
+        scope.define(walk, (one + both + hop.rename(n="k")).distinct())
+    return scope.leave(walk)
+
+
+def lengths_model(edge: set[Row]) -> set[Row]:
+    walks = {(x, y, 1) for x, y in edge}
+    while True:
+        more = {(x, y, k + n) for x, m, k in walks for m2, y, n in walks if m == m2 and k + n < 5} | {
+            (x, y, k) for x, m, k in walks for w, y in edge if w == m + 1 and x != y
+        }
+        if more <= walks:
+            return walks
+        walks |= more
+
+
+@settings(max_examples=25)
+@given(set_ticks({"edge": rows(small, small)}, max_ticks=5, max_size=4))
+def test_functions_within_a_scope(sequence: list[Tick]) -> None:
+    follow(lengths, lengths_model, sequence, ALL)
+
+
+@pytest.mark.parametrize("stage", ALL)
+def test_a_tick_that_fails_within_a_scope_leaves_no_trace(stage: Stage) -> None:
+    """Rows that wait for later iterations when the tick fails are forgotten."""
+    query = Conjunction(LEVELLED, (("p", ("l0", "a", None)), ("q", ("l1", "a"))), {}, (), ("l0", "l1", "a"))
+    circuit = Circuit("test")
+    circuit.output("out", nested(query, 1)(circuit))
+    run, model = circuit.start(stage), nested_model(query, 1)
+    small_: dict[str, Z] = {"p": {(0, 1, 2): 1, (1, 2, 0): 2}, "q": {(0, 1): 1, (0, 2): 1}, "r": {}}
+    run.step(small_)
+    expected = model(small_)
+    assert view(run) == expected
+    for _ in range(2):
+        with pytest.raises(WeightOverflowError, match=r"(MultiwayJoin|Nested) at random_conjunctions"):
+            run.step({"p": {(0, 2, 0): 2**62, (0, 0, 1): 1}, "q": {(1, 2): 3, (0, 0): 1}})
+        assert view(run) == expected and run.tick == 1
+    more: Tick = {"p": {(0, 2, 0): 2, (0, 0, 1): 1}, "q": {(1, 2): 3, (0, 0): 1}}
+    run.step(more)
+    assert view(run) == model({name: add(rows_, more.get(name, {})) for name, rows_ in small_.items()})
+
+
+def test_long_deltas_within_a_scope() -> None:
+    """More rows than are kept at a time, of which most wait: a graph in layers, its paths of two layers."""
+    layers, width = 4, 170
+    rng = random.Random(11)
+    pairs = {
+        (layer * width + i, (layer + 1) * width + j)
+        for layer in range(layers)
+        for i in range(width)
+        for j in range(width)
+        if rng.random() < 0.9
+    }
+    circuit = Circuit("test")
+    edge = circuit.input("edge", schema=PAIR)
+    with circuit.fixpoint("layers") as scope:
+        seen = scope.variable("seen", PAIR)
+        atoms = [seen("a", "b"), edge("b", "c"), seen("a", "c")]
+        triangle = multiway_join(atoms, ["a", "c"], where=[col("a") < col("b"), col("b") < col("c")])
+        scope.define(seen, (edge + triangle.rename(x="a", y="c")).distinct())
+    circuit.output("out", scope.leave(triangle))
+    run = circuit.start()
+    run.step({"edge": dict.fromkeys(pairs, 1)})
+    assert view(run) == {}
+    ends = [(layer * width, (layer + 2) * width) for layer in range(layers - 1)]
+    run.step({"edge": dict.fromkeys(ends, 1)})
+    middles = {(a, c): sum((a, b) in pairs and (b, c) in pairs for b in range(a + width, c)) for a, c in ends}
+    assert {row: view(run)[row] for row in ends} == middles
+    run.step({"edge": dict.fromkeys(pairs, -1)})
+    assert view(run) == {}

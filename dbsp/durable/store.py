@@ -1,0 +1,344 @@
+"""A folder from which a run goes on where it was, whenever the process ended.
+
+    manifest.json      the latest snapshot: written last, by renaming, so it is there as a whole or not at all
+    runs/7.arrow       a large run of a trace; runs never change, so a snapshot writes only those that are new
+    small/40.arrow     the small runs of all traces at that tick
+    interned/0.arrow   values of the interner, from that number on
+    memory/40.pickle   what steps and tables hold besides traces, at that tick
+    journal/41.arrow   what changed the inputs in a tick after the snapshot
+
+A tick is written to the journal before it becomes final in memory: after `step` has returned, nothing loses
+it. Opening reads the snapshot and steps the ticks of the journal again. A tick costs its own size; a snapshot
+costs what has been merged since the one before, and is made every `snapshot_every` ticks.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pickle
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dbsp.batch import Batch
+from dbsp.durable.files import (
+    arrow_bytes,
+    codes_of,
+    read_arrow,
+    read_run,
+    read_small,
+    run_bytes,
+    small_bytes,
+    write_whole,
+)
+from dbsp.durable.interned import table_values, values_table
+from dbsp.durable.state import memories_of, recall, signature
+from dbsp.errors import CheckpointError, CircuitError
+from dbsp.trace import Run as TraceRun
+
+if TYPE_CHECKING:
+    from dbsp.run import Run, TickResult
+
+FORMAT = "dbsp checkpoint"
+VERSION = 1
+_PARTS = ("runs", "small", "interned", "memory", "journal")
+_LARGE = 4096
+"""Runs of so many rows have files of their own; the others are written anew with every snapshot."""
+
+
+class Store:
+    """The checkpoint of one run, and the lock that keeps a second one from it."""
+
+    def __init__(self, folder: str | Path, *, snapshot_every: int = 100, sync: bool = True) -> None:
+        """Take hold of a folder, which is made if it is not there.
+
+        `snapshot_every` is in ticks. Without `sync` a checkpoint outlives the process, but perhaps not a
+        loss of power. Raises CheckpointError when another process has the folder, or it is no checkpoint.
+        """
+        if snapshot_every < 1:
+            raise CheckpointError(
+                f"snapshot_every={snapshot_every}: there is a tick at least between snapshots"
+            )
+        self.folder = Path(folder)
+        self.snapshot_every = snapshot_every
+        self.sync = sync
+        self.label: Any = None
+        """What the latest durable tick was called."""
+        self.result: TickResult | None = None
+        """What the latest durable tick did, if it is known: not when a snapshot is all there is."""
+        self._run: Run | None = None
+        self._query = ""
+        self._lock: IO[str] | None = _locked(self.folder)
+        self._manifest = _read_manifest(self.folder)
+        self._files: dict[int, tuple[TraceRun, str]] = {}
+        self._pieces: list[dict[str, Any]] = []
+        """The files of interned values, with the numbers they begin and end with."""
+        self._written = 0
+        """Values of the interner that are in the snapshot or the journal."""
+        self._next_file = 0
+        self._snapshot_tick = 0
+
+    @property
+    def circuit(self) -> str | None:
+        """The circuit of the snapshot as JSON, if there is a snapshot and it could be written."""
+        return None if self._manifest is None else self._manifest["circuit"]
+
+    # --- going on ----------------------------------------------------------------------------------
+
+    def check(self, query: str) -> None:
+        """Raise CheckpointError unless the checkpoint is of this query, told by what is unique to it."""
+        if self._manifest is not None and self._manifest["query"] != query:
+            self.close()
+            raise CheckpointError(
+                f"{self.folder} is the checkpoint of another query ('{self._manifest['name']}'); "
+                "start the same one, or choose another folder"
+            )
+
+    def attach(self, run: Run, query: str) -> None:
+        """Bring a run that has not been stepped to the latest durable tick, and log it from now on.
+
+        Raises CheckpointError when the checkpoint is of another query or circuit, or damaged; then the
+        folder is let go of.
+        """
+        if run.tick:
+            raise CheckpointError("only a run that has not been stepped can go on from a checkpoint")
+        self.check(query)
+        self._query = query
+        try:
+            self._recover(run)
+        except BaseException:
+            self.close()
+            raise
+        self._run = run
+        run.log = self
+
+    def _recover(self, run: Run) -> None:
+        if self._manifest is not None:
+            self._restore(run, self._manifest)
+        for tick, path in self._journal():
+            if tick <= run.tick:
+                continue  # the snapshot has it; the process ended before the file was removed
+            if tick != run.tick + 1:
+                raise CheckpointError(f"tick {run.tick + 1} is missing: the journal goes on with {path}")
+            self._replay(run, path)
+        self._written = len(run.interner)
+
+    def _restore(self, run: Run, manifest: Mapping[str, Any]) -> None:
+        if manifest["signature"] != signature(run.graph):
+            raise CheckpointError(
+                f"the circuit that {self.folder} was written by had other operators: start the same stage of "
+                "the query with the same version of this package"
+            )
+        for piece in manifest["interned"]:
+            for value in table_values(read_arrow(self.folder / piece["file"])):
+                run.interner.encode(value)
+            if len(run.interner) != piece["end"]:
+                raise CheckpointError(f"{self.folder / piece['file']} does not hold what the manifest says")
+        scope = run._scope
+        small = read_small(self.folder / manifest["small"])
+        for trace, files in zip(scope.traces, manifest["traces"], strict=True):
+            runs = [small[file] if isinstance(file, int) else read_run(self.folder / file) for file in files]
+            trace.restore([(rows.reshape(len(weights), trace.width), weights) for rows, weights in runs])
+            for kept, file in zip(trace.runs, files, strict=True):
+                if isinstance(file, str):
+                    self._files[id(kept)] = (kept, file)
+        with open(self.folder / manifest["memory"], "rb") as source:
+            recall(scope, pickle.load(source))
+        scope.first_tick = False
+        run.tick = self._snapshot_tick = manifest["tick"]
+        self._pieces = list(manifest["interned"])
+        self._next_file = manifest["next_file"]
+        self.label = manifest["label"]
+
+    def _replay(self, run: Run, path: Path) -> None:
+        table = read_arrow(path)
+        told = json.loads(table.schema.metadata[b"dbsp"])
+        for value in table_values(pa.ipc.open_file(table.column("rows")[0].as_buffer()).read_all()):
+            run.interner.encode(value)
+        if len(run.interner) != told["interned"]:
+            raise CheckpointError(f"{path} does not follow on what was read before it")
+        staged = {}
+        names, rows, weights = (table.column(name) for name in ("input", "rows", "weights"))
+        for at in range(1, table.num_rows):
+            name = names[at].as_py()
+            counts, codes = codes_of(weights[at]), codes_of(rows[at])
+            staged[name] = Batch(codes.reshape(len(counts), run.inputs[name].arity), counts)
+        self.result = run.step_staged(staged)
+        self.label = told["label"]
+
+    def _journal(self) -> Iterator[tuple[int, Path]]:
+        files = [path for path in (self.folder / "journal").glob("*.arrow") if path.stem.isdigit()]
+        return iter(sorted((int(path.stem), path) for path in files))
+
+    # --- writing -----------------------------------------------------------------------------------
+
+    def begin(self, run: Run) -> None:
+        """Before a tick: everything up to the one before is settled, so it may go into a snapshot."""
+        if run.tick - self._snapshot_tick >= self.snapshot_every:
+            self.snapshot()
+
+    def record(self, tick: int, staged: Mapping[str, Batch], run: Run, label: Any) -> None:
+        """Write what changes the inputs in a tick; it is durable when this returns."""
+        new = run.interner.decode_many(range(self._written, len(run.interner)))
+        entries = [("", arrow_bytes(values_table(new)).to_pybytes(), b"")]
+        for name, batch in staged.items():
+            entries.append((name, np.ascontiguousarray(batch.rows).tobytes(), batch.weights.tobytes()))
+        names, rows, weights = zip(*entries, strict=True)
+        try:
+            told = json.dumps({"label": label, "interned": len(run.interner)})
+        except TypeError as error:
+            raise CheckpointError(f"the label of a tick has to be a JSON value: {error}") from None
+        binary = pa.large_binary()
+        table = pa.table(
+            {
+                "input": pa.array(names, pa.string()),
+                "rows": pa.array(rows, binary),
+                "weights": pa.array(weights, binary),
+            }
+        ).replace_schema_metadata({"dbsp": told})
+        path = self.folder / "journal" / f"{tick}.arrow"
+        try:
+            write_whole(path, arrow_bytes(table), self.sync)
+        except BaseException as error:
+            path.unlink(missing_ok=True)  # the tick is undone, so it must not come back
+            if isinstance(error, OSError):
+                raise CheckpointError(f"tick {tick} cannot be written to {path}: {error.strerror}") from None
+            raise
+        self._written = len(run.interner)
+
+    def committed(self, result: TickResult, label: Any) -> None:
+        """The tick that was recorded has become final."""
+        self.result = result
+        self.label = label
+
+    def snapshot(self) -> None:
+        """Write the whole state as it is after the latest tick, as far as it is not written yet."""
+        run = self._run
+        if run is None:
+            raise CheckpointError("there is no run to write; `attach` one")
+        if run.tick == self._snapshot_tick:
+            return
+        files: dict[int, tuple[TraceRun, str]] = {}
+        small: list[TraceRun] = []
+        traces = []
+        for trace in run._scope.traces:
+            names: list[str | int] = []
+            for kept in trace.runs:
+                if kept.size < _LARGE:
+                    names.append(len(small))
+                    small.append(kept)
+                    continue
+                known = self._files.get(id(kept))
+                if known is None:
+                    name = f"runs/{self._next_file}.arrow"
+                    self._next_file += 1
+                    write_whole(self.folder / name, run_bytes(kept.rows, kept.weights), self.sync)
+                    known = (kept, name)
+                files[id(kept)] = known
+                names.append(known[1])
+            traces.append(names)
+        start, end = (self._pieces[-1]["end"] if self._pieces else 0), len(run.interner)
+        pieces = list(self._pieces)
+        if end > start:
+            name = f"interned/{start}.arrow"
+            values = run.interner.decode_many(range(start, end))
+            write_whole(self.folder / name, arrow_bytes(values_table(values)), self.sync)
+            pieces.append({"file": name, "end": end})
+        small_file = f"small/{run.tick}.arrow"
+        write_whole(self.folder / small_file, small_bytes([(r.rows, r.weights) for r in small]), self.sync)
+        memory = f"memory/{run.tick}.pickle"
+        write_whole(self.folder / memory, pickle.dumps(memories_of(run._scope), protocol=5), self.sync)
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": run.graph.name,
+            "query": self._query,
+            "signature": signature(run.graph),
+            "circuit": _written_circuit(run),
+            "tick": run.tick,
+            "label": self.label,
+            "traces": traces,
+            "small": small_file,
+            "interned": pieces,
+            "memory": memory,
+            "next_file": self._next_file,
+        }
+        write_whole(self.folder / "manifest.json", json.dumps(manifest, indent=1).encode(), self.sync)
+        self._manifest, self._files, self._pieces, self._snapshot_tick = manifest, files, pieces, run.tick
+        self._collect()
+
+    def _collect(self) -> None:
+        """Remove what the manifest does not speak of: older state, and what an ended process left behind."""
+        manifest = self._manifest
+        assert manifest is not None
+        kept = {file for files in manifest["traces"] for file in files if isinstance(file, str)}
+        kept.update(piece["file"] for piece in manifest["interned"])
+        kept.update((manifest["small"], manifest["memory"]))
+        for part in _PARTS:
+            for path in (self.folder / part).iterdir():
+                settled = part != "journal" or (path.stem.isdigit() and int(path.stem) <= manifest["tick"])
+                if (settled and f"{part}/{path.name}" not in kept) or path.name.startswith("."):
+                    path.unlink()
+
+    def close(self) -> None:
+        """Let go of the folder; the run goes on without being logged."""
+        if self._run is not None:
+            self._run.log = None
+            self._run = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def _written_circuit(run: Run) -> str | None:
+    try:
+        return run.graph.to_json()
+    except CircuitError:  # it holds functions that have no name; the same program makes it again
+        return None
+
+
+def _locked(folder: Path) -> IO[str]:
+    try:
+        for part in _PARTS:
+            (folder / part).mkdir(parents=True, exist_ok=True)
+        lock = open(folder / "lock", "a+")  # noqa: SIM115  (held for as long as the store)
+    except OSError as error:
+        raise CheckpointError(f"{folder} cannot be used: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.seek(0)
+        owner = lock.read().strip() or "unknown"
+        lock.close()
+        raise CheckpointError(
+            f"{folder} is in use by process {owner}; a checkpoint belongs to one run at a time"
+        ) from None
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock
+
+
+def _read_manifest(folder: Path) -> dict[str, Any] | None:
+    path = folder / "manifest.json"
+    if not path.exists():
+        return None
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise CheckpointError(f'{path} is no checkpoint: it lacks "format": "{FORMAT}"')
+    if manifest["version"] != VERSION:
+        raise CheckpointError(f"{path} is of version {manifest['version']}, not {VERSION}")
+    return manifest
+
+
+def as_store(checkpoint: str | Path | Store | None) -> Store | None:
+    """The store of a folder, with the usual settings; a store is taken as it is."""
+    return Store(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
