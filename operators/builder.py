@@ -193,7 +193,8 @@ class Stream(Pairing, Sequencing, Watching, EventTime):
             if indices == tuple(range(self.schema.arity)):
                 return self if names == self.schema.names else Rename(names)(self)
             return Project(indices, names, _keeps_all(indices, self.schema))(self)
-        return Map(tuple(map(as_expression, columns.values())), names)(self)
+        whole = set(plain) == set(self.schema.names)
+        return Map(tuple(map(as_expression, columns.values())), names, whole)(self)
 
 
 class Grouped:
