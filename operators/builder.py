@@ -194,7 +194,8 @@ class Stream(Pairing, Sequencing, Watching, EventTime):
             if indices == tuple(range(self.schema.arity)):
                 return self if names == self.schema.names else Rename(names)(self)
             return Project(indices, names, _keeps_all(indices, self.schema))(self)
-        return Map(tuple(map(as_expression, columns.values())), names)(self)
+        whole = set(plain) == set(self.schema.names)
+        return Map(tuple(map(as_expression, columns.values())), names, whole)(self)
 
 
 class Grouped:
@@ -459,10 +460,13 @@ class Circuit(graph.Graph):
         self.validate()
         return stages.circuit(self, Stage(stage))
 
-    def explain(self) -> str:
-        """What the passes changed, which rules were applied, and which traces are kept for whom."""
+    def explain(self, run: Run | None = None) -> str:
+        """What the passes changed, which rules were applied, which traces are kept for whom, and in which
+        order multi-way joins bind variables; with a `run` also how large its traces are, and how many
+        prefixes its joins have met.
+        """
         self.validate()
-        return explain(self)
+        return explain(self, run)
 
     def start(
         self,

@@ -6,20 +6,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dbsp.graph import Graph, Node, Stream
+from dbsp.operator import TermRows
 from dbsp.operators.arrange import Arrange
 from dbsp.operators.delta0 import Delta0
 from dbsp.operators.fixpoint import Fixpoint
+from dbsp.operators.multiway_join import DeltaMultiwayJoin, MultiwayJoin, shown
 from dbsp.operators.passes import optimise
 from dbsp.operators.rules import RULES
 from dbsp.operators.stages import incrementalize, physical
+from dbsp.run import Run
 
 
-def explain(query: Graph) -> str:
-    """The passes and their changes, the rules applied, and the traces of the physical circuit."""
-    return "\n".join(_report(query))
+def explain(query: Graph, run: Run | None = None) -> str:
+    """The passes and their changes, the rules applied; traces and joins of the physical circuit.
+
+    With a `run` of the query, also the rows and bytes of its traces, and what its multi-way joins have met.
+    """
+    return "\n".join(_report(query, run))
 
 
-def _report(query: Graph) -> Iterator[str]:
+def _report(query: Graph, run: Run | None) -> Iterator[str]:
     optimised, applied = optimise(query)
     yield "passes"
     for one in applied:
@@ -32,17 +38,34 @@ def _report(query: Graph) -> Iterator[str]:
         times = sum(firing.rule.name == name for firing in firings)
         if times:
             yield f"  {name}, {times} x:  {rule.equation}"
-    circuit = physical(query)
+    circuit = physical(query) if run is None else run.graph
+    kept = {} if run is None else run.kept()
+    met = {} if run is None else run.join_terms()
     yield f"physical circuit: {sum(1 for _ in circuit.walk())} nodes"
     for use in trace_uses(circuit):
         columns = ", ".join(use.node.schema.names)
-        yield f"  trace of {_named(use.source)} by ({columns}), read by {_list(use.readers)}"
+        size = "; {:,} rows, {:,} bytes".format(*kept[use.node]) if use.node in kept else ""
+        yield f"  trace of {_named(use.source)} by ({columns}), read by {_list(use.readers)}{size}"
     for node in circuit.walk():
+        if isinstance(node.operator, DeltaMultiwayJoin):
+            yield from _terms(node, node.operator.join, met.get(node))
         if isinstance(node.operator, Fixpoint):
             yield (
                 f"  scope {node.operator.body.name}: incremental by tick and iteration, "
                 f"at most {node.operator.body.max_iterations} iterations"
             )
+
+
+def _terms(node: Node, join: MultiwayJoin, met: Sequence[TermRows] | None) -> Iterator[str]:
+    """The order in which the delta term of each atom binds the variables; after a run, what it met."""
+    yield f"  {_named(node)}"
+    for atom, order in enumerate(join.term_orders()):
+        terms = ", ".join(map(shown, join.atoms[atom]))
+        line = f"    a change of ({terms}) binds {', '.join(order) or 'nothing'}"
+        if met is not None:
+            prefixes = "".join(f", {name}: {number:,}" for name, number in met[atom].levels)
+            line += f"; met {met[atom].changed:,} rows{prefixes}"
+        yield line
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ row is mapped again when it is retracted. Cost: the evaluation, and sorting the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,8 @@ class Map(OverColumns):
 
     expressions: tuple[Expression, ...] = field(compare=False)
     names: tuple[str, ...]
+    whole: bool = False
+    """Whether every column of the input is among them, so that different rows stay different."""
     identity: tuple[Any, ...] = field(init=False, repr=False)
     """What tells equal expressions: `==` on expressions builds another one."""
 
@@ -39,6 +41,9 @@ class Map(OverColumns):
     def label(self) -> str:
         columns = (f"{n} = {e!r}" for n, e in zip(self.names, self.expressions, strict=True))
         return f"Map {', '.join(columns)}"
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return self.whole and inputs[0]
 
     def schema(self, *inputs: Schema) -> Schema:
         return Schema(self.names, tuple(e.bind(self.over or inputs[0]).type for e in self.expressions))

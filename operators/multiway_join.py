@@ -89,7 +89,7 @@ class MultiwayJoin(Operator):
 
     @property
     def label(self) -> str:
-        atoms = ", ".join(f"({', '.join(map(_shown, terms))})" for terms in self.atoms)
+        atoms = ", ".join(f"({', '.join(map(shown, terms))})" for terms in self.atoms)
         return f"{self.name} {atoms} -> {', '.join(self.columns)}"
 
     @property
@@ -375,5 +375,6 @@ class MultiwayJoinStep(Step):
         return rows, weights
 
 
-def _shown(term: Term) -> str:
+def shown(term: Term) -> str:
+    """The term as it is written."""
     return "_" if term is None else term if isinstance(term, str) else repr(term)

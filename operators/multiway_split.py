@@ -54,7 +54,7 @@ def split(join: MultiwayJoin) -> tuple[MultiwayJoin, tuple[Operator, ...]]:
     while extensions:
         ready = {n: value for n, value in extensions.items() if extensions.keys().isdisjoint(value.columns)}
         extensions = {n: value for n, value in extensions.items() if n not in ready}
-        behind.append(Map((*map(col, names), *ready.values()), (*names, *ready)))
+        behind.append(Map((*map(col, names), *ready.values()), (*names, *ready), whole=True))
         names = (*names, *ready)
     behind += [Filter(condition) for condition in after]
     if names != join.columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,16 @@ def test_explain_tells_the_passes_and_the_traces(capsys: pytest.CaptureFixture[s
     assert "Filter at test_agreement.py:" in text and "moved below Join at test_agreement.py:" in text
     assert "bilinear, 1 x:" in text
     assert "trace of Filter" in text and "by (y, x), read by Join" in text
+
+
+def test_explain_tells_the_orders_of_multiway_joins_and_what_a_run_has_met() -> None:
+    circuit = dbsp.Circuit()
+    edge = circuit.input("edge", x=int, y=int)
+    circuit.output("out", dbsp.multiway_join([edge("a", "b"), edge("b", "c"), edge("a", "c")]))
+    orders = re.findall(r"a change of \((.*)\) binds (\w+)$", circuit.explain(), re.MULTILINE)
+    assert orders == [("a, b", "c"), ("b, c", "a"), ("a, c", "b")]
+    run = circuit.start()
+    run.step({"edge": [(1, 2), (2, 3), (1, 3)]})
+    text = circuit.explain(run)
+    assert re.search(r"trace of Input edge .* by \(x, y\), .*; 3 rows, 72 bytes", text)
+    assert re.findall(r"binds \w; met (\d+) rows, \w: (\d+)", text) == [("3", "0"), ("3", "0"), ("3", "1")]

@@ -96,6 +96,25 @@ def test_every_tick_equals_recomputation(path: Path) -> None:
     check()
 
 
+JOINS = ("bags", "cliques", "cycles", "generations_in_cycles", "joins", "patterns_in_recursion", "triangles")
+
+
+@pytest.mark.parametrize("strategy", ["binary", "wcoj"])
+@pytest.mark.parametrize("name", JOINS)
+def test_every_tick_equals_recomputation_by_joins_of_one_kind(name: str, strategy: str) -> None:
+    (path,) = (path for path in PROGRAMS if path.stem == name)
+    subject = subject_of(path).planned(strategy)
+
+    @settings(max_examples=max(1, int(6 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
+    @given(program_changes(subject, VALUES))
+    def check(ticks: list[list[Change]]) -> None:
+        live = subject.start()
+        for tick in ticks:
+            live.tick(tick)
+
+    check()
+
+
 @settings(
     max_examples=max(1, int(100 * SCALE)),
     deadline=None,

@@ -38,12 +38,10 @@ from dbsp.compiler.datalog.literals import (
     equations,
     excludes_zero,
     has_partial,
-    is_partial,
     is_safe,
     uses,
 )
 from dbsp.compiler.datalog.normalise import (
-    Absent,
     AggregateLiteral,
     Condition,
     NormalLiteral,
@@ -51,11 +49,10 @@ from dbsp.compiler.datalog.normalise import (
     Scan,
     variables_of,
 )
+from dbsp.compiler.datalog.placing import Placing
 from dbsp.compiler.datalog.steps import (
     Aggregated,
-    Assign,
     Bag,
-    Filter,
     Found,
     Join,
     Joined,
@@ -64,10 +61,8 @@ from dbsp.compiler.datalog.steps import (
     RulePlan,
     Source,
     Step,
-    Without,
 )
 from dbsp.compiler.planner import tree as trees
-from dbsp.compiler.planner.conjunction import determined
 from dbsp.compiler.planner.estimate import Term
 from dbsp.compiler.planner.statistics import Statistics
 
@@ -82,8 +77,8 @@ def plan(rule: NormalRule, policy: Policy | None = None) -> RulePlan:
     return RulePlan(rule, planner.steps(), tuple(planner.joined))
 
 
-class _Planner:
-    """Orders one body. `given` are bound from the start; `needed` are those used after the end.
+class _Planner(Placing):
+    """Orders one body. `given` are bound from the start.
 
     `line` has the trees that are joined next, over the scans of `group`; scans that are `greedy` are
     joined by themselves.
@@ -97,14 +92,9 @@ class _Planner:
         policy: Policy,
         joined: list[Joined],
     ) -> None:
-        self.left = list(body)
-        self.bound = dict.fromkeys(given)
-        self.needed = needed
+        super().__init__(body, given, needed)
         self.policy = policy
         self.joined = joined
-        # An equation with the result of an aggregate waits for the aggregate.
-        self.reserved = {name for one in body if isinstance(one, AggregateLiteral) for name in one.variables}
-        self.done: list[Step] = []
         self.group: Joined | None = None
         self.line: list[trees.Tree] = []
         self.greedy: list[Scan] = []
@@ -114,38 +104,13 @@ class _Planner:
             # Before equations bind anything: a multi-way join takes them up.
             self._choose()
         while self.left:
-            placed = self._place_multiway() or self._place_filter() or self._place_absent()
-            placed = placed or self._place_equation() or self._place_scan(connected=True)
+            placed = self._place_multiway() or self.place_filter() or self.place_absent()
+            placed = placed or self.place_equation() or self._place_scan(connected=True)
             placed = placed or self._place_late() or self._place_scan(connected=False)
             assert placed, "a checked body can always be ordered"
         return tuple(self.done)
 
     # Each of these places one literal or one tree, and says whether it did.
-
-    def _place_filter(self, partial: bool = False) -> bool:
-        for literal in self._conditions(partial):
-            if literal.names <= self.bound.keys():
-                self._take(literal)
-                self.done.append(Filter(literal.comparison))
-                return True
-        return False
-
-    def _place_equation(self, partial: bool = False) -> bool:
-        for literal in self._conditions(partial):
-            for name, term in equations(literal):
-                if name not in self.reserved and variables_of(term) <= self.bound.keys():
-                    self._take(literal)
-                    self.done.append(Assign(name, term, self._keep((name,), always=True)))
-                    return True
-        return False
-
-    def _place_absent(self) -> bool:
-        for literal in self.left:
-            if isinstance(literal, Absent) and set(literal.pattern.names) <= self.bound.keys():
-                self._take(literal)
-                self.done.append(Without(literal.pattern))
-                return True
-        return False
 
     def _place_multiway(self) -> bool:
         if self.line and isinstance(self.line[0], trees.Multiway) and self._goes_on(self.line[0]):
@@ -173,15 +138,10 @@ class _Planner:
     def _place_late(self) -> bool:
         for literal in self.left:
             if isinstance(literal, AggregateLiteral) and set(literal.injected) <= self.bound.keys():
-                self._take(literal)
+                self.take(literal)
                 self._aggregate(literal)
                 return True
-        return self._place_filter(partial=True) or self._place_equation(partial=True)
-
-    def _conditions(self, partial: bool) -> list[Condition]:
-        """The conditions to be placed; those that may have no value only when `partial`."""
-        found = (literal for literal in self.left if isinstance(literal, Condition))
-        return [literal for literal in found if partial or not is_partial(literal)]
+        return self.place_filter(partial=True) or self.place_equation(partial=True)
 
     # --- joins -----------------------------------------------------------------------------------
 
@@ -233,8 +193,8 @@ class _Planner:
     def _join(self, source: Source) -> None:
         on = tuple(name for name in source.names if name in self.bound)
         if isinstance(source, Scan):
-            self._take(source)
-        self.done.append(Join(source, on, self._keep(source.names)))
+            self.take(source)
+        self.done.append(Join(source, on, self.keep(source.names)))
 
     def _goes_on(self, tree: trees.Multiway) -> bool:
         """Whether a multi-way join goes on from the rows found so far, and is not made beside them."""
@@ -254,7 +214,7 @@ class _Planner:
             assert scan is not None, "the rows found before begin the line"
             return scan
         body = self._body_of(tree)
-        self._take(*body)
+        self.take(*body)
         needed = self.needed.union(self.bound, beside, *map(uses, self.left))
         inner = _Planner(body, (), needed, self.policy, self.joined)
         inner.group, inner.line = self.group, list(spine(tree, None))
@@ -263,17 +223,13 @@ class _Planner:
     def _body_of(self, tree: trees.Tree) -> list[NormalLiteral]:
         """The scans of a tree with the conditions and equations between their variables."""
         scans = [self._scan(atom) for atom in trees.atoms_of(tree)]
-        bound = self._determined(name for scan in scans if scan is not None for name in scan.names)
+        bound = self.determined(name for scan in scans if scan is not None for name in scan.names)
         return [
             literal
             for literal in self.left
             if any(literal is scan for scan in scans)
             or (isinstance(literal, Condition) and fits(literal, bound))
         ]
-
-    def _determined(self, names: Iterable[str]) -> frozenset[str]:
-        """The variables with those that equations compute from them."""
-        return determined(names, functions_of(self.left, self.reserved))
 
     def _multiway(self, tree: trees.Tree) -> None:
         assert isinstance(tree, trees.Multiway)
@@ -283,18 +239,18 @@ class _Planner:
             part = Found(tuple(self.bound)) if self._is_found(one) else self._source(one, beside)
             parts.append(part)
             beside.update(part.names)
-        self._take(*parts)
+        self.take(*parts)
         names = dict.fromkeys(name for part in parts for name in part.names)
-        bound = self._determined(names)
+        bound = self.determined(names)
         conditions: list[checked.Comparison] = []
         extensions: list[tuple[str, checked.Term]] = []
-        for literal in self._conditions(partial=False):
+        for literal in self.conditions(partial=False):
             if fits(literal, bound):
-                self._take(literal)
+                self.take(literal)
                 found = [one for one in equations(literal) if one[0] not in self.reserved and is_safe(one[1])]
                 extensions += found
                 conditions += [] if found else [literal.comparison]
-        keep = self._keep((*names, *(name for name, _ in extensions)))
+        keep = self.keep((*names, *(name for name, _ in extensions)))
         step = Multiway(tuple(parts), (), tuple(conditions), tuple(extensions), keep, self._expected(tree))
         self.done.append(replace(step, orders=_orders(step, tree.orders)))
 
@@ -315,22 +271,8 @@ class _Planner:
         empty_groups = all(result.function in ("count", "sum") for result in literal.results)
         if any(excludes_zero(name, self.left) for name in literal.variables):
             empty_groups = False
-        keep = self._keep(literal.variables, always=True)
+        keep = self.keep(literal.variables, always=True)
         self.done.append(Aggregated(literal, inner, correlated, empty_groups, keep))
-
-    def _keep(self, new: Iterable[str], always: bool = False) -> tuple[str, ...]:
-        """Adds newly bound variables and drops those that nothing uses any more; what is left.
-
-        With `always` the new ones are kept even if nothing uses them: they are to be computed, and
-        may turn out to have no value.
-        """
-        live = self.needed.union(*map(uses, self.left), new if always else ())
-        self.bound = {name: None for name in (*self.bound, *new) if name in live}
-        return tuple(self.bound)
-
-    def _take(self, *literals: object) -> None:
-        """These are placed now. (Equal literals may be there twice.)"""
-        self.left = [literal for literal in self.left if not any(literal is one for one in literals)]
 
 
 def _orders(step: Multiway, planned: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:

@@ -1,6 +1,28 @@
-"""Durable runs: a folder from which a run goes on where it was, tick by tick."""
+"""Folders that outlive the process: checkpoints of runs, and what runs have done."""
 
-from dbsp.durable.state import signature
-from dbsp.durable.store import Store, as_store
+from __future__ import annotations
 
-__all__ = ["Store", "as_store", "signature"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dbsp.durable.delta_log import DeltaLog
+    from dbsp.durable.state import signature
+    from dbsp.durable.store import Store, as_store
+
+__all__ = ["DeltaLog", "Store", "as_store", "signature"]
+
+# Whoever only reads files (a worker process of Spark) must not wait for the kernels.
+_HOME = {
+    "DeltaLog": "dbsp.durable.delta_log",
+    "Store": "dbsp.durable.store",
+    "as_store": "dbsp.durable.store",
+    "signature": "dbsp.durable.state",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'dbsp.durable' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return value

@@ -34,10 +34,10 @@ from dbsp.durable.files import (
     read_small,
     run_bytes,
     small_bytes,
-    write_whole,
 )
 from dbsp.durable.interned import table_values, values_table
 from dbsp.durable.state import memories_of, recall, signature
+from dbsp.durable.whole import write_whole
 from dbsp.errors import CheckpointError, CircuitError
 from dbsp.trace import Run as TraceRun
 

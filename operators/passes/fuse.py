@@ -61,4 +61,5 @@ def _maps(first: Map, second: Map, source: Node) -> Map | None:
         # What may be without a value is not put where `when` or `&` evaluate only some of the rows.
         if sum(uses(outer, name) for outer in second.expressions) != 1 or not can_only_overflow(expression):
             return None
-    return Map(tuple(substitute(e, made) for e in second.expressions), second.names)
+    expressions = tuple(substitute(e, made) for e in second.expressions)
+    return Map(expressions, second.names, first.whole and second.whole)

@@ -18,6 +18,7 @@ from dbsp import (
     ValueOutOfRangeError,
     WeightOverflowError,
     col,
+    lit,
 )
 
 from .. import reference
@@ -168,3 +169,19 @@ def test_step_from_inside_a_step_is_refused() -> None:
     with pytest.raises(UserFunctionError, match="step was called from inside a step"):
         runs[0].step({"a": [(1,)]})
     assert runs[0].step()["out"].to_dict() == {}
+
+
+def test_a_map_that_keeps_every_column_keeps_a_set() -> None:
+    def kept(**columns: Any) -> bool:
+        circuit = Circuit("set")
+        a = circuit.input("a", x=int, y=int, kind="set")
+        circuit.output("out", a.map(**columns).distinct())
+        names = [node.operator.name for node in circuit.circuit("physical").nodes]
+        run = circuit.start()
+        run.step({"a": [(1, 2), (2, 1), (3, 0)]})
+        assert {weight for _, weight in run.view("out").items()} == {1}
+        return "Distinct" in names
+
+    assert not kept(x=col("x"), y=col("y"), z=col("x") + col("y"))
+    assert not kept(y=col("y"), z=lit(3), x=col("x"))
+    assert kept(x=col("x"), z=col("x") + col("y"))

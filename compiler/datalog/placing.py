@@ -1,0 +1,83 @@
+"""What is placed in between of the joins of a body: conditions, negated atoms, equations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dbsp.compiler.datalog.joins import functions_of
+from dbsp.compiler.datalog.literals import equations, is_partial, uses
+from dbsp.compiler.datalog.normalise import (
+    Absent,
+    AggregateLiteral,
+    Condition,
+    NormalLiteral,
+    variables_of,
+)
+from dbsp.compiler.datalog.steps import Assign, Filter, Step, Without
+from dbsp.compiler.planner.conjunction import determined
+
+
+class Placing:
+    """A body of which literal after literal becomes a step.
+
+    `left` are the literals to be placed, `bound` the variables that go on from the steps in `done`, in
+    the order of their columns; `needed` are those used after the end. Variables that are `reserved` are
+    the results of aggregates: an equation with one of them waits for the aggregate.
+    """
+
+    def __init__(self, body: Sequence[NormalLiteral], given: Iterable[str], needed: frozenset[str]) -> None:
+        self.left = list(body)
+        self.bound = dict.fromkeys(given)
+        self.needed = needed
+        self.reserved = {name for one in body if isinstance(one, AggregateLiteral) for name in one.variables}
+        self.done: list[Step] = []
+
+    # Each of these places one literal and says whether it did.
+
+    def place_filter(self, partial: bool = False) -> bool:
+        for literal in self.conditions(partial):
+            if literal.names <= self.bound.keys():
+                self.take(literal)
+                self.done.append(Filter(literal.comparison))
+                return True
+        return False
+
+    def place_equation(self, partial: bool = False) -> bool:
+        for literal in self.conditions(partial):
+            for name, term in equations(literal):
+                if name not in self.reserved and variables_of(term) <= self.bound.keys():
+                    self.take(literal)
+                    self.done.append(Assign(name, term, self.keep((name,), always=True)))
+                    return True
+        return False
+
+    def place_absent(self) -> bool:
+        for literal in self.left:
+            if isinstance(literal, Absent) and set(literal.pattern.names) <= self.bound.keys():
+                self.take(literal)
+                self.done.append(Without(literal.pattern))
+                return True
+        return False
+
+    def conditions(self, partial: bool) -> list[Condition]:
+        """The conditions to be placed; those that may have no value only when `partial`."""
+        found = (literal for literal in self.left if isinstance(literal, Condition))
+        return [literal for literal in found if partial or not is_partial(literal)]
+
+    def determined(self, names: Iterable[str]) -> frozenset[str]:
+        """The variables with those that equations compute from them."""
+        return determined(names, functions_of(self.left, self.reserved))
+
+    def keep(self, new: Iterable[str], always: bool = False) -> tuple[str, ...]:
+        """Adds newly bound variables and drops those that nothing uses any more; what is left.
+
+        With `always` the new ones are kept even if nothing uses them: they are to be computed, and
+        may turn out to have no value.
+        """
+        live = self.needed.union(*map(uses, self.left), new if always else ())
+        self.bound = {name: None for name in (*self.bound, *new) if name in live}
+        return tuple(self.bound)
+
+    def take(self, *literals: object) -> None:
+        """These are placed now. (Equal literals may be there twice.)"""
+        self.left = [literal for literal in self.left if not any(literal is one for one in literals)]

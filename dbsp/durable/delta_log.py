@@ -1,0 +1,300 @@
+"""The recorded deltas of a run's outputs: read since a tick, or summed up as of a tick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dbsp.columns import decode_column
+from dbsp.durable.ledger import Ledger
+from dbsp.errors import CheckpointError, InputError, SchemaError
+from dbsp.frames import decode_arrow_column, zset_from_arrow
+from dbsp.interner import Interner
+from dbsp.schema import Schema, did_you_mean
+from dbsp.values import as_type
+from dbsp.zset import ZSet
+
+if TYPE_CHECKING:
+    from dbsp.run import Run
+
+_KEEP_FROM = 100_000
+"""Rows of deltas that are summed up anew for a view, rather than kept as one."""
+
+
+class DeltaLog:
+    """A folder that holds the deltas of a run's outputs as Parquet files, one file set per tick.
+
+    `append` is all or nothing, and a tick that is there is not written twice, so whoever is not sure whether
+    a tick got there just appends it again. The view as of tick t is the sum of the deltas up to t.
+
+    >>> import tempfile, dbsp
+    >>> circuit = dbsp.Circuit("double")
+    >>> circuit.output("twice", circuit.input("x", v=int).map(v=dbsp.col("v") * 2))
+    >>> run, log = circuit.start(), DeltaLog(tempfile.mkdtemp())
+    >>> for change in ({(1,): 1}, {(2,): 1}, {(1,): -1}):
+    ...     result = run.step({"x": change})
+    ...     _ = log.append(run.tick, result)
+    >>> list(log.deltas("twice", after=1))
+    [(2, ZSet({(4,): 1}, v: int)), (3, ZSet({(2,): -1}, v: int))]
+    >>> log.view("twice", as_of=2).rows()
+    [(2,), (4,)]
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        types: Mapping[str, pa.Schema] | None = None,
+        weight_column: str = "weight",
+        sync: bool = True,
+    ) -> None:
+        """The log of a folder, which is made with the first tick.
+
+        `types` gives, by output, the Arrow types of its columns where they are not to be the usual ones;
+        columns of objects are of whatever type Arrow finds if they are not named there. Without `sync` a tick
+        outlives the process, but perhaps not a loss of power.
+        """
+        self.ledger = Ledger(folder, sync=sync)
+        self.folder = self.ledger.folder
+        self._types = dict(types or {})
+        self._weight = weight_column
+
+    def __repr__(self) -> str:
+        return f"DeltaLog('{self.folder}')"
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    @property
+    def outputs(self) -> dict[str, Schema]:
+        """The outputs that are recorded and their columns; none before the first tick."""
+        header = self.ledger.header()
+        return (
+            {} if header is None else {n: _schema(told["columns"]) for n, told in header["outputs"].items()}
+        )
+
+    def ticks(self) -> list[int]:
+        """The ticks that are recorded, ascending; those that changed nothing are among them."""
+        return self.ledger.ticks()
+
+    @property
+    def last(self) -> int:
+        """The latest recorded tick, 0 if there is none."""
+        return max(self.ledger.ticks(), default=0)
+
+    def label(self, tick: int) -> Any:
+        """What a recorded tick was called. Raises CheckpointError if it is not recorded."""
+        return self.ledger.entry(tick).label
+
+    def deltas(self, output: str, after: int = 0, until: int | None = None) -> Iterator[tuple[int, ZSet]]:
+        """(tick, delta) of an output, for every recorded tick t with after < t <= until, ascending.
+
+        Raises InputError for an unknown output, CheckpointError for damaged files.
+        """
+        schema, interner = self._schema_of(output), Interner()
+        ticks = (t for t in self.ledger.ticks() if t > after and (until is None or t <= until))
+        return ((tick, self._read("ticks", tick, output, schema, interner)) for tick in ticks)
+
+    def view(self, output: str, as_of: int | None = None) -> ZSet:
+        """What an output held after a tick, the latest one by default.
+
+        As of a tick between two recorded ones it is the view of the earlier; before the first it is empty.
+        O(n log n) for the n rows of the view and of the deltas since one was kept. Errors as `deltas`.
+        """
+        schema, interner = self._schema_of(output), Interner()
+        bases = [t for t in self.ledger.ticks("views") if as_of is None or t <= as_of]
+        parts = [self._read("views", bases[-1], output, schema, interner)] if bases else []
+        after = bases[-1] if bases else 0
+        parts += [
+            self._read("ticks", tick, output, schema, interner)
+            for tick in self.ledger.ticks()
+            if tick > after and (as_of is None or tick <= as_of)
+        ]
+        # Summed as a balanced tree, so that each row is merged O(log n) times.
+        while len(parts) > 1:
+            parts = [sum(parts[i : i + 2], ZSet.empty(schema, interner)) for i in range(0, len(parts), 2)]
+        return parts[0] if parts else ZSet.empty(schema, interner)
+
+    def _schema_of(self, output: str) -> Schema:
+        known = self.outputs
+        if output not in known:
+            there = f"it has {', '.join(known)}" if known else "nothing is recorded yet"
+            raise InputError(
+                f"{self.folder} records no output '{output}'{did_you_mean(output, known) or f'; {there}'}"
+            )
+        return known[output]
+
+    def _read(self, part: str, tick: int, output: str, schema: Schema, interner: Interner) -> ZSet:
+        path = self.ledger.entry(tick, part).files.get(output)
+        if path is None:
+            return ZSet.empty(schema, interner)
+        try:
+            table = pq.ParquetFile(path).read()
+        except (OSError, pa.ArrowInvalid) as error:
+            raise CheckpointError(f"{path} cannot be read: {error}") from None
+        if not schema.arity:  # a table of no columns has no rows either
+            weights = table.column(0).to_pylist()
+            return ZSet.from_rows([()] * len(weights), weights, schema, interner)
+        return zset_from_arrow(table, table.column_names[-1], schema, interner)
+
+    # --- writing -----------------------------------------------------------------------------------
+
+    def append(self, tick: int, deltas: Mapping[str, ZSet], label: Any = None) -> bool:
+        """Record what a tick did; whether it was written, and not there already.
+
+        `deltas` maps every recorded output to its delta; the first tick decides which outputs there are.
+        `label` is a JSON value. When this returns, the tick is durable; a process that ends before has
+        recorded nothing. Ticks count from 1 without a gap.
+
+        Raises CheckpointError if a tick is missing before this one (`catch_up` fills in), or if the recorded
+        tick differs from this one in its label or its numbers of rows; SchemaError if an output has other
+        columns than before, or values that no Arrow type holds.
+        """
+        with self.ledger.writing():
+            self._prepare(deltas)
+            if self.ledger.has(tick):
+                self._same(tick, deltas, label)
+                return False
+            if tick != 1 and not self.ledger.has(tick - 1):
+                raise CheckpointError(
+                    f"{self.folder} ends with tick {self.last}, so tick {tick} would leave a gap; "
+                    "log.catch_up(run) brings it to where a run is"
+                )
+            self._publish(tick, deltas, label)
+        return True
+
+    def catch_up(self, run: Run) -> bool:
+        """Bring the log to the latest tick of a run: what is missing is recorded as one change.
+
+        For the facts of a program, which are its first tick, and for a run that goes on from its checkpoint
+        after the process ended between the tick and its record. Whether something was missing.
+        Raises CheckpointError if the log is ahead of the run, and as `append`.
+        """
+        last = self.last
+        label = None if run.log is None else run.log.label
+        result = None if run.log is None else run.log.result
+        if last > run.tick:
+            raise CheckpointError(
+                f"{self.folder} has ticks up to {last}, but the run stands after tick {run.tick}: "
+                "it is the log of another run"
+            )
+        if last == run.tick:
+            return False
+        if result is not None and last == run.tick - 1:
+            return self.append(run.tick, self._recorded(result), label)
+        views = self._recorded({name: run.view(name) for name in run.outputs})
+        deltas = {name: view - self.view(name) for name, view in views.items()} if last else views
+        with self.ledger.writing():
+            self._prepare(deltas)
+            self._publish(run.tick, deltas, label)
+        return True
+
+    def _recorded(self, deltas: Mapping[str, ZSet]) -> Mapping[str, ZSet]:
+        known = self.outputs
+        return {name: delta for name, delta in deltas.items() if name in known} if known else deltas
+
+    def _prepare(self, deltas: Mapping[str, ZSet]) -> None:
+        """See that the deltas are of the log's outputs; the first ones say what these are."""
+        known = self.outputs
+        if not self.ledger.ticks():
+            for name, delta in deltas.items():
+                if self._weight in delta.schema.names:
+                    raise SchemaError(
+                        f"output '{name}' has a column '{self._weight}' itself; name another weight_column"
+                    )
+            outputs = {name: self._told(name, delta.schema) for name, delta in deltas.items()}
+            self.ledger.write_header({"weight": self._weight, "outputs": outputs})
+            return
+        missing = [name for name in known if name not in deltas]
+        unknown = [name for name in deltas if name not in known]
+        if missing or unknown:
+            raise SchemaError(
+                f"{self.folder} records {', '.join(known)}; "
+                + (
+                    f"the delta of '{missing[0]}' is missing"
+                    if missing
+                    else f"'{unknown[0]}' is none of them"
+                )
+            )
+        for name, delta in deltas.items():
+            if known[name] != delta.schema:
+                raise SchemaError(
+                    f"output '{name}' was recorded with the columns ({known[name].describe()}), not "
+                    f"({delta.schema.describe()})"
+                )
+
+    def _told(self, output: str, schema: Schema) -> dict[str, Any]:
+        columns = [[name, str(type_)] for name, type_ in zip(schema.names, schema.types, strict=True)]
+        fields = []
+        given = self._types.get(output)
+        for name, type_ in zip(schema.names, schema.types, strict=True):
+            arrow = _arrow_type(given, name)
+            if arrow is None and type_.kind != "object":
+                arrow = decode_arrow_column(np.empty(0, np.int64), type_, Interner(), name).type
+            fields.append(pa.field(name, pa.null() if arrow is None else arrow))
+        return {"columns": columns, "arrow": pa.schema(fields).serialize().to_pybytes().hex()}
+
+    def _same(self, tick: int, deltas: Mapping[str, ZSet], label: Any) -> None:
+        entry = self.ledger.entry(tick)
+        rows = {name: len(delta) for name, delta in deltas.items() if delta}
+        if entry.label != label or entry.rows != rows:
+            raise CheckpointError(
+                f"{self.folder} has another tick {tick}, labelled {entry.label!r} with {dict(entry.rows)} "
+                f"rows, than this one, labelled {label!r} with {rows}: it is the log of another run"
+            )
+
+    def _publish(self, tick: int, deltas: Mapping[str, ZSet], label: Any) -> None:
+        changed = {name: delta for name, delta in deltas.items() if delta}
+        header = self.ledger.header()
+        assert header is not None
+        types = {
+            n: pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(t["arrow"])))
+            for n, t in header["outputs"].items()
+        }
+
+        def write(name: str, path: Path) -> None:
+            pq.write_table(_table(name, changed[name], types[name], header["weight"]), path)
+
+        rows = {name: len(delta) for name, delta in changed.items()}
+        last = tick - 1 if self.ledger.has(tick - 1) else self.last
+        kept = self.ledger.ticks("views")
+        before = 0 if not last or last in kept[-1:] else self.ledger.entry(last).pending
+        pending = before + sum(rows.values())
+        self.ledger.publish(tick, label, rows, pending, write)
+        base = sum(self.ledger.entry(kept[-1], "views").rows.values()) if kept else 0
+        if pending >= max(_KEEP_FROM, 2 * base):  # so that keeping views costs a constant factor
+            changed = {name: view for name in deltas if (view := self.view(name))}
+            rows = {name: len(view) for name, view in changed.items()}
+            self.ledger.publish(tick, label, rows, 0, write, "views")
+
+
+def _schema(columns: list[list[str]]) -> Schema:
+    return Schema(tuple(name for name, _ in columns), tuple(as_type(text) for _, text in columns))
+
+
+def _arrow_type(given: pa.Schema | None, name: str) -> pa.DataType | None:
+    at = -1 if given is None else given.get_field_index(name)
+    return None if given is None or at < 0 else given.field(at).type
+
+
+def _table(output: str, delta: ZSet, types: pa.Schema, weight: str) -> pa.Table:
+    """The rows of a delta under the Arrow types of the log, with a last column of weights."""
+    columns = []
+    for j, (name, type_) in enumerate(zip(delta.schema.names, delta.schema.types, strict=True)):
+        codes, arrow = delta.batch.rows[:, j], types.field(j).type
+        try:
+            if type_.kind == "object" and not pa.types.is_null(arrow):
+                column = pa.array(decode_column(type_, codes, delta.interner), arrow)
+            else:
+                column = decode_arrow_column(codes, type_, delta.interner, name)
+                column = column if pa.types.is_null(arrow) else column.cast(arrow)
+        except SchemaError as error:
+            raise SchemaError(error.message, where=f"output '{output}'") from None
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeError) as error:
+            raise SchemaError(f"output '{output}', column '{name}': {error}") from None
+        columns.append(column)
+    return pa.table([*columns, pa.array(delta.batch.weights)], [*delta.schema.names, weight])

@@ -1,0 +1,160 @@
+"""A folder of file sets, one per tick, each of which is there as a whole or not at all.
+
+    log.json                         what the log is, written before its first tick
+    ticks/tick=000000000041/         the file set of a tick, renamed into its place: the names are the ledger
+        tick.json                    the tick's number and label, and the files of the outputs that changed
+        path.parquet                 one output's delta
+    views/tick=000000000040/         now and then, what the outputs held after a tick
+    drafts/                          file sets being written; what is here while nobody writes is left over
+    lock                             held while writing
+
+Reading takes no lock: what has been published never changes. Only numbers, names and paths are known here;
+what the files hold is `DeltaLog`'s business. Imports nothing heavy, for it is read in processes that live
+for a moment.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dbsp.durable.whole import sync_folder, write_whole
+from dbsp.errors import CheckpointError
+
+FORMAT = "dbsp delta log"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the `tick.json` of a tick says; `rows` and `files` are by output that changed."""
+
+    tick: int
+    label: Any
+    rows: Mapping[str, int]
+    files: Mapping[str, Path]
+    pending: int
+    """Rows of all deltas since the latest view that was kept, those of this tick included."""
+
+
+class Ledger:
+    """The published file sets of a folder."""
+
+    def __init__(self, folder: str | Path, *, sync: bool = True) -> None:
+        self.folder = Path(folder)
+        self.sync = sync
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    def header(self) -> dict[str, Any] | None:
+        """What `log.json` says; None before the first tick. Raises CheckpointError for another file."""
+        path = self.folder / "log.json"
+        try:
+            header: dict[str, Any] = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{path} cannot be read: {error}") from None
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
+            raise CheckpointError(f'{path} is no delta log: it lacks "format": "{FORMAT}"')
+        if header["version"] != VERSION:
+            raise CheckpointError(f"{path} is of version {header['version']}, not {VERSION}")
+        return header
+
+    def ticks(self, part: str = "ticks") -> list[int]:
+        """The published ticks, ascending. O(n log n) for n ticks."""
+        try:
+            names = os.listdir(self.folder / part)
+        except FileNotFoundError:
+            return []
+        numbers = (name.removeprefix("tick=") for name in names)
+        return sorted(int(number) for number in numbers if number.isdigit())
+
+    def has(self, tick: int, part: str = "ticks") -> bool:
+        """Whether a tick is published. O(1)."""
+        return self._place(tick, part).exists()
+
+    def entry(self, tick: int, part: str = "ticks") -> Entry:
+        """What a published tick consists of. Raises CheckpointError if there is no such tick."""
+        place = self._place(tick, part)
+        try:
+            told = json.loads((place / "tick.json").read_bytes())
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{place} cannot be read: {error}") from None
+        files = {name: place / file_name(name) for name in told["rows"]}
+        return Entry(told["tick"], told["label"], told["rows"], files, told["pending"])
+
+    def _place(self, tick: int, part: str) -> Path:
+        return self.folder / part / f"tick={tick:012d}"
+
+    # --- writing -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Be the only one that writes, and clear away what writers that have ended left behind.
+
+        Raises CheckpointError if the folder cannot be used.
+        """
+        try:
+            for part in ("ticks", "views", "drafts"):
+                (self.folder / part).mkdir(parents=True, exist_ok=True)
+            lock = open(self.folder / "lock", "a")  # noqa: SIM115  (closed below)
+        except OSError as error:
+            raise CheckpointError(f"{self.folder} cannot be used: {error.strerror}") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for left in (self.folder / "drafts").iterdir():
+                shutil.rmtree(left)
+            yield
+        finally:
+            lock.close()
+
+    def write_header(self, header: Mapping[str, Any]) -> None:
+        """Say what the log is. Only while `writing`."""
+        made = {"format": FORMAT, "version": VERSION, **header}
+        write_whole(self.folder / "log.json", json.dumps(made, indent=1).encode(), self.sync)
+
+    def publish(
+        self,
+        tick: int,
+        label: Any,
+        rows: Mapping[str, int],
+        pending: int,
+        write: Callable[[str, Path], None],
+        part: str = "ticks",
+    ) -> None:
+        """Put the file set of a tick in its place; `write(output, path)` writes each file.
+
+        Only while `writing`, and only a tick that is not there. The tick is published when this returns;
+        whatever raises before that leaves nothing but a draft.
+        """
+        place = self._place(tick, part)
+        draft = self.folder / "drafts" / f"{part}-{place.name}"
+        draft.mkdir()
+        told = {"tick": tick, "label": label, "rows": dict(rows), "pending": pending}
+        (draft / "tick.json").write_text(json.dumps(told))
+        for name in rows:
+            write(name, draft / file_name(name))
+        if self.sync:
+            for path in draft.iterdir():
+                sync_folder(path)  # a file is synchronised as a folder is
+            sync_folder(draft)
+        os.rename(draft, place)
+        if self.sync:
+            sync_folder(place.parent)
+
+
+def file_name(output: str) -> str:
+    """The file of an output's delta: its name, escaped where file systems or Spark would mind."""
+    quoted = urllib.parse.quote(output, safe="")
+    if quoted[:1] in ("_", "."):  # such files are hidden from Spark
+        quoted = f"%{ord(quoted[0]):02X}{quoted[1:]}"
+    return f"{quoted}.parquet"

@@ -1,0 +1,50 @@
+"""A process that ends between two file operations, without ending the process of the test."""
+
+from __future__ import annotations
+
+import builtins
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import pyarrow.parquet as pq
+
+_OPERATIONS = ("mkdir", "rename", "replace", "unlink", "rmdir", "fsync")
+
+
+class Ended(BaseException):
+    """The process is gone."""
+
+
+@contextmanager
+def ends_after(count: int) -> Iterator[Callable[[], int]]:
+    """After `count` operations that change files, none succeeds any more: each raises Ended.
+
+    So what `finally` and `except` do has no effect either, as when a process is killed. Yields a function
+    that tells how many operations there were.
+    """
+    done = 0
+
+    def counted(genuine: Callable[..., Any], changes: Callable[..., bool]) -> Callable[..., Any]:
+        def operation(*args: Any, **kwargs: Any) -> Any:
+            nonlocal done
+            if changes(*args, **kwargs):
+                done += 1
+                if done > count:
+                    raise Ended
+            return genuine(*args, **kwargs)
+
+        return operation
+
+    def always(*args: Any, **kwargs: Any) -> bool:
+        return True
+
+    def writes(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> bool:
+        return "r" not in mode
+
+    with mock.patch.multiple(os, **{n: counted(getattr(os, n), always) for n in _OPERATIONS}):  # noqa: SIM117
+        with mock.patch.object(builtins, "open", counted(builtins.open, writes)):
+            with mock.patch.object(pq, "write_table", counted(pq.write_table, always)):
+                yield lambda: done
