@@ -22,7 +22,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from dbsp.durable.files import arrow_bytes, read_arrow, write_whole
+from dbsp.durable.files import arrow_bytes, read_arrow
+from dbsp.durable.whole import write_whole
 from dbsp.errors import CheckpointError, DbspError, SchemaError
 from dbsp.operators.spark_sink import SparkSink
 from dbsp.operators.spark_source import SparkSource

@@ -371,8 +371,8 @@ def ticks(query: Any) -> list[dict[str, Any]]:
 
     Each has tick, batch, rows_in, rows_out, absent (retractions that found nothing), present (assertions of
     what was there), state_rows, state_bytes, fetch_seconds, step_seconds and sink_seconds. At most 1,000
-    ticks are remembered. `query` is a StreamingQuery, or its id as a listener's events have it. Raises InputError for a query that
-    is no pipeline of this process.
+    ticks are remembered. `query` is a StreamingQuery, or its id as a listener's events have it.
+    Raises InputError for a query that is no pipeline of this process.
     """
     driver = _DRIVERS.get(str(getattr(query, "id", query)))
     if driver is None:

@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dbsp.durable.files import write_whole
+from dbsp.durable.whole import write_whole
 from dbsp.errors import CheckpointError, InputError, SchemaError, UserFunctionError
 from dbsp.spark.types import arrow_types, conform
 
