@@ -151,6 +151,7 @@ class Program:
         max_iterations: int = MAX_ITERATIONS,
         stage: Stage | str = Stage.PHYSICAL,
         plans: Mapping[int, RulePlan] | None = None,
+        circuit: Circuit | None = None,
         checkpoint: str | Path | Store | None = None,
     ) -> Run:
         """A new run of the program.
@@ -160,15 +161,16 @@ class Program:
         any other row. A tick in which a recursion takes more than `max_iterations` iterations raises
         IterationLimitError. `stage` says which form of the circuit is run (see `circuit`); the slow
         "query" recomputes everything in every tick and is there to check the others against. `plans` are
-        other plans for the rules, such as those of `plans_for`.
+        other plans for the rules, such as those of `plans_for`; `circuit` is a query circuit of this program,
+        such as one of `circuit_for` to which other inputs and outputs were bound.
 
         With a `checkpoint`, a folder, every tick is durable when `step` returns, and a run started on
         the same folder goes on after the last of them: then there is no first tick again, and `initial`
         is left alone (see `dbsp.durable`). Raises CheckpointError.
         """
-        if plans is None and max_iterations == MAX_ITERATIONS:
+        if circuit is None and plans is None and max_iterations == MAX_ITERATIONS:
             circuit = self._query
-        else:
+        elif circuit is None:
             circuit = self.circuit_for(self.plans if plans is None else plans, max_iterations)
         store = as_store(checkpoint)
         if store is None:

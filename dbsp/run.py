@@ -177,6 +177,11 @@ class Run:
         return {name: port.columns for name, port in self._inputs.items()}
 
     @property
+    def input_ports(self) -> Mapping[str, InputPort]:
+        """The steps of the inputs, which say what a change of each means."""
+        return self._inputs
+
+    @property
     def outputs(self) -> dict[str, Schema]:
         """Output relations and their columns."""
         return {name: port.columns for name, port in self._outputs.items()}
@@ -265,6 +270,15 @@ class Run:
             self._stepping = False
         if failures:
             raise failures[0]
+
+    def spark_sink(self, relation: str, **settings: Any) -> Callable[[Any, int], None]:
+        """The function that feeds an input from Spark: `df.writeStream.foreachBatch(run.spark_sink("edge"))`.
+
+        The same as `dbsp.spark.feed(run, relation, ...)`.
+        """
+        from dbsp.spark import feed
+
+        return feed(self, relation, **settings)
 
     def __repr__(self) -> str:
         ports = f"({', '.join(self._inputs)}) -> ({', '.join(self._outputs)})"
