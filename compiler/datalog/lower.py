@@ -114,7 +114,6 @@ class _Lowering:
             else:
                 (name,) = stratum.relations
                 self.streams[name] = self.union(name, self.base(name, stratum.rules))
-                self.circuit.named[name] = self.streams[name]
         for name in dict.fromkeys((*self.program.outputs, *self.program.sizes)):
             with self.at(name):
                 self.circuit.output(name, self.streams[name])
@@ -153,13 +152,11 @@ class _Lowering:
         with self.at(names[0]), self.circuit.fixpoint(", ".join(names), max_iterations=self.cap) as scope:
             for name in names:
                 with self.at(name):
-                    schema = schema_of(self.program.relations[name])
-                    self.streams[name] = variables[name] = scope.variable(name, schema)
+                    relation = self.program.relations[name]
+                    self.streams[name] = variables[name] = scope.variable(name, schema_of(relation))
             for name in names:
                 rules = self.rules(rule for rule in inner if rule.head.relation == name)
-                relation = self.union(name, [*bases[name], *rules])
-                scope.define(variables[name], relation)
-                self.circuit.named[name] = relation
+                scope.define(variables[name], self.union(name, [*bases[name], *rules]))
         for name in names:
             with self.at(name):
                 self.streams[name] = scope.leave(variables[name])

@@ -1,0 +1,62 @@
+"""Circuits driven from Spark: streaming DataFrames change their inputs, sinks take their deltas.
+
+    import dbsp
+
+    query = (
+        dbsp.spark.stream(program)
+        .source("edge", edges)                              # a streaming DataFrame with the columns of `edge`
+        .source("person", people, encoding="operations", column="__op", key="id")
+        .sink("path", "out/path")                           # a folder of Parquet files
+        .sink("triangle", lambda frame, tick: frame.show())
+        .option("checkpointLocation", "checkpoints/path")
+        .trigger(processingTime="1 second")
+        .start()                                            # Spark's own StreamingQuery
+    )
+
+The circuit runs in this process, beside the function that Spark calls with every micro-batch; a micro-batch
+of all sources together is one tick. What changes mean is said by `dbsp.operators.spark_source`, what comes
+out by `dbsp.operators.spark_sink`, how types meet by `dbsp.spark.types`, what sinks promise by
+`dbsp.spark.targets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dbsp.spark.feeds import feed
+from dbsp.spark.java import ensure_java
+from dbsp.spark.local_session import session
+from dbsp.spark.pipeline import METRICS, Pipeline, ticks, view_frame
+from dbsp.spark.types import schema_of, struct_of
+
+__all__ = [
+    "METRICS",
+    "Pipeline",
+    "ensure_java",
+    "feed",
+    "run",
+    "schema_of",
+    "session",
+    "stream",
+    "struct_of",
+    "ticks",
+    "view_frame",
+]
+
+
+def stream(program: Any) -> Pipeline:
+    """A pipeline through a compiled program or a circuit; see `Pipeline` for what to say next."""
+    return Pipeline(program)
+
+
+def run(program: Any, frames: Mapping[str, Any]) -> dict[str, Any]:
+    """The outputs of a program over plain DataFrames, as DataFrames of rows, by name.
+
+    `frames` gives the rows of the inputs, each once. For other encodings, and for sinks, make a pipeline:
+    `stream(program).source(..., encoding=...).run()`. Raises InputError or SchemaError, naming the column.
+    """
+    pipeline = Pipeline(program)
+    for name, frame in frames.items():
+        pipeline.source(name, frame)
+    return pipeline.run()

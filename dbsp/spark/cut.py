@@ -1,0 +1,81 @@
+"""A micro-batch cut into several ticks: of so many rows, or by windows of event time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbsp.errors import InputError
+
+_UNITS = {"microsecond": 1, "millisecond": 10**3, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6}
+_UNITS |= {"day": 24 * _UNITS["hour"], "week": 7 * 24 * _UNITS["hour"]}
+
+Tables = dict[str, pa.Table]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How ticks are made of a micro-batch: one, unless a number of rows or a window is given."""
+
+    rows: int = 0
+    """At most so many rows of each source in a tick; 0 for no limit."""
+    window: int = 0
+    """Microseconds of event time in a tick, counted from 1970-01-01; 0 for no windows."""
+    times: Mapping[str, str] = field(default_factory=dict)
+    """The column of event time, by source. Rows of other sources are in the first tick."""
+
+    def ticks(self, tables: Tables) -> list[Tables]:
+        """The tables of each tick, in order; at least one tick. O(n log n) for windows, O(n) without.
+
+        Raises InputError for an event time that is null or no time.
+        """
+        ticks = self._windows(tables) if self.window else [tables]
+        if not self.rows:
+            return ticks
+        return [part for tick in ticks for part in _slices(tick, self.rows)]
+
+    def _windows(self, tables: Tables) -> list[Tables]:
+        windows: dict[int, Tables] = {}
+        rest = {name: table for name, table in tables.items() if name not in self.times}
+        for name, column in self.times.items():
+            if name in tables:
+                for number, table in _by_window(tables[name], name, column, self.window):
+                    windows.setdefault(number, {})[name] = table
+        ticks = [windows[number] for number in sorted(windows)] or [{}]
+        ticks[0] |= rest
+        return ticks
+
+
+def _by_window(table: pa.Table, name: str, column: str, window: int) -> list[tuple[int, pa.Table]]:
+    times = table.column(column)
+    if not pa.types.is_timestamp(times.type) and not pa.types.is_date(times.type):
+        raise InputError(f"column {column!r} is {times.type}, no event time", where=f"source '{name}'")
+    if times.null_count:
+        raise InputError(
+            f"the event time {column!r} is null in {times.null_count} rows", where=f"source '{name}'"
+        )
+    zone = times.type.tz if pa.types.is_timestamp(times.type) else None
+    at = np.asarray(pc.cast(times, pa.timestamp("us", zone)).cast(pa.int64()).to_numpy(), np.int64)
+    numbers = at // window
+    return [(int(n), table.filter(pa.array(numbers == n))) for n in np.unique(numbers)]
+
+
+def _slices(tables: Tables, rows: int) -> list[Tables]:
+    longest = max((table.num_rows for table in tables.values()), default=0)
+    return [
+        {name: table.slice(start, rows) for name, table in tables.items() if start < table.num_rows}
+        for start in range(0, max(longest, 1), rows)
+    ]
+
+
+def microseconds(duration: str) -> int:
+    """A duration such as "10 minutes" or "1 day". Raises InputError."""
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]+?)s?\s*", duration.lower())
+    if match is None or match[2] not in _UNITS or not int(match[1]):
+        raise InputError(f"{duration!r} is no duration; write '30 seconds', '1 minute', '1 day' ...")
+    return int(match[1]) * _UNITS[match[2]]

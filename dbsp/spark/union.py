@@ -1,0 +1,72 @@
+"""Several DataFrames as one, so that a micro-batch of all of them is one consistent tick.
+
+    relation | r0               | r1
+    ---------+------------------+------------
+    0        | {x: 1, y: 2}     | null
+    1        | null             | {name: "a"}
+
+The order of each one's rows stays. With one DataFrame nothing is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_TAG = "relation"
+
+
+def unite(frames: Mapping[str, Any]) -> Any:
+    """One DataFrame with the rows of all."""
+    from pyspark.sql.functions import lit, struct
+
+    if len(frames) == 1:
+        return next(iter(frames.values()))
+    parts = []
+    for i, frame in enumerate(frames.values()):
+        columns = [
+            struct(*(frame[_quoted(name)] for name in frame.columns))
+            if i == j
+            else lit(None).cast(other.schema)
+            for j, other in enumerate(frames.values())
+        ]
+        tagged = [lit(i).cast("tinyint").alias(_TAG)]
+        tagged += [column.alias(f"r{j}") for j, column in enumerate(columns)]
+        parts.append(frame.select(*tagged))
+    united = parts[0]
+    for part in parts[1:]:
+        united = united.union(part)
+    return united
+
+
+def count(frames: Mapping[str, Any], united: Any, name: str) -> Any:
+    """The united DataFrame, counting its rows as observed metrics: `rows_in`, and by source."""
+    from pyspark.sql.functions import col, lit, when
+    from pyspark.sql.functions import count as number
+
+    metrics = [number(lit(1)).alias("rows_in")]
+    for i, source in enumerate(frames):
+        of_source = number(lit(1)) if len(frames) == 1 else number(when(col(_TAG) == i, 1))
+        metrics.append(of_source.alias(f"rows_in_{source}"))
+    return united.observe(name, *metrics)
+
+
+def divide(table: pa.Table, names: list[str]) -> dict[str, pa.Table]:
+    """The rows of each source out of a micro-batch of `unite`, by name; those without rows are left out."""
+    if len(names) == 1:
+        return {names[0]: table} if table.num_rows else {}
+    divided = {}
+    for i, name in enumerate(names):
+        own = table.filter(pc.equal(table.column(_TAG), i)).select([f"r{i}"])
+        if own.num_rows:
+            prefix = len(f"r{i}.")
+            flat = own.flatten()
+            divided[name] = flat.rename_columns([column[prefix:] for column in flat.column_names])
+    return divided
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

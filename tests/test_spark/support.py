@@ -1,0 +1,104 @@
+"""Files that become micro-batches, one each, and queries that end when there are no more."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import dbsp
+
+CLOSURE = """
+    .decl edge(x: number, y: number)
+    .input edge
+    .decl path(x: number, y: number)
+    .output path
+    path(x, y) :- edge(x, y).
+    path(x, z) :- path(x, y), edge(y, z).
+"""
+
+Delta = dict[tuple[Any, ...], int]
+
+
+class Arrivals:
+    """A folder in which every file is a micro-batch, in the order in which they were put there."""
+
+    def __init__(self, folder: Path, ddl: str) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.ddl = ddl
+        self._count = 0
+
+    def put(self, *rows: tuple[Any, ...], schema: pa.Schema | None = None) -> None:
+        """One more micro-batch; no rows make one that is empty."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        if schema is None:
+            schema = to_arrow_schema(dbsp.spark.types.as_struct(self.ddl), timezone="UTC")
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        draft = self.folder / ".draft"
+        pq.write_table(pa.Table.from_arrays(arrays, schema=schema), draft)
+        # The file source takes files by the time of their last change.
+        os.utime(draft, (1_700_000_000 + self._count,) * 2)
+        draft.rename(self.folder / f"{self._count:06d}.parquet")
+        self._count += 1
+
+    def frame(self, spark: Any) -> Any:
+        reader = spark.readStream.schema(self.ddl).option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(self.folder))
+
+
+class Collected:
+    """A sink that remembers the deltas it was handed, with their ticks, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.ticks: list[tuple[int, Delta]] = []
+        self.fails_at = 0
+
+    def __call__(self, frame: Any, tick: int) -> None:
+        if tick == self.fails_at:
+            raise OSError("the disk is full")
+        self.ticks.append((tick, weights(frame.toArrow())))
+
+    def total(self) -> Delta:
+        """The sum of all deltas."""
+        total: Delta = {}
+        for _, delta in self.ticks:
+            for row, weight in delta.items():
+                total[row] = total.get(row, 0) + weight
+        return {row: weight for row, weight in total.items() if weight}
+
+
+def weights(table: pa.Table) -> Delta:
+    """The Z-set of a table with a last column of weights."""
+    return {tuple(row[:-1]): row[-1] for row in zip(*(c.to_pylist() for c in table.columns), strict=True)}
+
+
+def finish(pipeline: dbsp.spark.Pipeline) -> Any:
+    """Start, take all there is, and return the query, which has ended well."""
+    query = pipeline.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
+
+
+def failure(pipeline: dbsp.spark.Pipeline) -> str:
+    """What stopped a query that must fail."""
+    from pyspark.errors import StreamingQueryException
+
+    query = pipeline.trigger(availableNow=True).start()
+    try:
+        query.awaitTermination()
+    except StreamingQueryException:
+        return str(query.exception())
+    raise AssertionError("the query has not failed")
+
+
+def uncommit(checkpoint: Path) -> None:
+    """As if the process had ended before Spark noted that the latest micro-batch is done."""
+    latest = max(int(path.name) for path in (checkpoint / "commits").iterdir() if path.name.isdigit())
+    (checkpoint / "commits" / str(latest)).unlink()
+    (checkpoint / "commits" / f".{latest}.crc").unlink(missing_ok=True)
