@@ -167,8 +167,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     module = _MODULE_OF.get(name)
-    if name == "spark":
-        return import_module("dbsp.spark")
     if module is None:
         raise AttributeError(f"module 'dbsp' has no attribute {name!r}")
     value = getattr(import_module(module), name)

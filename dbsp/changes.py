@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,29 +15,14 @@ from dbsp.ports import InputPort
 from dbsp.schema import Schema
 from dbsp.zset import ZSet
 
-
-@dataclass(frozen=True, slots=True)
-class TableChange:
-    """The rows of an Arrow table in their order, with a weight for each, int64[n].
-
-    What a change feed says, where the order matters: on an input with set semantics or with a key the last
-    change of a row or key decides. Of a row that is taken away by its key only the key columns are read.
-    """
-
-    table: Any
-    weights: Codes
-
-
-Change: TypeAlias = Mapping[Any, int] | Iterable[Any] | ZSet | TableChange
+Change: TypeAlias = Mapping[Any, int] | Iterable[Any] | ZSet
 
 
 def encode_change(change: Any, port: InputPort, interner: Interner) -> tuple[Codes, Codes]:
     """(rows, weights) of a change, in the order given and not consolidated.
 
-    Accepts {row: weight}, an iterable of rows (weight 1 each), a ZSet, an Arrow table, a TableChange.
+    Accepts {row: weight}, an iterable of rows (weight 1 each), a ZSet, an Arrow table.
     """
-    if isinstance(change, TableChange):
-        return _encode_table_change(change, port, interner)
     return _encoded(change, port.columns, port.relation, interner)
 
 
@@ -63,28 +47,6 @@ def _encoded(change: Any, schema: Schema, relation: str, interner: Interner) -> 
     except DbspError as error:
         where = f"relation '{relation}'"
         error.where = f"{where}, {error.where}" if error.where else where
-        raise
-
-
-def _encode_table_change(change: TableChange, port: InputPort, interner: Interner) -> tuple[Codes, Codes]:
-    import pyarrow as pa
-
-    from dbsp.frames import encode_table
-
-    table, weights, schema = change.table, change.weights, port.columns
-    try:
-        gone = weights < 0
-        if port.kind != "key" or not gone.any():
-            return encode_table(table, schema, interner), weights
-        codes = np.zeros((len(weights), schema.arity), np.int64)
-        codes[~gone] = encode_table(table.filter(pa.array(~gone)), schema, interner)
-        keys = table.filter(pa.array(gone)).select([schema.names[c] for c in port.key])
-        codes[np.ix_(np.flatnonzero(gone), np.array(port.key))] = encode_table(
-            keys, schema.select(port.key), interner
-        )
-        return codes, weights
-    except DbspError as error:
-        error.where = f"relation '{port.relation}'"
         raise
 
 

@@ -24,8 +24,6 @@ _FILL = {
     "Input": "#dcefdc",
     "Constant": "#dcefdc",
     "Output": "#d9e8f6",
-    "SparkSource": "#dcefdc",
-    "SparkSink": "#d9e8f6",
     "Delay": "#fbf0cf",
     "Delta0": "#f1f1f1",
 }

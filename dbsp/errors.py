@@ -69,10 +69,6 @@ class CheckpointError(DbspError):
     """A checkpoint cannot be used or written: another circuit's, in use elsewhere, damaged."""
 
 
-class SetupError(DbspError):
-    """The machine lacks something that is needed, such as a Java for Spark; says how to get it."""
-
-
 class CompileError(DbspError):
     """A program was refused; carries every diagnostic found (see `dbsp.diagnostics`).
 

@@ -6,7 +6,6 @@ encoding, one look-up in the interner per distinct string.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -166,7 +165,7 @@ def _checked(codes: Codes, low: int, high: int) -> Codes:
 
 
 def _encode_interned(array: pa.Array, type_: Type, interner: Interner) -> Codes:
-    if type_.kind == "object" and not pa.types.is_decimal(array.type):
+    if type_.kind == "object":
         return encode_column(type_.optional(), [_frozen(value) for value in array.to_pylist()], interner)
     if not pa.types.is_dictionary(array.type):
         if pa.types.is_string_view(array.type):
@@ -199,23 +198,17 @@ def _frozen(value: Any) -> Any:
 # --- codes to Arrow ----------------------------------------------------------------------------------
 
 
-def decode_arrow_column(
-    codes: Codes, type_: Type, interner: Interner, name: str = "", arrow: pa.DataType | None = None
-) -> pa.Array:
-    """One column of codes as an Arrow array. Raises SchemaError if objects have no common Arrow type.
-
-    `arrow` is the type that objects are to have; without it, one that fits them all.
-    """
+def decode_arrow_column(codes: Codes, type_: Type, interner: Interner, name: str = "") -> pa.Array:
+    """One column of codes as an Arrow array. Raises SchemaError if objects have no common Arrow type."""
     null: npt.NDArray[np.bool_] | None = codes == NULL if type_.nullable else None
     if null is not None and not null.any():
         null = None
     kind = type_.kind
     if kind == "object":
         try:
-            return pa.array(decode_column(type_, codes, interner), arrow)
+            return pa.array(decode_column(type_, codes, interner))
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            holds = "no one Arrow type" if arrow is None else f"no column of type {arrow}"
-            raise SchemaError(f"column {name!r}: {holds} holds these objects: {error}") from None
+            raise SchemaError(f"column {name!r}: no one Arrow type holds these objects: {error}") from None
     if kind in ("str", "bytes"):
         if not len(codes):
             return pa.array([], _ARROW_TYPES[kind])
@@ -234,13 +227,10 @@ def decode_arrow_column(
     )
 
 
-def decode_table(
-    codes: Codes, schema: Schema, interner: Interner, objects: Mapping[str, pa.DataType] | None = None
-) -> pa.Table:
-    """An Arrow table of code rows; `objects` gives the Arrow types of columns of objects, by name."""
-    objects = objects or {}
+def decode_table(codes: Codes, schema: Schema, interner: Interner) -> pa.Table:
+    """An Arrow table of code rows."""
     columns = [
-        decode_arrow_column(codes[:, j], type_, interner, name, objects.get(name))
+        decode_arrow_column(codes[:, j], type_, interner, name)
         for j, (name, type_) in enumerate(zip(schema.names, schema.types, strict=True))
     ]
     return pa.table(dict(zip(schema.names, columns, strict=True)))

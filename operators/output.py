@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dbsp.batch import Batch
 from dbsp.graph import Node, Stream
@@ -52,11 +52,11 @@ class Output(Operator):
     def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         stream = inputs[0]
         kept = rewriting.add(Arrange(tuple(range(stream.schema.arity))), stream)
-        return rewriting.add(replace(self, columns=node.schema), stream, kept)
+        return rewriting.add(Output(self.relation, node.schema), stream, kept)
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         stream = inputs[0]
-        output = replace(self, columns=node.schema)
+        output = Output(self.relation, node.schema)
 
         def attach() -> None:
             if stream.node.operator.keeps_integral and rewriting.find(Arrange, stream) is None:
