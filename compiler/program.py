@@ -96,7 +96,7 @@ class Program:
     def plans_for(
         self, statistics: Statistics, rules: Iterable[checked.Rule] | None = None
     ) -> dict[int, RulePlan]:
-        """The plan of every rule, or of some, by the rule's number, for data of which these are the counts."""
+        """The plan of every rule, or of some, by its number, for data of which these are the counts."""
         policy = Policy(statistics, self.strategy)
         chosen = self.checked.rules if rules is None else rules
         return {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in chosen}
@@ -172,8 +172,8 @@ class Program:
         Rules of three atoms or more over inputs are planned for the counts of the first tick, except where
         all of a body is one cyclic core: that is joined at once, which is never far off. All rules are
         planned again whenever `run.replan()` is called. `plans` are other plans to begin with, such as
-        those of `plans_for`; `circuit` is a query circuit of this program, such as one of `circuit_for` to which other inputs and
-        outputs were bound; it is run as it is and not planned again.
+        those of `plans_for`; `circuit` is a query circuit of this program, such as one of `circuit_for` to
+        which other inputs and outputs were bound; it is run as it is and not planned again.
 
         With a `checkpoint`, a folder, every tick is durable when `step` returns, and a run started on
         the same folder goes on after the last of them: then there is no first tick again, and `initial`
