@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dbsp.batch import Codes
+from dbsp.batch import Batch, Codes
 from dbsp.changes import Change
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.check import check
@@ -24,6 +24,7 @@ from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.steps import RulePlan
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
+from dbsp.compiler.replanning import ProgramPlanner, statistics
 from dbsp.diagnostics import Diagnostic
 from dbsp.durable import Store, as_store
 from dbsp.errors import CompileError
@@ -33,7 +34,6 @@ from dbsp.operators.interchange import from_json
 from dbsp.run import Run
 from dbsp.schema import Schema
 from dbsp.stage import Stage
-from dbsp.values import encode_value
 
 MAX_ITERATIONS = 100_000
 
@@ -93,10 +93,13 @@ class Program:
         self.plans: dict[int, RulePlan] = self.plans_for(Statistics.none())
         """The plan of every rule, by the rule's number, made by the shape of the rules alone."""
 
-    def plans_for(self, statistics: Statistics) -> dict[int, RulePlan]:
-        """The plan of every rule for data of which these are the counts, by the rule's number."""
+    def plans_for(
+        self, statistics: Statistics, rules: Iterable[checked.Rule] | None = None
+    ) -> dict[int, RulePlan]:
+        """The plan of every rule, or of some, by its number, for data of which these are the counts."""
         policy = Policy(statistics, self.strategy)
-        return {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in self.checked.rules}
+        chosen = self.checked.rules if rules is None else rules
+        return {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in chosen}
 
     def circuit_for(self, plans: Mapping[int, RulePlan], max_iterations: int = MAX_ITERATIONS) -> Circuit:
         """The query circuit in which the rules are evaluated by these plans; see `plans_for`."""
@@ -106,6 +109,10 @@ class Program:
     def relations(self) -> Mapping[str, checked.Relation]:
         """Every declared relation: columns, directives, position."""
         return self.checked.relations
+
+    def columns(self, relation: str) -> Schema:
+        """The columns of a relation as the engine stores them."""
+        return schema_of(self.relations[relation])
 
     @property
     def inputs(self) -> dict[str, Schema]:
@@ -160,28 +167,37 @@ class Program:
         this returns (there is none when there is nothing to do); a fact may be retracted later like
         any other row. A tick in which a recursion takes more than `max_iterations` iterations raises
         IterationLimitError. `stage` says which form of the circuit is run (see `circuit`); the slow
-        "query" recomputes everything in every tick and is there to check the others against. `plans` are
-        other plans for the rules, such as those of `plans_for`; `circuit` is a query circuit of this program,
-        such as one of `circuit_for` to which other inputs and outputs were bound.
+        "query" recomputes everything in every tick and is there to check the others against.
+
+        Rules of three atoms or more over inputs are planned for the counts of the first tick, except where
+        all of a body is one cyclic core: that is joined at once, which is never far off. All rules are
+        planned again whenever `run.replan()` is called. `plans` are other plans to begin with, such as
+        those of `plans_for`; `circuit` is a query circuit of this program, such as one of `circuit_for` to
+        which other inputs and outputs were bound; it is run as it is and not planned again.
 
         With a `checkpoint`, a folder, every tick is durable when `step` returns, and a run started on
         the same folder goes on after the last of them: then there is no first tick again, and `initial`
         is left alone (see `dbsp.durable`). Raises CheckpointError.
         """
+        planner = None
+        if circuit is None and Stage(stage) is Stage.PHYSICAL:
+            planner = ProgramPlanner(self, self.plans if plans is None else plans, max_iterations)
         if circuit is None and plans is None and max_iterations == MAX_ITERATIONS:
             circuit = self._query
         elif circuit is None:
             circuit = self.circuit_for(self.plans if plans is None else plans, max_iterations)
         store = as_store(checkpoint)
-        if store is None:
-            return self._loaded(circuit.start(stage), initial)
-        run = self._durable(circuit, stage, store)
+        run = circuit.start(stage) if store is None else self._durable(circuit, stage, store)
+        run.planner = planner
         if run.tick:
+            if planner is not None:
+                planner.restored = True
             return run
         try:
-            return self._loaded(run, initial)
+            return self._loaded(run, initial, planner if plans is None else None)
         except BaseException:
-            store.close()
+            if store is not None:
+                store.close()
             raise
 
     def counted(
@@ -197,17 +213,24 @@ class Program:
         def rows(name: str) -> Codes | None:
             return run.view(name).batch.rows if name in self.relations else None
 
-        def code(name: str, column: int, value: Any) -> int:
-            return encode_value(run.outputs[name].types[column], value, run.interner)
+        return statistics(self, run, rows)
 
-        return Statistics(rows, code)
-
-    def _loaded(self, run: Run, initial: Mapping[str, Change] | None) -> Run:
-        """The run after its first tick, if there is anything to do in it."""
+    def _loaded(
+        self, run: Run, initial: Mapping[str, Change] | None, planner: ProgramPlanner | None = None
+    ) -> Run:
+        """The run after its first tick, if there is anything to do in it, planned for the rows of it."""
         for name, rows in self.facts.items():
             run.input(name).insert(rows)
-        if initial or self.facts or self._has_constants:
-            run.step(initial)
+        if not (initial or self.facts or self._has_constants):
+            return run
+        staged = run.prepare(initial)
+        if planner is not None:
+            proposal = planner.propose_to_begin(run, lambda name: _inserted(staged.get(name)))
+            if proposal is not None:
+                run.go_on_with(proposal)
+                planner.adopt(proposal)
+        run.step_staged(staged)
+        run.note_sizes()
         return run
 
     def _durable(self, circuit: Circuit, stage: Stage | str, store: Store) -> Run:
@@ -225,10 +248,12 @@ class Program:
         Strata, rules with their positions, the steps of each; of every join whether it is acyclic, how
         many rows it makes at most, how it is chosen to be made and in which order the changes of each
         atom bind the variables; traces and who reads them. With a `run`, also the prefixes and rows that
-        its multi-way joins have met, against those expected, and how large its traces are. `plans`
-        are those of the run, if they are not the program's own.
+        its multi-way joins have met, against those expected, and how large its traces are; the plans are
+        those that the run goes by, unless others are given.
         """
-        plans = self.plans if plans is None else plans
+        if plans is None:
+            planner = None if run is None else run.planner
+            plans = planner.plans if isinstance(planner, ProgramPlanner) else self.plans
         circuit = run.graph if run else self.circuit_for(plans).circuit(Stage.PHYSICAL)
         return explain(self.checked, plans, circuit, run)
 
@@ -240,6 +265,11 @@ class Program:
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(self.inputs), ", ".join(self.outputs)
         return f"<program {self.file}: {len(self.checked.rules)} rules, ({inputs}) -> ({outputs})>"
+
+
+def _inserted(batch: Batch | None) -> Codes | None:
+    """The rows that a change inserts."""
+    return None if batch is None else batch.rows[batch.weights > 0]
 
 
 def _starts_from_nothing(rule: checked.Rule) -> bool:

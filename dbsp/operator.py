@@ -7,7 +7,7 @@ graph, the scheduler and the drawing know operators only through these two class
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -79,7 +79,8 @@ class Step:
     def memory(self) -> Any:
         """What the step remembers between ticks that is in no trace or table; None if nothing.
 
-        Written to checkpoints, so made of plain values and batches.
+        Written to checkpoints, so made of plain values and batches; handed to another step of an equal
+        operator when a run goes on with another circuit.
         """
         return None
 
@@ -87,8 +88,23 @@ class Step:
         """Remember again what `memory` once gave, before the first step."""
 
     def integral(self) -> Batch:
-        """The sum of all deltas so far, for an operator that keeps it (`Operator.keeps_integral`)."""
+        """The sum of all deltas so far, for an operator that keeps it (`Operator.keeps_integral`).
+
+        Of an arrangement it is the integral of the stream it arranges, in that stream's column order.
+        """
         raise AssertionError(f"{type(self).__name__} does not keep its integral")
+
+    @property
+    def kept_rows(self) -> int:
+        """How many rows are kept for `integral`; no less than it has, but for parts not merged yet."""
+        return 0 if self.trace is None else self.trace.rows
+
+    def replay(self) -> None:
+        """Set `out` to the integral of the output, as if all of the past had come in this step.
+
+        For an operator that can do it (`Operator.replays`); the inputs need not be replayed for it.
+        """
+        raise AssertionError(f"{type(self).__name__} cannot replay its past")
 
     @property
     def trace(self) -> Trace | None:
@@ -211,6 +227,22 @@ class Operator:
     def keeps_integral(self) -> bool:
         """Whether the step remembers its integral anyway, so that a view need not store it again."""
         return False
+
+    @property
+    def replays(self) -> bool:
+        """Whether the step can hand out all of its past again from its state (`Step.replay`)."""
+        return False
+
+    def depends_on_ticks(self, node: Node) -> bool:
+        """Whether what it has put out depends on the ticks in which rows came, not only on their sum.
+
+        The state of such an operator cannot be made again from the integrals of its inputs.
+        """
+        return self.law == "changes"
+
+    def fingerprint(self, node: Node) -> Hashable:
+        """What tells the operator of a node from others: over equal inputs, equals compute the same."""
+        return self
 
     @property
     def law(self) -> str:

@@ -41,11 +41,14 @@ class Rewriting:
                 close()
         self._cycles = outer
 
-    def finish(self) -> None:
-        """Do what was put off until everything else is known."""
-        for source, action in self._last:
-            with self.target.at(source):
+    def finish(self, source: Graph) -> None:
+        """Do what was put off until everything else is known; name what stands for named streams."""
+        for origin, action in self._last:
+            with self.target.at(origin):
                 action()
+        for name, stream in source.named.items():
+            if stream.node in self._image:
+                self.target.named[name] = self._image[stream.node]
 
     def at_cycles(self, close: Callable[[], object]) -> None:
         """Put closing a cycle off until every node of the present graph has its image."""
@@ -108,6 +111,6 @@ def rewrite(source: Graph, form: Form) -> Graph:
     target = Graph(source.name)
     rewriting = Rewriting(target, form)
     rewriting.rewrite(source)
-    rewriting.finish()
+    rewriting.finish(source)
     target.validate()
     return target

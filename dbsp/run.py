@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -15,9 +16,11 @@ from dbsp.graph import Graph, Node
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
 from dbsp.operator import Step, TermRows
+from dbsp.planner import Planner, Proposal, Replanned
 from dbsp.ports import InputPort, OutputPort
 from dbsp.scheduler import NodeStats, Scope
 from dbsp.schema import Schema, did_you_mean
+from dbsp.transplant import Transplant
 from dbsp.values import shorten
 from dbsp.weights import overflow_text
 from dbsp.zset import ZSet
@@ -153,15 +156,16 @@ class Run:
     A run is not thread-safe.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, planner: Planner | None = None) -> None:
         self.graph = graph
         self.interner = Interner()
         self.tick = 0
         """Ticks committed so far."""
+        self.planner = planner
+        """Who chooses the circuit when the run is replanned, if anybody."""
         self._scope = Scope(graph, self.interner, None, ())
-        steps = self._scope.steps
-        self._inputs = {s.relation: s for s in steps if isinstance(s, InputPort)}
-        self._outputs = {s.relation: s for s in steps if isinstance(s, OutputPort)}
+        self._find_ports()
+        self._planned_for = self._sizes()
         self._handles = {name: InputHandle(port, self.interner) for name, port in self._inputs.items()}
         self._nothing = {
             name: ZSet.wrap(port.columns, self.interner, Batch.empty(port.columns.arity))
@@ -205,17 +209,18 @@ class Run:
         """
         if self._stepping:
             raise CircuitError("step was called from inside a step, by a function of the circuit")
-        return self._tick(lambda: self._stage(changes), label)
+        return self._tick(lambda: self._put(self.prepare(changes)), label)
 
     def step_staged(self, staged: Mapping[str, Batch]) -> TickResult:
         """One tick of batches that were staged once, as the journal of a checkpoint has them."""
 
-        def stage() -> int:
-            for name, batch in staged.items():
-                self._inputs[name].staged = batch
-            return sum(map(len, staged.values()))
+        return self._tick(lambda: self._put(staged), None)
 
-        return self._tick(stage, None)
+    def _put(self, staged: Mapping[str, Batch]) -> int:
+        """Put each input's part of the changes into its port; returns the number of rows."""
+        for name, batch in staged.items():
+            self._inputs[name].staged = batch
+        return sum(map(len, staged.values()))
 
     def _tick(self, stage: Callable[[], int], label: Any) -> TickResult:
         started = time.perf_counter()
@@ -279,6 +284,110 @@ class Run:
         from dbsp.spark import feed
 
         return feed(self, relation, **settings)
+
+    def _find_ports(self) -> None:
+        steps = self._scope.steps
+        self._inputs = {s.relation: s for s in steps if isinstance(s, InputPort)}
+        self._outputs = {s.relation: s for s in steps if isinstance(s, OutputPort)}
+
+    def replan(self, circuit: Graph | None = None) -> Replanned:
+        """Go on with the circuit that is best for the data of now; the ticks go on as if nothing was.
+
+        A run of a compiled program has a planner, which chooses the circuit by counting the rows
+        that are there. For a circuit built by hand give the physical form of another one of the same
+        query, `run.replan(other.circuit("physical"))`. What both circuits keep goes over as it is, the
+        rest is made anew from it (see `dbsp.transplant`); no output hands out anything. All or
+        nothing: when this raises, the run goes on with the circuit that it has. With a checkpoint, the
+        new circuit is what a run goes on with from the next snapshot on.
+
+        Raises CircuitError when there is no planner and no circuit is given, when the circuit is of
+        another query, needs rows that the run does not keep, or has a node that depends on ticks (a
+        delay, a watermark) and is not in the present one; also what evaluating new nodes raises.
+        """
+        if self._stepping:
+            raise CircuitError("replan was called from inside a step, by a function of the circuit")
+        started = time.perf_counter()
+        if circuit is None and self.planner is None:
+            raise CircuitError(
+                "this run has no planner, for its circuit was built by hand or is not the physical one; "
+                'give the circuit to go on with: run.replan(other.circuit("physical"))'
+            )
+        if circuit is not None:
+            done = self.go_on_with(Proposal(circuit))
+        else:
+            assert self.planner is not None
+            proposal = self.planner.propose(self)
+            done = Replanned() if proposal is None else self.go_on_with(proposal)
+            if proposal is not None:
+                self.planner.adopt(proposal)
+        self.note_sizes()
+        return replace(done, seconds=time.perf_counter() - started)
+
+    def go_on_with(self, proposal: Proposal) -> Replanned:
+        """Exchange the circuit, as `replan` does, for one that somebody has chosen already."""
+        if self.log is not None:
+            proposal.graph.to_json()  # a later snapshot has to tell the circuit; raises if it cannot
+        self._stepping = True
+        try:
+            made = Transplant(self._scope, proposal.graph)
+        finally:
+            self._stepping = False
+        self.graph = proposal.graph
+        self._scope = made.scope
+        self._find_ports()
+        for name, handle in self._handles.items():
+            handle._port = self._inputs[name]
+        made.release()
+        return Replanned(proposal.changes, made.kept, made.rebuilt, made.dropped)
+
+    def rows(self, relation: str) -> Codes | None:
+        """The rows of positive weight of a relation as int64[n, arity] codes, sorted, if it is kept.
+
+        A relation is an input, or what a program calls one. None when the circuit keeps its
+        integral nowhere. O(n log n) for n rows; the very array of the trace if that is one run in
+        the relation's column order.
+        """
+        keeper = self._keeper(relation)
+        if keeper is None:
+            return None
+        batch = keeper.integral()
+        present = batch.weights > 0
+        return batch.rows if present.all() else np.ascontiguousarray(batch.rows[present])
+
+    def drift(self) -> float:
+        """How far the data is from what it was at the time of planning: 1.0 is not at all.
+
+        The largest factor by which the rows kept of any relation have become more or fewer since the
+        start or the latest `replan`, counted from 1 up; rows that were retracted but not merged yet
+        count. O(relations).
+        """
+        now = self._sizes()
+        pairs = [(rows + 1, self._planned_for.get(name, 0) + 1) for name, rows in now.items()]
+        return max((max(a, b) / min(a, b) for a, b in pairs), default=1.0)
+
+    def note_sizes(self) -> None:
+        """From now on `drift` compares with the sizes that the relations have now."""
+        self._planned_for = self._sizes()
+
+    def _sizes(self) -> dict[str, int]:
+        """The rows kept of every relation that is kept."""
+        sizes = {}
+        for name in self.graph.named:
+            keeper = self._keeper(name)
+            if keeper is not None:
+                sizes[name] = keeper.kept_rows
+        return sizes
+
+    def _keeper(self, relation: str) -> Step | None:
+        """The step that keeps the integral of a relation."""
+        port = self._inputs.get(relation)
+        stream = self.graph.named.get(relation)
+        if stream is None and port is not None:
+            return self._scope.keeper(port.node)
+        for scope in self._scope.scopes():
+            if stream is not None and stream.node in scope.by_node:
+                return scope.keeper(stream.node)
+        return None
 
     def __repr__(self) -> str:
         ports = f"({', '.join(self._inputs)}) -> ({', '.join(self._outputs)})"
@@ -348,8 +457,8 @@ class Run:
             raise InputError(f"there is no input '{name}'{did_you_mean(str(name), self._inputs)}")
         return port
 
-    def _stage(self, changes: Changes | None) -> int:
-        """Put each input's part of the changes into its port; returns the number of rows."""
+    def prepare(self, changes: Changes | None = None) -> dict[str, Batch]:
+        """The changes and those staged before as `step_staged` takes them, by input. Errors as `step`."""
         pieces = {n: taken for n, handle in self._handles.items() if (taken := handle._take())}
         ordered = set(pieces)
         if changes is not None:
@@ -363,7 +472,7 @@ class Run:
                 pieces.setdefault(name, []).append(encode_change(change, port, self.interner))
                 if not isinstance(change, Mapping | ZSet):
                     ordered.add(name)
-        rows = 0
+        staged = {}
         for name, parts in pieces.items():
             port = self._inputs[name]
             codes, weights = parts[0]
@@ -380,9 +489,8 @@ class Run:
                     where = f"relation '{name}'"
                     raise WeightOverflowError(overflow_text(error), where=where) from None
             if len(weights) and weights[0] != 0:
-                port.staged = Batch(codes, weights)
-                rows += len(weights)
-        return rows
+                staged[name] = Batch(codes, weights)
+        return staged
 
 
 def _steps(scope: Scope) -> Iterator[tuple[Node, Step]]:

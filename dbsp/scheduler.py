@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from dbsp.errors import DbspError, ValueOutOfRangeError, WeightOverflowError
+from dbsp.errors import CircuitError, DbspError, ValueOutOfRangeError, WeightOverflowError
 from dbsp.graph import Graph, Node
 from dbsp.interner import Interner
-from dbsp.operator import Step
+from dbsp.operator import Arranged, Step
 from dbsp.ports import Tap
 from dbsp.table import Table
 from dbsp.trace import Journalled, Trace
@@ -22,6 +24,20 @@ MERGE_FUEL = 4096
 MERGE_FACTOR = 32
 """Rows more that it may merge for each row the tick added to it: what it takes to keep up, since a
 row takes part in a few merges with runs up to `dbsp.trace.RATIO` times as large as its own."""
+
+
+State: TypeAlias = "Trace | Table[Any, Any]"
+"""What a scope keeps for a step from tick to tick."""
+
+
+@dataclass(frozen=True)
+class Estate:
+    """What a new scope takes over from an old one instead of starting empty (see `dbsp.transplant`)."""
+
+    journal: list[Journalled] = field(default_factory=list)
+    """The journal that the traces and tables of the old scope write to."""
+    states: Mapping[Node, Sequence[State]] = field(default_factory=dict)
+    """For some nodes of the new graph the states to use, in the order in which the step asks for them."""
 
 
 class NodeStats:
@@ -46,13 +62,19 @@ class Scope:
     """
 
     def __init__(
-        self, graph: Graph, interner: Interner, outer: Scope | None, outer_steps: Sequence[Step]
+        self,
+        graph: Graph,
+        interner: Interner,
+        outer: Scope | None,
+        outer_steps: Sequence[Step],
+        estate: Estate | None = None,
     ) -> None:
+        self.estate: Estate = (estate or Estate()) if outer is None else outer.estate
         self.graph = graph
         self.interner = interner
         self.outer = outer
         self.outer_steps = tuple(outer_steps)
-        self.journal: list[Journalled] = [] if outer is None else outer.journal
+        self.journal: list[Journalled] = self.estate.journal
         self.traces: list[Trace] = [] if outer is None else outer.traces
         self.tables: list[Table[Any, Any]] = [] if outer is None else outer.tables
         self.taps: list[Tap] = [] if outer is None else outer.taps
@@ -62,16 +84,26 @@ class Scope:
         self.iterations = 0
         """Times a nested scope was iterated in the latest tick it had work in."""
         self.first_tick = True
-        self._merging: set[Trace] = set()
+        self._merging: set[Trace] = {
+            state
+            for states in self.estate.states.values()
+            for state in states
+            if outer is None and isinstance(state, Trace) and state.merging
+        }
+        self.states: dict[Node, list[State]] = {}
+        """What each node keeps, in the order in which its step asked for it."""
+        self._starting: Node | None = None
         self.stats: list[NodeStats] | None = None
         self.children: list[Scope] = []
         if outer is not None:
             outer.children.append(self)
         self.by_node: dict[Node, Step] = {}
         for node in graph.nodes:
+            self._starting = node
             step = node.operator.start(node, [self.by_node[s.node] for s in node.inputs], self)
             step.node = node
             self.by_node[node] = step
+        self._starting = None
         for node in graph.nodes:
             if node.strict:
                 self.by_node[node].connect([self.by_node[s.node] for s in node.strict])
@@ -81,17 +113,58 @@ class Scope:
     def nested(self) -> bool:
         return self.outer is not None
 
+    def keeper(self, node: Node) -> Step | None:
+        """The step that keeps the integral of what a node puts out: its own, or an arrangement of it.
+
+        Of several arrangements it is one in the stream's own column order, if there is one.
+        """
+        step = self.by_node[node]
+        if node.operator.keeps_integral and not isinstance(step, Arranged):
+            return step  # an arrangement keeps the integral of its input
+        return min(
+            (self.by_node[reader] for reader in self._arrangements.get(node, ())),
+            key=lambda step: step.node.schema.names != node.schema.names,
+            default=None,
+        )
+
+    @cached_property
+    def _arrangements(self) -> dict[Node, list[Node]]:
+        """The nodes that keep a node's stream sorted."""
+        found: dict[Node, list[Node]] = {}
+        for node, step in self.by_node.items():
+            if isinstance(step, Arranged) and node.operator.keeps_integral and len(node.inputs) == 1:
+                found.setdefault(node.inputs[0].node, []).append(node)
+        return found
+
+    def scopes(self) -> Iterator[Scope]:
+        """This scope and all within it."""
+        yield self
+        for child in self.children:
+            yield from child.scopes()
+
     def new_trace(self, arity: int) -> Trace:
         """A trace of rows of `arity` columns; in a nested scope with the time behind them."""
-        trace = Trace(arity + self.depth, self.journal)
+        mine, kept = self._own_states()
+        trace = Trace(arity + self.depth, self.journal) if kept is None else kept[len(mine)]
+        assert isinstance(trace, Trace) and trace.width == arity + self.depth
+        mine.append(trace)
         self.traces.append(trace)
         return trace
 
     def new_table(self) -> Table[Any, Any]:
         """A dictionary for a step to keep its state in (see `dbsp.table`)."""
-        table: Table[Any, Any] = Table(self.journal)
+        mine, kept = self._own_states()
+        table: State = Table(self.journal) if kept is None else kept[len(mine)]
+        assert isinstance(table, Table)
+        mine.append(table)
         self.tables.append(table)
         return table
+
+    def _own_states(self) -> tuple[list[State], Sequence[State] | None]:
+        """What the node being started has asked for so far, and all it takes over from an old scope."""
+        if self._starting is None:
+            raise CircuitError("a step asks for its traces and tables when it is made, and not later")
+        return self.states.setdefault(self._starting, []), self.estate.states.get(self._starting)
 
     def iterate(self, iteration: int) -> None:
         """Set the iteration that the next `run` is for; those of the outer scopes are taken over."""
@@ -102,13 +175,17 @@ class Scope:
 
     def run(self) -> None:
         """Step every node once, in order."""
+        self.run_steps(self.steps)
+
+    def run_steps(self, steps: Sequence[Step]) -> None:
+        """Step these, in order; whatever one of them raises names its node."""
         step: Step | None = None
         try:
             if self.stats is None:
-                for step in self.steps:
+                for step in steps:
                     step.step()
             else:
-                for step, stats in zip(self.steps, self.stats, strict=True):
+                for step, stats in zip(steps, self.stats, strict=True):
                     started = time.perf_counter()
                     step.step()
                     stats.seconds += time.perf_counter() - started
@@ -164,6 +241,29 @@ class Scope:
         self.forget()
         for trace in self.traces:
             trace.release()
+
+    def copy_statistics(self, old: Scope, pairs: Mapping[Node, Node]) -> None:
+        """Go on counting where an old scope stopped: `pairs` names the old node of a new one.
+
+        Of a scope of the same name also the number of iterations goes on.
+        """
+        if old.stats is not None:
+            counted = {stats.node: stats for stats in old.stats}
+            self.stats = [NodeStats(node) for node in self.graph.nodes]
+            for mine in self.stats:
+                before = counted.get(pairs[mine.node]) if mine.node in pairs else None
+                if before is not None:
+                    mine.steps, mine.rows_out, mine.seconds = before.steps, before.rows_out, before.seconds
+        else:
+            self.stats = None
+        of_name = {child.graph.name: child for child in old.children}
+        for child in self.children:
+            before_child = of_name.get(child.graph.name)
+            if before_child is None:
+                child.observe(old.stats is not None)
+            else:
+                child.iterations = before_child.iterations
+                child.copy_statistics(before_child, pairs)
 
     def rollback(self) -> None:
         """Put every state back to where the previous tick left it."""

@@ -184,6 +184,16 @@ class Trace:
         rows = np.concatenate([run.rows for run in runs])
         return Batch(*consolidate(rows, np.concatenate([run.weights for run in runs])))
 
+    def hand_out(self) -> Batch | None:
+        """Merge everything into one run and present it as the delta being propagated.
+
+        Until `fresh` is taken back, the trace is as if all of its past had come in this step, so
+        `before` is 0. None when it holds nothing. O(n) if there are several runs.
+        """
+        self.compact()
+        self.fresh = bool(self.runs)
+        return Batch(self.runs[0].rows, self.runs[0].weights) if self.fresh else None
+
     def commit(self) -> None:
         self.grown = sum([run.size for run in self.current])
         self.runs += self.current

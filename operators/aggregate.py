@@ -96,6 +96,10 @@ class AccumulatedAggregate(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return True
 
+    @property
+    def replays(self) -> bool:
+        return True
+
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         return AccumulatedAggregateStep(self, node.inputs[0].schema, sources, scope)
 
@@ -132,6 +136,15 @@ class AccumulatedAggregateStep(Step):
     @property
     def trace(self) -> Trace:
         return self._state
+
+    def replay(self) -> None:
+        kept = self._state.contents()
+        keys = np.ascontiguousarray(kept.rows[:, : self._key])
+        accumulated = np.ascontiguousarray(kept.rows[:, self._key :])
+        results = self._results(keys, accumulated, past=False)
+        present = accumulated[:, 0] > 0
+        rows, weights = replace_rows(keys, results, results, np.zeros_like(present), present)
+        self.out = Batch(rows, weights) if len(weights) else None
 
     def step(self) -> None:
         self.out = None

@@ -48,6 +48,10 @@ class Arrange(Operator):
     def keeps_integral(self) -> bool:
         return True
 
+    @property
+    def replays(self) -> bool:
+        return True
+
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         return ArrangeStep(sources[0], self.order, scope)
 
@@ -92,6 +96,9 @@ class ArrangeStep(Arranged):
         if self._order is None:
             return total
         return Batch(*arrange(total.rows, total.weights, np.argsort(self._order)))
+
+    def replay(self) -> None:
+        self.out = self._trace.hand_out()
 
     def step(self) -> None:
         batch = self._source.out

@@ -380,7 +380,9 @@ class Circuit(graph.Graph):
         indices = whole.indices(key)
         whole.select(indices)  # names no column twice
         self.declare("input", name)
-        return _own(self.add_source(Input(name, whole, kind, indices)))
+        stream = _own(self.add_source(Input(name, whole, kind, indices)))
+        self.named[name] = stream
+        return stream
 
     @located("Constant")
     def constant(self, rows: Iterable[Any] | Mapping[Any, int], schema: Schema | Mapping[str, Any]) -> Stream:

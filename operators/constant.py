@@ -5,7 +5,7 @@ As a stream of deltas it is the Z-set in the first tick and nothing afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,9 @@ class Constant(Operator):
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns
+
+    def fingerprint(self, node: Node) -> Hashable:
+        return self if self.shareable else (Constant, repr(self.rows), self.columns)
 
     @property
     def law(self) -> str:

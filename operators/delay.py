@@ -44,6 +44,9 @@ class Delay(Operator):
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns
 
+    def depends_on_ticks(self, node: Node) -> bool:
+        return node.graph.parent is None  # in a scope it goes by iterations, and begins anew in every tick
+
     @property
     def law(self) -> str:
         return "delay"

@@ -25,6 +25,9 @@ class Differentiate(Operator):
     def schema(self, *inputs: Schema) -> Schema:
         return inputs[0]
 
+    def depends_on_ticks(self, node: Node) -> bool:
+        return node.graph.parent is None  # in a scope it goes by iterations, and begins anew in every tick
+
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         return DifferentiateStep(sources[0], scope)
 

@@ -73,6 +73,10 @@ class DeltaDistinct(Operator):
     def keeps_integral(self) -> bool:
         return True
 
+    @property
+    def replays(self) -> bool:
+        return True
+
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         (source,) = sources
         assert isinstance(source, Arranged)
@@ -85,7 +89,8 @@ class DeltaDistinct(Operator):
 
 def positive(batch: Batch) -> Batch:
     """The rows of positive weight, each with weight 1."""
-    rows = np.ascontiguousarray(batch.rows[batch.weights > 0])
+    present = batch.weights > 0
+    rows = batch.rows if present.all() else np.ascontiguousarray(batch.rows[present])
     return Batch(rows, np.ones(len(rows), np.int64))
 
 
@@ -99,6 +104,13 @@ class DistinctStep(Step):
     def integral(self) -> Batch:
         """The part of the input's integral with positive weight; in a scope, at the fixpoint."""
         return positive(self._source.integral())
+
+    @property
+    def kept_rows(self) -> int:
+        return self._source.kept_rows
+
+    def replay(self) -> None:
+        self.out = self.integral() or None
 
     def step(self) -> None:
         batch = self._source.out
@@ -155,3 +167,7 @@ class DeeplyTimedDistinctStep(TimedGroupsStep):
 
     def integral(self) -> Batch:
         return positive(self._source.integral())
+
+    @property
+    def kept_rows(self) -> int:
+        return self._source.kept_rows

@@ -14,7 +14,7 @@ iteration; an empty delta alone proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from dbsp.batch import Batch
@@ -28,6 +28,7 @@ from dbsp.prune import prune
 from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
+from dbsp.shape import shape
 
 NOTHING = Schema((), ())
 
@@ -86,6 +87,12 @@ class Fixpoint(Operator):
 
     def schema(self, *inputs: Schema) -> Schema:
         return NOTHING
+
+    def depends_on_ticks(self, node: Node) -> bool:
+        return any(inside.operator.depends_on_ticks(inside) for inside in self.body.nodes)
+
+    def fingerprint(self, node: Node) -> Hashable:
+        return (Fixpoint, shape(self.body))
 
     def children(self) -> Sequence[Graph]:
         return (self.body,)
@@ -243,6 +250,16 @@ class Leave(Operator):
     def keeps_integral(self) -> bool:
         return self.kept
 
+    @property
+    def replays(self) -> bool:
+        return self.kept
+
+    def fingerprint(self, node: Node) -> Hashable:
+        # Results are numbered by who reads them first; what counts is which stream it is.
+        fixpoint = node.inputs[0].node.operator
+        assert isinstance(fixpoint, Fixpoint)
+        return (Leave, fixpoint.body.exports[self.index].node.id, self.columns, self.is_set, self.kept)
+
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         (fixpoint,) = sources
         assert isinstance(fixpoint, FixpointStep)
@@ -259,6 +276,13 @@ class LeaveStep(Step):
 
     def integral(self) -> Batch:
         return self._fixpoint.export(self._index).integral()
+
+    @property
+    def kept_rows(self) -> int:
+        return self._fixpoint.export(self._index).kept_rows
+
+    def replay(self) -> None:
+        self.out = self.integral() or None
 
     def step(self) -> None:
         self.out = self._fixpoint.results[self._index]

@@ -90,6 +90,13 @@ class InspectStep(Step, Tap):
         if self.out is not None:
             self._pieces.append(self.out)
 
+    def memory(self) -> Batch | None:
+        return self._held if self._operator.whole else None
+
+    def recall(self, memory: Batch | None) -> None:
+        if memory is not None:
+            self._held = memory
+
     def drop(self) -> None:
         self._pieces.clear()
 

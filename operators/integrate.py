@@ -27,6 +27,9 @@ class Integrate(Operator):
     def schema(self, *inputs: Schema) -> Schema:
         return inputs[0]
 
+    def depends_on_ticks(self, node: Node) -> bool:
+        return node.graph.parent is None  # in a scope it goes by iterations, and begins anew in every tick
+
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         if scope.nested:
             return NestedIntegrateStep(sources[0], node.schema.arity)

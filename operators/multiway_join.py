@@ -209,6 +209,21 @@ class MultiwayJoin(Operator):
         join = MultiwayJoin(tuple(atoms), self.columns, self.extensions, self.conditions, orders)
         return rewriting.add(join, *kept)
 
+    def _beside(self, start: int, order: tuple[str, ...]) -> frozenset[int]:
+        """The columns of an atom that the first variable of its term is looked up by.
+
+        A delta sorted by one of them finds that variable's values where it found those of the row before.
+        """
+        meeting = [
+            terms
+            for j, terms in enumerate(self.atoms)
+            if j != start and order[:1] and order[0] in variables_of(terms)
+        ]
+        near = {name for terms in meeting for name in variables_of(terms)}
+        return frozenset(
+            c for c, term in enumerate(self.atoms[start]) if isinstance(term, str) and term in near
+        )
+
     def _live(self) -> Atoms:
         """The atoms with None in the place of variables that matter nowhere else."""
         used = Counter(term for terms in self.atoms for term in terms if isinstance(term, str))
@@ -246,8 +261,8 @@ class MultiwayJoin(Operator):
             rows.append(
                 [-1 if j == start else chosen.serving(stream, sets[j]) for j, stream in enumerate(inputs)]
             )
-        for start, stream in enumerate(inputs):
-            rows[start][start] = chosen.any_of(stream)
+        for start, (stream, order) in enumerate(zip(inputs, self.term_orders(), strict=True)):
+            rows[start][start] = chosen.handing_out(stream, self._beside(start, order))
         join = DeltaMultiwayJoin(self, tuple(map(tuple, rows)), tuple(chosen.orders))
         return rewriting.add(join, *chosen.streams)
 
@@ -270,11 +285,12 @@ class _Arrangements:
         found = arranged(rewriting, stream, leading)
         return self._number(stream, found, order_of(found))
 
-    def any_of(self, stream: Stream) -> int:
-        """The number of anything that hands out the deltas of the stream."""
-        if stream.node in self._sources:
-            return self._sources.index(stream.node)
-        return self._number(stream, stream, tuple(range(stream.schema.arity)))
+    def handing_out(self, stream: Stream, first: frozenset[int]) -> int:
+        """The number of what hands out the deltas of the stream, sorted by one of `first` if possible."""
+        numbers = [n for n, source in enumerate(self._sources) if source is stream.node]
+        if not numbers:
+            return self._number(stream, stream, tuple(range(stream.schema.arity)))
+        return next((n for n in numbers if self.orders[n][:1] and self.orders[n][0] in first), numbers[0])
 
     def _number(self, source: Stream, stream: Stream, order: tuple[int, ...]) -> int:
         for number, known in enumerate(self.streams):

@@ -72,7 +72,7 @@ def lower(incremental: Graph) -> Graph:
         target = Graph(incremental.name)
         lowering = Lowering(target, orders)
         lowering.rewrite(incremental)
-        lowering.finish()
+        lowering.finish(incremental)
         if not last:
             orders.decide()
     target.validate()

@@ -11,7 +11,7 @@ from unittest import mock
 
 import pyarrow.parquet as pq
 
-_OPERATIONS = ("mkdir", "rename", "replace", "unlink", "rmdir", "fsync")
+_OPERATIONS = ("mkdir", "rename", "replace", "unlink", "rmdir", "fsync", "link")
 
 
 class Ended(BaseException):

@@ -133,6 +133,8 @@ class Building:
     scope: Any = None
     left: list[Stream] = field(default_factory=list)
     """What left the scopes within this one."""
+    disguised: frozenset[int] = frozenset()
+    """The streams, by number, that are written differently, with the same rows."""
 
     def pick(self, back: int) -> Stream:
         return self.streams[len(self.streams) - 1 - back % len(self.streams)]
@@ -141,6 +143,8 @@ class Building:
         return stream.distinct() if self.bits.get(stream.node, 0) > bits else stream
 
     def put(self, stream: Stream, bits: int) -> None:
+        if len(self.streams) in self.disguised:
+            stream = stream + self.circuit.constant([], stream.schema)
         self.streams.append(stream)
         self.bits[stream.node] = bits
 
@@ -202,7 +206,9 @@ class Building:
     def _recur(self, step: Recursive) -> None:
         opened = self.circuit if self.scope is None else self.scope
         with opened.fixpoint(f"scope{len(self.streams)}", max_iterations=self.cap) as scope:
-            inside = Building(self.circuit, self.cap, list(self.streams), dict(self.bits), scope)
+            inside = Building(
+                self.circuit, self.cap, list(self.streams), dict(self.bits), scope, [], self.disguised
+            )
             variables = [scope.variable(f"v{n}", COLUMNS) for n in range(len(step.variables))]
             inside.streams += variables
             inside.follow(step.body)
@@ -231,10 +237,13 @@ class Building:
         self.left.append(result)
 
 
-def build(plan: Plan, outputs: Iterable[int], cap: int) -> Circuit:
-    """The circuit of a plan; `outputs` picks what it hands out, `cap` bounds its iterations."""
+def build(plan: Plan, outputs: Iterable[int], cap: int, disguised: frozenset[int] = frozenset()) -> Circuit:
+    """The circuit of a plan; `outputs` picks what it hands out, `cap` bounds its iterations.
+
+    Circuits that differ in which streams are `disguised` are of one query.
+    """
     circuit = Circuit("random")
-    building = Building(circuit, cap, [])
+    building = Building(circuit, cap, [], disguised=disguised)
     for name, kind in KINDS.items():
         if kind == "key":
             stream = circuit.input(name, schema=COLUMNS, key=("x",))

@@ -114,6 +114,7 @@ class _Lowering:
             else:
                 (name,) = stratum.relations
                 self.streams[name] = self.union(name, self.base(name, stratum.rules))
+                self.circuit.named[name] = self.streams[name]
         for name in dict.fromkeys((*self.program.outputs, *self.program.sizes)):
             with self.at(name):
                 self.circuit.output(name, self.streams[name])
@@ -152,11 +153,13 @@ class _Lowering:
         with self.at(names[0]), self.circuit.fixpoint(", ".join(names), max_iterations=self.cap) as scope:
             for name in names:
                 with self.at(name):
-                    relation = self.program.relations[name]
-                    self.streams[name] = variables[name] = scope.variable(name, schema_of(relation))
+                    schema = schema_of(self.program.relations[name])
+                    self.streams[name] = variables[name] = scope.variable(name, schema)
             for name in names:
                 rules = self.rules(rule for rule in inner if rule.head.relation == name)
-                scope.define(variables[name], self.union(name, [*bases[name], *rules]))
+                relation = self.union(name, [*bases[name], *rules])
+                scope.define(variables[name], relation)
+                self.circuit.named[name] = relation
         for name in names:
             with self.at(name):
                 self.streams[name] = scope.leave(variables[name])

@@ -1,4 +1,4 @@
-"""Folders that outlive the process: checkpoints of runs, and what runs have done."""
+"""Folders that outlive the process: checkpoints of runs, what runs have done, and what they are to take."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dbsp.durable.delta_log import DeltaLog
+    from dbsp.durable.inbox import Inbox
     from dbsp.durable.state import signature
     from dbsp.durable.store import Store, as_store
 
-__all__ = ["DeltaLog", "Store", "as_store", "signature"]
+__all__ = ["DeltaLog", "Inbox", "Store", "as_store", "signature"]
 
 # Whoever only reads files (a worker process of Spark) must not wait for the kernels.
 _HOME = {
     "DeltaLog": "dbsp.durable.delta_log",
+    "Inbox": "dbsp.durable.inbox",
     "Store": "dbsp.durable.store",
     "as_store": "dbsp.durable.store",
     "signature": "dbsp.durable.state",

@@ -1,0 +1,237 @@
+"""Batches of changes for a run, put into a folder by other processes, each batch once.
+
+    inbox.json                        what the folder is, and a name that no other one has
+    staged/edges/5f0c….parquet        rows that were written, perhaps for a batch that never comes about
+    batches/edges/000000000007.json   a published batch of the writer `edges`: its input, its files, its rows
+    taken.json                        the latest batch of every writer that a run has made durable
+
+A batch is published by renaming its manifest into place, so it is there as a whole or not at all. A writer
+numbers its batches and comes again with the latest number if it is not sure whether it was published.
+What the rows mean to a run is `Inbox`'s business. Imports nothing heavy, as `dbsp.durable.ledger`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.parse
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dbsp.durable.whole import sync_folder, write_whole
+from dbsp.errors import CheckpointError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT = "dbsp inbox"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Rows that were written for a batch: the file, "" if there were none, and their number."""
+
+    file: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A published batch: changes of one input, in its order."""
+
+    writer: str
+    batch: int
+    input: str
+    weight_column: str
+    """The column that holds weights; "" if every row counts once."""
+    files: tuple[Path, ...]
+    rows: int
+    manifest: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The latest batch of a writer that is durable in a run."""
+
+    batch: int
+    rows: int
+
+
+class Deliveries:
+    """One writer's side of an inbox."""
+
+    def __init__(
+        self, folder: str | Path, writer: str, input: str, *, weight_column: str = "", sync: bool = True
+    ) -> None:
+        """For changes of `input`. Each writer of an inbox has another name, and one process at a time."""
+        self.folder = Path(folder)
+        self.writer = writer
+        self.input = input
+        self.weight_column = weight_column
+        self.sync = sync
+        self._staged = self.folder / "staged" / _file(writer)
+        self._batches = self.folder / "batches" / _file(writer)
+
+    def stage(self, batches: Iterable[pa.RecordBatch]) -> Staged:
+        """Write rows into a file with a name of its own, to be published or not."""
+        import pyarrow.parquet as pq
+
+        identify(self.folder, self.sync)
+        self._staged.mkdir(parents=True, exist_ok=True)
+        path = self._staged / f"{uuid.uuid4().hex}.parquet"
+        rows = 0
+        writer = None
+        try:
+            for batch in batches:
+                if batch.num_rows:
+                    writer = writer or pq.ParquetWriter(path, batch.schema)
+                    writer.write_batch(batch)
+                    rows += batch.num_rows
+        finally:
+            if writer is not None:
+                writer.close()
+        if writer is not None and self.sync:
+            sync_folder(path)  # a file is synchronised as a folder is
+            sync_folder(self._staged)
+        return Staged(path.name if rows else "", rows)
+
+    def publish(self, staged: Sequence[Staged], batch: int) -> bool:
+        """Publish a batch; whether it was not published before. What was staged for no batch is removed.
+
+        Raises CheckpointError if the writer has published later batches, or the same with another number of
+        rows: then it is another writer of the same name.
+        """
+        identify(self.folder, self.sync)
+        self._batches.mkdir(parents=True, exist_ok=True)
+        rows = sum(part.rows for part in staged)
+        latest = self.latest()
+        known = latest is not None and batch <= latest.batch
+        if latest is not None and known and latest != Taken(batch, rows):
+            raise CheckpointError(
+                f"{self.folder} has batch {latest.batch} ({latest.rows} rows) of writer '{self.writer}' "
+                f"already, so batch {batch} ({rows} rows) is of another query: give it another writer name"
+            )
+        files = [part.file for part in staged if part.file]
+        if not known:
+            for name in files:
+                if not (self._staged / name).exists():
+                    raise CheckpointError(
+                        f"{self._staged / name} was removed before it was published: two queries write as "
+                        f"'{self.writer}'; give each a writer name of its own"
+                    )
+            told = {"input": self.input, "weight": self.weight_column, "files": files, "rows": rows}
+            write_whole(self._batches / f"{batch:012d}.json", json.dumps(told).encode(), self.sync)
+        self.collect()
+        return not known
+
+    def discard(self, staged: Iterable[Staged]) -> None:
+        """Remove what was staged for a batch that will not be published."""
+        for part in staged:
+            if part.file:
+                (self._staged / part.file).unlink(missing_ok=True)
+
+    def collect(self) -> None:
+        """Remove what ended processes have left. Only while nothing is being staged."""
+        used = {path.name for d in deliveries(self.folder) if d.writer == self.writer for path in d.files}
+        for left in _listed(self._staged):
+            if left.name not in used:
+                left.unlink(missing_ok=True)
+        for left in _listed(self._batches):
+            if left.name.startswith("."):
+                left.unlink(missing_ok=True)
+
+    def latest(self) -> Taken | None:
+        """The latest batch that was published, whether or not a run has taken it."""
+        told = [Taken(d.batch, d.rows) for d in deliveries(self.folder) if d.writer == self.writer]
+        gone = taken(self.folder).get(self.writer)
+        return max([*told, *([gone] if gone else [])], key=lambda one: one.batch, default=None)
+
+
+def deliveries(folder: Path) -> list[Delivery]:
+    """The published batches that are still there, in the order they were published."""
+    found = []
+    for place in _listed(folder / "batches"):
+        for path in _listed(place):
+            if not path.stem.isdigit():
+                continue
+            try:
+                told, at = json.loads(path.read_bytes()), path.stat().st_mtime_ns
+            except FileNotFoundError:
+                continue  # a run has taken it meanwhile
+            except (OSError, ValueError) as error:
+                raise CheckpointError(f"{path} cannot be read: {error}") from None
+            files = tuple(folder / "staged" / place.name / name for name in told["files"])
+            writer = urllib.parse.unquote(place.name)
+            made = Delivery(writer, int(path.stem), told["input"], told["weight"], files, told["rows"], path)
+            found.append((at, made))
+    # Of one writer the batches stay in order even where a clock was set back.
+    found.sort(key=lambda entry: (entry[1].writer, entry[1].batch))
+    clock: dict[str, int] = {}
+    for i, (at, made) in enumerate(found):
+        clock[made.writer] = max(at, clock.get(made.writer, at))
+        found[i] = (clock[made.writer], made)
+    return [made for _, made in sorted(found, key=lambda entry: entry[0])]
+
+
+def taken(folder: Path) -> dict[str, Taken]:
+    """The latest batch of every writer that is durable in a run."""
+    told = _json(folder / "taken.json")
+    return {} if told is None else {name: Taken(*one) for name, one in told["batches"].items()}
+
+
+def taken_tick(folder: Path) -> int:
+    """The tick after which the run stood when it said so."""
+    told = _json(folder / "taken.json")
+    return 0 if told is None else int(told["tick"])
+
+
+def take(folder: Path, batches: Mapping[str, Taken], tick: int, sync: bool) -> None:
+    """Say what is durable in a run; only then may it be removed."""
+    told = {"tick": tick, "batches": {name: [one.batch, one.rows] for name, one in batches.items()}}
+    write_whole(folder / "taken.json", json.dumps(told).encode(), sync)
+
+
+def identify(folder: Path, sync: bool) -> str:
+    """The name of an inbox that no other one has; the folder is made an inbox if it is none."""
+    path = folder / "inbox.json"
+    told = _json(path)
+    if told is None:
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = folder / f".inbox.{uuid.uuid4().hex}"
+        made = {"format": FORMAT, "version": VERSION, "id": uuid.uuid4().hex}
+        write_whole(draft, json.dumps(made).encode(), sync)
+        # Unlike renaming, a link is refused if another process was faster; then it may have cleared up, too.
+        with suppress(FileExistsError, FileNotFoundError):
+            os.link(draft, path)
+        for left in folder.glob(".inbox.*"):
+            left.unlink(missing_ok=True)
+        told = _json(path)
+    if not isinstance(told, dict) or told.get("format") != FORMAT or told["version"] != VERSION:
+        raise CheckpointError(f'{path} is no inbox of version {VERSION}: it lacks "format": "{FORMAT}"')
+    return str(told["id"])
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from None
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except FileNotFoundError:
+        return []
+
+
+def _file(name: str) -> str:
+    quoted = urllib.parse.quote(name, safe="")
+    return quoted if quoted.strip(".") else quoted.replace(".", "%2E")

@@ -1,0 +1,155 @@
+"""A folder of changes that other processes have put there, for a run to take, each batch once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dbsp.durable.deliveries import (
+    Deliveries,
+    Delivery,
+    Taken,
+    deliveries,
+    identify,
+    take,
+    taken,
+    taken_tick,
+)
+from dbsp.errors import CheckpointError, DbspError, SchemaError
+from dbsp.frames import zset_from_arrow
+from dbsp.zset import ZSet
+
+if TYPE_CHECKING:
+    from dbsp.run import Run, TickResult
+
+
+class Inbox:
+    """A folder into which batches of changes are put, and from which a run takes them.
+
+    Other processes put them there: a Spark stream (`df.writeStream.format("dbsp")`), or `put`. A batch is
+    one tick. With a checkpoint, a batch is applied exactly once, wherever any of the processes ends, and its
+    files are removed when its tick is durable.
+
+    >>> import tempfile, dbsp
+    >>> circuit = dbsp.Circuit("double")
+    >>> circuit.output("twice", circuit.input("x", v=int).map(v=dbsp.col("v") * 2))
+    >>> run, inbox = circuit.start(), Inbox(tempfile.mkdtemp())
+    >>> inbox.put("x", pa.table({"v": [1, 2]}), batch=0), inbox.put("x", pa.table({"v": [1, 2]}), batch=0)
+    (True, False)
+    >>> inbox.drain(run, lambda result: print(result["twice"].to_dict()))
+    {(2,): 1, (4,): 1}
+    1
+    """
+
+    def __init__(self, folder: str | Path, *, sync: bool = True) -> None:
+        """The inbox in a folder, which is made if it is not there."""
+        self.folder = Path(folder)
+        self.sync = sync
+        self.id = identify(self.folder, sync)
+        self._seen: WeakKeyDictionary[Run, dict[str, Taken]] = WeakKeyDictionary()
+        """What runs without a checkpoint have taken."""
+
+    def __repr__(self) -> str:
+        return f"Inbox('{self.folder}')"
+
+    def put(
+        self, input: str, table: pa.Table, batch: int, *, writer: str | None = None, weight_column: str = ""
+    ) -> bool:
+        """Publish a batch of changes of an input; whether it was not there already.
+
+        `batch` counts up; after a crash the writer (by default called as the input) comes again with the
+        latest one. Errors as `Deliveries.publish`.
+        """
+        side = Deliveries(self.folder, writer or input, input, weight_column=weight_column, sync=self.sync)
+        return side.publish([side.stage(table.to_batches())], batch)
+
+    def waiting(self, run: Run) -> list[Delivery]:
+        """The published batches that a run has not taken, in the order they were published."""
+        before = self._positions(run)
+        return [
+            delivery
+            for delivery in deliveries(self.folder)
+            if (last := before.get(delivery.writer)) is None or delivery.batch > last.batch
+        ]
+
+    def drain(self, run: Run, then: Callable[[TickResult], object] | None = None) -> int:
+        """Take every batch that is waiting, each as one tick; returns the number of ticks.
+
+        `then` is called with what each tick did, before the next one. Empty batches are taken without a tick.
+        Raises as `Run.step` if a batch does not fit; then it waits, and so do those after it. Raises
+        CheckpointError if another run has taken batches that this one has not.
+        """
+        positions = self._positions(run)
+        ticks = 0
+        try:
+            for delivery in self.waiting(run):
+                now = positions | {delivery.writer: Taken(delivery.batch, delivery.rows)}
+                result = None
+                if delivery.rows:
+                    label = {"inbox": self.id, "batches": {n: [t.batch, t.rows] for n, t in now.items()}}
+                    result = run.step({delivery.input: _change(delivery, run)}, label=label)
+                    ticks += 1
+                positions = now
+                if run.log is None:
+                    self._seen[run] = positions
+                if result is not None and then is not None:
+                    then(result)
+        finally:
+            self._settle(run, positions)
+        return ticks
+
+    def _positions(self, run: Run) -> dict[str, Taken]:
+        """By writer, the latest batch that is in the run."""
+        if run.log is None:
+            return self._seen.get(run, {})
+        if taken_tick(self.folder) > run.tick:
+            raise CheckpointError(
+                f"{self.folder} was drained by a run up to its tick {taken_tick(self.folder)}, and this one "
+                f"stands after tick {run.tick}: it goes on from another checkpoint"
+            )
+        positions = taken(self.folder)
+        label: Any = run.log.label
+        # The process may have ended after the tick and before the inbox was told.
+        if isinstance(label, dict) and label.get("inbox") == self.id:
+            for name, told in label["batches"].items():
+                here = positions.get(name)
+                if here is None or here.batch < told[0]:
+                    positions[name] = Taken(*told)
+        return positions
+
+    def _settle(self, run: Run, positions: dict[str, Taken]) -> None:
+        """Say what is durable in the run, then remove it; without a checkpoint a later run needs it all."""
+        if run.log is None or not positions:
+            return
+        if positions != taken(self.folder):
+            take(self.folder, positions, run.tick, self.sync)
+        for delivery in deliveries(self.folder):
+            last = positions.get(delivery.writer)
+            if last is not None and delivery.batch <= last.batch:
+                delivery.manifest.unlink(missing_ok=True)
+                for path in delivery.files:
+                    path.unlink(missing_ok=True)
+
+
+def _change(delivery: Delivery, run: Run) -> ZSet:
+    where = f"batch {delivery.batch} of writer '{delivery.writer}', relation '{delivery.input}'"
+    try:
+        table = pa.concat_tables(pq.ParquetFile(path).read() for path in delivery.files)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise CheckpointError(f"it cannot be read: {error}", where=where) from None
+    run.input(delivery.input)  # raises for an unknown one
+    schema, weight = run.inputs[delivery.input], delivery.weight_column
+    expected = [*schema.names, *([weight] if weight else [])]
+    if sorted(table.column_names) != sorted(expected):
+        raise SchemaError(
+            f"its columns are {', '.join(table.column_names)}, not {', '.join(expected)}", where=where
+        )
+    try:
+        return zset_from_arrow(table, weight or None, schema, run.interner)
+    except DbspError as error:
+        raise type(error)(error.message, where=where) from None
