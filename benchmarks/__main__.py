@@ -8,6 +8,9 @@ same result; the status is 1 if they do not.
 `kernels` measures the inner loops, `growth` how the tick of each operator grows with its state at a constant
 change, `circuit` what a large circuit costs that has nothing to do, `scaling` with which exponent
 triangles take longer on larger graphs, and `planner` what its choice of joins costs against the others.
+
+`spark-crash` measures nothing: it kills Spark and the circuits it drives at random, 4, 30 or 100 times, and
+looks whether the result is exact. It is not among `all`.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ import importlib.util
 import multiprocessing
 import os
 import platform
+import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -35,6 +40,7 @@ from benchmarks.patterns import WORKLOADS as GRAPHS
 from benchmarks.planner import SHARES, measure_planner
 from benchmarks.report import (
     print_costs,
+    print_crashes,
     print_growth,
     print_planner,
     print_rates,
@@ -42,6 +48,7 @@ from benchmarks.report import (
     print_scaling,
 )
 from benchmarks.scaling import POWERS, measure_scaling
+from benchmarks.spark_crash import KILLS, measure_crashes
 from benchmarks.workloads import SIZES, Workload, find_folder, make, read_folder, read_graph
 
 ENTRIES = [
@@ -75,6 +82,7 @@ class What(StrEnum):
     circuit = "circuit"
     scaling = "scaling"
     planner = "planner"
+    spark_crash = "spark-crash"
 
 
 APART: dict[What, list[str]] = {
@@ -83,6 +91,7 @@ APART: dict[What, list[str]] = {
     What.circuit: [],
     What.scaling: [],
     What.planner: [],
+    What.spark_crash: [],
 }
 """What is measured without contestants."""
 
@@ -149,6 +158,12 @@ def main(
         print_planner(console, planned)
     if what in (What.all, What.circuit):
         print_costs(console, measure_circuit())
+    if what is What.spark_crash:
+        kills = one_of(KILLS, size, what)
+        with console.status("spark-crash"), tempfile.TemporaryDirectory() as folder:
+            crashes = measure_crashes(kills, Path(folder) / "crash", seed=time.time_ns())
+        print_crashes(console, crashes)
+        agreed = not crashes.problems
     raise typer.Exit(0 if agreed else 1)
 
 
