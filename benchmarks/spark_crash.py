@@ -6,15 +6,19 @@ A child process runs two chains over files that arrive in a folder, one file a m
     files -> Spark stream -> format("dbsp") -> inbox -> circuit -> delta log
 
 The parent kills the driver (the child), its JVM, or both with SIGKILL at a random moment, puts more files
-there and starts the child again on the same folders. In the end every file has to be exactly one tick, in
-the order of the files, and every tick's deltas those of the circuit stepped directly. The circuit counts rows
-(so that nothing applied twice goes unnoticed) and closes a graph transitively.
+there and starts the child again on the same folders. In the end every micro-batch has to be exactly one tick,
+and every tick's deltas those of the circuit stepped directly. The circuit counts rows (so that nothing
+applied twice goes unnoticed) and closes a graph transitively.
+
+A micro-batch is one file, or two: Spark lists a file in the log of its source before it plans the batch, and
+when it is killed in between, it plans that file and the next one together.
 
 `python -m benchmarks spark-crash`, or `python -m benchmarks.spark_crash FOLDER` for the child.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -37,7 +41,9 @@ from dbsp.zset import ZSet
 
 Delta = dict[tuple[Any, ...], int]
 KILLS = {"small": 4, "medium": 30, "large": 100}
-_NODES = 9
+_NODES = 16
+_KEPT = 6
+"""Edges of so many latest files are there, so that paths come and go."""
 _KINDS = ("driver", "jvm", "driver and jvm")
 
 
@@ -57,12 +63,15 @@ def circuit() -> dbsp.Circuit:
 
 
 def change(number: int) -> Delta:
-    """What the file of that number says; never nothing."""
-    chance = random.Random(number)
-    delta: Delta = {}
-    for _ in range(4):
-        delta[chance.randrange(_NODES), chance.randrange(_NODES)] = chance.choice((1, 1, -1))
-    return delta
+    """What the file of that number says: some edges come, and those of an earlier file go."""
+    delta: Delta = {(number % 5, number % 5): 1}  # never nothing, and never taken back
+    for source, weight in ((number, 1), (number - _KEPT, -1)):
+        if source >= 0:
+            chance = random.Random(source)
+            for _ in range(4):
+                edge = chance.randrange(_NODES), chance.randrange(_NODES)
+                delta[edge] = delta.get(edge, 0) + weight
+    return {row: weight for row, weight in delta.items() if weight} or {(0, 1): 1}
 
 
 def arrive(folder: Path, number: int) -> None:
@@ -87,6 +96,7 @@ def run_child(folder: Path, finish: bool) -> None:
             "spark.sql.streaming.checkpointFileManagerClass": files,
             "spark.local.dir": str(folder / "local"),
             "spark.driver.memory": "512m",
+            "spark.sql.streaming.minBatchesToRetain": "1000000",  # to be read when all is compared
         },
     )
     spark.sparkContext.setLogLevel("OFF")
@@ -278,20 +288,15 @@ def _gone(jvm: int) -> None:
 
 def compare(folder: Path, files: int) -> list[str]:
     """What is not as it has to be: the ticks in all places against the circuit stepped directly."""
-    whole = circuit().start()
-    expected: dict[str, dict[int, Delta]] = {name: {} for name in whole.outputs}
-    for number in range(files):
-        result = whole.step({"edge": change(number)})
-        for name, delta in result.items():
-            if delta:
-                expected[name][result.number] = delta.to_dict()
-    views = {name: whole.view(name).to_dict() for name in whole.outputs}
     problems: list[str] = []
 
-    def check(what: str, is_: object, must: object) -> None:
-        if is_ != must:
-            problems.append(f"{what} is not what it has to be: {is_} and not {must}")
+    def check(what: str, given: Any, must: Any) -> None:
+        if given != must:
+            problems.append(f"{what} is not what it has to be: {_difference(given, must)}")
 
+    batches = _batches(folder / "pipeline")
+    check("the files of the pipeline", [file for batch in batches for file in batch], list(range(files)))
+    expected, views = _stepped(batches)
     for name in ("rows", "path"):
         deltas = dict(_sink(folder / name))
         check(f"the folder '{name}'", deltas, expected[name])
@@ -300,8 +305,12 @@ def compare(folder: Path, files: int) -> list[str]:
     check("the order of the calls", calls, sorted(calls))
     # A call that was cut short by the end of the process comes again, with the same tick.
     check("the calls", dict(calls), {tick: len(delta) for tick, delta in expected["starts"].items()})
+
+    batches = _batches(folder / "writer")
+    check("the files of the writer", [file for batch in batches for file in batch], list(range(files)))
+    expected, views = _stepped(batches)
     log = DeltaLog(folder / "log")
-    check("the ticks of the log", log.ticks(), list(range(1, files + 1)))
+    check("the ticks of the log", log.ticks(), list(range(1, len(batches) + 1)))
     for name in log.outputs:
         recorded = {tick: delta.to_dict() for tick, delta in log.deltas(name) if delta}
         check(f"the log of '{name}'", recorded, expected[name])
@@ -309,6 +318,44 @@ def compare(folder: Path, files: int) -> list[str]:
     waiting = [*folder.glob("inbox/staged/*/*"), *folder.glob("inbox/batches/*/*")]
     check("what is left in the inbox", waiting, [])
     return problems
+
+
+def _batches(checkpoint: Path) -> list[list[int]]:
+    """The numbers of the files of every micro-batch, as Spark has noted them in its checkpoint."""
+    listed: dict[int, int] = {}
+    for path in (checkpoint / "sources" / "0").iterdir():
+        if not path.name.startswith("."):
+            for line in path.read_text().splitlines()[1:]:
+                told = json.loads(line)
+                listed[told["batchId"]] = int(Path(told["path"]).stem)
+    names = sorted(int(path.name) for path in (checkpoint / "offsets").iterdir() if path.name.isdigit())
+    batches, after = [], -1
+    for name in names:
+        until = json.loads((checkpoint / "offsets" / str(name)).read_text().splitlines()[-1])["logOffset"]
+        batches.append([listed[offset] for offset in range(after + 1, until + 1)])
+        after = until
+    return batches
+
+
+def _stepped(batches: list[list[int]]) -> tuple[dict[str, dict[int, Delta]], dict[str, Delta]]:
+    """The deltas by output and tick, and the views in the end, of the circuit stepped directly."""
+    run = circuit().start()
+    deltas: dict[str, dict[int, Delta]] = {name: {} for name in run.outputs}
+    for batch in batches:
+        result = run.step({"edge": _sum(map(change, batch))})
+        for name, delta in result.items():
+            if delta:
+                deltas[name][result.number] = delta.to_dict()
+    return deltas, {name: run.view(name).to_dict() for name in run.outputs}
+
+
+def _difference(given: Any, must: Any) -> str:
+    """Where two things differ, the first few places."""
+    if not isinstance(given, dict):
+        return f"{str(given)[:500]}, and not {str(must)[:500]}"
+    keys = sorted(key for key in {*given, *must} if given.get(key) != must.get(key))
+    places = [f"at {key} {given.get(key)}, and not {must.get(key)}" for key in keys[:3]]
+    return f"{len(keys)} differences, such as {'; '.join(places)}"
 
 
 def _sink(folder: Path) -> Iterator[tuple[int, Delta]]:
