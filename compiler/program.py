@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -93,10 +93,13 @@ class Program:
         self.plans: dict[int, RulePlan] = self.plans_for(Statistics.none())
         """The plan of every rule, by the rule's number, made by the shape of the rules alone."""
 
-    def plans_for(self, statistics: Statistics) -> dict[int, RulePlan]:
-        """The plan of every rule for data of which these are the counts, by the rule's number."""
+    def plans_for(
+        self, statistics: Statistics, rules: Iterable[checked.Rule] | None = None
+    ) -> dict[int, RulePlan]:
+        """The plan of every rule, or of some, by its number, for data of which these are the counts."""
         policy = Policy(statistics, self.strategy)
-        return {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in self.checked.rules}
+        chosen = self.checked.rules if rules is None else rules
+        return {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in chosen}
 
     def circuit_for(self, plans: Mapping[int, RulePlan], max_iterations: int = MAX_ITERATIONS) -> Circuit:
         """The query circuit in which the rules are evaluated by these plans; see `plans_for`."""
@@ -166,10 +169,11 @@ class Program:
         IterationLimitError. `stage` says which form of the circuit is run (see `circuit`); the slow
         "query" recomputes everything in every tick and is there to check the others against.
 
-        Rules over inputs are planned for the counts of the first tick, and all of them again whenever
-        `run.replan()` is called. `plans` are other plans to begin with, such as those of `plans_for`;
-        `circuit` is a query circuit of this program, such as one of `circuit_for` to which other inputs and
-        outputs were bound; it is run as it is and not planned again.
+        Rules of three atoms or more over inputs are planned for the counts of the first tick, except where
+        all of a body is one cyclic core: that is joined at once, which is never far off. All rules are
+        planned again whenever `run.replan()` is called. `plans` are other plans to begin with, such as
+        those of `plans_for`; `circuit` is a query circuit of this program, such as one of `circuit_for` to
+        which other inputs and outputs were bound; it is run as it is and not planned again.
 
         With a `checkpoint`, a folder, every tick is durable when `step` returns, and a run started on
         the same folder goes on after the last of them: then there is no first tick again, and `initial`
@@ -221,7 +225,7 @@ class Program:
             return run
         staged = run.prepare(initial)
         if planner is not None:
-            proposal = planner.propose_for(run, lambda name: _inserted(staged.get(name)))
+            proposal = planner.propose_to_begin(run, lambda name: _inserted(staged.get(name)))
             if proposal is not None:
                 run.go_on_with(proposal)
                 planner.adopt(proposal)

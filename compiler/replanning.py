@@ -36,12 +36,30 @@ class ProgramPlanner:
 
     def propose(self, run: Run) -> Proposal | None:
         """The circuit for the rows that the run keeps now, if any rule is planned differently by them."""
-        return self.propose_for(run, run.rows)
+        return self._proposal(self.program.plans_for(statistics(self.program, run, run.rows)))
 
-    def propose_for(self, run: Run, rows: Source) -> Proposal | None:
-        """The circuit for some rows of the relations, in the codes of the run."""
+    def propose_to_begin(self, run: Run, rows: Source) -> Proposal | None:
+        """The same for the rows of the first tick, of the rules for which counting is worth its time.
+
+        Two atoms are joined in one way. A cyclic core that is joined at once makes no more than the
+        largest possible result; joined two at a time it may be loaded faster, but not by so much as
+        counting takes.
+        """
         program = self.program
-        plans = program.plans_for(statistics(program, run, rows))
+        worth = [
+            rule
+            for rule in program.checked.rules
+            if any(
+                len(one.scans) > 2 and one.choice.kind != "multiway" for one in self.plans[rule.number].joined
+            )
+        ]
+        if not worth:
+            return None
+        return self._proposal({**self.plans, **program.plans_for(statistics(program, run, rows), worth)})
+
+    def _proposal(self, plans: Mapping[int, RulePlan]) -> Proposal | None:
+        """The circuit by these plans, unless they are those that the run goes by."""
+        program = self.program
         changed = [
             rule
             for rule in program.checked.rules

@@ -22,19 +22,23 @@ out by `dbsp.operators.spark_sink`, how types meet by `dbsp.spark.types`, what s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from dbsp.spark.feeds import feed
-from dbsp.spark.java import ensure_java
-from dbsp.spark.local_session import session
-from dbsp.spark.pipeline import METRICS, Pipeline, ticks, view_frame
-from dbsp.spark.types import schema_of, struct_of
+if TYPE_CHECKING:
+    from dbsp.spark.feeds import feed
+    from dbsp.spark.format import register
+    from dbsp.spark.java import ensure_java
+    from dbsp.spark.local_session import session
+    from dbsp.spark.pipeline import METRICS, Pipeline, ticks, view_frame
+    from dbsp.spark.types import schema_of, struct_of
 
 __all__ = [
     "METRICS",
     "Pipeline",
     "ensure_java",
     "feed",
+    "register",
     "run",
     "schema_of",
     "session",
@@ -44,9 +48,32 @@ __all__ = [
     "view_frame",
 ]
 
+# The processes that Spark starts for its formats import this package for every micro-batch; they must not
+# wait for what they do not use.
+_HOME = {
+    "dbsp.spark.feeds": ("feed",),
+    "dbsp.spark.format": ("register",),
+    "dbsp.spark.java": ("ensure_java",),
+    "dbsp.spark.local_session": ("session",),
+    "dbsp.spark.pipeline": ("METRICS", "Pipeline", "ticks", "view_frame"),
+    "dbsp.spark.types": ("schema_of", "struct_of"),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("targets", "types"):
+        return import_module(f"dbsp.spark.{name}")
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'dbsp.spark' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return value
+
 
 def stream(program: Any) -> Pipeline:
     """A pipeline through a compiled program or a circuit; see `Pipeline` for what to say next."""
+    from dbsp.spark.pipeline import Pipeline
+
     return Pipeline(program)
 
 
@@ -56,7 +83,7 @@ def run(program: Any, frames: Mapping[str, Any]) -> dict[str, Any]:
     `frames` gives the rows of the inputs, each once. For other encodings, and for sinks, make a pipeline:
     `stream(program).source(..., encoding=...).run()`. Raises InputError or SchemaError, naming the column.
     """
-    pipeline = Pipeline(program)
+    pipeline = stream(program)
     for name, frame in frames.items():
         pipeline.source(name, frame)
     return pipeline.run()

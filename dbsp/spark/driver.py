@@ -99,7 +99,7 @@ class Driver:
         self._busy = threading.Lock()
         self._closed = False
         self._settled = False
-        self._last = (-1, 0, 1)
+        self._last = (-1, 0, 1)  # so that batch 0 is the next
         """The batch of the latest tick, its number within it, and how many the batch has."""
         if run.log is not None and run.log.label is not None:
             label = run.log.label
@@ -163,9 +163,13 @@ class Driver:
             try:
                 self._check_query(frame)
                 self._apply(frame, batch)
-            except BaseException:
+            except Exception:
                 self._let_go()
                 raise
+            except BaseException as error:
+                # Raised as it is, sys.exit() would end the thread that has to answer Spark, which would wait.
+                self._let_go()
+                raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
     def _check_query(self, frame: Any) -> None:
         """The circuit's state and Spark's checkpoint have to be those of one query."""
@@ -290,6 +294,10 @@ class Driver:
                 deltas[name] = result[name]
             # Else a snapshot is all there is. It is made when the next tick begins, so this one has arrived.
         self._emit(deltas, tick, whole=True)
+        _, part, parts = self._last
+        if self._folder is not None and part == parts - 1:
+            for path in self._folder.glob("batch-*.arrow"):
+                path.unlink()  # its last tick is durable; the process ended before it was removed
         self._settled = True
 
     def _emit(self, deltas: Mapping[str, ZSet], tick: int, whole: bool = False) -> None:
