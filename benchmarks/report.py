@@ -15,6 +15,7 @@ from benchmarks.growth import Growth
 from benchmarks.kernels import Rate
 from benchmarks.planner import STRATEGIES, Planned, Times
 from benchmarks.scaling import BATCH, Scaling
+from benchmarks.spark import FLOOR, Driven, Passing
 from benchmarks.spark_crash import Crashes
 
 WORST_RATIO = 1.2
@@ -196,6 +197,56 @@ def print_planner(console: Console, planned: Sequence[Planned]) -> None:
         " most",
         style="dim",
     )
+
+
+def print_passing(console: Console, passings: Sequence[Passing]) -> None:
+    """One line per number of rows and way through Spark."""
+    table = Table(
+        title="rows through Spark, a circuit and out again: median micro-batch",
+        title_justify="left",
+        title_style="bold",
+    )
+    table.add_column("rows", justify="right")
+    table.add_column("way")
+    for name in ("micro-batch", "over the floor", "of it: rows over", "tick", "sink", "rows / s"):
+        table.add_column(name, justify="right")
+    for one in passings:
+        parts = [time_text(seconds) for seconds in one.parts] or ["-"] * 3
+        over = f"{one.over * 1e3:+.1f} ms" if one.way != FLOOR else "floor"
+        rate = f"{one.per_second:,.0f}" if one.rows else "-"
+        table.add_row(f"{one.rows:,}", one.way, time_text(one.seconds), over, *parts, rate)
+    console.print(table)
+    console.print(
+        "every row is four integers in and comes out again; floor: the same files brought over as Arrow, and"
+        " nothing done with them; without a checkpoint Spark keeps its own in a folder for the time",
+        style="dim",
+    )
+
+
+def print_driven(console: Console, driven: Sequence[Driven]) -> bool:
+    """One line per workload and phase; False if a result through Spark is another one than directly."""
+    table = Table(title="workloads driven from Spark", title_justify="left", title_style="bold")
+    table.add_column("workload")
+    table.add_column("phase")
+    for name in ("rows", "stepped directly", "Spark's floor", "through Spark", "beyond both"):
+        table.add_column(name, justify="right")
+    table.add_column("check")
+    for one in driven:
+        table.add_row(
+            f"{one.workload} {one.size}",
+            one.phase,
+            f"{one.rows:,}",
+            *(time_text(seconds) for seconds in (one.direct, one.floor, one.through)),
+            f"{one.over * 1e3:+.1f} ms",
+            "[green]ok[/]" if one.agreed else "[red]DIFFERS[/]",
+        )
+    console.print(table)
+    console.print(
+        "through Spark: with a checkpoint and a folder of Parquet for the result; load: the first micro-batch"
+        " of a query, which Spark plans",
+        style="dim",
+    )
+    return all(one.agreed for one in driven)
 
 
 def print_costs(console: Console, costs: Costs) -> None:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from dbsp.spark.format import register
     from dbsp.spark.java import ensure_java
     from dbsp.spark.local_session import session
-    from dbsp.spark.pipeline import METRICS, Pipeline, ticks, view_frame
+    from dbsp.spark.metrics import METRICS
+    from dbsp.spark.pipeline import Pipeline, ticks, view_frame
     from dbsp.spark.types import schema_of, struct_of
 
 __all__ = [
@@ -55,7 +56,8 @@ _HOME = {
     "dbsp.spark.format": ("register",),
     "dbsp.spark.java": ("ensure_java",),
     "dbsp.spark.local_session": ("session",),
-    "dbsp.spark.pipeline": ("METRICS", "Pipeline", "ticks", "view_frame"),
+    "dbsp.spark.metrics": ("METRICS",),
+    "dbsp.spark.pipeline": ("Pipeline", "ticks", "view_frame"),
     "dbsp.spark.types": ("schema_of", "struct_of"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

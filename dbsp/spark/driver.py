@@ -29,6 +29,7 @@ from dbsp.operators.spark_sink import SparkSink
 from dbsp.operators.spark_source import SparkSource
 from dbsp.run import Run, TickResult
 from dbsp.spark.cut import Cut, Tables
+from dbsp.spark.metrics import numbers, publish
 from dbsp.spark.targets import Opening, Target
 from dbsp.spark.types import arrow_types
 from dbsp.spark.union import divide
@@ -161,8 +162,9 @@ class Driver:
             if self._closed:
                 raise CheckpointError("this pipeline has ended; what comes late is not applied")
             try:
-                self._check_query(frame)
-                self._apply(frame, batch)
+                query = self._check_query(frame)
+                if told := self._apply(frame, batch):
+                    publish(frame, query, numbers(told))
             except Exception:
                 self._let_go()
                 raise
@@ -171,9 +173,9 @@ class Driver:
                 self._let_go()
                 raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
-    def _check_query(self, frame: Any) -> None:
-        """The circuit's state and Spark's checkpoint have to be those of one query."""
-        query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    def _check_query(self, frame: Any) -> str:
+        """The id of the query. The circuit's state and Spark's checkpoint have to be those of one query."""
+        query: str = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if self._known["query"] is None:
             self._known["query"] = query
             self._remember()
@@ -182,13 +184,15 @@ class Driver:
                 f"the circuit's state in {self._folder} goes with Spark's checkpoint of query"
                 f" {self._known['query']}, not with that of {query}"
             )
+        return query
 
-    def _apply(self, frame: Any, batch: int) -> None:
+    def _apply(self, frame: Any, batch: int) -> list[Tick]:
+        """Apply what is not applied yet of a micro-batch; the ticks it took."""
         if not self._settled:
             self._settle()
         last, part, parts = self._last
         if batch < last or (batch == last and part == parts - 1):
-            return
+            return []
         if batch > last + 1:
             raise CheckpointError(
                 f"Spark goes on with batch {batch}, and the circuit's state ends with batch {last}:"
@@ -202,13 +206,15 @@ class Driver:
             ticks = self._cut.ticks(divide(frame.toArrow(), list(self.sources)))
             if len(ticks) > 1:
                 self._keep_ticks(batch, ticks)
+        told = []
         for number in range(part + 1, len(ticks)):
-            self._tick(ticks[number], batch, number, len(ticks), started)
+            told.append(self._tick(ticks[number], batch, number, len(ticks), started))
             started = time.perf_counter()
         if len(ticks) > 1 and self._folder is not None:
             self._batch_file(batch).unlink(missing_ok=True)
+        return told
 
-    def _tick(self, tables: Tables, batch: int, part: int, parts: int, started: float) -> None:
+    def _tick(self, tables: Tables, batch: int, part: int, parts: int, started: float) -> Tick:
         fetched = time.perf_counter()
         changes = {name: self.sources[name].change(table) for name, table in tables.items()}
         label = {"batch": batch, "part": part, "parts": parts}
@@ -220,26 +226,26 @@ class Driver:
         )
         rows_in = sum(table.num_rows for table in tables.values())
         seconds = (fetched - started, stepped - fetched, time.perf_counter() - stepped)
-        self._count(result, batch, rows_in, seconds)
+        return self._count(result, batch, rows_in, seconds)
 
     def _count(
         self, result: TickResult, batch: int, rows_in: int, seconds: tuple[float, float, float]
-    ) -> None:
-        self.ticks.append(
-            Tick(
-                tick=result.number,
-                batch=batch,
-                rows_in=rows_in,
-                rows_out=sum(map(len, result.values())),
-                absent=sum(result.absent.values()),
-                present=sum(result.present.values()),
-                state_rows=self.run.state_rows,
-                state_bytes=self.run.state_bytes,
-                fetch_seconds=seconds[0],
-                step_seconds=seconds[1],
-                sink_seconds=seconds[2],
-            )
+    ) -> Tick:
+        tick = Tick(
+            tick=result.number,
+            batch=batch,
+            rows_in=rows_in,
+            rows_out=sum(map(len, result.values())),
+            absent=sum(result.absent.values()),
+            present=sum(result.present.values()),
+            state_rows=self.run.state_rows,
+            state_bytes=self.run.state_bytes,
+            fetch_seconds=seconds[0],
+            step_seconds=seconds[1],
+            sink_seconds=seconds[2],
         )
+        self.ticks.append(tick)
+        return tick
 
     def once(self, tables: Tables) -> None:
         """Apply tables that are all there is, without Spark's streaming: one tick."""

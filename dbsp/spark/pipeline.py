@@ -24,14 +24,12 @@ from dbsp.schema import did_you_mean
 from dbsp.spark.cut import Cut, microseconds
 from dbsp.spark.driver import BoundSink, Driver
 from dbsp.spark.local_session import pyspark_or_advice
+from dbsp.spark.metrics import observed
 from dbsp.spark.targets import local_path, target_of
 from dbsp.spark.types import as_struct, check_fits, schema_of, struct_of
-from dbsp.spark.union import count, unite
+from dbsp.spark.union import TAG, unite
 
 TargetLike: TypeAlias = str | PathLike[str] | Callable[[Any, int], object]
-
-METRICS = "dbsp"
-"""The name of the observed metrics in the progress of a query."""
 
 _OPTIONS = ("rowsPerTick", "tickWindow", "snapshotEvery", "sync")
 _DRIVERS: WeakValueDictionary[str, Driver] = WeakValueDictionary()
@@ -165,7 +163,7 @@ class Pipeline:
             _release(folder)
         driver = self._driver(session, sources, folder)
         try:
-            frame = count(self._frames, unite(self._frames), METRICS)
+            frame = observed(self._frames, unite(self._frames), TAG)
             writer = frame.writeStream.foreachBatch(driver)
             for name, value in self._options.items():
                 if name not in _OPTIONS:
