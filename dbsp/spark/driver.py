@@ -15,7 +15,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -336,7 +336,3 @@ class Driver:
     @property
     def closed(self) -> bool:
         return self._closed
-
-    def numbers(self) -> list[dict[str, Any]]:
-        """The latest ticks, oldest first."""
-        return [asdict(tick) for tick in self.ticks]
