@@ -22,12 +22,13 @@ from dbsp.operators.spark_sink import SparkSink
 from dbsp.operators.spark_source import SparkSource
 from dbsp.run import Run
 from dbsp.schema import did_you_mean
+from dbsp.spark.binding import check_frame, sink_struct, source_of, view_frame
 from dbsp.spark.cut import Cut, microseconds
 from dbsp.spark.driver import BoundSink, Driver, Tick
 from dbsp.spark.local_session import pyspark_or_advice
 from dbsp.spark.metrics import observed
 from dbsp.spark.targets import local_path, target_of
-from dbsp.spark.types import as_struct, check_fits, schema_of, struct_of
+from dbsp.spark.types import struct_of
 from dbsp.spark.union import TAG, unite
 
 TargetLike: TypeAlias = str | PathLike[str] | Callable[[Any, int], object]
@@ -323,50 +324,6 @@ class Pipeline:
         if isinstance(program, Circuit):
             return program.start(checkpoint=store)
         return program.start(circuit=circuit, checkpoint=store)
-
-
-def source_of(port: Any, encoding: str, column: str, key: tuple[str, ...], sequence_by: str) -> SparkSource:
-    """The source that reads a micro-batch for an input (its operator, or its port in a run)."""
-    columns, kind, keys = port.columns, port.kind, port.key
-    if key:
-        kind, keys = "key", columns.indices(key)
-    return SparkSource(port.relation, columns, kind, keys, encoding, column, sequence_by)
-
-
-def check_frame(source: SparkSource, struct: Any) -> None:
-    """Raises SchemaError unless a DataFrame of that schema can be read by the source."""
-    try:
-        source.check(struct.names)
-        own = type(struct)([field for field in struct.fields if field.name in source.columns.names])
-        schema_of(own)
-        check_fits(own, source.columns)
-    except DbspError as error:
-        error.where = source.where
-        raise
-
-
-def sink_struct(operator: SparkSink, columns: Any) -> Any:
-    """The Spark schema of a sink's tables: the columns of the output, and the weight or operation."""
-    from pyspark.sql.types import LongType, StringType, StructType
-
-    struct = StructType(list(as_struct(columns).fields))
-    if operator.encoding == "weight":
-        struct.add(operator.control, LongType(), nullable=False)
-    elif operator.encoding == "operations":
-        struct.add(operator.control, StringType(), nullable=False)
-    return struct
-
-
-def view_frame(session: Any, run: Run, output: str, given: Any = None) -> Any:
-    """What an output of a run holds now, as a DataFrame of its rows. O(v log v) for v rows."""
-    from dbsp.spark.types import arrow_types, conform
-
-    schema = run.outputs[output]
-    struct = struct_of(schema, given)
-    table = SparkSink(output, schema, "view").table(
-        run.view(output), lambda: run.view(output), arrow_types(struct)
-    )
-    return session.createDataFrame(conform(table, struct), struct)
 
 
 def ticks(query: Any) -> list[dict[str, Any]]:
