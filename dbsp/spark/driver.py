@@ -15,20 +15,17 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-from dbsp.durable.files import arrow_bytes, read_arrow
 from dbsp.durable.whole import write_whole
 from dbsp.errors import CheckpointError, DbspError, SchemaError
 from dbsp.operators.spark_sink import SparkSink
 from dbsp.operators.spark_source import SparkSource
 from dbsp.run import Run, TickResult
-from dbsp.spark.cut import Cut, Tables
+from dbsp.spark.cut import Cut, Tables, read_ticks, ticks_bytes
 from dbsp.spark.metrics import numbers, publish
 from dbsp.spark.targets import Opening, Target
 from dbsp.spark.types import arrow_types
@@ -200,7 +197,7 @@ class Driver:
             )
         started = time.perf_counter()
         if batch == last:
-            ticks = self._kept_ticks(batch)
+            ticks = read_ticks(self._batch_file(batch))
         else:
             part = -1
             ticks = self._cut.ticks(divide(frame.toArrow(), list(self.sources)))
@@ -260,28 +257,8 @@ class Driver:
 
     def _keep_ticks(self, batch: int, ticks: list[Tables]) -> None:
         """Write how a batch was cut: Spark may bring its rows in another order the next time."""
-        if self._folder is None:
-            return
-        names, parts, contents = [], [], []
-        for part, tables in enumerate(ticks):
-            for name, table in tables.items():
-                names.append(name)
-                parts.append(part)
-                contents.append(arrow_bytes(table).to_pybytes())
-        written = pa.table({"source": names, "part": parts, "table": pa.array(contents, pa.large_binary())})
-        count = {"parts": str(len(ticks))}
-        content = arrow_bytes(written.replace_schema_metadata(count))
-        write_whole(self._batch_file(batch), content, self._sync)
-
-    def _kept_ticks(self, batch: int) -> list[Tables]:
-        """How a batch was cut whose first ticks are durable."""
-        written = read_arrow(self._batch_file(batch))
-        ticks: list[Tables] = [{} for _ in range(int(written.schema.metadata[b"parts"]))]
-        for name, part, content in zip(
-            *(written.column(c) for c in ("source", "part", "table")), strict=True
-        ):
-            ticks[part.as_py()][name.as_py()] = pa.ipc.open_file(content.as_buffer()).read_all()
-        return ticks
+        if self._folder is not None:
+            write_whole(self._batch_file(batch), ticks_bytes(ticks), self._sync)
 
     # --- sinks -------------------------------------------------------------------------------------
 
@@ -336,7 +313,3 @@ class Driver:
     @property
     def closed(self) -> bool:
         return self._closed
-
-    def numbers(self) -> list[dict[str, Any]]:
-        """The latest ticks, oldest first."""
-        return [asdict(tick) for tick in self.ticks]
