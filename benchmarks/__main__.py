@@ -7,7 +7,11 @@ same result; the status is 1 if they do not.
 
 `kernels` measures the inner loops, `growth` how the tick of each operator grows with its state at a constant
 change, `circuit` what a large circuit costs that has nothing to do, `scaling` with which exponent
-triangles take longer on larger graphs, and `planner` what its choice of joins costs against the others.
+triangles take longer on larger graphs, `planner` what its choice of joins costs against the others, and
+`spark` what a tick costs that Spark drives, over what Spark takes without it.
+
+`spark-crash` measures nothing: it kills Spark and the circuits it drives at random, 4, 30 or 100 times, and
+looks whether the result is exact. It is not among `all`.
 """
 
 from __future__ import annotations
@@ -16,6 +20,8 @@ import importlib.util
 import multiprocessing
 import os
 import platform
+import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -27,6 +33,7 @@ from typing import Annotated, TypeVar
 import typer
 from rich.console import Console
 
+import dbsp
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Entry, Result, measure
 from benchmarks.growth import DECADES, measure_growth
@@ -35,14 +42,20 @@ from benchmarks.patterns import WORKLOADS as GRAPHS
 from benchmarks.planner import SHARES, measure_planner
 from benchmarks.report import (
     print_costs,
+    print_crashes,
+    print_driven,
     print_growth,
+    print_passing,
     print_planner,
     print_rates,
     print_results,
     print_scaling,
 )
 from benchmarks.scaling import POWERS, measure_scaling
+from benchmarks.spark import DRIVEN, PASSING, measure_driven, measure_passing
+from benchmarks.spark_crash import KILLS, measure_crashes
 from benchmarks.workloads import SIZES, Workload, find_folder, make, read_folder, read_graph
+from dbsp.errors import SetupError
 
 ENTRIES = [
     Entry("engine (rules)", "benchmarks.engine", "Live"),
@@ -75,6 +88,8 @@ class What(StrEnum):
     circuit = "circuit"
     scaling = "scaling"
     planner = "planner"
+    spark_crash = "spark-crash"
+    spark = "spark"
 
 
 APART: dict[What, list[str]] = {
@@ -83,6 +98,8 @@ APART: dict[What, list[str]] = {
     What.circuit: [],
     What.scaling: [],
     What.planner: [],
+    What.spark_crash: [],
+    What.spark: [],
 }
 """What is measured without contestants."""
 
@@ -147,8 +164,16 @@ def main(
         with console.status("planner"):
             planned = list(measure_planner(share, only=part))
         print_planner(console, planned)
+    if what in (What.all, What.spark):
+        agreed = through_spark(console, one_of(PASSING, size, what), one_of(DRIVEN, size, what)) and agreed
     if what in (What.all, What.circuit):
         print_costs(console, measure_circuit())
+    if what is What.spark_crash:
+        kills = one_of(KILLS, size, what)
+        with console.status("spark-crash"), tempfile.TemporaryDirectory() as folder:
+            crashes = measure_crashes(kills, Path(folder) / "crash", seed=time.time_ns())
+        print_crashes(console, crashes)
+        agreed = not crashes.problems
     raise typer.Exit(0 if agreed else 1)
 
 
@@ -156,6 +181,24 @@ def one_of(sizes: dict[str, T], size: str | None, what: What) -> T:
     if (chosen := size or "medium") not in sizes:
         raise typer.BadParameter(f"{what} has the sizes {', '.join(sizes)}")
     return sizes[chosen]
+
+
+def through_spark(console: Console, rows: tuple[int, ...], sizes: tuple[str, ...]) -> bool:
+    """Print what driving from Spark costs; False if a result differs. Without Spark nothing is measured."""
+    try:
+        session = dbsp.spark.session("benchmarks")
+    except SetupError as error:
+        console.print(f"spark: {error}")
+        return True
+    session.sparkContext.setLogLevel("ERROR")
+    with console.status("spark"):
+        passings = list(measure_passing(session, rows))
+        driven = [
+            one for name in ("w1", "w2") for size in sizes for one in measure_driven(session, name, size)
+        ]
+    session.stop()
+    print_passing(console, passings)
+    return print_driven(console, driven)
 
 
 def source_of(

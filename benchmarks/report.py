@@ -15,6 +15,8 @@ from benchmarks.growth import Growth
 from benchmarks.kernels import Rate
 from benchmarks.planner import STRATEGIES, Planned, Times
 from benchmarks.scaling import BATCH, Scaling
+from benchmarks.spark import FLOOR, Driven, Passing
+from benchmarks.spark_crash import Crashes
 
 WORST_RATIO = 1.2
 """What choosing a plan may cost."""
@@ -123,6 +125,26 @@ def print_growth(console: Console, growths: Sequence[Growth]) -> None:
     console.print("median of single ticks of a few rows; slowest: of all ticks at all sizes", style="dim")
 
 
+def print_crashes(console: Console, crashes: Crashes) -> None:
+    """How often what was killed, how far it had come each time, and what is wrong in the end."""
+    table = Table(title="killed at random", title_justify="left", title_style="bold")
+    for name in ("killed", "queries had started", "ticks of the pipeline", "ticks of the delta log"):
+        table.add_column(name, justify="left" if name == "killed" else "right")
+    for life in crashes.lives:
+        begun = "yes" if life.begun else "no"
+        table.add_row(life.kind or "nothing", begun, str(life.ticks), str(life.recorded))
+    console.print(table)
+    kills = ", ".join(f"{kind} {number}" for kind, number in crashes.kills.items())
+    console.print(
+        f"{crashes.kills.total()} kills ({kills}), {crashes.at_work} of them at work; {crashes.files} files "
+        f"in {crashes.seconds:.0f} s"
+    )
+    for problem in crashes.problems:
+        console.print(problem, style="red", markup=False)
+    if not crashes.problems:
+        console.print("every micro-batch is one tick, in both chains, and every tick is exact")
+
+
 def print_scaling(console: Console, scalings: Sequence[Scaling]) -> None:
     """One line per graph, phase and plan; the time at every size, and the fitted exponent."""
     sizes = max((scaling.edges for scaling in scalings), key=len)
@@ -175,6 +197,56 @@ def print_planner(console: Console, planned: Sequence[Planned]) -> None:
         " most",
         style="dim",
     )
+
+
+def print_passing(console: Console, passings: Sequence[Passing]) -> None:
+    """One line per number of rows and way through Spark."""
+    table = Table(
+        title="rows through Spark, a circuit and out again: median micro-batch",
+        title_justify="left",
+        title_style="bold",
+    )
+    table.add_column("rows", justify="right")
+    table.add_column("way")
+    for name in ("micro-batch", "over the floor", "of it: rows over", "tick", "sink", "rows / s"):
+        table.add_column(name, justify="right")
+    for one in passings:
+        parts = [time_text(seconds) for seconds in one.parts] or ["-"] * 3
+        over = f"{one.over * 1e3:+.1f} ms" if one.way != FLOOR else "floor"
+        rate = f"{one.per_second:,.0f}" if one.rows else "-"
+        table.add_row(f"{one.rows:,}", one.way, time_text(one.seconds), over, *parts, rate)
+    console.print(table)
+    console.print(
+        "every row is four integers in and comes out again; floor: the same files brought over as Arrow, and"
+        " nothing done with them; without a checkpoint Spark keeps its own in a folder for the time",
+        style="dim",
+    )
+
+
+def print_driven(console: Console, driven: Sequence[Driven]) -> bool:
+    """One line per workload and phase; False if a result through Spark is another one than directly."""
+    table = Table(title="workloads driven from Spark", title_justify="left", title_style="bold")
+    table.add_column("workload")
+    table.add_column("phase")
+    for name in ("rows", "stepped directly", "Spark's floor", "through Spark", "beyond both"):
+        table.add_column(name, justify="right")
+    table.add_column("check")
+    for one in driven:
+        table.add_row(
+            f"{one.workload} {one.size}",
+            one.phase,
+            f"{one.rows:,}",
+            *(time_text(seconds) for seconds in (one.direct, one.floor, one.through)),
+            f"{one.over * 1e3:+.1f} ms",
+            "[green]ok[/]" if one.agreed else "[red]DIFFERS[/]",
+        )
+    console.print(table)
+    console.print(
+        "through Spark: with a checkpoint and a folder of Parquet for the result; load: the first micro-batch"
+        " of a query, which Spark plans",
+        style="dim",
+    )
+    return all(one.agreed for one in driven)
 
 
 def print_costs(console: Console, costs: Costs) -> None:
