@@ -9,6 +9,9 @@ same result; the status is 1 if they do not.
 change, `circuit` what a large circuit costs that has nothing to do, `scaling` with which exponent
 triangles take longer on larger graphs, `planner` what its choice of joins costs against the others, and
 `spark` what a tick costs that Spark drives, over what Spark takes without it.
+
+`spark-crash` measures nothing: it kills Spark and the circuits it drives at random, 4, 30 or 100 times, and
+looks whether the result is exact. It is not among `all`.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ import importlib.util
 import multiprocessing
 import os
 import platform
+import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -37,6 +42,7 @@ from benchmarks.patterns import WORKLOADS as GRAPHS
 from benchmarks.planner import SHARES, measure_planner
 from benchmarks.report import (
     print_costs,
+    print_crashes,
     print_driven,
     print_growth,
     print_passing,
@@ -47,6 +53,7 @@ from benchmarks.report import (
 )
 from benchmarks.scaling import POWERS, measure_scaling
 from benchmarks.spark import DRIVEN, PASSING, measure_driven, measure_passing
+from benchmarks.spark_crash import KILLS, measure_crashes
 from benchmarks.workloads import SIZES, Workload, find_folder, make, read_folder, read_graph
 from dbsp.errors import SetupError
 
@@ -81,6 +88,7 @@ class What(StrEnum):
     circuit = "circuit"
     scaling = "scaling"
     planner = "planner"
+    spark_crash = "spark-crash"
     spark = "spark"
 
 
@@ -90,6 +98,7 @@ APART: dict[What, list[str]] = {
     What.circuit: [],
     What.scaling: [],
     What.planner: [],
+    What.spark_crash: [],
     What.spark: [],
 }
 """What is measured without contestants."""
@@ -159,6 +168,12 @@ def main(
         agreed = through_spark(console, one_of(PASSING, size, what), one_of(DRIVEN, size, what)) and agreed
     if what in (What.all, What.circuit):
         print_costs(console, measure_circuit())
+    if what is What.spark_crash:
+        kills = one_of(KILLS, size, what)
+        with console.status("spark-crash"), tempfile.TemporaryDirectory() as folder:
+            crashes = measure_crashes(kills, Path(folder) / "crash", seed=time.time_ns())
+        print_crashes(console, crashes)
+        agreed = not crashes.problems
     raise typer.Exit(0 if agreed else 1)
 
 

@@ -16,6 +16,7 @@ from benchmarks.kernels import Rate
 from benchmarks.planner import STRATEGIES, Planned, Times
 from benchmarks.scaling import BATCH, Scaling
 from benchmarks.spark import FLOOR, Driven, Passing
+from benchmarks.spark_crash import Crashes
 
 WORST_RATIO = 1.2
 """What choosing a plan may cost."""
@@ -122,6 +123,26 @@ def print_growth(console: Console, growths: Sequence[Growth]) -> None:
         table.add_row(growth.name, *cells, time_text(max(growth.slowest)))
     console.print(table)
     console.print("median of single ticks of a few rows; slowest: of all ticks at all sizes", style="dim")
+
+
+def print_crashes(console: Console, crashes: Crashes) -> None:
+    """How often what was killed, how far it had come each time, and what is wrong in the end."""
+    table = Table(title="killed at random", title_justify="left", title_style="bold")
+    for name in ("killed", "queries had started", "ticks of the pipeline", "ticks of the delta log"):
+        table.add_column(name, justify="left" if name == "killed" else "right")
+    for life in crashes.lives:
+        begun = "yes" if life.begun else "no"
+        table.add_row(life.kind or "nothing", begun, str(life.ticks), str(life.recorded))
+    console.print(table)
+    kills = ", ".join(f"{kind} {number}" for kind, number in crashes.kills.items())
+    console.print(
+        f"{crashes.kills.total()} kills ({kills}), {crashes.at_work} of them at work; {crashes.files} files "
+        f"in {crashes.seconds:.0f} s"
+    )
+    for problem in crashes.problems:
+        console.print(problem, style="red", markup=False)
+    if not crashes.problems:
+        console.print("every micro-batch is one tick, in both chains, and every tick is exact")
 
 
 def print_scaling(console: Console, scalings: Sequence[Scaling]) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dbsp.columns import decode_column
 from dbsp.durable.ledger import Ledger
 from dbsp.errors import CheckpointError, InputError, SchemaError
 from dbsp.frames import decode_arrow_column, zset_from_arrow
@@ -286,12 +285,10 @@ def _table(output: str, delta: ZSet, types: pa.Schema, weight: str) -> pa.Table:
     columns = []
     for j, (name, type_) in enumerate(zip(delta.schema.names, delta.schema.types, strict=True)):
         codes, arrow = delta.batch.rows[:, j], types.field(j).type
+        given = None if pa.types.is_null(arrow) else arrow
         try:
-            if type_.kind == "object" and not pa.types.is_null(arrow):
-                column = pa.array(decode_column(type_, codes, delta.interner), arrow)
-            else:
-                column = decode_arrow_column(codes, type_, delta.interner, name)
-                column = column if pa.types.is_null(arrow) else column.cast(arrow)
+            column = decode_arrow_column(codes, type_, delta.interner, name, given)
+            column = column if given is None else column.cast(given)
         except SchemaError as error:
             raise SchemaError(error.message, where=f"output '{output}'") from None
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeError) as error:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dbsp.changes import TableChange
 from dbsp.durable.deliveries import (
     Deliveries,
     Delivery,
@@ -20,9 +22,7 @@ from dbsp.durable.deliveries import (
     taken,
     taken_tick,
 )
-from dbsp.errors import CheckpointError, DbspError, SchemaError
-from dbsp.frames import zset_from_arrow
-from dbsp.zset import ZSet
+from dbsp.errors import CheckpointError, DbspError, InputError, SchemaError
 
 if TYPE_CHECKING:
     from dbsp.run import Run, TickResult
@@ -92,7 +92,12 @@ class Inbox:
                 result = None
                 if delivery.rows:
                     label = {"inbox": self.id, "batches": {n: [t.batch, t.rows] for n, t in now.items()}}
-                    result = run.step({delivery.input: _change(delivery, run)}, label=label)
+                    change = _change(delivery, run)
+                    try:
+                        result = run.step({delivery.input: change}, label=label)
+                    except DbspError as error:
+                        error.where = ", ".join(filter(None, (_place(delivery), error.where)))
+                        raise
                     ticks += 1
                 positions = now
                 if run.log is None:
@@ -136,8 +141,13 @@ class Inbox:
                     path.unlink(missing_ok=True)
 
 
-def _change(delivery: Delivery, run: Run) -> ZSet:
-    where = f"batch {delivery.batch} of writer '{delivery.writer}', relation '{delivery.input}'"
+def _place(delivery: Delivery) -> str:
+    return f"batch {delivery.batch} of writer '{delivery.writer}'"
+
+
+def _change(delivery: Delivery, run: Run) -> TableChange:
+    """The rows of a batch in their order, which matters where the last change of a row or key decides."""
+    where = f"{_place(delivery)}, relation '{delivery.input}'"
     try:
         table = pa.concat_tables(pq.ParquetFile(path).read() for path in delivery.files)
     except (OSError, pa.ArrowInvalid) as error:
@@ -149,7 +159,10 @@ def _change(delivery: Delivery, run: Run) -> ZSet:
         raise SchemaError(
             f"its columns are {', '.join(table.column_names)}, not {', '.join(expected)}", where=where
         )
-    try:
-        return zset_from_arrow(table, weight or None, schema, run.interner)
-    except DbspError as error:
-        raise type(error)(error.message, where=where) from None
+    weights = np.ones(table.num_rows, np.int64)
+    if weight:
+        given = table.column(weight)
+        if not pa.types.is_integer(given.type) or given.null_count:
+            raise InputError(f"the weight column {weight!r} must hold integers without nulls", where=where)
+        weights = np.asarray(given.cast(pa.int64()).to_numpy(), np.int64)
+    return TableChange(table.select(list(schema.names)), weights)

@@ -26,11 +26,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dbsp.spark.binding import view_frame
     from dbsp.spark.feeds import feed
     from dbsp.spark.format import register
     from dbsp.spark.java import ensure_java
     from dbsp.spark.local_session import session
-    from dbsp.spark.pipeline import METRICS, Pipeline, ticks, view_frame
+    from dbsp.spark.metrics import METRICS
+    from dbsp.spark.pipeline import Pipeline, ticks
     from dbsp.spark.types import schema_of, struct_of
 
 __all__ = [
@@ -51,11 +53,13 @@ __all__ = [
 # The processes that Spark starts for its formats import this package for every micro-batch; they must not
 # wait for what they do not use.
 _HOME = {
+    "dbsp.spark.binding": ("view_frame",),
     "dbsp.spark.feeds": ("feed",),
     "dbsp.spark.format": ("register",),
     "dbsp.spark.java": ("ensure_java",),
     "dbsp.spark.local_session": ("session",),
-    "dbsp.spark.pipeline": ("METRICS", "Pipeline", "ticks", "view_frame"),
+    "dbsp.spark.metrics": ("METRICS",),
+    "dbsp.spark.pipeline": ("Pipeline", "ticks"),
     "dbsp.spark.types": ("schema_of", "struct_of"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

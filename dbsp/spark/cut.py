@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbsp.durable.files import arrow_bytes, read_arrow
 from dbsp.errors import InputError
 
 _UNITS = {"microsecond": 1, "millisecond": 10**3, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6}
@@ -79,3 +81,24 @@ def microseconds(duration: str) -> int:
     if match is None or match[2] not in _UNITS or not int(match[1]):
         raise InputError(f"{duration!r} is no duration; write '30 seconds', '1 minute', '1 day' ...")
     return int(match[1]) * _UNITS[match[2]]
+
+
+def ticks_bytes(ticks: list[Tables]) -> pa.Buffer:
+    """The tables of the ticks of one micro-batch as an Arrow file."""
+    names, parts, contents = [], [], []
+    for part, tables in enumerate(ticks):
+        for name, table in tables.items():
+            names.append(name)
+            parts.append(part)
+            contents.append(arrow_bytes(table).to_pybytes())
+    written = pa.table({"source": names, "part": parts, "table": pa.array(contents, pa.large_binary())})
+    return arrow_bytes(written.replace_schema_metadata({"parts": str(len(ticks))}))
+
+
+def read_ticks(path: Path) -> list[Tables]:
+    """What `ticks_bytes` wrote. Raises CheckpointError if it cannot be read."""
+    written = read_arrow(path)
+    ticks: list[Tables] = [{} for _ in range(int(written.schema.metadata[b"parts"]))]
+    for name, part, content in zip(*(written.column(c) for c in ("source", "part", "table")), strict=True):
+        ticks[part.as_py()][name.as_py()] = pa.ipc.open_file(content.as_buffer()).read_all()
+    return ticks

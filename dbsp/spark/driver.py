@@ -15,20 +15,18 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-from dbsp.durable.files import arrow_bytes, read_arrow
 from dbsp.durable.whole import write_whole
 from dbsp.errors import CheckpointError, DbspError, SchemaError
 from dbsp.operators.spark_sink import SparkSink
 from dbsp.operators.spark_source import SparkSource
 from dbsp.run import Run, TickResult
-from dbsp.spark.cut import Cut, Tables
+from dbsp.spark.cut import Cut, Tables, read_ticks, ticks_bytes
+from dbsp.spark.metrics import numbers, publish
 from dbsp.spark.targets import Opening, Target
 from dbsp.spark.types import arrow_types
 from dbsp.spark.union import divide
@@ -161,8 +159,9 @@ class Driver:
             if self._closed:
                 raise CheckpointError("this pipeline has ended; what comes late is not applied")
             try:
-                self._check_query(frame)
-                self._apply(frame, batch)
+                query = self._check_query(frame)
+                if told := self._apply(frame, batch):
+                    publish(frame, query, numbers(told))
             except Exception:
                 self._let_go()
                 raise
@@ -171,9 +170,9 @@ class Driver:
                 self._let_go()
                 raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
-    def _check_query(self, frame: Any) -> None:
-        """The circuit's state and Spark's checkpoint have to be those of one query."""
-        query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    def _check_query(self, frame: Any) -> str:
+        """The id of the query. The circuit's state and Spark's checkpoint have to be those of one query."""
+        query: str = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if self._known["query"] is None:
             self._known["query"] = query
             self._remember()
@@ -182,13 +181,15 @@ class Driver:
                 f"the circuit's state in {self._folder} goes with Spark's checkpoint of query"
                 f" {self._known['query']}, not with that of {query}"
             )
+        return query
 
-    def _apply(self, frame: Any, batch: int) -> None:
+    def _apply(self, frame: Any, batch: int) -> list[Tick]:
+        """Apply what is not applied yet of a micro-batch; the ticks it took."""
         if not self._settled:
             self._settle()
         last, part, parts = self._last
         if batch < last or (batch == last and part == parts - 1):
-            return
+            return []
         if batch > last + 1:
             raise CheckpointError(
                 f"Spark goes on with batch {batch}, and the circuit's state ends with batch {last}:"
@@ -196,19 +197,21 @@ class Driver:
             )
         started = time.perf_counter()
         if batch == last:
-            ticks = self._kept_ticks(batch)
+            ticks = read_ticks(self._batch_file(batch))
         else:
             part = -1
             ticks = self._cut.ticks(divide(frame.toArrow(), list(self.sources)))
             if len(ticks) > 1:
                 self._keep_ticks(batch, ticks)
+        told = []
         for number in range(part + 1, len(ticks)):
-            self._tick(ticks[number], batch, number, len(ticks), started)
+            told.append(self._tick(ticks[number], batch, number, len(ticks), started))
             started = time.perf_counter()
         if len(ticks) > 1 and self._folder is not None:
             self._batch_file(batch).unlink(missing_ok=True)
+        return told
 
-    def _tick(self, tables: Tables, batch: int, part: int, parts: int, started: float) -> None:
+    def _tick(self, tables: Tables, batch: int, part: int, parts: int, started: float) -> Tick:
         fetched = time.perf_counter()
         changes = {name: self.sources[name].change(table) for name, table in tables.items()}
         label = {"batch": batch, "part": part, "parts": parts}
@@ -220,26 +223,26 @@ class Driver:
         )
         rows_in = sum(table.num_rows for table in tables.values())
         seconds = (fetched - started, stepped - fetched, time.perf_counter() - stepped)
-        self._count(result, batch, rows_in, seconds)
+        return self._count(result, batch, rows_in, seconds)
 
     def _count(
         self, result: TickResult, batch: int, rows_in: int, seconds: tuple[float, float, float]
-    ) -> None:
-        self.ticks.append(
-            Tick(
-                tick=result.number,
-                batch=batch,
-                rows_in=rows_in,
-                rows_out=sum(map(len, result.values())),
-                absent=sum(result.absent.values()),
-                present=sum(result.present.values()),
-                state_rows=self.run.state_rows,
-                state_bytes=self.run.state_bytes,
-                fetch_seconds=seconds[0],
-                step_seconds=seconds[1],
-                sink_seconds=seconds[2],
-            )
+    ) -> Tick:
+        tick = Tick(
+            tick=result.number,
+            batch=batch,
+            rows_in=rows_in,
+            rows_out=sum(map(len, result.values())),
+            absent=sum(result.absent.values()),
+            present=sum(result.present.values()),
+            state_rows=self.run.state_rows,
+            state_bytes=self.run.state_bytes,
+            fetch_seconds=seconds[0],
+            step_seconds=seconds[1],
+            sink_seconds=seconds[2],
         )
+        self.ticks.append(tick)
+        return tick
 
     def once(self, tables: Tables) -> None:
         """Apply tables that are all there is, without Spark's streaming: one tick."""
@@ -254,28 +257,8 @@ class Driver:
 
     def _keep_ticks(self, batch: int, ticks: list[Tables]) -> None:
         """Write how a batch was cut: Spark may bring its rows in another order the next time."""
-        if self._folder is None:
-            return
-        names, parts, contents = [], [], []
-        for part, tables in enumerate(ticks):
-            for name, table in tables.items():
-                names.append(name)
-                parts.append(part)
-                contents.append(arrow_bytes(table).to_pybytes())
-        written = pa.table({"source": names, "part": parts, "table": pa.array(contents, pa.large_binary())})
-        count = {"parts": str(len(ticks))}
-        content = arrow_bytes(written.replace_schema_metadata(count))
-        write_whole(self._batch_file(batch), content, self._sync)
-
-    def _kept_ticks(self, batch: int) -> list[Tables]:
-        """How a batch was cut whose first ticks are durable."""
-        written = read_arrow(self._batch_file(batch))
-        ticks: list[Tables] = [{} for _ in range(int(written.schema.metadata[b"parts"]))]
-        for name, part, content in zip(
-            *(written.column(c) for c in ("source", "part", "table")), strict=True
-        ):
-            ticks[part.as_py()][name.as_py()] = pa.ipc.open_file(content.as_buffer()).read_all()
-        return ticks
+        if self._folder is not None:
+            write_whole(self._batch_file(batch), ticks_bytes(ticks), self._sync)
 
     # --- sinks -------------------------------------------------------------------------------------
 
@@ -330,7 +313,3 @@ class Driver:
     @property
     def closed(self) -> bool:
         return self._closed
-
-    def numbers(self) -> list[dict[str, Any]]:
-        """The latest ticks, oldest first."""
-        return [asdict(tick) for tick in self.ticks]

@@ -11,7 +11,7 @@ from dbsp.errors import InputError
 from dbsp.operators.spark_source import SparkSource
 from dbsp.run import Run, TickResult
 from dbsp.schema import did_you_mean
-from dbsp.spark.pipeline import check_frame, source_of
+from dbsp.spark.binding import check_frame, source_of
 
 _BATCHES: WeakKeyDictionary[Run, Batches] = WeakKeyDictionary()
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
-from weakref import WeakValueDictionary
 
 from dbsp.compiler.program import Program
 from dbsp.durable import Store
@@ -21,21 +22,20 @@ from dbsp.operators.spark_sink import SparkSink
 from dbsp.operators.spark_source import SparkSource
 from dbsp.run import Run
 from dbsp.schema import did_you_mean
+from dbsp.spark.binding import check_frame, sink_struct, source_of, view_frame
 from dbsp.spark.cut import Cut, microseconds
-from dbsp.spark.driver import BoundSink, Driver
+from dbsp.spark.driver import BoundSink, Driver, Tick
 from dbsp.spark.local_session import pyspark_or_advice
+from dbsp.spark.metrics import observed
 from dbsp.spark.targets import local_path, target_of
-from dbsp.spark.types import as_struct, check_fits, schema_of, struct_of
-from dbsp.spark.union import count, unite
+from dbsp.spark.types import struct_of
+from dbsp.spark.union import TAG, unite
 
 TargetLike: TypeAlias = str | PathLike[str] | Callable[[Any, int], object]
 
-METRICS = "dbsp"
-"""The name of the observed metrics in the progress of a query."""
-
 _OPTIONS = ("rowsPerTick", "tickWindow", "snapshotEvery", "sync")
-_DRIVERS: WeakValueDictionary[str, Driver] = WeakValueDictionary()
-"""The pipelines of this process, by query id."""
+_TICKS: dict[str, deque[Tick]] = {}
+"""What the pipelines of this process did, by query id."""
 _HOLDERS: dict[Path, tuple[Driver, Any]] = {}
 """By folder of state the pipeline that holds it, with its query."""
 
@@ -44,7 +44,8 @@ class Pipeline:
     """What flows from which DataFrame through a program into which sink; `start` lets it flow.
 
     Every method but `start` and `run` returns the pipeline itself. Nothing is checked against Spark, and
-    nothing is started, before `start`.
+    nothing is started, before `start`. In a circuit that was built by hand the inputs and outputs become
+    SparkSource and SparkSink from then on.
     """
 
     def __init__(self, program: Program | Circuit) -> None:
@@ -165,7 +166,7 @@ class Pipeline:
             _release(folder)
         driver = self._driver(session, sources, folder)
         try:
-            frame = count(self._frames, unite(self._frames), METRICS)
+            frame = observed(self._frames, unite(self._frames), TAG)
             writer = frame.writeStream.foreachBatch(driver)
             for name, value in self._options.items():
                 if name not in _OPTIONS:
@@ -178,10 +179,13 @@ class Pipeline:
         except BaseException:
             driver.close()
             raise
-        _DRIVERS[query.id] = driver
+        _TICKS[query.id] = driver.ticks
         if folder is not None:
             _HOLDERS[folder] = (driver, query)
-        threading.Thread(target=_close_after, args=(query, driver), name="dbsp-spark", daemon=True).start()
+        ending = threading.Thread(
+            target=_close_after, args=(query, driver, folder), name="dbsp-spark", daemon=True
+        )
+        ending.start()
         return query
 
     def run(self) -> dict[str, Any]:
@@ -322,50 +326,6 @@ class Pipeline:
         return program.start(circuit=circuit, checkpoint=store)
 
 
-def source_of(port: Any, encoding: str, column: str, key: tuple[str, ...], sequence_by: str) -> SparkSource:
-    """The source that reads a micro-batch for an input (its operator, or its port in a run)."""
-    columns, kind, keys = port.columns, port.kind, port.key
-    if key:
-        kind, keys = "key", columns.indices(key)
-    return SparkSource(port.relation, columns, kind, keys, encoding, column, sequence_by)
-
-
-def check_frame(source: SparkSource, struct: Any) -> None:
-    """Raises SchemaError unless a DataFrame of that schema can be read by the source."""
-    try:
-        source.check(struct.names)
-        own = type(struct)([field for field in struct.fields if field.name in source.columns.names])
-        schema_of(own)
-        check_fits(own, source.columns)
-    except DbspError as error:
-        error.where = source.where
-        raise
-
-
-def sink_struct(operator: SparkSink, columns: Any) -> Any:
-    """The Spark schema of a sink's tables: the columns of the output, and the weight or operation."""
-    from pyspark.sql.types import LongType, StringType, StructType
-
-    struct = StructType(list(as_struct(columns).fields))
-    if operator.encoding == "weight":
-        struct.add(operator.control, LongType(), nullable=False)
-    elif operator.encoding == "operations":
-        struct.add(operator.control, StringType(), nullable=False)
-    return struct
-
-
-def view_frame(session: Any, run: Run, output: str, given: Any = None) -> Any:
-    """What an output of a run holds now, as a DataFrame of its rows. O(v log v) for v rows."""
-    from dbsp.spark.types import arrow_types, conform
-
-    schema = run.outputs[output]
-    struct = struct_of(schema, given)
-    table = SparkSink(output, schema, "view").table(
-        run.view(output), lambda: run.view(output), arrow_types(struct)
-    )
-    return session.createDataFrame(conform(table, struct), struct)
-
-
 def ticks(query: Any) -> list[dict[str, Any]]:
     """What the latest ticks of a pipeline's query did, in numbers, oldest first; `batch` is Spark's batchId.
 
@@ -374,10 +334,10 @@ def ticks(query: Any) -> list[dict[str, Any]]:
     ticks are remembered. `query` is a StreamingQuery, or its id as a listener's events have it.
     Raises InputError for a query that is no pipeline of this process.
     """
-    driver = _DRIVERS.get(str(getattr(query, "id", query)))
-    if driver is None:
+    found = _TICKS.get(str(getattr(query, "id", query)))
+    if found is None:
         raise InputError("this query is no pipeline that was started in this process")
-    return driver.numbers()
+    return [asdict(tick) for tick in list(found)]
 
 
 def _release(folder: Path) -> None:
@@ -393,8 +353,10 @@ def _release(folder: Path) -> None:
     driver.close()
 
 
-def _close_after(query: Any, driver: Driver) -> None:
+def _close_after(query: Any, driver: Driver, folder: Path | None) -> None:
     """Let go of the checkpoint when the query has ended, however it did."""
     with contextlib.suppress(Exception):  # what stopped it is told by query.exception()
         query.awaitTermination()
     driver.close()
+    if folder is not None and _HOLDERS.get(folder, (None,))[0] is driver:
+        del _HOLDERS[folder]

@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_TAG = "relation"
+TAG = "relation"
+"""The column that tells which DataFrame a row is of."""
 
 
 def unite(frames: Mapping[str, Any]) -> Any:
@@ -33,7 +34,7 @@ def unite(frames: Mapping[str, Any]) -> Any:
             else lit(None).cast(other.schema)
             for j, other in enumerate(frames.values())
         ]
-        tagged = [lit(i).cast("tinyint").alias(_TAG)]
+        tagged = [lit(i).cast("tinyint").alias(TAG)]
         tagged += [column.alias(f"r{j}") for j, column in enumerate(columns)]
         parts.append(frame.select(*tagged))
     united = parts[0]
@@ -42,25 +43,13 @@ def unite(frames: Mapping[str, Any]) -> Any:
     return united
 
 
-def count(frames: Mapping[str, Any], united: Any, name: str) -> Any:
-    """The united DataFrame, counting its rows as observed metrics: `rows_in`, and by source."""
-    from pyspark.sql.functions import col, lit, when
-    from pyspark.sql.functions import count as number
-
-    metrics = [number(lit(1)).alias("rows_in")]
-    for i, source in enumerate(frames):
-        of_source = number(lit(1)) if len(frames) == 1 else number(when(col(_TAG) == i, 1))
-        metrics.append(of_source.alias(f"rows_in_{source}"))
-    return united.observe(name, *metrics)
-
-
 def divide(table: pa.Table, names: list[str]) -> dict[str, pa.Table]:
     """The rows of each source out of a micro-batch of `unite`, by name; those without rows are left out."""
     if len(names) == 1:
         return {names[0]: table} if table.num_rows else {}
     divided = {}
     for i, name in enumerate(names):
-        own = table.filter(pc.equal(table.column(_TAG), i)).select([f"r{i}"])
+        own = table.filter(pc.equal(table.column(TAG), i)).select([f"r{i}"])
         if own.num_rows:
             prefix = len(f"r{i}.")
             flat = own.flatten()

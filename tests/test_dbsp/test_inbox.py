@@ -199,6 +199,20 @@ def test_steps_of_others_in_between(tmp_path: Path) -> None:
     run.log.close()
 
 
+def test_the_last_change_of_a_row_or_key_decides(tmp_path: Path) -> None:
+    """On inputs with set semantics or with a key; columns are found by their names."""
+    made = dbsp.Circuit("kinds")
+    made.output("set", made.input("s", x=int, y=int, kind="set"))
+    made.output("last", made.input("k", x=int, y=int, key="x"))
+    run, inbox = made.start(), Inbox(tmp_path)
+    changes = pa.table({"w": [1, -1, 1, 1, -1], "y": [2, 2, 3, 4, 9], "x": [1, 1, 5, 5, 1]})
+    inbox.put("s", changes, 0, weight_column="w")
+    inbox.put("k", changes, 0, weight_column="w")
+    assert inbox.drain(run) == 2
+    assert run.view("set").rows() == [(5, 3), (5, 4)]
+    assert run.view("last").rows() == [(5, 4)]
+
+
 def test_what_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "inbox"
     inbox = Inbox(folder)
@@ -223,6 +237,15 @@ def test_what_is_refused(tmp_path: Path) -> None:
         SchemaError, match=r"batch 4 of writer 'edge', relation 'edge': its columns are x, z, not x, y"
     ):
         inbox.drain(run)
+    other = Inbox(tmp_path / "other inbox")
+    other.put("edge", pa.table({"x": ["1"], "y": [2]}), 4)
+    with pytest.raises(InputError, match=r"batch 4 of writer 'edge', relation 'edge': column 'x'"):
+        other.drain(PATHS.start())
+    for wrong in ([1, None], ["1", "2"]):
+        other = Inbox(tmp_path / f"weights {wrong[0]!r}")
+        other.put("edge", edges.append_column("w", pa.array(wrong)), 0, weight_column="w")
+        with pytest.raises(InputError, match="the weight column 'w' must hold integers without nulls"):
+            other.drain(PATHS.start())
     assert run.tick == 1
     assert [delivery.batch for delivery in inbox.waiting(run)] == [4]
     with pytest.raises(InputError, match="there is no input 'edg'; did you mean 'edge'"):

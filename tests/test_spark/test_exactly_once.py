@@ -319,3 +319,23 @@ def test_what_others_have_is_not_written_to(spark: Any, arrivals: Arrivals, tmp_
     finish(counting(spark, arrivals).sink("out", "free"))
     assert spark.table("free").count() == 1
     spark.sql("DROP TABLE free")
+
+
+def test_a_query_that_is_stopped_in_the_middle_of_a_batch(
+    spark: Any, arrivals: Arrivals, tmp_path: Path
+) -> None:
+    seen, entered, go_on = Collected(), threading.Event(), threading.Event()
+
+    def slow(frame: Any, tick: int) -> None:
+        entered.set()
+        go_on.wait(60)
+        seen(frame, tick)
+
+    arrivals.put((1, 2, 1))
+    arrivals.put((1, 2, 1))
+    query = counting(spark, arrivals).sink("out", slow).start()
+    assert entered.wait(60)
+    threading.Timer(0.3, go_on.set).start()
+    query.stop()
+    finish(counting(spark, arrivals).sink("out", slow))
+    assert seen.ticks == [(1, {(1, 2): 1}), (2, {(1, 2): 1})]

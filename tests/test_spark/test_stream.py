@@ -190,6 +190,13 @@ def test_a_micro_batch_can_be_several_ticks(
     query = finish(pipeline.sink("out", seen).options(**options))
     assert [tick["batch"] for tick in dbsp.spark.ticks(query)] == [0] * ticks
     assert [number for number, _ in seen.ticks] == list(range(1, ticks + 1))
+    observed = query.lastProgress["observedMetrics"][dbsp.spark.METRICS]
+    assert (observed["rows_in"], observed["rows_out"], observed["ticks"], observed["tick"]) == (
+        5,
+        5,
+        ticks,
+        ticks,
+    )
     if "tickWindow" in options:
         assert [sorted(row[1] for row in delta) for _, delta in seen.ticks] == [[0, 2], [3], [4], [1]]
     assert len(seen.total()) == 5
@@ -211,8 +218,7 @@ def test_progress_and_ticks_tell_what_went_in_and_came_out(spark: Any, tmp_path:
         .queryName("observed")
     )
     assert query.name == "observed"
-    observed = query.lastProgress["observedMetrics"][dbsp.spark.METRICS]
-    assert observed.asDict() == {"rows_in": 4, "rows_in_edge": 3, "rows_in_colour": 1}
+    observed = query.lastProgress["observedMetrics"][dbsp.spark.METRICS].asDict()
     (tick,) = dbsp.spark.ticks(query)
     assert {name: tick[name] for name in ("tick", "batch", "rows_in", "rows_out", "absent", "present")} == {
         "tick": 1,
@@ -224,6 +230,11 @@ def test_progress_and_ticks_tell_what_went_in_and_came_out(spark: Any, tmp_path:
     }
     assert tick["state_rows"] > 0
     assert tick["state_bytes"] > 0
+    by_source = {"rows_in_edge": 3, "rows_in_colour": 1, "ticks": 1}
+    times = {name: observed.pop(f"{name}_micros") / 1e6 for name in ("fetch", "step", "sink")}
+    assert times == pytest.approx({name: tick[f"{name}_seconds"] for name in times}, abs=1e-5)
+    del tick["batch"], tick["fetch_seconds"], tick["step_seconds"], tick["sink_seconds"]
+    assert observed == tick | by_source
     with pytest.raises(InputError, match="no pipeline"):
         dbsp.spark.ticks("another")
 

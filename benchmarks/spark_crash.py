@@ -1,0 +1,379 @@
+"""Processes that are killed at random, again and again, while Spark feeds a circuit: the result is exact.
+
+A child process runs two chains over files that arrive in a folder, one file a micro-batch:
+
+    files -> Spark stream -> circuit -> folders of Parquet and a function         (`dbsp.spark.stream`)
+    files -> Spark stream -> format("dbsp") -> inbox -> circuit -> delta log
+
+The parent kills the driver (the child), its JVM, or both with SIGKILL at a random moment, puts more files
+there and starts the child again on the same folders. In the end every micro-batch has to be exactly one tick,
+and every tick's deltas those of the circuit stepped directly. The circuit counts rows (so that nothing
+applied twice goes unnoticed) and closes a graph transitively.
+
+A micro-batch is one file, or two: Spark lists a file in the log of its source before it plans the batch, and
+when it is killed in between, it plans that file and the next one together.
+
+`python -m benchmarks spark-crash`, or `python -m benchmarks.spark_crash FOLDER` for the child.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import dbsp
+from dbsp.durable import DeltaLog, Inbox
+from dbsp.zset import ZSet
+
+Delta = dict[tuple[Any, ...], int]
+KILLS = {"small": 4, "medium": 30, "large": 100}
+_NODES = 16
+_KEPT = 6
+"""Edges of so many latest files are there, so that paths come and go."""
+_KINDS = ("driver", "jvm", "driver and jvm")
+
+
+def circuit() -> dbsp.Circuit:
+    """Counts every row, and closes the set of them transitively."""
+    made = dbsp.Circuit("crash")
+    edge = made.input("edge", x=int, y=int)
+    made.output("rows", edge)
+    made.output("starts", edge.project("x"))
+    edges = edge.distinct()
+    with made.fixpoint("closure") as scope:
+        path = scope.variable("path", edges.schema)
+        step = path.join(edges.rename(z="y", y="x"), on="y").project("x", "z").rename(y="z")
+        scope.define(path, (edges + step).distinct())
+    made.output("path", scope.leave(path))
+    return made
+
+
+def change(number: int) -> Delta:
+    """What the file of that number says: some edges come, and those of an earlier file go."""
+    delta: Delta = {(number % 5, number % 5): 1}  # never nothing, and never taken back
+    for source, weight in ((number, 1), (number - _KEPT, -1)):
+        if source >= 0:
+            chance = random.Random(source)
+            for _ in range(4):
+                edge = chance.randrange(_NODES), chance.randrange(_NODES)
+                delta[edge] = delta.get(edge, 0) + weight
+    return {row: weight for row, weight in delta.items() if weight} or {(0, 1): 1}
+
+
+def arrive(folder: Path, number: int) -> None:
+    """Put one more file there, as a whole; Spark takes files by the time of their last change."""
+    delta = change(number)
+    columns = [[row[0] for row in delta], [row[1] for row in delta], list(delta.values())]
+    draft = folder / ".draft"
+    pq.write_table(pa.table(dict(zip(("x", "y", "w"), columns, strict=True))), draft)
+    os.utime(draft, (1_700_000_000 + number,) * 2)
+    draft.rename(folder / f"{number:06d}.parquet")
+
+
+# --- the child ---------------------------------------------------------------------------------------
+
+
+def run_child(folder: Path, finish: bool) -> None:
+    """Run both chains, until killed, or until all files that are there have gone through."""
+    files = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    spark = dbsp.spark.session(
+        "crash",
+        settings={
+            "spark.sql.streaming.checkpointFileManagerClass": files,
+            "spark.local.dir": str(folder / "local"),
+            "spark.driver.memory": "512m",
+            "spark.sql.streaming.minBatchesToRetain": "1000000",  # to be read when all is compared
+        },
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    dbsp.spark.register(spark)
+    print("jvm", spark.sparkContext._gateway.proc.pid, flush=True)
+
+    reader = spark.readStream.schema("x long, y long, w long").option("maxFilesPerTrigger", 1)
+    arriving = reader.parquet(str(folder / "arrivals"))
+    trigger: dict[str, Any] = {"availableNow": True} if finish else {"processingTime": "0 seconds"}
+
+    def called(frame: Any, tick: int) -> None:
+        count = int(frame.toArrow().num_rows)
+        with open(folder / "calls", "a") as calls:
+            calls.write(f"{tick} {count}\n")
+
+    pipeline = dbsp.spark.stream(circuit()).source("edge", arriving, encoding="weight", column="w")
+    pipeline.sink("rows", folder / "rows").sink("path", folder / "path").sink("starts", called)
+    pipeline.option("checkpointLocation", str(folder / "pipeline")).option("snapshotEvery", 7)
+    queries = [pipeline.trigger(**trigger).start()]
+
+    writer = arriving.writeStream.format("dbsp").option("path", str(folder / "inbox"))
+    writer = writer.option("input", "edge").option("weightColumn", "w")
+    writer = writer.option("checkpointLocation", str(folder / "writer"))
+    queries.append(writer.trigger(**trigger).start())
+
+    store = dbsp.durable.Store(folder / "run", snapshot_every=7)
+    run, log = circuit().start(checkpoint=store), DeltaLog(folder / "log")
+    inbox = Inbox(folder / "inbox")
+    log.catch_up(run)
+    print("begun", flush=True)
+    active = True
+    while active:
+        # Asked before draining, so that the last thing to happen is a drain after the last batch.
+        active = any(query.isActive for query in queries)
+        inbox.drain(run, lambda result: log.append(result.number, result, store.label))
+        for query in queries:
+            if query.exception() is not None:
+                raise RuntimeError(str(query.exception()))
+        time.sleep(0.02)
+    spark.stop()
+
+
+# --- the parent --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Life:
+    """One child, from its start to its end."""
+
+    kind: str
+    """What was killed; "" for the one that ended by itself."""
+    begun: bool
+    """Whether its queries had started."""
+    ticks: int
+    """Ticks in the folder of the pipeline when it had ended."""
+    recorded: int
+    """Ticks in the delta log then."""
+
+
+@dataclass
+class Crashes:
+    """What came of it."""
+
+    lives: list[Life] = field(default_factory=list)
+    files: int = 0
+    seconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+    """What is not as it has to be; empty if all is well."""
+
+    @property
+    def kills(self) -> Counter[str]:
+        """How often what was killed."""
+        return Counter(life.kind for life in self.lives if life.kind)
+
+    @property
+    def at_work(self) -> int:
+        """How many kills came after the queries had started."""
+        return sum(life.begun for life in self.lives if life.kind)
+
+
+def measure_crashes(kills: int, folder: Path, seed: int = 0, files: tuple[int, int] = (6, 16)) -> Crashes:
+    """Kill so often, then let all come to its end, and compare. 10 to 20 s for every kill.
+
+    `files` bounds how many arrive before each life, the upper bound not included.
+    """
+    chance = random.Random(seed)
+    made = Crashes()
+    started = time.perf_counter()
+    (folder / "arrivals").mkdir(parents=True)
+    for number in range(kills + 1):
+        kind = _KINDS[number % len(_KINDS)] if number < kills else ""
+        arriving = chance.randrange(*files)
+        for _ in range(arriving):
+            arrive(folder / "arrivals", made.files)
+            made.files += 1
+        # One kill in eight comes while the child is starting, the others somewhere within the micro-batches.
+        early = chance.random() < 1 / 8
+        moment = Moment(_done(folder) + chance.randrange(2 * arriving), chance.uniform(0, 0.4))
+        begun = _live(folder, kind, None if early else moment, made.problems)
+        made.lives.append(Life(kind, begun, *_ticks(folder)))
+        if made.problems:
+            break
+    made.problems += compare(folder, made.files)
+    made.seconds = time.perf_counter() - started
+    return made
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When to kill: some time after so many ticks are there, those of both chains."""
+
+    ticks: int
+    seconds: float
+
+
+def _ticks(folder: Path) -> tuple[int, int]:
+    return len(list((folder / "rows").glob("tick-*.parquet"))), len(DeltaLog(folder / "log").ticks())
+
+
+def _done(folder: Path) -> int:
+    return sum(_ticks(folder))
+
+
+def _live(folder: Path, kind: str, moment: Moment | None, problems: list[str]) -> bool:
+    """Let a child live and kill it, while it starts if there is no moment; whether its queries started."""
+    arguments = [str(folder), *([] if kind else ["finish"])]
+    errors = folder / "errors"
+    with open(errors, "w") as stderr:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.spark_crash", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            cwd=Path(__file__).resolve().parent.parent,
+        )
+    assert child.stdout is not None
+    jvm, begun = 0, False
+    for line in child.stdout:
+        if line.startswith("jvm"):
+            jvm = int(line.split()[1])
+            if moment is None and kind:
+                break
+        if line.startswith("begun"):
+            begun = True
+            if kind:
+                break
+    if kind and jvm:
+        if moment is not None:
+            patience = time.monotonic() + 20
+            while _done(folder) < moment.ticks and time.monotonic() < patience and child.poll() is None:
+                time.sleep(0.01)
+            time.sleep(moment.seconds)
+        if child.poll() is not None:
+            problems.append(f"a child ended by itself: {errors.read_text()[-2000:]}")
+        if "driver" in kind:
+            child.kill()
+        if "jvm" in kind:
+            _kill(jvm)
+    try:
+        status = child.wait(timeout=15 if kind else None)
+    except subprocess.TimeoutExpired:  # the JVM is gone, and Python waits for it
+        child.kill()
+        status = child.wait()
+    child.stdout.close()
+    _gone(jvm)
+    if status and not (kind and jvm):
+        problems.append(f"a child ended with status {status}: {errors.read_text()[-2000:]}")
+    return begun
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _gone(jvm: int) -> None:
+    """A JVM without its driver ends by itself; if it does not, it would outlive the measurement."""
+    for _ in range(100):
+        try:
+            os.kill(jvm, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    _kill(jvm)
+
+
+# --- comparing ---------------------------------------------------------------------------------------
+
+
+def compare(folder: Path, files: int) -> list[str]:
+    """What is not as it has to be: the ticks in all places against the circuit stepped directly."""
+    problems: list[str] = []
+
+    def check(what: str, given: Any, must: Any) -> None:
+        if given != must:
+            problems.append(f"{what} is not what it has to be: {_difference(given, must)}")
+
+    batches = _batches(folder / "pipeline")
+    check("the files of the pipeline", [file for batch in batches for file in batch], list(range(files)))
+    expected, views = _stepped(batches)
+    for name in ("rows", "path"):
+        deltas = dict(_sink(folder / name))
+        check(f"the folder '{name}'", deltas, expected[name])
+        check(f"the sum of the folder '{name}'", _sum(deltas.values()), views[name])
+    calls = [tuple(map(int, line.split())) for line in (folder / "calls").read_text().splitlines()]
+    check("the order of the calls", calls, sorted(calls))
+    # A call that was cut short by the end of the process comes again, with the same tick.
+    check("the calls", dict(calls), {tick: len(delta) for tick, delta in expected["starts"].items()})
+
+    batches = _batches(folder / "writer")
+    check("the files of the writer", [file for batch in batches for file in batch], list(range(files)))
+    expected, views = _stepped(batches)
+    log = DeltaLog(folder / "log")
+    check("the ticks of the log", log.ticks(), list(range(1, len(batches) + 1)))
+    for name in log.outputs:
+        recorded = {tick: delta.to_dict() for tick, delta in log.deltas(name) if delta}
+        check(f"the log of '{name}'", recorded, expected[name])
+        check(f"the view of '{name}'", log.view(name).to_dict(), views[name])
+    waiting = [*folder.glob("inbox/staged/*/*"), *folder.glob("inbox/batches/*/*")]
+    check("what is left in the inbox", waiting, [])
+    return problems
+
+
+def _batches(checkpoint: Path) -> list[list[int]]:
+    """The numbers of the files of every micro-batch, as Spark has noted them in its checkpoint."""
+    listed: dict[int, int] = {}
+    for path in (checkpoint / "sources" / "0").iterdir():
+        if not path.name.startswith("."):
+            for line in path.read_text().splitlines()[1:]:
+                told = json.loads(line)
+                listed[told["batchId"]] = int(Path(told["path"]).stem)
+    names = sorted(int(path.name) for path in (checkpoint / "offsets").iterdir() if path.name.isdigit())
+    batches, after = [], -1
+    for name in names:
+        until = json.loads((checkpoint / "offsets" / str(name)).read_text().splitlines()[-1])["logOffset"]
+        batches.append([listed[offset] for offset in range(after + 1, until + 1)])
+        after = until
+    return batches
+
+
+def _stepped(batches: list[list[int]]) -> tuple[dict[str, dict[int, Delta]], dict[str, Delta]]:
+    """The deltas by output and tick, and the views in the end, of the circuit stepped directly."""
+    run = circuit().start()
+    deltas: dict[str, dict[int, Delta]] = {name: {} for name in run.outputs}
+    for batch in batches:
+        result = run.step({"edge": _sum(map(change, batch))})
+        for name, delta in result.items():
+            if delta:
+                deltas[name][result.number] = delta.to_dict()
+    return deltas, {name: run.view(name).to_dict() for name in run.outputs}
+
+
+def _difference(given: Any, must: Any) -> str:
+    """Where two things differ, the first few places."""
+    if not isinstance(given, dict):
+        return f"{str(given)[:500]}, and not {str(must)[:500]}"
+    keys = sorted(key for key in {*given, *must} if given.get(key) != must.get(key))
+    places = [f"at {key} {given.get(key)}, and not {must.get(key)}" for key in keys[:3]]
+    return f"{len(keys)} differences, such as {'; '.join(places)}"
+
+
+def _sink(folder: Path) -> Iterator[tuple[int, Delta]]:
+    for path in sorted(folder.glob("tick-*.parquet")):
+        table = pq.ParquetFile(path).read()
+        tick = int(path.stem[5:])
+        if set(table.column("tick").to_pylist()) != {tick}:
+            tick = -tick  # no tick that is expected
+        yield tick, ZSet.from_arrow(table.drop_columns(["tick"]), "weight").to_dict()
+
+
+def _sum(deltas: Any) -> Delta:
+    total: Counter[tuple[Any, ...]] = Counter()
+    for delta in deltas:
+        for row, weight in delta.items():
+            total[row] += weight
+    return {row: weight for row, weight in total.items() if weight}
+
+
+if __name__ == "__main__":
+    run_child(Path(sys.argv[1]), "finish" in sys.argv[2:])

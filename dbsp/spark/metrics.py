@@ -1,0 +1,102 @@
+"""The numbers of a micro-batch as observed metrics in the progress of Spark's query.
+
+| metric                                      | meaning                                                     |
+|---------------------------------------------|-------------------------------------------------------------|
+| `rows_in`, and `rows_in_NAME` by source     | rows of the micro-batch                                     |
+| `tick`, `ticks`                             | the number of its last tick, and how many it was            |
+| `rows_out`                                  | rows of all outputs' deltas                                 |
+| `absent`, `present`                         | retractions that found nothing, assertions of what was there|
+| `state_rows`, `state_bytes`                 | what the circuit keeps, after the last tick                 |
+| `fetch_micros`, `step_micros`, `sink_micros`| time of bringing rows over, of the ticks, of the sinks      |
+
+Spark computes observed metrics over the rows of the stream, before the circuit has seen them. So the stream
+carries columns of nulls for what only the circuit knows, and when a micro-batch is done, one row with the
+numbers is added to the metrics, not to the stream. Spark has no public way to do that: where its inside is
+another than that of the versions known, these metrics are null (`dbsp.spark.ticks` tells them all the same).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dbsp.spark.driver import Tick
+
+METRICS = "dbsp"
+"""The name of the observed metrics."""
+
+_SUMMED = ("rows_out", "absent", "present")
+_LATEST = ("tick", "state_rows", "state_bytes")
+_TIMES = ("fetch", "step", "sink")
+_OWN = (*_SUMMED, *_LATEST, "ticks", *(f"{name}_micros" for name in _TIMES))
+_log = logging.getLogger(__name__)
+
+
+def observed(frames: Iterable[str], united: Any, tag: str) -> Any:
+    """The DataFrame of all sources, with its rows counted and room for the numbers of the circuit."""
+    from pyspark.sql.functions import col, count, lit, when
+    from pyspark.sql.functions import max as latest
+
+    sources = list(frames)
+    united = united.withColumns({_hidden(name): lit(None).cast("long") for name in _OWN})
+    of_stream = col(_hidden("tick")).isNull()
+    metrics = [count(when(of_stream, 1)).alias("rows_in")]
+    for i, source in enumerate(sources):
+        own = of_stream if len(sources) == 1 else of_stream & (col(tag) == i)
+        metrics.append(count(when(own, 1)).alias(f"rows_in_{source}"))
+    metrics += [latest(_hidden(name)).alias(name) for name in _OWN]
+    return united.observe(METRICS, *metrics).drop(*map(_hidden, _OWN))
+
+
+def numbers(ticks: list[Tick]) -> dict[str, int]:
+    """The metrics of a micro-batch that was these ticks."""
+    told = {name: sum(getattr(tick, name) for tick in ticks) for name in _SUMMED}
+    told |= {name: getattr(ticks[-1], name) for name in _LATEST}
+    told["ticks"] = len(ticks)
+    for name in _TIMES:
+        told[f"{name}_micros"] = round(1e6 * sum(getattr(tick, f"{name}_seconds") for tick in ticks))
+    return told
+
+
+def publish(frame: Any, query: str, told: Mapping[str, int]) -> None:
+    """Add the numbers to the metrics of the micro-batch that is being worked on; 2 ms."""
+    try:
+        session, context = frame.sparkSession, frame.sparkSession.sparkContext
+        jvm, gateway = context._jvm, context._gateway
+        queries = session._jsparkSession.sharedState().activeStreamingQueries()
+        plan = queries.get(jvm.java.util.UUID.fromString(query)).lastExecution().executedPlan()
+        node = _collecting(plan)
+        method = node.getClass().getDeclaredMethod("accumulator", gateway.new_array(jvm.java.lang.Class, 0))
+        method.setAccessible(True)
+        accumulator = method.invoke(node, gateway.new_array(jvm.java.lang.Object, 0))
+        schema = node.child().schema()
+        row = jvm.org.apache.spark.sql.catalyst.expressions.SpecificInternalRow(schema)
+        for name, value in told.items():
+            row.setLong(schema.fieldIndex(_hidden(name)), value)
+        accumulator.add(row)
+    except Exception:
+        # A number that is missing from the progress is no reason to stop a query.
+        _log.debug("the metrics of a micro-batch did not get into the query's progress", exc_info=True)
+
+
+def _collecting(plan: Any) -> Any:
+    """The node of an executed plan that computes the metrics."""
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        kind = node.getClass().getSimpleName()
+        if kind == "CollectMetricsExec" and node.name() == METRICS:
+            return node
+        if kind == "AdaptiveSparkPlanExec":
+            waiting.append(node.executedPlan())
+        children = node.children().iterator()
+        while children.hasNext():
+            waiting.append(children.next())
+    raise LookupError(f"no node of the plan computes the metrics {METRICS!r}")
+
+
+def _hidden(name: str) -> str:
+    """The column of nulls that makes room for a metric."""
+    return f"__dbsp_{name}"
