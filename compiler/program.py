@@ -20,6 +20,7 @@ from dbsp.compiler.datalog.merge import merge_aggregates
 from dbsp.compiler.datalog.normalise import normalise
 from dbsp.compiler.datalog.parse import parse
 from dbsp.compiler.datalog.plan import plan
+from dbsp.compiler.datalog.preprocess import Sources
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.steps import RulePlan
 from dbsp.compiler.planner.statistics import Statistics
@@ -38,13 +39,23 @@ from dbsp.stage import Stage
 MAX_ITERATIONS = 100_000
 
 
-def compile(text_or_path: str | Path, strategy: Strategy | str = Strategy.AUTO) -> Program:
+def compile(
+    text_or_path: str | Path,
+    strategy: Strategy | str = Strategy.AUTO,
+    *,
+    macros: Mapping[str, str | float] | None = None,
+    include: Iterable[str | Path] = (),
+) -> Program:
     """Compiles a Datalog program, given as text or as the path of a file.
 
     A `Path` is a file, and so is a string of one line that ends in `.dl`; any other string is the
     program itself. `strategy` says how rules are joined that do not say it themselves by `.plan`:
     "auto" leaves it to the planner, "binary" takes two relations at a time, "wcoj" all that hang
     together at once, by a worst-case optimal multi-way join.
+
+    `macros` are defined before the text is read, as by `#define NAME value`: a value is program text, so
+    one that is to be a string has quotes in it. `#include` looks for files where the file that includes
+    them stands, the present folder for a text, and then in the folders of `include`.
 
     Raises CompileError with every error found in the program, each with its line, a caret and a hint;
     also when the file cannot be read. ValueError for an unknown strategy.
@@ -64,11 +75,12 @@ def compile(text_or_path: str | Path, strategy: Strategy | str = Strategy.AUTO) 
     {(1, 3): -1, (2, 3): -1}
     """
     strategy = Strategy(strategy)
-    if isinstance(text_or_path, Path):
-        return Program(_read(text_or_path), str(text_or_path), strategy)
-    if "\n" not in text_or_path and text_or_path.endswith(".dl"):
-        return Program(_read(Path(text_or_path)), text_or_path, strategy)
-    return Program(text_or_path, "<program>", strategy)
+    defined = {name: str(value) for name, value in (macros or {}).items()}
+    folders = tuple(map(Path, include))
+    if isinstance(text_or_path, Path) or ("\n" not in text_or_path and text_or_path.endswith(".dl")):
+        path = Path(text_or_path)
+        return Program(_read(path), str(text_or_path), strategy, Sources(path, folders, defined))
+    return Program(text_or_path, "<program>", strategy, Sources(None, folders, defined))
 
 
 def _read(path: Path) -> str:
@@ -83,13 +95,16 @@ def _read(path: Path) -> str:
 class Program:
     """A compiled program. It holds no data: `start` makes a run, as many as wanted."""
 
-    def __init__(self, text: str, file: str, strategy: Strategy = Strategy.AUTO) -> None:
+    def __init__(
+        self, text: str, file: str, strategy: Strategy = Strategy.AUTO, sources: Sources | None = None
+    ) -> None:
         self.text = text
         self.file = file
         self.strategy = strategy
         report = Report(file, text)
-        self.checked: checked.Program = check(parse(text, report), report)
+        self.checked: checked.Program = check(parse(text, report, sources), report)
         """The program's meaning: resolved, typed, in strata (see `compiler.datalog.checked`)."""
+        self._all_text = "\0".join(report.sources.values())
         self.plans: dict[int, RulePlan] = self.plans_for(Statistics.none())
         """The plan of every rule, by the rule's number, made by the shape of the rules alone."""
 
@@ -235,7 +250,7 @@ class Program:
 
     def _durable(self, circuit: Circuit, stage: Stage | str, store: Store) -> Run:
         """A run that is where the checkpoint is, and goes on writing it."""
-        query = hashlib.sha256(self.text.encode()).hexdigest()
+        query = hashlib.sha256(self._all_text.encode()).hexdigest()
         store.check(query)
         # The circuit is taken as it was: by now another plan might be chosen.
         run = circuit.start(stage) if store.circuit is None else Run(from_json(store.circuit))

@@ -45,7 +45,12 @@ class SourceSpan:
         return f"{self.file}:{self.line}"
 
     def to(self, end: SourceSpan) -> SourceSpan:
-        """The stretch from the start of this one to the end of `end`."""
+        """The stretch from the start of this one to the end of `end`.
+
+        This one alone where `end` is not behind it: in another file, or brought there by a macro.
+        """
+        if end.file != self.file or (end.end_line, end.end_column) < (self.end_line, self.end_column):
+            return self
         return SourceSpan(self.file, self.line, self.column, end.end_line, end.end_column)
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ from typing import TypeAlias, cast
 from lark import Token, Tree
 
 from dbsp.compiler.datalog import syntax
-from dbsp.compiler.datalog.lexer import unescape
+from dbsp.compiler.datalog.lexer import PlacedToken, unescape
 from dbsp.compiler.datalog.report import Report
 from dbsp.diagnostics import SourceSpan
 
@@ -49,10 +49,10 @@ class Builder:
 
     def fact(self, tokens: Sequence[Token]) -> syntax.Clause:
         """A fact from its tokens: a name, literals between brackets and commas, a dot."""
-        name, first, last = (self.span_of(self.report.file, tokens[i]) for i in (0, 2, -1))
+        name, first, last = (self.span_of(tokens[i]) for i in (0, 2, -1))
         arguments = [self._literal(tokens[2], first)]
-        arguments += [self._literal(t, self.span_of(self.report.file, t)) for t in tokens[4:-2:2]]
-        bracket = self.span_of(self.report.file, tokens[-2])
+        arguments += [self._literal(t, self.span_of(t)) for t in tokens[4:-2:2]]
+        bracket = self.span_of(tokens[-2])
         atom = syntax.Atom(str(tokens[0]), tuple(arguments), name.to(bracket), name)
         return syntax.Clause((atom,), None, name.to(last))
 
@@ -76,8 +76,8 @@ class Builder:
                 syntax.Attribute(
                     str(name),
                     str(type_name),
-                    self.span_of(self.report.file, name).to(self.span_of(self.report.file, type_name)),
-                    self.span_of(self.report.file, type_name),
+                    self.span_of(name).to(self.span_of(type_name)),
+                    self.span_of(type_name),
                 )
             )
         return syntax.RelationDeclaration(
@@ -106,9 +106,7 @@ class Builder:
 
     def _order(self, tree: ParseTree) -> syntax.PlanOrder:
         version, *positions = [
-            self._number(str(token), self.span_of(self.report.file, token))
-            for token in _tokens(tree)
-            if token.type == "NUMBER"
+            self._number(str(token), self.span_of(token)) for token in _tokens(tree) if token.type == "NUMBER"
         ]
         return syntax.PlanOrder(version, tuple(positions), self.span(tree))
 
@@ -116,7 +114,7 @@ class Builder:
         return tuple(self._name(token) for token in _tokens(tree) if token.type != "COMMA")
 
     def _name(self, token: Token) -> syntax.Name:
-        return syntax.Name(str(token), self.span_of(self.report.file, token))
+        return syntax.Name(str(token), self.span_of(token))
 
     # --- bodies ----------------------------------------------------------------------------------
 
@@ -143,7 +141,7 @@ class Builder:
     def atom(self, tree: Child) -> syntax.Atom:
         assert isinstance(tree, Tree)
         name, _, arguments, _ = tree.children
-        name_span = self.span_of(self.report.file, cast(Token, name))
+        name_span = self.span_of(cast(Token, name))
         return syntax.Atom(str(name), self.terms(arguments), self.span(tree), name_span)
 
     # --- terms -----------------------------------------------------------------------------------
@@ -210,7 +208,7 @@ class Builder:
         inner = body.children[1] if len(body.children) == 3 else body.children[0]
         target = None if value is None else self.term(value)
         if (target is None) != (function == "count"):
-            place = self.span_of(self.report.file, cast(Token, function))
+            place = self.span_of(cast(Token, function))
             if target is None:
                 self.report.error(
                     place,
@@ -225,7 +223,7 @@ class Builder:
         value, bad = unescape(str(token))
         if bad is not None:
             self.report.error(
-                self.span_of(self.report.file, token),
+                self.span_of(token),
                 f"unknown escape sequence {bad} in a string",
                 r"""known are \" \' \\ \a \b \f \n \r \t \v""",
             )
@@ -234,15 +232,15 @@ class Builder:
     # --- places ----------------------------------------------------------------------------------
 
     @staticmethod
-    def span_of(file: str, token: Token) -> SourceSpan:
+    def span_of(token: Token) -> SourceSpan:
         """The place of one token."""
-        assert token.line and token.column and token.end_line and token.end_column
-        return SourceSpan(file, token.line, token.column, token.end_line, token.end_column)
+        assert isinstance(token, PlacedToken)
+        return token.span
 
     def span(self, tree: ParseTree) -> SourceSpan:
         """The place from the first to the last token of a tree."""
         first, last = _edge(tree, 0), _edge(tree, -1)
-        return self.span_of(self.report.file, first).to(self.span_of(self.report.file, last))
+        return self.span_of(first).to(self.span_of(last))
 
 
 def _edge(tree: ParseTree, end: int) -> Token:

@@ -1,4 +1,7 @@
-"""Program text to tokens: comments dropped, positions kept, every unreadable character reported."""
+"""Program text to tokens: comments dropped, positions kept, every unreadable character reported.
+
+Lines for the preprocessor come out as one token HASH_LINE each; `preprocess` acts on them.
+"""
 
 from __future__ import annotations
 
@@ -94,11 +97,11 @@ SIGNS = {
 
 _TOKEN = re.compile(
     r"""
-      (?P<space>     [ \t\r\n\f\v\ufeff]+ )
+      (?P<space>     (?: [ \t\r\n\f\v\ufeff] | \\\r?\n )+ )
     | (?P<comment>   //[^\n]* | /\*.*?\*/ )
     | (?P<open>      /\* )
     | (?P<cpp>       ^\# [ ]* (?: line\b | [0-9] ) [^\n]* )
-    | (?P<line>      ^\#[^\n]* )
+    | (?P<hash>      \#\#? )
     | (?P<directive> \.[a-z_]+ (?=\s) )
     | (?P<address>   [0-9]+ (?: \.[0-9]+ ){3} )
     | (?P<float>     [0-9]+\.[0-9]+ (?: [eE][+-]?[0-9]+ )? )
@@ -112,25 +115,54 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 
+# The rest of a preprocessor's line: on over a backslash at its end, and to the end of a comment.
+_HASH_LINE = re.compile(
+    r""" \# (?: \\\r?\n | /\*.*?\*/ | //[^\n]* | "(?: \\. | [^"\\\n] )*" | [^\n] )* """,
+    re.VERBOSE | re.DOTALL,
+)
+
 _ESCAPES = {
     '"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f",
     "n": "\n", "r": "\r", "t": "\t", "v": "\v",
 }  # fmt: skip
 
 
-class Lexer:
-    """Reads the tokens of one text. Token values are the text as written."""
+class PlacedToken(Token):
+    """A token that knows its place: after `#include` the tokens of one program are from several files."""
 
-    def __init__(self, text: str, report: Report) -> None:
+    __slots__ = ("span",)
+    span: SourceSpan
+
+    def moved(self, span: SourceSpan) -> PlacedToken:
+        """The same token in another place, as a macro puts it there."""
+        return placed(self.type, str(self), span, self.start_pos or 0, self.end_pos or 0)
+
+
+def placed(kind: str, text: str, span: SourceSpan, start: int, end: int) -> PlacedToken:
+    """A token at text[start:end] of its file."""
+    token = PlacedToken(kind, text, start_pos=start, line=span.line, column=span.column, end_pos=end)
+    token.span = span
+    return token
+
+
+class Lexer:
+    """Reads the tokens of one text. Token values are the text as written.
+
+    While `skipping` is set, only the lines of the preprocessor come out, and nothing else is reported.
+    """
+
+    def __init__(self, text: str, report: Report, file: str | None = None) -> None:
         self.text = text
         self.report = report
+        self.file = report.file if file is None else file
+        self.skipping = False
         self._line_starts = [0] + [match.end() for match in re.finditer("\n", text)]
 
-    def tokens(self) -> Iterator[Token]:
-        """All tokens in order. What cannot be read is reported and becomes a token BROKEN."""
-        position = 0
-        while position < len(self.text):
-            match = _TOKEN.match(self.text, position)
+    def tokens(self, position: int = 0, end: int | None = None) -> Iterator[PlacedToken]:
+        """The tokens of text[position:end]. What cannot be read is reported and becomes a token BROKEN."""
+        end = len(self.text) if end is None else end
+        while position < end:
+            match = _TOKEN.match(self.text, position, end)
             assert match is not None  # the last alternative takes any character
             group, text, start, position = str(match.lastgroup), match.group(), position, match.end()
             if group in ("space", "comment", "cpp"):
@@ -138,12 +170,20 @@ class Lexer:
             if group == "open":
                 self._error(start, start + 2, "this comment is never closed", "add the missing '*/'")
                 return
-            yield self._token(self._type(group, text, start, position), text, start, position)
+            if group == "hash" and self._starts_line(start):
+                match = _HASH_LINE.match(self.text, start)
+                assert match is not None
+                position = match.end()
+                yield placed("HASH_LINE", match.group(), self.span(start, position), start, position)
+            elif not self.skipping:
+                kind = self._type(group, text, start, position)
+                yield placed(kind, text, self.span(start, position), start, position)
+
+    def _starts_line(self, start: int) -> bool:
+        line = bisect_right(self._line_starts, start)
+        return not self.text[self._line_starts[line - 1] : start].strip()
 
     def _type(self, group: str, text: str, start: int, end: int) -> str:
-        if group == "line":
-            self._error(start, end, "preprocessor lines are not part of this dialect")
-            return "BROKEN_LINE"
         if group == "quote":
             hint = "add the missing '\"' (a line break inside a string is written \\n)"
             self._error(start, start + 1, "this string is never closed", hint)
@@ -171,25 +211,12 @@ class Lexer:
             return "NUMBER"
         return group.upper()
 
-    def _token(self, kind: str, text: str, start: int, end: int) -> Token:
-        span = self.span(start, end)
-        return Token(
-            kind,
-            text,
-            start_pos=start,
-            line=span.line,
-            column=span.column,
-            end_line=span.end_line,
-            end_column=span.end_column,
-            end_pos=end,
-        )
-
     def span(self, start: int, end: int) -> SourceSpan:
         """The place of text[start:end]."""
         line = bisect_right(self._line_starts, start)
         end_line = bisect_right(self._line_starts, max(start, end - 1))
         return SourceSpan(
-            self.report.file,
+            self.file,
             line,
             start - self._line_starts[line - 1] + 1,
             end_line,

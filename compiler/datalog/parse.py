@@ -16,13 +16,14 @@ from lark.exceptions import UnexpectedToken
 
 from dbsp.compiler.datalog import syntax
 from dbsp.compiler.datalog.build import Builder
-from dbsp.compiler.datalog.lexer import DIRECTIVES, KEYWORDS, SIGNS, Lexer
+from dbsp.compiler.datalog.lexer import DIRECTIVES, KEYWORDS, SIGNS
+from dbsp.compiler.datalog.preprocess import Sources, preprocess
 from dbsp.compiler.datalog.report import Report
 
 
-def parse(text: str, report: Report) -> syntax.Program:
-    """The syntax tree of a text; raises CompileError with every syntax error found."""
-    tokens = list(Lexer(text, report).tokens())
+def parse(text: str, report: Report, sources: Sources | None = None) -> syntax.Program:
+    """The syntax tree of a text and what it includes; raises CompileError with every syntax error found."""
+    tokens = list(preprocess(text, report, sources or Sources()))
     builder = Builder(report)
     items: list[syntax.Item] = []
     position = 0
@@ -112,8 +113,8 @@ def _starts_line(tokens: Sequence[Token], position: int) -> bool:
 
 
 def _on_new_line(tokens: Sequence[Token], position: int) -> bool:
-    before, token = tokens[position - 1], tokens[position]
-    return (token.line or 0) > (before.end_line or 0)
+    before, here = (Builder.span_of(tokens[at]) for at in (position - 1, position))
+    return here.file != before.file or here.line > before.end_line
 
 
 # --- what was expected, in words -----------------------------------------------------------------
@@ -172,7 +173,7 @@ _UNSUPPORTED_SIGNS = {
 def _report_unexpected(tokens: Sequence[Token], position: int, expected: set[str], report: Report) -> None:
     words = _expected_words(expected)
     if position >= len(tokens):
-        last = Builder.span_of(report.file, tokens[-1])
+        last = Builder.span_of(tokens[-1])
         span = replace(last, line=last.end_line, column=last.end_column, end_column=last.end_column + 1)
         hint = "a clause ends with '.'" if "DOT" in expected else None
         report.error(span, f"the text ends here, but {words} is missing", hint)
@@ -180,7 +181,7 @@ def _report_unexpected(tokens: Sequence[Token], position: int, expected: set[str
     found = tokens[position]
     if not found.type.startswith("BROKEN"):  # the lexer has already said what is wrong there
         hint = _hint(tokens, position, expected)
-        report.error(Builder.span_of(report.file, found), f"expected {words}, found '{found}'", hint)
+        report.error(Builder.span_of(found), f"expected {words}, found '{found}'", hint)
 
 
 def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | None:
@@ -195,7 +196,7 @@ def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | N
     if before is not None and before.type in ("AGGREGATE", "MINMAX", "FUNCTOR"):
         return f"'{before}' is a reserved word and cannot be a name"
     if before is not None and "DOT" in expected and _on_new_line(tokens, position):
-        return f"is a '.' missing at the end of line {before.end_line}?"
+        return f"is a '.' missing at the end of line {Builder.span_of(before).end_line}?"
     if "IF" in expected and found.type == "LE":
         return "subsumption is not part of this dialect"
     if "IF" in expected:

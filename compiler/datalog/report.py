@@ -9,7 +9,7 @@ MAX_ERRORS = 100
 
 
 class Report:
-    """Collects the diagnostics of one source text.
+    """Collects the diagnostics of one source text and of the files that it includes.
 
     A pass calls `error` and goes on with the next clause, so one run shows several errors;
     `raise_errors` ends the run when there are any. The same message for the same place is kept once
@@ -18,9 +18,17 @@ class Report:
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
-        self._lines = text.split("\n")
+        self.sources: dict[str, str] = {}
+        """By file, in the order in which they were met, the texts that the program consists of."""
+        self._lines: dict[str, list[str]] = {}
+        self.add_source(file, text)
         self._found: dict[tuple[SourceSpan, str], Diagnostic] = {}
         self._errors = 0
+
+    def add_source(self, file: str, text: str) -> None:
+        """Makes the lines of another text known, to be shown with the errors in it."""
+        self.sources[file] = text
+        self._lines[file] = text.split("\n")
 
     def error(self, span: SourceSpan, message: str, hint: str | None = None) -> None:
         """Notes an error; after `MAX_ERRORS` of them the run ends at once."""
@@ -33,7 +41,8 @@ class Report:
 
     def _add(self, span: SourceSpan, message: str, hint: str | None, severity: Severity) -> None:
         if (span, message) not in self._found:
-            line = self._lines[span.line - 1].rstrip("\r") if 0 < span.line <= len(self._lines) else None
+            lines = self._lines.get(span.file, [])
+            line = lines[span.line - 1].rstrip("\r") if 0 < span.line <= len(lines) else None
             self._found[span, message] = Diagnostic(message, span, hint, severity, line)
             self._errors += severity == "error"
 
@@ -44,7 +53,8 @@ class Report:
     def of(self, severity: Severity) -> tuple[Diagnostic, ...]:
         """The diagnostics of one severity, in the order of their places."""
         found = (diagnostic for diagnostic in self._found.values() if diagnostic.severity == severity)
-        return tuple(sorted(found, key=lambda diagnostic: diagnostic.span))
+        files = list(self.sources)
+        return tuple(sorted(found, key=lambda one: (files.index(one.span.file), one.span)))
 
     def raise_errors(self) -> None:
         """Raises CompileError with all errors, in the order of their places, if there are any."""

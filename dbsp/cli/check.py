@@ -26,6 +26,8 @@ def check(
     rules: Annotated[
         bool, typer.Option("--rules", help="Also print which rule of the calculus was applied where.")
     ] = False,
+    macros: options.Macros = None,
+    include: options.IncludeFolders = None,
     strategy: options.JoinStrategy = Strategy.AUTO,
     max_iterations: options.MaxIterations = 1_000,
 ) -> None:
@@ -39,7 +41,7 @@ def check(
     from dbsp.cli import session
     from dbsp.operators.stages import incrementalize
 
-    compiled = session.load_program(program, strategy)
+    compiled = session.load_program(program, strategy, macros, include)
     if rules:
         for firing in incrementalize(compiled.circuit())[1]:
             print(firing)

@@ -39,6 +39,8 @@ def explain(
         ),
     ] = None,
     max_iterations: options.MaxIterations = 100_000,
+    macros: options.Macros = None,
+    include: options.IncludeFolders = None,
     strategy: options.JoinStrategy = Strategy.AUTO,
 ) -> None:
     """Say how a program is evaluated: its strata, the order of work in each rule, its recursion.
@@ -51,7 +53,7 @@ def explain(
     """
     from dbsp.cli import session
 
-    compiled = session.load_program(program, strategy)
+    compiled = session.load_program(program, strategy, macros, include)
     if fact_dir is None:
         plans = compiled.plans
         print(compiled.explain())

@@ -40,6 +40,8 @@ def graph(
             "the physical one that is run.",
         ),
     ] = Stage.QUERY,
+    macros: options.Macros = None,
+    include: options.IncludeFolders = None,
     strategy: options.JoinStrategy = Strategy.AUTO,
 ) -> None:
     """Draw the circuit of a program, as DOT or as a picture.
@@ -50,7 +52,7 @@ def graph(
     from dbsp import draw
     from dbsp.cli import session
 
-    circuit = session.load_program(program, strategy).circuit(stage)
+    circuit = session.load_program(program, strategy, macros, include).circuit(stage)
     title = f"{program.name} ({stage})"
     if output is None:
         print(draw.to_dot(circuit, title=title), end="")

@@ -38,6 +38,8 @@ def live(
     initial: Annotated[
         bool, typer.Option("--initial", help="Print the results of the loaded facts as a tick of their own.")
     ] = False,
+    macros: options.Macros = None,
+    include: options.IncludeFolders = None,
     strategy: options.JoinStrategy = Strategy.AUTO,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
@@ -51,7 +53,7 @@ def live(
     from dbsp.cli import session
     from dbsp.cli.conversation import Conversation
 
-    compiled = session.load_program(program, strategy)
+    compiled = session.load_program(program, strategy, macros, include)
     if fact_dir is not None:
         at_work = session.start(compiled, fact_dir, max_iterations)
     else:

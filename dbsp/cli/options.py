@@ -14,6 +14,26 @@ FactFolder = Annotated[
     Path,
     typer.Option("--fact-dir", "-F", metavar="DIR", help="Where RELATION.facts is read for each .input."),
 ]
+Macros = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--macro",
+        "-M",
+        metavar="NAME=VALUE ...",
+        help="Define macros for the preprocessor, with blanks between them; may be given several times.",
+        show_default=False,
+    ),
+]
+IncludeFolders = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--include-dir",
+        "-I",
+        metavar="DIR",
+        help="Where else #include looks for files; may be given several times.",
+        show_default=False,
+    ),
+]
 JoinStrategy = Annotated[
     Strategy,
     typer.Option(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,22 @@ from dbsp.errors import DbspError, InputError
 from dbsp.io import ChangeScriptReader, Tick, fact_source, read_change_script, read_facts
 from dbsp.run import Run, TickResult
 
+# One NAME=VALUE: a blank belongs to it inside of quotes and behind a backslash.
+_MACRO = re.compile(r'(?:[^\s"\\]|\\.|"(?:\\.|[^"\\])*"?)+')
 
-def load_program(path: Path, strategy: Strategy) -> Program:
-    """Compile the program; what is legal and yet probably a mistake is said on stderr."""
-    program = compile(path, strategy)
+
+def load_program(
+    path: Path, strategy: Strategy, macros: Sequence[str] | None, include: Sequence[Path] | None
+) -> Program:
+    """Compile the program; what is legal and yet probably a mistake is said on stderr.
+
+    `macros` are the values of `-M`; a name without a value is defined as 1.
+    """
+    defined: dict[str, str] = {}
+    for one in (one for option in macros or () for one in _MACRO.findall(option)):
+        name, equals, value = one.partition("=")
+        defined[name] = value.replace("\\ ", " ") if equals else "1"
+    program = compile(path, strategy, macros=defined, include=include or ())
     for warning in program.warnings:
         remark(warning.render())
     return program

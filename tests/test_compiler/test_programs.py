@@ -1,7 +1,8 @@
 """Programs with facts and expected output, loaded at once, row by row, and under deletions.
 
 `tests/programs/NAME.dl` has its facts in `NAME/relation.facts` and the expected rows of each output in
-`NAME/relation.csv`, tab-separated. Expected rows were computed by an evaluator that shares nothing with
+`NAME/relation.csv`, tab-separated; some have a change script `NAME/changes.txt` and the expected deltas
+of its ticks in `NAME/deltas.txt`. Expected rows were computed by an evaluator that shares nothing with
 the compiler behind the checks, and read over.
 """
 
@@ -15,13 +16,17 @@ from typing import Any, TypeAlias
 import pytest
 
 import dbsp
+from dbsp.cli import main
 from dbsp.compiler.datalog.checked import Kind, Relation
+from dbsp.io import read_change_script
 
 PROGRAMS = sorted((Path(__file__).parents[1] / "programs").glob("*.dl"))
 Row: TypeAlias = tuple[Any, ...]
 Rows: TypeAlias = dict[str, set[Row]]
 
 READ = {Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float, Kind.SYMBOL: str}
+
+SCRIPTS = [path for path in PROGRAMS if (path.with_suffix("") / "changes.txt").exists()]
 
 every_program = pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 
@@ -51,7 +56,10 @@ def views(run: dbsp.Run, program: dbsp.Program) -> Rows:
 
 
 def expected(path: Path, program: dbsp.Program) -> Rows:
-    folder = path.with_suffix("")
+    return expected_in(path.with_suffix(""), program)
+
+
+def expected_in(folder: Path, program: dbsp.Program) -> Rows:
     return {name: read(folder / f"{name}.csv", program.relations[name]) for name in program.outputs}
 
 
@@ -127,3 +135,19 @@ def test_after_every_tick_of_churn_the_views_are_those_of_a_fresh_run(path: Path
             assert delta.to_dict() == difference(before[output], after[output])
         before = after
     assert before == expected(path, program)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_a_change_script_gives_its_deltas_and_ends_in_a_fresh_run(path: Path, tmp_path: Path) -> None:
+    folder = path.with_suffix("")
+    script = folder / "changes.txt"
+    with pytest.raises(SystemExit, match="0"):
+        main(["run", str(path), "-F", str(folder), "-D", str(tmp_path), "--deltas", str(script)])
+    assert (tmp_path / "deltas.txt").read_text() == (folder / "deltas.txt").read_text()
+    program = dbsp.compile(path)
+    rows = facts_of(path, program)
+    for tick in read_change_script(script, program.inputs):
+        for name, change in tick.changes.items():
+            for row, weight in change.items():
+                (rows[name].add if weight > 0 else rows[name].discard)(row)
+    assert expected_in(tmp_path, program) == views(program.start(initial=rows), program)

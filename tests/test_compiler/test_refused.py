@@ -8,6 +8,7 @@ import pytest
 
 from dbsp.compiler.datalog.check import check
 from dbsp.compiler.datalog.parse import parse
+from dbsp.compiler.datalog.preprocess import Sources
 from dbsp.compiler.datalog.report import Report
 from dbsp.errors import CompileError, DbspError
 
@@ -20,7 +21,7 @@ def test_refused_with_exactly_this_message(path: Path) -> None:
     text = path.read_text()
     report = Report(path.name, text)
     with pytest.raises(CompileError) as refused:
-        check(parse(text, report), report)
+        check(parse(text, report, Sources(path)), report)
     assert f"{refused.value}\n" == path.with_suffix(".txt").read_text()
 
 

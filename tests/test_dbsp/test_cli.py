@@ -103,6 +103,22 @@ def test_run_uses_the_present_folder_if_not_told_otherwise(folder: Path, run: Co
     assert (folder / "path.csv").read_text() == PATHS
 
 
+def test_macros_and_folders_of_included_files(folder: Path, run: Command) -> None:
+    (folder / "lib").mkdir()
+    (folder / "lib" / "out.dl").write_text(".decl out(x: number, s: symbol)\n.output out\n")
+    program = '#include "out.dl"\n#ifdef ON\nout(N, S).\nout(A, T).\n#endif\n.decl n(x: number)\n.input n\n'
+    (folder / "m.dl").write_text(program)
+    (folder / "n.facts").touch()
+    given = ["-I", "lib", "-M", 'ON N=2 S="a b" T="x y"', "--macro", "A=3"]
+    done = run("run", "m.dl", *given, "-D", "-")
+    assert (done.code, done.err) == (0, "")
+    assert "2\ta b\n3\tx y\n" in done.out
+    assert run("explain", "m.dl", *given).code == run("graph", "m.dl", *given).code == 0
+    assert run("check", "m.dl", *given, "--ticks", "2").code == 0
+    assert "out(2" in run("live", "m.dl", "--initial", *given).out
+    assert "there is no file 'out.dl'" in run("explain", "m.dl").err
+
+
 def test_run_prints_results(folder: Path, run: Command) -> None:
     done = run("run", "reach.dl", "-F", "facts", "-D", "-")
     assert done.out == f"---------------\npath\n===============\n{PATHS}===============\n"

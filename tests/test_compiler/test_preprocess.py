@@ -1,0 +1,113 @@
+"""The preprocessor: which tokens come out, and from where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dbsp
+from dbsp.compiler.datalog.lexer import PlacedToken
+from dbsp.compiler.datalog.preprocess import Sources, preprocess
+from dbsp.compiler.datalog.report import Report
+
+
+def words(text: str, **macros: str) -> str:
+    report = Report("t.dl", text)
+    found = " ".join(preprocess(text, report, Sources(macros=macros)))
+    report.raise_errors()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("#define A B\n#define B 1\nA B", "1 1"),
+        ("#define A A x\nA", "A x"),
+        ("#define A B\n#define B A\nA B", "A B"),
+        ("#define F(x) x + F(x)\nF(F(1))", "1 + F ( 1 ) + F ( 1 + F ( 1 ) )"),
+        ("#define F(x) [x]\nF F(1) F\n(2)", "F [ 1 ] [ 2 ]"),
+        ("#define G F\n#define F(x) x!\nG(1)", "1 !"),
+        ("#define F(x, y) y x\nF((1, 2), )", "( 1 , 2 )"),
+        ("#define F() 1\nF() F( )", "1 1"),
+        ('#define N 4\n#define F(x) #x x\nF(a  N+"s\\n")', r'"a N+\"s\\n\"" a 4 + "s\n"'),
+        ("#define N 4\n#define F(x, y) x ## y x ## N\nF(N, 2) F(, b)", "N2 NN b 4"),
+        ("#define F (x)\nF", "( x )"),
+        ("a /* #define a b\n#define a c */ a // #define a d\n", "a a"),
+        ("  #  define  a \\\n  b // c\na", "b"),
+        ("#define f(x) x\n#undef f\nf(1)", "f ( 1 )"),
+        ("#ifdef A\n1\n#else\n2\n#endif\n#ifndef A\n3\n#endif", "2 3"),
+        ("#ifdef A\n#ifndef A\n1\n#else\n2\n#endif\n#define B 1\n#else\n3\n#endif\nB", "3 B"),
+        ('#\n# 12 "file.dl"\na', "a"),
+    ],
+)
+def test_what_comes_out(text: str, expected: str) -> None:
+    assert words(text) == expected
+
+
+def test_macros_from_outside() -> None:
+    assert words("#ifdef A\nA\n#endif", A="1 + 2") == "1 + 2"
+    program = dbsp.compile(".decl a(x: number, s: symbol)\n.output a\na(N, S).", macros={"N": 3, "S": '"t"'})
+    assert program.facts == {"a": [(3, "t")]}
+    with pytest.raises(dbsp.CompileError) as refused:
+        dbsp.compile(".decl a(x: number)\na(N).", macros={"N": "`", "1x": "2"})
+    assert [str(one.span) for one in refused.value.diagnostics] == ["<macro N>:1:1", "<macro 1x>:1:1"]
+
+
+def test_another_definition_is_a_warning() -> None:
+    text = "#define N 1\n#define N 1\n#define N 2\n.decl a(x: number)\n.output a\na(N).\n"
+    program = dbsp.compile(text)
+    assert program.facts == {"a": [(2,)]}
+    assert [warning.span.line for warning in program.warnings] == [3]
+
+
+def test_tokens_know_where_they_are_written() -> None:
+    text = "#define F(x) y x\n  F(a) b"
+    places = [(str(token), token.span.column, token.span.end_column) for token in tokens(text)]
+    assert places == [("y", 3, 7), ("a", 5, 6), ("b", 8, 9)]
+
+
+def tokens(text: str) -> Iterator[PlacedToken]:
+    return preprocess(text, Report("t.dl", text), Sources())
+
+
+def test_files_are_found_beside_the_file_and_then_in_the_folders(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    (tmp_path / "here" / "a.dl").write_text('#include "b.dl"\n#include <c.dl>\n.output a\n')
+    (tmp_path / "here" / "b.dl").write_text(".decl a(x: number)\n")
+    (tmp_path / "there" / "b.dl").write_text("never read")
+    (tmp_path / "there" / "c.dl").write_text("a(1).\n")
+    program = dbsp.compile(tmp_path / "here" / "a.dl", include=[tmp_path / "there"])
+    assert program.facts == {"a": [(1,)]}
+    assert program.checked.facts[0].span.file == str(tmp_path / "there" / "c.dl")
+    with pytest.raises(dbsp.CompileError, match=r"there is no file 'c.dl'"):
+        dbsp.compile(tmp_path / "here" / "a.dl")
+
+
+def test_a_file_within_itself_that_ends_by_a_condition(tmp_path: Path) -> None:
+    text = '#ifndef A\n#define A\n#include "a.dl"\n.decl a(x: number)\n.output a\na(1).\n#endif\n'
+    (tmp_path / "a.dl").write_text(text)
+    assert dbsp.compile(tmp_path / "a.dl").facts == {"a": [(1,)]}
+
+
+def test_a_few_lines_that_stand_for_very_many_tokens_are_refused() -> None:
+    doubled = "\n".join(f"#define A{n} A{n - 1}, A{n - 1}" for n in range(1, 60))
+    with pytest.raises(dbsp.CompileError, match="more than 1,000,000 tokens"):
+        words(f"{doubled}\nA59")
+
+
+def test_a_checkpoint_of_another_included_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.dl").write_text('#include "b.dl"\n.decl a(x: number)\n.output a\n')
+    for number in (1, 2):
+        (tmp_path / "b.dl").write_text(f"a({number}).\n")
+        program = dbsp.compile(tmp_path / "a.dl")
+        if number == 1:
+            run = program.start(checkpoint=tmp_path / "kept")
+            assert run.log is not None
+            run.log.snapshot()
+            run.log.close()
+        else:
+            with pytest.raises(dbsp.CheckpointError):
+                program.start(checkpoint=tmp_path / "kept")
