@@ -270,7 +270,7 @@ def time_text(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     for factor, unit in ((1.0, "s"), (1e3, "ms")):
-        if seconds * factor >= 1:
+        if seconds * factor >= 0.9995:  # what three digits show as 1
             return f"{seconds * factor:.3g} {unit}"
     return f"{seconds * 1e6:.3g} us"
 
