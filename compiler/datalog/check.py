@@ -3,6 +3,7 @@
     declare     types, relations, directives
     expand      several heads and `;` to flat clauses
     resolve     names, numbers of arguments, places of `_`
+    inline      the rules of relations declared inline into those that use them
     localise    which variables of an aggregate come from outside
     ground      every variable is bound
     infer       kinds of all terms
@@ -15,6 +16,7 @@ A clause in which a pass finds an error does not reach the next one; the other c
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from dbsp.compiler.datalog import checked, syntax
 from dbsp.compiler.datalog.declare import Declarations, declare
@@ -22,6 +24,7 @@ from dbsp.compiler.datalog.expand import FlatClause, expand
 from dbsp.compiler.datalog.ground import check_ground
 from dbsp.compiler.datalog.hints import order_of, plans_of_clauses
 from dbsp.compiler.datalog.infer import TypedClause, infer
+from dbsp.compiler.datalog.inline import Inlining
 from dbsp.compiler.datalog.localise import localise
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.resolve import resolve
@@ -36,6 +39,7 @@ def check(tree: syntax.Program, report: Report) -> checked.Program:
     facts: list[checked.Fact] = []
     rules: list[checked.Rule] = []
     plans = plans_of_clauses(tree.items, report)
+    inlining = _inlining(tree, declarations, report)
     for place, item in enumerate(tree.items):
         if not isinstance(item, syntax.Clause):
             continue
@@ -43,9 +47,11 @@ def check(tree: syntax.Program, report: Report) -> checked.Program:
         if fact is not None:
             facts.append(fact)
             continue
-        flat = expand(item, report)
+        flat = _resolved(item, declarations, report)
         if len(flat) == 1:
             _warn_of_lone_variables(flat[0], report)
+        if inlining.names:
+            flat = _inlined(item, flat, inlining, declarations, report)
         for clause in flat:
             typed = _check_clause(clause, declarations, report)
             if typed is None:
@@ -56,14 +62,55 @@ def check(tree: syntax.Program, report: Report) -> checked.Program:
             else:
                 order = order_of(plans[place], clause.body, report) if place in plans else None
                 rules.append(checked.Rule(len(rules) + 1, typed.head, typed.body, typed.span, order))
+    relations = {n: one for n, one in declarations.relations.items() if n not in declarations.inlined}
+    declarations = replace(declarations, relations=relations)
     strata = stratify(declarations.relations, rules, report)
     report.raise_errors()
     return _program(declarations, facts, rules, strata, report)
 
 
+def _resolved(item: syntax.Clause, declarations: Declarations, report: Report) -> list[FlatClause]:
+    """The flat clauses of a clause of which every name is known."""
+    return [clause for clause in expand(item, report) if resolve(clause, declarations, report)]
+
+
+def _inlining(tree: syntax.Program, declarations: Declarations, report: Report) -> Inlining:
+    """The rules of the inlined relations; one with an error in a rule is broken."""
+    inlining = Inlining(declarations.inlined, report)
+    for item in tree.items if declarations.inlined else ():
+        if isinstance(item, syntax.Clause) and any(one.relation in inlining.names for one in item.heads):
+            inlining.add(item)
+            scratch = Report(report.file, "")
+            _resolved(item, declarations, scratch)
+            if scratch.error_count:
+                inlining.broken.update(head.relation for head in item.heads)
+    inlining.check()
+    return inlining
+
+
+def _inlined(
+    item: syntax.Clause,
+    flat: list[FlatClause],
+    inlining: Inlining,
+    declarations: Declarations,
+    report: Report,
+) -> list[FlatClause]:
+    """The flat clauses of a clause without inlined relations; none for the rules of those."""
+    rest = inlining.without(item)
+    if rest is None or len(flat) < len(expand(item, report)):
+        return []
+    used = inlining.uses(rest)
+    if not used:
+        return [clause for clause in flat if clause.head.relation not in inlining.names]
+    if used & inlining.broken:
+        return []
+    applied = inlining.apply(rest)
+    found = [] if applied is None else _resolved(applied, declarations, report)
+    # A relation without rules leaves a clause that never holds, and in which nothing is bound.
+    return [clause for clause in found if syntax.Truth(False, clause.span) not in clause.body]
+
+
 def _check_clause(clause: FlatClause, declarations: Declarations, report: Report) -> TypedClause | None:
-    if not resolve(clause, declarations, report):
-        return None
     clause = localise(clause)
     if not check_ground(clause, report):
         return None
@@ -80,7 +127,11 @@ def _plain_fact(clause: syntax.Clause, declarations: Declarations) -> checked.Fa
         return None
     (head,) = clause.heads
     relation = declarations.relations.get(head.relation)
-    if relation is None or head.relation in declarations.broken or relation.arity != len(head.arguments):
+    if (
+        relation is None
+        or head.relation in declarations.broken | declarations.inlined
+        or relation.arity != len(head.arguments)
+    ):
         return None
     row: list[checked.Value] = []
     for argument, column in zip(head.arguments, relation.attributes, strict=True):

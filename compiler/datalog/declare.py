@@ -14,11 +14,15 @@ from dbsp.diagnostics import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
-    """`relations` keep the order of their declarations; `broken` names those with errors of their own."""
+    """`relations` keep the order of their declarations; `broken` names those with errors of their own.
+
+    `inlined` are those that are put into the rules that use them.
+    """
 
     types: TypeEnvironment
     relations: Mapping[str, Relation]
     broken: frozenset[str]
+    inlined: frozenset[str]
 
 
 def declare(program: syntax.Program, report: Report) -> Declarations:
@@ -34,7 +38,29 @@ def declare(program: syntax.Program, report: Report) -> Declarations:
     for item in program.items:
         if isinstance(item, syntax.Directive):
             _apply(item, relations, report)
-    return Declarations(types, relations, frozenset(broken))
+    return Declarations(types, relations, frozenset(broken), _inlined(program, report))
+
+
+def _inlined(program: syntax.Program, report: Report) -> frozenset[str]:
+    """The relations declared `inline`, which have no rows that could be read or written."""
+    names: set[str] = set()
+    hint = "leave out 'inline', or read and write another relation"
+    for item in program.items:
+        if isinstance(item, syntax.RelationDeclaration):
+            qualifiers = {qualifier.text: qualifier for qualifier in item.qualifiers}
+            if "inline" in qualifiers:
+                names.update(name.text for name in item.names)
+                for kind in qualifiers.keys() & {"input", "output", "printsize"}:
+                    report.error(
+                        qualifiers[kind].span, "an inlined relation has no rows to read or write", hint
+                    )
+    for item in program.items:
+        if isinstance(item, syntax.Directive):
+            for name in item.relations:
+                if name.text in names:
+                    message = f"inlined relation '{name.text}' has no rows for .{item.kind}"
+                    report.error(name.span, message, hint)
+    return frozenset(names)
 
 
 def _declare_relations(

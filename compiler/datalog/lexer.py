@@ -36,6 +36,8 @@ KEYWORDS = {
     "input": "QUALIFIER",
     "output": "QUALIFIER",
     "printsize": "QUALIFIER",
+    "inline": "QUALIFIER",
+    "no_inline": "QUALIFIER",
     "_": "UNDERSCORE",
 }
 
@@ -43,8 +45,8 @@ KEYWORDS = {
 # fmt: off
 RESERVED = frozenset({
     "as", "autoinc", "band", "bnot", "bor", "bshl", "bshr", "bshru", "btree_delete", "bxor",
-    "choice-domain", "contains", "debug_delta", "eqrel", "inline", "land", "lnot", "lor", "lxor",
-    "magic", "match", "nil", "no_inline", "no_magic", "overridable", "range",
+    "choice-domain", "contains", "debug_delta", "eqrel", "land", "lnot", "lor", "lxor",
+    "magic", "match", "nil", "no_magic", "overridable", "range",
     "recursive_iteration_cnt", "stateful",
 })
 # fmt: on

@@ -285,3 +285,30 @@ def test_facts_take_the_short_way_and_the_long_one_alike() -> None:
     assert [fact.row for fact in short.facts] == [
         (1,), (2,), (3.0,), (4.5,), ("a\tb",), ("",), (-5,), (16,), (7,)
     ]  # fmt: skip
+
+
+def test_inlined_relations_leave_no_trace() -> None:
+    text = """
+        .decl a, p(x: number)
+        .decl r, s(x: number) inline
+        .input a
+        .output p
+        s(x) :- x > 1.
+        r(x) :- s(x), x < 5.
+        r(7).
+        p(x) :- a(x), r(x).
+        p(x) :- a(x), !r(x), r(x + 1).
+    """
+    program = checked_program(text)
+    assert set(program.relations) == {"a", "p"}
+    assert len(program.rules) == 2 + 2 * 2  # !(a, b) is two rules, and r(x + 1) two
+    assert program.warnings == ()
+
+
+def test_inlining_that_multiplies_without_end_is_refused() -> None:
+    declared = "".join(
+        f".decl r{n}(x: number) inline\nr{n}(x) :- r{n - 1}(x), r{n - 1}(x).\n" for n in range(1, 40)
+    )
+    text = f".decl r0(x: number)\n.input r0\n.decl p(x: number)\n.output p\n{declared}p(x) :- r39(x).\n"
+    with pytest.raises(CompileError, match=r"more than 10,000 rules of inlined relations"):
+        checked_program(text)
