@@ -56,10 +56,26 @@ class Expander:
     def _expanded(self) -> Iterator[Hidden]:
         """The tokens to come that are no macros."""
         while (one := self._next()) is not None:
-            token, hidden = one
+            token, hidden = self._spelt(one[0], {}), one[1]
             macro = None if token.type == "BROKEN" else self.macros.get(token)
             if macro is None or token in hidden or not self._expand(macro, token, hidden):
-                yield one
+                yield token, hidden
+
+    def _spelt(self, token: PlacedToken, arguments: Mapping[str, Sequence[PlacedToken]]) -> PlacedToken:
+        """A qualified name with the macros and parameters in it replaced: in C it is several tokens."""
+        if token.type != "QUALIFIED":
+            return token
+        parts: list[str] = []
+        for part in token.split("."):
+            macro, seen = self.macros.get(part), {part}
+            body = arguments.get(part, () if macro is None or macro.parameters is not None else macro.body)
+            while len(body) == 1 and body[0].type in ("IDENT", "QUALIFIED") and body[0] not in seen:
+                part = str(body[0])
+                seen.add(part)
+                macro = self.macros.get(part)
+                body = () if macro is None or macro.parameters is not None else macro.body
+            parts.append(part)
+        return placed(token.type, ".".join(parts), token.span, token.start_pos or 0, token.end_pos or 0)
 
     def _next(self) -> Hidden | None:
         if self.pending:
@@ -167,7 +183,8 @@ class Expander:
             elif token in places:
                 piece = list(expanded[places[token]])
             else:
-                piece = [(token.moved(span), frozenset())]
+                given = {name: plain[place] for name, place in places.items()}
+                piece = [(self._spelt(token, given).moved(span), frozenset())]
             if paste and piece:
                 piece[0] = (self._pasted(found.pop()[0], piece[0][0], span), frozenset())
             empty = not piece and not paste

@@ -39,6 +39,10 @@ def words(text: str, **macros: str) -> str:
         ("#define f(x) x\n#undef f\nf(1)", "f ( 1 )"),
         ("#ifdef A\n1\n#else\n2\n#endif\n#ifndef A\n3\n#endif", "2 3"),
         ("#ifdef A\n#ifndef A\n1\n#else\n2\n#endif\n#define B 1\n#else\n3\n#endif\nB", "3 B"),
+        (
+            "#define F(x) x.path x.y.x\n#define I a\nF(b) I.path F(I) J.I",
+            "b.path b.y.b a.path a.path a.y.a J.a",
+        ),
         ('#\n# 12 "file.dl"\na', "a"),
     ],
 )
