@@ -59,13 +59,17 @@ class SourceSpan:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One message about one place. `line_text` is the text of the line `span` starts on."""
+    """One message about one place. `line_text` is the text of the line `span` starts on.
+
+    `note` says how what is meant came to be: the instance of a component that it belongs to.
+    """
 
     message: str
     span: SourceSpan
     hint: str | None = None
     severity: Severity = "error"
     line_text: str | None = None
+    note: str | None = None
 
     def render(self) -> str:
         """The message with its line, a caret line and its hint, as in the module's example."""
@@ -75,6 +79,8 @@ class Diagnostic:
             parts.extend(f"    {line}".rstrip() for line in _window(self.line_text, carets))
         if self.hint is not None:
             parts.append(f"    hint: {self.hint}")
+        if self.note is not None:
+            parts.append(f"    note: {self.note}")
         return "\n".join(parts)
 
     def __str__(self) -> str:

@@ -42,6 +42,16 @@ class Builder:
                 return self._relation(tree)
             case "directive":
                 return self._directive(tree)
+            case "component":
+                head, *bases = [self._component_type(child) for child in _component_types(tree)]
+                return syntax.Component(head, tuple(bases), (), self.span(tree))
+            case "component_end":
+                return syntax.ComponentEnd(self.span(tree))
+            case "instance":
+                name = self._name(cast(Token, tree.children[1]))
+                return syntax.Instance(name, self._component_type(_child(tree, 3)), self.span(tree))
+            case "override":
+                return syntax.Override(self._names(tree.children[1]), self.span(tree))
             case "plan":
                 return syntax.Plan(tuple(map(self._order, _trees(tree))), self.span(tree))
             case _:
@@ -85,7 +95,7 @@ class Builder:
         )
 
     def _type(self, tree: ParseTree) -> syntax.TypeDeclaration:
-        names = [self._name(token) for token in _tokens(tree) if token.type == "IDENT"]
+        names = [self._name(token) for token in _tokens(tree) if token.type in ("IDENT", "QUALIFIED")]
         parents = tuple(names[1:])
         form: syntax.TypeForm = "subtype"
         if tree.data == "alias_or_union":
@@ -103,6 +113,10 @@ class Builder:
             values.append((str(key), text))
         name = cast(syntax.DirectiveKind, str(kind)[1:])
         return syntax.Directive(name, self._names(names), tuple(values), self.span(tree))
+
+    def _component_type(self, tree: ParseTree) -> syntax.ComponentType:
+        name, _, parameters, _ = tree.children
+        return syntax.ComponentType(self._name(cast(Token, name)), self._names(parameters), self.span(tree))
 
     def _order(self, tree: ParseTree) -> syntax.PlanOrder:
         version, *positions = [
@@ -262,6 +276,11 @@ def _child(tree: ParseTree, position: int) -> ParseTree:
 def _trees(tree: Child) -> Iterator[ParseTree]:
     if isinstance(tree, Tree):
         yield from (child for child in tree.children if isinstance(child, Tree))
+
+
+def _component_types(tree: ParseTree) -> Iterator[ParseTree]:
+    yield _child(tree, 1)
+    yield from _trees(tree.children[3])
 
 
 def _tokens(tree: Child) -> list[Token]:

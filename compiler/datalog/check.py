@@ -1,5 +1,6 @@
 """From the syntax tree to the checked program: the passes in order, all their errors in one run.
 
+    components  instances of components to plain declarations and clauses
     declare     types, relations, directives
     expand      several heads and `;` to flat clauses
     resolve     names, numbers of arguments, places of `_`
@@ -19,6 +20,7 @@ from collections import Counter
 from dataclasses import replace
 
 from dbsp.compiler.datalog import checked, syntax
+from dbsp.compiler.datalog.components import instantiate
 from dbsp.compiler.datalog.declare import Declarations, declare
 from dbsp.compiler.datalog.expand import FlatClause, expand
 from dbsp.compiler.datalog.ground import check_ground
@@ -35,6 +37,7 @@ from dbsp.compiler.datalog.walk import subterms, terms_of
 
 def check(tree: syntax.Program, report: Report) -> checked.Program:
     """The checked program; raises CompileError with every error found."""
+    tree = instantiate(tree, report)
     declarations = declare(tree, report)
     facts: list[checked.Fact] = []
     rules: list[checked.Rule] = []
@@ -43,6 +46,7 @@ def check(tree: syntax.Program, report: Report) -> checked.Program:
     for place, item in enumerate(tree.items):
         if not isinstance(item, syntax.Clause):
             continue
+        report.note = tree.notes.get(place)
         fact = _plain_fact(item, declarations)
         if fact is not None:
             facts.append(fact)
@@ -62,6 +66,7 @@ def check(tree: syntax.Program, report: Report) -> checked.Program:
             else:
                 order = order_of(plans[place], clause.body, report) if place in plans else None
                 rules.append(checked.Rule(len(rules) + 1, typed.head, typed.body, typed.span, order))
+    report.note = None
     relations = {n: one for n, one in declarations.relations.items() if n not in declarations.inlined}
     declarations = replace(declarations, relations=relations)
     strata = stratify(declarations.relations, rules, report)

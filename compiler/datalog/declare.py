@@ -32,12 +32,15 @@ def declare(program: syntax.Program, report: Report) -> Declarations:
     )
     relations: dict[str, Relation] = {}
     broken: set[str] = set()
-    for item in program.items:
+    for place, item in enumerate(program.items):
+        report.note = program.notes.get(place)
         if isinstance(item, syntax.RelationDeclaration):
             _declare_relations(item, types, relations, broken, report)
-    for item in program.items:
+    for place, item in enumerate(program.items):
+        report.note = program.notes.get(place)
         if isinstance(item, syntax.Directive):
             _apply(item, relations, report)
+    report.note = None
     return Declarations(types, relations, frozenset(broken), _inlined(program, report))
 
 

@@ -38,6 +38,7 @@ KEYWORDS = {
     "printsize": "QUALIFIER",
     "inline": "QUALIFIER",
     "no_inline": "QUALIFIER",
+    "overridable": "QUALIFIER",
     "_": "UNDERSCORE",
 }
 
@@ -46,7 +47,7 @@ KEYWORDS = {
 RESERVED = frozenset({
     "as", "autoinc", "band", "bnot", "bor", "bshl", "bshr", "bshru", "btree_delete", "bxor",
     "choice-domain", "contains", "debug_delta", "eqrel", "land", "lnot", "lor", "lxor",
-    "magic", "match", "nil", "no_magic", "overridable", "range",
+    "magic", "match", "nil", "no_magic", "range",
     "recursive_iteration_cnt", "stateful",
 })
 # fmt: on
@@ -58,11 +59,14 @@ DIRECTIVES = {
     ".output": "OUTPUT",
     ".printsize": "PRINTSIZE",
     ".plan": "PLAN",
+    ".comp": "COMP",
+    ".init": "INIT",
+    ".override": "OVERRIDE",
 }
 # fmt: off
 UNSUPPORTED_DIRECTIVES = frozenset({
-    ".comp", ".functor", ".include", ".init", ".lattice", ".limitsize", ".number_type", ".once",
-    ".override", ".pragma", ".symbol_type",
+    ".functor", ".include", ".lattice", ".limitsize", ".number_type", ".once", ".pragma",
+    ".symbol_type",
 })
 # fmt: on
 
@@ -110,7 +114,7 @@ _TOKEN = re.compile(
     | (?P<number>    (?: 0x[0-9a-fA-F]+ | 0b[01]+ | [0-9]+ ) u? )
     | (?P<string>    "(?: \\. | [^"\\\n] )*" )
     | (?P<quote>     "[^\n]* )
-    | (?P<word>      choice-domain | [A-Za-z_?][A-Za-z0-9_?]* )
+    | (?P<word>      choice-domain | [A-Za-z_?][A-Za-z0-9_?]* (?: \.[A-Za-z_?][A-Za-z0-9_?]* )* )
     | (?P<sign>      :- | <: | <= | >= | != | [=<>!+\-*/%^(){}|,;:.\[\]$@] )
     | (?P<other>     . )
     """,
@@ -194,6 +198,8 @@ class Lexer:
             self._error(start, end, f"unexpected character {text!r}")
             return "BROKEN"
         if group == "word":
+            if "." in text:
+                return "QUALIFIED"
             return "RESERVED" if text in RESERVED else KEYWORDS.get(text, "IDENT")
         if group == "sign":
             return SIGNS[text]

@@ -26,11 +26,24 @@ def parse(text: str, report: Report, sources: Sources | None = None) -> syntax.P
     tokens = list(preprocess(text, report, sources or Sources()))
     builder = Builder(report)
     items: list[syntax.Item] = []
+    around: list[tuple[syntax.Component, list[syntax.Item]]] = []  # components not closed yet
     position = 0
     while position < len(tokens):
         item, position = _parse_item(tokens, position, builder, report)
-        if item is not None:
+        if isinstance(item, syntax.Component):
+            around.append((item, items))
+            items = []
+        elif isinstance(item, syntax.ComponentEnd) and around:
+            component, outer = around.pop()
+            items = [*outer, replace(component, items=tuple(items))]
+        elif isinstance(item, syntax.ComponentEnd):
+            if report.error_count:
+                continue  # it may be that of a .comp with an error
+            report.error(item.span, "there is no .comp before this '}'")
+        elif item is not None:
             items.append(item)
+    if around and not report.error_count:
+        report.error(around[-1][0].span, "this component is never closed", "add the missing '}'")
     report.raise_errors()
     return syntax.Program(tuple(items))
 
@@ -73,7 +86,11 @@ def _plain_fact(tokens: Sequence[Token], start: int) -> int | None:
 
     Programs may carry many thousands of them; they need no grammar to be read.
     """
-    if tokens[start].type != "IDENT" or start + 1 >= len(tokens) or tokens[start + 1].type != "LPAREN":
+    if (
+        tokens[start].type not in ("IDENT", "QUALIFIED")
+        or start + 1 >= len(tokens)
+        or tokens[start + 1].type != "LPAREN"
+    ):
         return None
     position = start + 2
     while position + 2 < len(tokens) and tokens[position].type in _LITERALS:
@@ -87,7 +104,7 @@ def _plain_fact(tokens: Sequence[Token], start: int) -> int | None:
 
 
 _DIRECTIVE_STARTS = frozenset({*DIRECTIVES.values(), "BROKEN_DIRECTIVE"})
-_ITEM_STARTS = _DIRECTIVE_STARTS | {"IDENT"}
+_ITEM_STARTS = _DIRECTIVE_STARTS | {"IDENT", "QUALIFIED", "RBRACE"}
 
 
 def _resume(tokens: Sequence[Token], start: int, position: int, expected: set[str]) -> int:
@@ -121,7 +138,7 @@ def _on_new_line(tokens: Sequence[Token], position: int) -> bool:
 
 # Groups of tokens that are named together when all of them would fit.
 _GROUPS: tuple[tuple[frozenset[str], str], ...] = (
-    (_ITEM_STARTS - {"BROKEN_DIRECTIVE"}, "a rule, a fact or a directive"),
+    (_ITEM_STARTS - {"BROKEN_DIRECTIVE", "QUALIFIED"}, "a rule, a fact or a directive"),
     (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "NOT", "TRUE", "FALSE"}), "an atom or a condition"),
     (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "UNDERSCORE"}), "a term"),
     (frozenset({"EQUALS", "NE", "LT", "LE", "GT", "GE"}), "a comparison"),
@@ -131,7 +148,7 @@ _GROUPS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"STRING", "NUMBER", "TRUE"}), "a value"),
 )
 _TERM_STARTS = frozenset(
-    {"IDENT", "NUMBER", "UNSIGNED", "FLOAT", "STRING", "UNDERSCORE", "LPAREN", "MINUS"}
+    {"IDENT", "QUALIFIED", "NUMBER", "UNSIGNED", "FLOAT", "STRING", "UNDERSCORE", "LPAREN", "MINUS"}
     | {"FUNCTOR", "MINMAX", "AGGREGATE"}
 )
 _COVERED = {
@@ -144,6 +161,7 @@ _COVERED = {
 }
 _WORDS = {kind: f"'{sign}'" for sign, kind in SIGNS.items()} | {
     "IDENT": "a name",
+    "QUALIFIED": "a qualified name",
     "NUMBER": "a number",
     "QUALIFIER": "a qualifier such as 'btree'",
     "$END": "the end of the text",
@@ -153,6 +171,8 @@ _WORDS = {kind: f"'{sign}'" for sign, kind in SIGNS.items()} | {
 def _expected_words(expected: set[str]) -> str:
     words: list[str] = []
     left = set(expected)
+    if "IDENT" in left:
+        left.discard("QUALIFIED")
     for needed, name in _GROUPS:
         if needed <= left:
             words.append(name)
@@ -191,6 +211,8 @@ def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | N
         return _UNSUPPORTED_SIGNS[found.type]
     if found.type == "RESERVED":
         return f"'{found}' is a reserved word of a feature that is not part of this dialect"
+    if found.type == "QUALIFIED" and "IDENT" in expected:
+        return "a name with dots is that of a relation or a type in an instance of a component"
     if str(found) in KEYWORDS and "IDENT" in expected and found.type != "UNDERSCORE":
         return f"'{found}' is a reserved word and cannot be a name"
     if before is not None and before.type in ("AGGREGATE", "MINMAX", "FUNCTOR"):

@@ -20,6 +20,8 @@ class Report:
         self.file = file
         self.sources: dict[str, str] = {}
         """By file, in the order in which they were met, the texts that the program consists of."""
+        self.note: str | None = None
+        """Goes with every message, until it is changed."""
         self._lines: dict[str, list[str]] = {}
         self.add_source(file, text)
         self._found: dict[tuple[SourceSpan, str], Diagnostic] = {}
@@ -43,7 +45,7 @@ class Report:
         if (span, message) not in self._found:
             lines = self._lines.get(span.file, [])
             line = lines[span.line - 1].rstrip("\r") if 0 < span.line <= len(lines) else None
-            self._found[span, message] = Diagnostic(message, span, hint, severity, line)
+            self._found[span, message] = Diagnostic(message, span, hint, severity, line, self.note)
             self._errors += severity == "error"
 
     @property

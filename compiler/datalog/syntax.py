@@ -7,6 +7,7 @@ known. The checked form, in which every name is resolved and every term typed, i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -221,11 +222,68 @@ class Plan:
     span: SourceSpan = field(compare=False, repr=False)
 
 
-Item: TypeAlias = Clause | RelationDeclaration | TypeDeclaration | Directive | Plan
+@dataclass(frozen=True, slots=True)
+class ComponentType:
+    """`Name<T, U>`: a component with its type parameters, formal or actual."""
+
+    name: Name
+    parameters: tuple[Name, ...]
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """`.init name = Component<types>`"""
+
+    name: Name
+    component: ComponentType
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """`.override r`: the rules that the base components have for r are left out."""
+
+    names: tuple[Name, ...]
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """`.comp Name<T> : Base<T> { items }`; the pass `components` leaves none."""
+
+    head: ComponentType
+    bases: tuple[ComponentType, ...]
+    items: tuple[Item, ...]
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentEnd:
+    """The `}` of a component; `parse` leaves none."""
+
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+Item: TypeAlias = (
+    Clause
+    | RelationDeclaration
+    | TypeDeclaration
+    | Directive
+    | Plan
+    | Component
+    | ComponentEnd
+    | Instance
+    | Override
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The items of one source, in the order written."""
+    """The items of one source, in the order written.
+
+    `notes` say of items that come from a component, by their place, which instance they belong to.
+    """
 
     items: tuple[Item, ...]
+    notes: Mapping[int, str] = field(default_factory=dict, compare=False, repr=False)

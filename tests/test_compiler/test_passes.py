@@ -312,3 +312,35 @@ def test_inlining_that_multiplies_without_end_is_refused() -> None:
     text = f".decl r0(x: number)\n.input r0\n.decl p(x: number)\n.output p\n{declared}p(x) :- r39(x).\n"
     with pytest.raises(CompileError, match=r"more than 10,000 rules of inlined relations"):
         checked_program(text)
+
+
+def test_components_come_out_as_plain_clauses() -> None:
+    text = """
+        .decl r(x: number)
+        .comp A<T> {
+            .type t = T
+            .decl s(x: t)
+            .comp In { r(1). s(x), r(x) :- q(x). }
+            .decl q(x: T)
+            .init i = In
+            s(x) :- x = sum y : { q(y) }, q(x).
+        }
+        .comp B<U> : A<U> { .decl only(x: U) inline  only(x) :- q(x).  s(x) :- only(x), !r(x). }
+        .init b = B<number>
+        .output r, b.s
+    """
+    program = checked_program(text)
+    assert list(program.relations) == ["r", "b.s", "b.q"]
+    assert program.relations["b.s"].attributes[0].type_name == "b.t"
+    assert [(fact.relation, fact.row) for fact in program.facts] == [("r", (1,))]
+    assert [rule.head.relation for rule in program.rules] == ["b.s", "r", "b.s", "b.s"]
+    assert program.inputs == ("r", "b.q")
+
+
+def test_a_base_within_reach_of_a_parameter() -> None:
+    text = """
+        .comp Num { .decl e(x: number) e(1). }
+        .comp Reach<G> : G { .decl n(x: number) n(x) :- e(x). .output n }
+        .init r = Reach<Num>
+    """
+    assert checked_program(text).outputs == ("r.n",)
