@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -29,7 +30,7 @@ class Subject:
 
     def __init__(self, text: str, limit: int = 400, strategy: str = "auto") -> None:
         self.text = text
-        self.program = dbsp.compile(text, strategy)
+        self.program = dbsp.compile(text, strategy, include=[Path(__file__).parent / "programs"])
         self.limit = limit
         self.outputs = list(self.program.outputs)
         self._known: dict[object, dict[str, frozenset[Row]]] = {}

@@ -94,6 +94,8 @@ class Driver:
         self._cut = cut
         self._folder = folder
         self._sync = sync
+        self.publishing = True
+        """Whether the numbers of a micro-batch go into the progress of Spark's query."""
         self._busy = threading.Lock()
         self._closed = False
         self._settled = False
@@ -160,7 +162,8 @@ class Driver:
                 raise CheckpointError("this pipeline has ended; what comes late is not applied")
             try:
                 query = self._check_query(frame)
-                if told := self._apply(frame, batch):
+                told = self._apply(frame, batch)
+                if told and self.publishing:
                     publish(frame, query, numbers(told))
             except Exception:
                 self._let_go()

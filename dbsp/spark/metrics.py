@@ -13,6 +13,7 @@ Spark computes observed metrics over the rows of the stream, before the circuit 
 carries columns of nulls for what only the circuit knows, and when a micro-batch is done, one row with the
 numbers is added to the metrics, not to the stream. Spark has no public way to do that: where its inside is
 another than that of the versions known, these metrics are null (`dbsp.spark.ticks` tells them all the same).
+They cost some 20 ms a micro-batch, most of it in Spark; the option `metrics` leaves them out.
 """
 
 from __future__ import annotations
@@ -34,20 +35,21 @@ _OWN = (*_SUMMED, *_LATEST, "ticks", *(f"{name}_micros" for name in _TIMES))
 _log = logging.getLogger(__name__)
 
 
-def observed(frames: Iterable[str], united: Any, tag: str) -> Any:
-    """The DataFrame of all sources, with its rows counted and room for the numbers of the circuit."""
+def observed(frames: Iterable[str], united: Any, tag: str, circuit: bool = True) -> Any:
+    """The DataFrame of all sources, with its rows counted, and room for the numbers of the circuit."""
     from pyspark.sql.functions import col, count, lit, when
     from pyspark.sql.functions import max as latest
 
     sources = list(frames)
-    united = united.withColumns({_hidden(name): lit(None).cast("long") for name in _OWN})
-    of_stream = col(_hidden("tick")).isNull()
+    own_numbers = _OWN if circuit else ()
+    united = united.withColumns({_hidden(name): lit(None).cast("long") for name in own_numbers})
+    of_stream = col(_hidden("tick")).isNull() if circuit else lit(True)
     metrics = [count(when(of_stream, 1)).alias("rows_in")]
     for i, source in enumerate(sources):
         own = of_stream if len(sources) == 1 else of_stream & (col(tag) == i)
         metrics.append(count(when(own, 1)).alias(f"rows_in_{source}"))
-    metrics += [latest(_hidden(name)).alias(name) for name in _OWN]
-    return united.observe(METRICS, *metrics).drop(*map(_hidden, _OWN))
+    metrics += [latest(_hidden(name)).alias(name) for name in own_numbers]
+    return united.observe(METRICS, *metrics).drop(*map(_hidden, own_numbers))
 
 
 def numbers(ticks: list[Tick]) -> dict[str, int]:
@@ -61,7 +63,7 @@ def numbers(ticks: list[Tick]) -> dict[str, int]:
 
 
 def publish(frame: Any, query: str, told: Mapping[str, int]) -> None:
-    """Add the numbers to the metrics of the micro-batch that is being worked on; 2 ms."""
+    """Add the numbers to the metrics of the micro-batch that is being worked on."""
     try:
         session, context = frame.sparkSession, frame.sparkSession.sparkContext
         jvm, gateway = context._jvm, context._gateway

@@ -33,7 +33,7 @@ from dbsp.spark.union import TAG, unite
 
 TargetLike: TypeAlias = str | PathLike[str] | Callable[[Any, int], object]
 
-_OPTIONS = ("rowsPerTick", "tickWindow", "snapshotEvery", "sync")
+_OPTIONS = ("rowsPerTick", "tickWindow", "snapshotEvery", "sync", "metrics")
 _TICKS: dict[str, deque[Tick]] = {}
 """What the pipelines of this process did, by query id."""
 _HOLDERS: dict[Path, tuple[Driver, Any]] = {}
@@ -120,7 +120,9 @@ class Pipeline:
         - `rowsPerTick`: ticks of at most so many rows of each source (default: a micro-batch is a tick);
         - `tickWindow`: a tick for each window of event time, such as "1 minute" (sources' `event_time`);
         - `snapshotEvery`: ticks between snapshots of the whole state (default 100);
-        - `sync`: "false" if a loss of power may take the latest ticks, though no crash (default true).
+        - `sync`: "false" if a loss of power may take the latest ticks, though no crash (default true);
+        - `metrics`: "rows" leaves what only the circuit knows out of the query's progress, some 20 ms a
+          micro-batch (default "all"; `dbsp.spark.ticks` tells it in any case).
         """
         self._options[name] = value
         return self
@@ -158,6 +160,7 @@ class Pipeline:
         checkpoint is in use or another query's, SetupError without pyspark.
         """
         pyspark_or_advice()
+        publishing = self._publishing()
         session = self._session(streaming=True)
         sources = self._made_sources()
         location = self._location(session)
@@ -165,8 +168,9 @@ class Pipeline:
         if folder is not None:
             _release(folder)
         driver = self._driver(session, sources, folder)
+        driver.publishing = publishing
         try:
-            frame = observed(self._frames, unite(self._frames), TAG)
+            frame = observed(self._frames, unite(self._frames), TAG, circuit=publishing)
             writer = frame.writeStream.foreachBatch(driver)
             for name, value in self._options.items():
                 if name not in _OPTIONS:
@@ -289,6 +293,13 @@ class Pipeline:
             if run.log is not None:
                 run.log.close()
             raise
+
+    def _publishing(self) -> bool:
+        """Whether the circuit's own numbers go into the query's progress."""
+        metrics = str(self._options.get("metrics", "all"))
+        if metrics not in ("all", "rows"):
+            raise InputError(f"the option 'metrics' is 'all' or 'rows', not {metrics!r}")
+        return metrics == "all"
 
     def _cut(self, sources: Mapping[str, SparkSource]) -> Cut:
         try:

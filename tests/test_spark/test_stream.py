@@ -323,3 +323,16 @@ def test_what_does_not_fit_is_refused_before_anything_starts(spark: Any, tmp_pat
     with pytest.raises(InputError, match="is no duration"):
         dbsp.spark.stream(program).source("edge", good, event_time="x").option("tickWindow", "soon").start()
     assert not spark.streams.active
+
+
+def test_metrics_of_the_circuit_may_be_left_out(spark: Any, tmp_path: Path) -> None:
+    edges = Arrivals(tmp_path / "edge", "x long, y long")
+    edges.put((1, 2), (2, 3))
+    pipeline = dbsp.spark.stream(dbsp.compile(CLOSURE)).source("edge", edges.frame(spark))
+    query = finish(pipeline.option("metrics", "rows"))
+    observed = query.lastProgress["observedMetrics"][dbsp.spark.METRICS].asDict()
+    assert observed == {"rows_in": 2, "rows_in_edge": 2}
+    (tick,) = dbsp.spark.ticks(query)
+    assert (tick["rows_in"], tick["rows_out"]) == (2, 3)
+    with pytest.raises(InputError, match="'metrics' is 'all' or 'rows', not 'few'"):
+        pipeline.option("metrics", "few").start()
