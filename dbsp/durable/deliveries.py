@@ -20,9 +20,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dbsp.durable.whole import sync_folder, write_whole
+from dbsp.durable.whole import read_json, sync_folder, write_whole
 from dbsp.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -180,13 +180,13 @@ def deliveries(folder: Path) -> list[Delivery]:
 
 def taken(folder: Path) -> dict[str, Taken]:
     """The latest batch of every writer that is durable in a run."""
-    told = _json(folder / "taken.json")
+    told = read_json(folder / "taken.json")
     return {} if told is None else {name: Taken(*one) for name, one in told["batches"].items()}
 
 
 def taken_tick(folder: Path) -> int:
     """The tick after which the run stood when it said so."""
-    told = _json(folder / "taken.json")
+    told = read_json(folder / "taken.json")
     return 0 if told is None else int(told["tick"])
 
 
@@ -199,7 +199,7 @@ def take(folder: Path, batches: Mapping[str, Taken], tick: int, sync: bool) -> N
 def identify(folder: Path, sync: bool) -> str:
     """The name of an inbox that no other one has; the folder is made an inbox if it is none."""
     path = folder / "inbox.json"
-    told = _json(path)
+    told = read_json(path)
     if told is None:
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".inbox.{uuid.uuid4().hex}"
@@ -210,19 +210,10 @@ def identify(folder: Path, sync: bool) -> str:
             os.link(draft, path)
         for left in folder.glob(".inbox.*"):
             left.unlink(missing_ok=True)
-        told = _json(path)
+        told = read_json(path)
     if not isinstance(told, dict) or told.get("format") != FORMAT or told["version"] != VERSION:
         raise CheckpointError(f'{path} is no inbox of version {VERSION}: it lacks "format": "{FORMAT}"')
     return str(told["id"])
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from None
 
 
 def _listed(folder: Path) -> list[Path]:

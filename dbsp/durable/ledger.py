@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dbsp.durable.whole import sync_folder, write_whole
+from dbsp.durable.whole import read_header, sync_folder, write_whole
 from dbsp.errors import CheckpointError
 
 FORMAT = "dbsp delta log"
@@ -56,18 +56,7 @@ class Ledger:
 
     def header(self) -> dict[str, Any] | None:
         """What `log.json` says; None before the first tick. Raises CheckpointError for another file."""
-        path = self.folder / "log.json"
-        try:
-            header: dict[str, Any] = json.loads(path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            raise CheckpointError(f"{path} cannot be read: {error}") from None
-        if not isinstance(header, dict) or header.get("format") != FORMAT:
-            raise CheckpointError(f'{path} is no delta log: it lacks "format": "{FORMAT}"')
-        if header["version"] != VERSION:
-            raise CheckpointError(f"{path} is of version {header['version']}, not {VERSION}")
-        return header
+        return read_header(self.folder / "log.json", FORMAT, VERSION)
 
     def ticks(self, part: str = "ticks") -> list[int]:
         """The published ticks, ascending. O(n log n) for n ticks."""

@@ -37,7 +37,7 @@ from dbsp.durable.files import (
 )
 from dbsp.durable.interned import table_values, values_table
 from dbsp.durable.state import memories_of, recall, signature
-from dbsp.durable.whole import write_whole
+from dbsp.durable.whole import read_header, write_whole
 from dbsp.errors import CheckpointError, CircuitError
 from dbsp.trace import Run as TraceRun
 
@@ -74,7 +74,7 @@ class Store:
         self._run: Run | None = None
         self._query = ""
         self._lock: IO[str] | None = _locked(self.folder)
-        self._manifest = _read_manifest(self.folder)
+        self._manifest = read_header(self.folder / "manifest.json", FORMAT, VERSION)
         self._files: dict[int, tuple[TraceRun, str]] = {}
         self._pieces: list[dict[str, Any]] = []
         """The files of interned values, with the numbers they begin and end with."""
@@ -322,21 +322,6 @@ def _locked(folder: Path) -> IO[str]:
     lock.write(str(os.getpid()))
     lock.flush()
     return lock
-
-
-def _read_manifest(folder: Path) -> dict[str, Any] | None:
-    path = folder / "manifest.json"
-    if not path.exists():
-        return None
-    try:
-        manifest: dict[str, Any] = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise CheckpointError(f'{path} is no checkpoint: it lacks "format": "{FORMAT}"')
-    if manifest["version"] != VERSION:
-        raise CheckpointError(f"{path} is of version {manifest['version']}, not {VERSION}")
-    return manifest
 
 
 def as_store(checkpoint: str | Path | Store | None) -> Store | None:

@@ -1,10 +1,13 @@
-"""Files and folders that are there as a whole or not at all."""
+"""Files and folders that are there as a whole or not at all, and the JSON files among them."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from dbsp.errors import CheckpointError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,3 +36,28 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file says; None if it is not there. Raises CheckpointError if it cannot be read."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from None
+
+
+def read_header(path: Path, form: str, version: int) -> dict[str, Any] | None:
+    """What the file says that tells what a folder is, "dbsp checkpoint" for one; None if it is not there.
+
+    Raises CheckpointError if it names another form or version.
+    """
+    if not path.exists():
+        return None
+    header = read_json(path)
+    if not isinstance(header, dict) or header.get("format") != form:
+        raise CheckpointError(f'{path} is no {form.removeprefix("dbsp ")}: it lacks "format": "{form}"')
+    if header["version"] != version:
+        raise CheckpointError(f"{path} is of version {header['version']}, not {version}")
+    return header

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dbsp.durable.whole import write_whole
+from dbsp.durable.whole import read_json, write_whole
 from dbsp.errors import CheckpointError, DbspError, SchemaError
 from dbsp.operators.spark_sink import SparkSink
 from dbsp.operators.spark_source import SparkSource
@@ -114,10 +114,7 @@ class Driver:
         path = None if self._folder is None else self._folder / "pipeline.json"
         if path is None or not path.exists():
             return {"id": str(uuid.uuid4()), "query": None, "sources": dict(described), "sinks": {}}
-        try:
-            known: dict[str, Any] = json.loads(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise CheckpointError(f"{path} cannot be read: {error}") from None
+        known: dict[str, Any] = read_json(path)
         for name in {**known["sources"], **described}:
             before, now = known["sources"].get(name), described.get(name)
             if before != now:
