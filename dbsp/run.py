@@ -495,9 +495,8 @@ class Run:
 
 def _steps(scope: Scope) -> Iterator[tuple[Node, Step]]:
     """Every node with its step, those of nested scopes after their scope."""
-    yield from scope.by_node.items()
-    for child in scope.children:
-        yield from _steps(child)
+    for one in scope.scopes():
+        yield from one.by_node.items()
 
 
 def _iterations(scope: Scope, prefix: str) -> Iterator[tuple[str, int]]:

@@ -255,13 +255,14 @@ class MultiwayJoin(Operator):
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         chosen = _Arrangements(rewriting)
         rows = []
-        for start, order in enumerate(self.term_orders()):
+        orders = self.term_orders()
+        for start, order in enumerate(orders):
             actions = delta_term(self.atoms, start, order, self.extensions, self.conditions)
             sets = [column_sets(actions, atom) for atom in range(len(inputs))]
             rows.append(
                 [-1 if j == start else chosen.serving(stream, sets[j]) for j, stream in enumerate(inputs)]
             )
-        for start, (stream, order) in enumerate(zip(inputs, self.term_orders(), strict=True)):
+        for start, (stream, order) in enumerate(zip(inputs, orders, strict=True)):
             rows[start][start] = chosen.handing_out(stream, self._beside(start, order))
         join = DeltaMultiwayJoin(self, tuple(map(tuple, rows)), tuple(chosen.orders))
         return rewriting.add(join, *chosen.streams)

@@ -42,9 +42,8 @@ def recall(scope: Scope, memories: Memories) -> None:
 
 
 def _steps(scope: Scope) -> Iterator[Step]:
-    yield from scope.steps
-    for child in scope.children:
-        yield from _steps(child)
+    for one in scope.scopes():
+        yield from one.steps
 
 
 def signature(graph: Graph) -> str:
