@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias, cast
 
 from lark import Token, Tree
@@ -79,8 +80,13 @@ class Builder:
 
     def _relation(self, tree: ParseTree) -> syntax.RelationDeclaration:
         _, names, _, attributes, _, qualifiers = tree.children
+        return syntax.RelationDeclaration(
+            self._names(names), self._attributes(attributes), self._names(qualifiers), self.span(tree)
+        )
+
+    def _attributes(self, tree: Child) -> tuple[syntax.Attribute, ...]:
         columns = []
-        for attribute in _trees(attributes):
+        for attribute in _trees(tree):
             name, _, type_name = _tokens(attribute)
             columns.append(
                 syntax.Attribute(
@@ -90,11 +96,24 @@ class Builder:
                     self.span_of(type_name),
                 )
             )
-        return syntax.RelationDeclaration(
-            self._names(names), tuple(columns), self._names(qualifiers), self.span(tree)
+        return tuple(columns)
+
+    def _branches(self, tree: ParseTree) -> tuple[syntax.BranchDeclaration, ...]:
+        if tree.data == "record_type":
+            name = self._name(cast(Token, tree.children[1]))
+            return (syntax.BranchDeclaration(replace(name, text=""), self._attributes(tree.children[4])),)
+        return tuple(
+            syntax.BranchDeclaration(
+                self._name(cast(Token, branch.children[0])), self._attributes(branch.children[2])
+            )
+            for branch in _trees(tree)
         )
 
     def _type(self, tree: ParseTree) -> syntax.TypeDeclaration:
+        if tree.data in ("record_type", "adt_type"):
+            named = self._name(cast(Token, tree.children[1]))
+            kind: syntax.TypeForm = "record" if tree.data == "record_type" else "adt"
+            return syntax.TypeDeclaration(named, kind, (), self.span(tree), self._branches(tree))
         names = [self._name(token) for token in _tokens(tree) if token.type in ("IDENT", "QUALIFIED")]
         parents = tuple(names[1:])
         form: syntax.TypeForm = "subtype"
@@ -144,6 +163,9 @@ class Builder:
                 return syntax.Disjunction(tuple(self.formula(part) for part in _trees(tree)), span)
             case "negation":
                 return syntax.Not(self.formula(_child(tree, 1)), span)
+            case "text_test":
+                test, _, left, _, right, _ = tree.children
+                return syntax.Comparison(str(test), self.term(left), self.term(right), span)
             case "truth":
                 return syntax.Truth(_tokens(tree)[0] == "true", span)
             case "group":
@@ -181,6 +203,19 @@ class Builder:
                 return syntax.Call(str(operator), (self.term(left), self.term(right)), span)
             case "negative":
                 return self._negative(self.term(tree.children[1]), span)
+            case "cast":
+                _, _, value, _, type_name, _ = tree.children
+                target = self._name(cast(Token, type_name))
+                return syntax.Call("as", (self.term(value),), span, target)
+            case "complement":
+                return syntax.Call(str(first), (self.term(tree.children[1]),), span)
+            case "record":
+                return syntax.Construct("[]", self.terms(tree.children[1]), span)
+            case "nil":
+                return syntax.Construct("nil", (), span)
+            case "branch_term":
+                name = "$" + str(first).lstrip("$ \t")
+                return syntax.Construct(name, self.terms(tree.children[2]), span)
             case "call":
                 return syntax.Call(str(first), self.terms(tree.children[2]), span)
             case "minmax":

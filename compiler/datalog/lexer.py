@@ -29,6 +29,26 @@ KEYWORDS = {
     "to_number": "FUNCTOR",
     "to_unsigned": "FUNCTOR",
     "to_float": "FUNCTOR",
+    "itof": "FUNCTOR",
+    "itou": "FUNCTOR",
+    "ftoi": "FUNCTOR",
+    "ftou": "FUNCTOR",
+    "utoi": "FUNCTOR",
+    "utof": "FUNCTOR",
+    "lor": "LOR",
+    "lxor": "LXOR",
+    "land": "LAND",
+    "bor": "BOR",
+    "bxor": "BXOR",
+    "band": "BAND",
+    "bshl": "SHIFT",
+    "bshr": "SHIFT",
+    "bshru": "SHIFT",
+    "bnot": "COMPLEMENT",
+    "lnot": "COMPLEMENT",
+    "as": "AS",
+    "match": "TEXT_TEST",
+    "contains": "TEXT_TEST",
     "true": "TRUE",
     "false": "FALSE",
     "btree": "QUALIFIER",
@@ -40,14 +60,13 @@ KEYWORDS = {
     "no_inline": "QUALIFIER",
     "overridable": "QUALIFIER",
     "_": "UNDERSCORE",
+    "nil": "NIL",
 }
 
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "as", "autoinc", "band", "bnot", "bor", "bshl", "bshr", "bshru", "btree_delete", "bxor",
-    "choice-domain", "contains", "debug_delta", "eqrel", "land", "lnot", "lor", "lxor",
-    "magic", "match", "nil", "no_magic", "range",
+    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "magic", "no_magic", "range",
     "recursive_iteration_cnt", "stateful",
 })
 # fmt: on
@@ -115,6 +134,7 @@ _TOKEN = re.compile(
     | (?P<string>    "(?: \\. | [^"\\\n] )*" )
     | (?P<quote>     "[^\n]* )
     | (?P<word>      choice-domain | [A-Za-z_?][A-Za-z0-9_?]* (?: \.[A-Za-z_?][A-Za-z0-9_?]* )* )
+    | (?P<branch>    \$ [ \t]* [A-Za-z_?][A-Za-z0-9_?]* (?: \.[A-Za-z_?][A-Za-z0-9_?]* )* )
     | (?P<sign>      :- | <: | <= | >= | != | [=<>!+\-*/%^(){}|,;:.\[\]$@] )
     | (?P<other>     . )
     """,

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.checked import Kind, Relation
+from dbsp.compiler.datalog.checked import AnyKind, Kind, Relation, type_of
 from dbsp.compiler.datalog.normalise import Scan
 from dbsp.compiler.datalog.steps import (
     Aggregated,
@@ -38,12 +39,9 @@ from dbsp.operators.calls import Call, avg, count, max_, min_, sum_
 from dbsp.operators.delta_term import Term
 from dbsp.operators.multiway_join import MultiwayJoin
 from dbsp.schema import Schema
-from dbsp.values import FLOAT, INT, STR, Type
-
-TYPES: Mapping[Kind, Type] = {Kind.NUMBER: INT, Kind.UNSIGNED: INT, Kind.FLOAT: FLOAT, Kind.SYMBOL: STR}
 
 _AGGREGATES = {"sum": sum_, "min": min_, "max": max_, "mean": avg}
-_ZEROS = {Kind.NUMBER: 0, Kind.UNSIGNED: 0, Kind.FLOAT: 0.0}
+_ZEROS: Mapping[AnyKind, Any] = {Kind.NUMBER: 0, Kind.UNSIGNED: 0, Kind.FLOAT: 0.0}
 
 _UNIT = Schema((), ())
 
@@ -52,7 +50,7 @@ def schema_of(relation: Relation) -> Schema:
     """The columns of a relation as the engine stores them."""
     return Schema(
         tuple(attribute.name for attribute in relation.attributes),
-        tuple(TYPES[attribute.kind] for attribute in relation.attributes),
+        tuple(type_of(attribute.kind) for attribute in relation.attributes),
     )
 
 

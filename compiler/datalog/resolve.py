@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from dbsp.compiler.datalog import syntax
-from dbsp.compiler.datalog.checked import Relation
 from dbsp.compiler.datalog.declare import Declarations
 from dbsp.compiler.datalog.expand import FlatClause
 from dbsp.compiler.datalog.functions import FUNCTIONS
 from dbsp.compiler.datalog.report import Report
-from dbsp.compiler.datalog.walk import literals, terms_of
+from dbsp.compiler.datalog.walk import has_wildcard, literals, terms_of
 from dbsp.diagnostics import SourceSpan, did_you_mean
 
 
@@ -19,7 +16,7 @@ def resolve(clause: FlatClause, declarations: Declarations, report: Report) -> b
 
     Also false, without a message of its own, when a relation of the clause has a broken declaration.
     """
-    resolver = _Resolver(declarations.relations, declarations.broken, report)
+    resolver = _Resolver(declarations, report)
     resolver.atom(clause.head, in_head=True)
     for literal in clause.body:
         resolver.literal(literal)
@@ -27,9 +24,10 @@ def resolve(clause: FlatClause, declarations: Declarations, report: Report) -> b
 
 
 class _Resolver:
-    def __init__(self, relations: Mapping[str, Relation], broken: frozenset[str], report: Report) -> None:
-        self.relations = relations
-        self.broken = broken
+    def __init__(self, declarations: Declarations, report: Report) -> None:
+        self.relations = declarations.relations
+        self.broken = declarations.broken
+        self.types = declarations.types
         self.report = report
         self.sound = True
 
@@ -38,12 +36,16 @@ class _Resolver:
             case syntax.Atom():
                 self.atom(literal)
             case syntax.Negation(atom=atom):
-                self.atom(atom)
+                self.atom(atom, positive=False)
+            case syntax.Comparison(operator="=", left=left, right=right):
+                for term, other in ((left, right), (right, left)):
+                    # A wildcard may stand in a pattern; what it is matched with has to have a value.
+                    self.term(term, "a comparison", pattern=not has_wildcard(other))
             case _:
                 for term in terms_of(literal):
                     self.term(term, "a comparison")
 
-    def atom(self, atom: syntax.Atom, in_head: bool = False) -> None:
+    def atom(self, atom: syntax.Atom, in_head: bool = False, positive: bool = True) -> None:
         relation = self.relations.get(atom.relation)
         if relation is None:
             hint = did_you_mean(atom.relation, self.relations)
@@ -64,18 +66,23 @@ class _Resolver:
             if in_head and isinstance(argument, syntax.Wildcard):
                 self._error(argument.span, "'_' in the head has no value", "name what is to be derived")
             elif not isinstance(argument, syntax.Wildcard):
-                self.term(argument, "a head" if in_head else "an argument")
+                place = "a head" if in_head else "an argument" if positive else "a negated atom"
+                self.term(argument, place, pattern=positive and not in_head)
 
-    def term(self, term: syntax.Term, place: str) -> None:
+    def term(self, term: syntax.Term, place: str, pattern: bool = False) -> None:
         match term:
             case syntax.Wildcard(span=span):
                 self._error(span, f"'_' in {place} has no value")
+            case syntax.Construct():
+                self.construct(term, place, pattern)
             case syntax.Call(function=name, arguments=arguments):
                 if not any(signature.accepts_count(len(arguments)) for signature in FUNCTIONS[name]):
                     wanted = len(FUNCTIONS[name][0].parameters)
                     number = "at least one argument" if name == "cat" else _count(wanted, "argument")
                     message = f"'{name}' takes {number}, but {len(arguments)} {_be(len(arguments))} given"
                     self._error(term.span, message)
+                if term.target is not None:
+                    self.type(term.target)
                 for argument in arguments:
                     self.term(argument, f"an argument of '{name}'")
             case syntax.Aggregate(function=name, value=value, body=body):
@@ -85,6 +92,35 @@ class _Resolver:
                     self.literal(literal)
             case _:
                 pass
+
+    def construct(self, term: syntax.Construct, place: str, pattern: bool) -> None:
+        if term.function.startswith("$"):
+            name = term.function[1:]
+            type_name = self.types.branches.get(name)
+            if type_name is None:
+                self._error(term.span, f"undefined branch '${name}'", did_you_mean(name, self.types.branches))
+            elif type_name in self.types.broken:
+                self.sound = False
+            else:
+                wanted = len(self.types.fields(self.types.structured[type_name], name))
+                given = len(term.arguments)
+                if given != wanted:
+                    message = (
+                        f"branch '${name}' of '{type_name}' has {_count(wanted, 'field')}, but"
+                        f" {_count(given, 'argument')} {_be(given)} given"
+                    )
+                    self._error(term.span, message)
+        for argument in term.arguments:
+            if not (pattern and isinstance(argument, syntax.Wildcard)):
+                inside = "a record" if term.function == "[]" else "a branch"
+                self.term(argument, f"{inside} in {place}" if not pattern else inside, pattern)
+
+    def type(self, name: syntax.Name) -> None:
+        if name.text in self.types.broken:
+            self.sound = False
+        elif name.text not in self.types:
+            hint = did_you_mean(name.text, self.types.names())
+            self._error(name.span, f"undefined type '{name.text}'", hint)
 
     def _error(self, span: SourceSpan, message: str, hint: str | None = None) -> None:
         self.sound = False

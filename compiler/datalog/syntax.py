@@ -54,11 +54,23 @@ class StringLiteral:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A functor applied to arguments; operators are functors named by their sign (`-` may be unary)."""
+    """A functor applied to arguments; operators are functors named by their sign (`-` may be unary).
+
+    `as(x, T)` has one argument, and T as its `target`.
+    """
 
     function: str
     arguments: tuple[Term, ...]
     span: SourceSpan = field(compare=False, repr=False)
+    target: Name | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Construct(Call):
+    """`[a, b]`, `nil` or `$Branch(a, b)`; the function is `[]`, `nil` or `$Branch`.
+
+    In an atom of a body, or on a side of `=`, it also takes a value apart and binds its variables.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +113,7 @@ class Negation:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`left operator right` with one of `= != < <= > >=`."""
+    """`left operator right` by one of `= != < <= > >=`; or `match(left, right)`, `contains(left, right)`."""
 
     operator: str
     left: Term
@@ -179,17 +191,29 @@ class RelationDeclaration:
     span: SourceSpan = field(compare=False, repr=False)
 
 
-TypeForm = Literal["subtype", "alias", "union"]
+TypeForm = Literal["subtype", "alias", "union", "record", "adt"]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchDeclaration:
+    """`Branch { x: number }` of an algebraic data type; for a record, its fields, and the name is empty."""
+
+    name: Name
+    fields: tuple[Attribute, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TypeDeclaration:
-    """`.type A <: B` (subtype), `.type A = B` (alias), `.type A = B | C` (union)."""
+    """`.type A <: B` (subtype), `.type A = B` (alias), `.type A = B | C` (union).
+
+    `.type A = [x: B]` (record) and `.type A = P { x: B } | Q {}` (adt) have branches and no parents.
+    """
 
     name: Name
     form: TypeForm
     parents: tuple[Name, ...]
     span: SourceSpan = field(compare=False, repr=False)
+    branches: tuple[BranchDeclaration, ...] = ()
 
 
 DirectiveKind = Literal["input", "output", "printsize"]

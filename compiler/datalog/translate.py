@@ -12,13 +12,17 @@ from typing import Any
 import numpy as np
 
 from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.checked import Kind
+from dbsp.compiler.datalog.checked import AnyKind, Kind, type_of
+from dbsp.compiler.datalog.functions import BIT_FUNCTIONS
+from dbsp.diagnostics import SourceSpan
 from dbsp.errors import ValueOutOfRangeError
 from dbsp.expressions import Expression, col, lit, max_of, min_of, when
 from dbsp.expressions import call as call_function
+from dbsp.expressions.construct import code_of, construct, field_of, made_by, nil
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import GiveUp, Operation
-from dbsp.values import FLOAT, INT, STR
+from dbsp.terms import Branch, parts_of
+from dbsp.values import FLOAT, INT, STR, Type
 
 
 def expression(term: checked.Term) -> Expression:
@@ -28,6 +32,15 @@ def expression(term: checked.Term) -> Expression:
             return col(name)
         case checked.Constant():
             return constant(term)
+        case checked.Construct(arguments=arguments):
+            return construct(type_of(term.kind), term.constructor, *map(expression, arguments))
+        case checked.Part(arguments=(value,), constructor=constructor, position=position):
+            whole = expression(value)
+            return made_by(whole, constructor) if position is None else field_of(whole, constructor, position)
+        case checked.Call(function=function) if function in BIT_FUNCTIONS:
+            bits = _bits(term)
+            # All bits of an unsigned do not fit its range; only bnot and bshl can set the highest.
+            return call_function(_UNSIGNED, bits) if term.kind is Kind.UNSIGNED else bits
         case checked.Call(function=function, arguments=arguments):
             return _CALLS[function](term, *map(expression, arguments))
         case _:
@@ -35,13 +48,38 @@ def expression(term: checked.Term) -> Expression:
 
 
 def constant(term: checked.Constant) -> Expression:
-    return lit(term.value)
+    """The expression of a constant; a record or branch is made of its parts."""
+    if not isinstance(term.kind, checked.Structured):
+        return lit(term.value)
+    type_ = type_of(term.kind)
+    if term.value is None:
+        return nil(type_)
+    name = term.value.name if isinstance(term.value, Branch) else ""
+    fields = term.kind.structure.by_name[name].fields
+    inner = (_part(field.type, part) for field, part in zip(fields, parts_of(term.value), strict=True))
+    return construct(type_, name, *inner)
+
+
+def _part(type_: Type, value: Any) -> Expression:
+    if type_.structure is None:
+        return lit(value)
+    kind = checked.Structured(type_.structure.name, type_.structure)
+    return constant(checked.Constant(value, kind, SourceSpan("", 0)))
 
 
 def predicate(comparison: checked.Comparison) -> Expression:
     """The condition a comparison stands for."""
-    compare = _COMPARISONS[comparison.operator]
-    return compare(expression(comparison.left), expression(comparison.right))
+    left, right = expression(comparison.left), expression(comparison.right)
+    match comparison.operator:
+        case "match":
+            return call_function("ecmascript_match", right, left)
+        case "!match":
+            return call_function("ecmascript_mismatch", right, left)
+        case "contains":
+            return right.contains(left)
+        case "!contains":
+            return ~right.contains(left)
+    return _COMPARISONS[comparison.operator](left, right)
 
 
 _COMPARISONS: Mapping[str, Callable[[Expression, Expression], Expression]] = {
@@ -54,9 +92,37 @@ _COMPARISONS: Mapping[str, Callable[[Expression, Expression], Expression]] = {
 }
 
 
-def _kind(call: checked.Call) -> Kind:
+def _kind(call: checked.Call) -> AnyKind:
     """The kind of the first argument, which decides between the meanings of an overloaded name."""
     return call.arguments[0].kind
+
+
+def _bits(term: checked.Term) -> Expression:
+    """The 64 bits of a term as an int, which for an unsigned may be negative in between."""
+    if not (isinstance(term, checked.Call) and term.function in BIT_FUNCTIONS):
+        return expression(term)
+    first, *others = map(_bits, term.arguments)
+    match term.function:
+        case "bnot":
+            return first.bnot()
+        case "bshr" if term.kind is Kind.UNSIGNED:
+            return first.shr_unsigned(*others)
+        case function:
+            return call_function(_BIT_CALLS[function], first, *others)
+
+
+_BIT_CALLS: Mapping[str, str] = {
+    "band": "band",
+    "bor": "bor",
+    "bxor": "bxor",
+    "bshl": "shl",
+    "bshr": "shr",
+    "bshru": "shr_unsigned",
+}
+
+
+def _flag(condition: Expression) -> Expression:
+    return condition.to_int()
 
 
 def _add(call: checked.Call, a: Expression, b: Expression) -> Expression:
@@ -99,6 +165,8 @@ def _ord(call: checked.Call, a: Expression) -> Expression:
             return a.ord()
         case Kind.FLOAT:
             return a.to_string().ord()
+        case checked.Structured():
+            return code_of(a)
         case _:
             return a
 
@@ -184,4 +252,14 @@ _CALLS: Mapping[str, Callable[..., Expression]] = {
     "to_number": _to_number,
     "to_unsigned": _to_unsigned,
     "to_float": _to_float,
+    "itof": _to_float,
+    "utof": _to_float,
+    "itou": _to_unsigned,
+    "ftou": _to_unsigned,
+    "ftoi": _to_number,
+    "utoi": _to_number,
+    "land": lambda call, a, b: _flag((a != 0) & (b != 0)),
+    "lor": lambda call, a, b: _flag((a != 0) | (b != 0)),
+    "lxor": lambda call, a, b: _flag((a != 0) != (b != 0)),
+    "lnot": lambda call, a: _flag(a == 0),
 }

@@ -55,7 +55,7 @@ def live(
 
     compiled = session.load_program(program, strategy, macros, include)
     if fact_dir is not None:
-        at_work = session.start(compiled, fact_dir, max_iterations)
+        at_work = session.start(compiled, fact_dir, max_iterations, changes_from_stdin=True)
     else:
         at_work = session.start_empty(compiled, max_iterations)
     conversation = Conversation(compiled, at_work, timed=time, interactive=sys.stdin.isatty())

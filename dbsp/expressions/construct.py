@@ -20,7 +20,7 @@ from dbsp.expressions.functions import convert, define, fits
 from dbsp.expressions.nodes import ConstantNode, Node, Scalar, Vector, VectorFn, from_codes, to_codes
 from dbsp.interner import Interner
 from dbsp.structures import Constructor, read_structure, structure_type
-from dbsp.values import BOOL, NIL, STR, Type, as_type, decode_value, encode_value
+from dbsp.values import BOOL, INT, NIL, STR, Type, as_type, decode_value, encode_value
 
 _FILLERS: dict[str, Any] = {"int": 0, "float": 0.0, "bool": False, "str": "", "bytes": b""}
 
@@ -43,6 +43,11 @@ def made_by(value: Expression, constructor: str) -> Expression:
 def field_of(value: Expression, constructor: str, position: int) -> Expression:
     """A field of a value made by this constructor; see above for others."""
     return call("field", value, constructor, position)
+
+
+def code_of(value: Expression) -> Expression:
+    """A number that tells a value from all others of its type; 0 for nil."""
+    return call("code_of", value)
 
 
 class ConstructNode(Node):
@@ -94,6 +99,25 @@ class NilNode(Node):
 
     def vector(self, interner: Interner) -> VectorFn:
         return lambda rows: Vector(np.full(len(rows), NIL, np.int64), None)
+
+
+class CodeNode(Node):
+    """The code of a constructed value as a number."""
+
+    type = INT
+
+    def __init__(self, value: Node) -> None:
+        self.value = value
+        self.columns = value.columns
+        self.fallible = value.fallible
+
+    def scalar(self, interner: Interner) -> Scalar:
+        value = self.value.scalar(interner)
+        return lambda row: value(row) - NIL
+
+    def vector(self, interner: Interner) -> VectorFn:
+        value = self.value.vector(interner)
+        return lambda rows: Vector(value(rows).values - NIL, None)
 
 
 class MadeByNode(Node):
@@ -219,6 +243,12 @@ def _resolve_field(arguments: Sequence[Node]) -> Node | None:
     return FieldNode(arguments[0], constructor, position)
 
 
+def _resolve_code(arguments: Sequence[Node]) -> Node | None:
+    if len(arguments) != 1 or arguments[0].type.structure is None or arguments[0].type.nullable:
+        return None
+    return CodeNode(arguments[0])
+
+
 def _constant(node: Node) -> Any:
     return node.value if isinstance(node, ConstantNode) and node.type.kind in (STR.kind, "int") else None
 
@@ -226,4 +256,5 @@ def _constant(node: Node) -> Any:
 define("construct", "construct expects a structure, a constructor and its fields", _resolve_construct)
 define("nil", "nil expects a type of records", _resolve_nil)
 define("made_by", "made_by expects a constructed value and one of its constructors", _resolve_made_by)
+define("code_of", "code_of expects a constructed value", _resolve_code)
 define("field", "field expects a constructed value, a constructor and the place of a field", _resolve_field)
