@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dbsp.compiler.datalog import checked, syntax
+from dbsp.compiler.datalog.anonymous import ANONYMOUS, anonymous_record
 from dbsp.compiler.datalog.checked import TEXT_TESTS, AnyKind, Kind, Structured
 from dbsp.compiler.datalog.declare import Declarations
 from dbsp.compiler.datalog.expand import FlatClause
@@ -86,8 +87,8 @@ class _Inference:
         self.relations = declarations.relations
         self.types = declarations.types
         self.structured = frozenset(declarations.types.structured.values())
-        self.records = frozenset(one for one in self.structured if one.structure.is_record)
-        self.all: frozenset[AnyKind] = frozenset(Kind) | self.structured
+        self.records = frozenset({ANONYMOUS, *(one for one in self.structured if one.structure.is_record)})
+        self.all: frozenset[AnyKind] = frozenset(Kind) | self.structured | {ANONYMOUS}
         self.constructs: list[tuple[syntax.Construct, int, tuple[int, ...]]] = []
         self.opened: dict[int, Structured] = {}
         self.report = report
@@ -157,10 +158,8 @@ class _Inference:
         if term.function.startswith("$"):
             kinds = frozenset({self.types.structured[self.types.branches[term.function[1:]]]})
             self._narrow(node, kinds, term, f"'{term.function}' is", f"'{term.function}' is one")
-        elif self.records:
-            self._narrow(node, self.records, term, f"{_quoted(term)} is", f"{_quoted(term)} is one")
         else:
-            self._ambiguous(term)
+            self._narrow(node, self.records, term, f"{_quoted(term)} is", f"{_quoted(term)} is one")
         self.constructs.append((term, node, tuple(self.node(part) for part in term.arguments)))
 
     def _collect_call(self, call: syntax.Call, node: int, arguments: tuple[syntax.Term, ...]) -> None:
@@ -204,9 +203,10 @@ class _Inference:
         while True:
             while self._choose_signatures() or self._open_constructs():
                 pass
-            for term, node, _ in self.constructs:
-                if len(self._kinds(node)) > 1:
-                    self._ambiguous(term)
+            open_ = [node for _, node, _ in self.constructs if len(self._kinds(node)) > 1]
+            if open_:
+                self.classes[self._find(open_[0])].kinds = frozenset({ANONYMOUS})
+                continue
             # Literals that nothing decides become numbers, one class at a time: a choice may decide others.
             undecided = [root for root in self._roots() if len(self.classes[root].kinds) > 1]
             if not undecided:
@@ -224,6 +224,9 @@ class _Inference:
                 continue
             (kind,) = kinds
             assert isinstance(kind, Structured)
+            if kind == ANONYMOUS:
+                found = self._join_parts(term, node, inner) or found
+                continue
             self.opened[id(term)] = kind
             found = True
             if term.function == "nil":
@@ -243,11 +246,46 @@ class _Inference:
                 self._narrow(place, wanted, part, f"{where} is", f"it stands in {where}")
         return found
 
+    def _join_parts(self, term: syntax.Construct, node: int, inner: tuple[int, ...]) -> bool:
+        """Makes the parts of a record those of all it is compared with, if no type says what they are."""
+        others = [
+            parts for other, at, parts in self.constructs if self._same(at, node) and other.function == "[]"
+        ]
+        if not others or any(len(parts) != len(others[0]) for parts in others):
+            self._ambiguous(term)
+        joined = False
+        if term.function == "[]":
+            for part, one, other in zip(term.arguments, inner, others[0], strict=True):
+                joined = joined or not self._same(one, other)
+                self._join(other, one, part, "it is a part of records that are compared")
+        return joined
+
+    def _same(self, a: int, b: int) -> bool:
+        return self._find(a) == self._find(b)
+
+    def kind_of(self, term: syntax.Term) -> AnyKind:
+        """The kind of a term, when all is settled."""
+        return self._final(self.node(term), term, ())
+
+    def _final(self, node: int, term: syntax.Term, around: tuple[int, ...]) -> AnyKind:
+        (kind,) = self._kinds(node)
+        if kind != ANONYMOUS:
+            return kind
+        root = self._find(node)
+        record, parts = next(
+            (one, parts)
+            for one, at, parts in self.constructs
+            if self._same(at, root) and one.function == "[]"
+        )
+        if root in around:
+            self._mismatch(term.span, f"the record {_quoted(record)} would be a part of itself", None)
+        return anonymous_record([self._final(part, term, (*around, root)) for part in parts])
+
     def _ambiguous(self, term: syntax.Construct) -> None:
         self._mismatch(
             term.span,
             f"nothing says which record type {_quoted(term)} is of",
-            "it has one in a column, a field, or by 'as'" if self.records else "declare one: .type R = [...]",
+            "it has one in a column or in a field of a declared type",
         )
 
     def _choose_signatures(self) -> bool:
@@ -378,7 +416,9 @@ class _Inference:
             case syntax.Negation(atom=atom, span=span):
                 return checked.Negation(self.typed_atom(atom), span)
             case syntax.Comparison(operator=operator, left=left, right=right, span=span):
-                if operator not in ("=", "!=") and self._kinds(self.node(left)) <= self.structured:
+                if operator not in ("=", "!=") and self._kinds(self.node(left)) <= self.structured | {
+                    ANONYMOUS
+                }:
                     what = _kinds_text(self._kinds(self.node(left)))
                     self._mismatch(span, f"'{operator}' does not compare values of {what}", "'=' and '!=' do")
                 return checked.Comparison(operator, self.typed(left), self.typed(right), span)
@@ -386,7 +426,7 @@ class _Inference:
                 return checked.Truth(value, span)
 
     def typed(self, term: syntax.Term) -> checked.Term:
-        (kind,) = self._kinds(self.node(term))
+        kind = self.kind_of(term)
         match term:
             case syntax.Variable(name=name, span=span):
                 return checked.Variable(name, kind, span)
@@ -456,4 +496,4 @@ def _kinds_text(kinds: frozenset[AnyKind]) -> str:
         return "a record"
     names: list[str] = [kind.value for kind in _PREFERRED if kind in kinds]
     names += sorted(kind.name for kind in kinds if isinstance(kind, Structured))
-    return f"{'an' if names[0] == 'unsigned' else 'a'} {' or '.join(names)}"
+    return f"{'an' if names[0][0].lower() in 'aeiou' else 'a'} {' or '.join(names)}"

@@ -147,7 +147,7 @@ _GROUPS: tuple[tuple[frozenset[str], str], ...] = (
 )
 _TERM_STARTS = frozenset(
     {"IDENT", "QUALIFIED", "NUMBER", "UNSIGNED", "FLOAT", "STRING", "UNDERSCORE", "LPAREN", "MINUS"}
-    | {"FUNCTOR", "MINMAX", "AGGREGATE", "COMPLEMENT", "AS"}
+    | {"FUNCTOR", "MINMAX", "AGGREGATE", "COMPLEMENT", "AS", "LBRACKET", "NIL", "BRANCH"}
 )
 _COVERED = {
     "a rule, a fact or a directive": _ITEM_STARTS,
@@ -162,6 +162,8 @@ _WORDS = {kind: f"'{sign}'" for sign, kind in SIGNS.items()} | {
     "IDENT": "a name",
     "QUALIFIED": "a qualified name",
     "NUMBER": "a number",
+    "BRANCH": "a branch such as '$Leaf'",
+    "NIL": "'nil'",
     "QUALIFIER": "a qualifier such as 'btree'",
     "$END": "the end of the text",
 }
@@ -183,8 +185,7 @@ def _expected_words(expected: set[str]) -> str:
 
 
 _UNSUPPORTED_SIGNS = {
-    "LBRACKET": "records are not part of this dialect",
-    "DOLLAR": "'$' (counters and branches of algebraic types) is not part of this dialect",
+    "DOLLAR": "'$' as a counter is not part of this dialect",
     "AT": "user-defined functors are not part of this dialect",
 }
 

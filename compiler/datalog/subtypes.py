@@ -71,7 +71,7 @@ class _Checker:
             if term.value is not None:
                 self.term(term.value)
             return
-        if isinstance(term, syntax.Construct) and term.function != "nil":
+        if isinstance(term, syntax.Construct) and term.function != "nil" and id(term) in self.structured:
             kind = self.structured[id(term)]
             constructor = term.function[1:] if term.function.startswith("$") else ""
             for part, field in zip(term.arguments, self.types.fields(kind, constructor), strict=True):
