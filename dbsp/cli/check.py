@@ -29,6 +29,7 @@ def check(
     macros: options.Macros = None,
     include: options.IncludeFolders = None,
     strategy: options.JoinStrategy = Strategy.AUTO,
+    disabled: options.Disabled = None,
     max_iterations: options.MaxIterations = 1_000,
 ) -> None:
     """Compile a program and check its three circuits against each other.
@@ -41,7 +42,7 @@ def check(
     from dbsp.cli import session
     from dbsp.operators.stages import incrementalize
 
-    compiled = session.load_program(program, strategy, macros, include)
+    compiled = session.load_program(program, strategy, macros, include, disabled)
     if rules:
         for firing in incrementalize(compiled.circuit())[1]:
             print(firing)

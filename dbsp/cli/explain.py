@@ -42,6 +42,7 @@ def explain(
     macros: options.Macros = None,
     include: options.IncludeFolders = None,
     strategy: options.JoinStrategy = Strategy.AUTO,
+    disabled: options.Disabled = None,
 ) -> None:
     """Say how a program is evaluated: its strata, the order of work in each rule, its recursion.
 
@@ -53,7 +54,7 @@ def explain(
     """
     from dbsp.cli import session
 
-    compiled = session.load_program(program, strategy, macros, include)
+    compiled = session.load_program(program, strategy, macros, include, disabled)
     if fact_dir is None:
         plans = compiled.plans
         print(compiled.explain())

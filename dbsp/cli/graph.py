@@ -43,6 +43,7 @@ def graph(
     macros: options.Macros = None,
     include: options.IncludeFolders = None,
     strategy: options.JoinStrategy = Strategy.AUTO,
+    disabled: options.Disabled = None,
 ) -> None:
     """Draw the circuit of a program, as DOT or as a picture.
 
@@ -52,7 +53,7 @@ def graph(
     from dbsp import draw
     from dbsp.cli import session
 
-    circuit = session.load_program(program, strategy, macros, include).circuit(stage)
+    circuit = session.load_program(program, strategy, macros, include, disabled).circuit(stage)
     title = f"{program.name} ({stage})"
     if output is None:
         print(draw.to_dot(circuit, title=title), end="")

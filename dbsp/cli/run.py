@@ -38,6 +38,7 @@ def run(
     macros: options.Macros = None,
     include: options.IncludeFolders = None,
     strategy: options.JoinStrategy = Strategy.AUTO,
+    disabled: options.Disabled = None,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
 ) -> None:
@@ -50,7 +51,7 @@ def run(
     from dbsp.cli import session
     from dbsp.cli.outputs import Folder, Stdout
 
-    compiled = session.load_program(program, strategy, macros, include)
+    compiled = session.load_program(program, strategy, macros, include, disabled)
     outputs = Stdout(compiled, time) if str(output_dir) == "-" else Folder(compiled, output_dir, time)
     # Read before anything is computed: a mistake in line 10,000 should show at once.
     ticks = [] if deltas is None else session.read_changes(compiled, deltas)
