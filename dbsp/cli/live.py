@@ -40,6 +40,7 @@ def live(
     ] = False,
     macros: options.Macros = None,
     include: options.IncludeFolders = None,
+    no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
     disabled: options.Disabled = None,
     time: options.Timing = False,
@@ -54,7 +55,7 @@ def live(
     from dbsp.cli import session
     from dbsp.cli.conversation import Conversation
 
-    compiled = session.load_program(program, strategy, macros, include, disabled)
+    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled)
     if fact_dir is not None:
         at_work = session.start(compiled, fact_dir, max_iterations, changes_from_stdin=True)
     else:

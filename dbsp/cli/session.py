@@ -28,9 +28,10 @@ def load_program(
     strategy: Strategy,
     macros: Sequence[str] | None,
     include: Sequence[Path] | None,
+    no_warnings: bool = False,
     disabled: Sequence[str] | None = None,
 ) -> Program:
-    """Compile the program; what is legal and yet probably a mistake is said on stderr.
+    """Compile the program; what is legal and yet probably a mistake is said on stderr, if it may be.
 
     `macros` are the values of `-M`; a name without a value is defined as 1.
     `disabled` are those of `-z`, rewritings with commas between them.
@@ -40,7 +41,7 @@ def load_program(
         name, equals, value = one.partition("=")
         defined[name] = value.replace("\\ ", " ") if equals else "1"
     program = compile(path, strategy, macros=defined, include=include or (), rewrites=_rewrites(disabled))
-    for warning in program.warnings:
+    for warning in () if no_warnings else program.warnings:
         remark(warning.render())
     return program
 
