@@ -15,8 +15,8 @@ from dbsp.interner import Interner
 from dbsp.schema import Schema
 from dbsp.values import decode_value
 
-# What `ord` gives for a text is a matter of the run.
-_FOLDED = SINGLE_VALUED - {"ord"}
+# Which number stands for a text is a matter of the run.
+_FOLDED = SINGLE_VALUED - {"ord", "as"}
 
 
 def fold(term: checked.Term) -> checked.Term:
