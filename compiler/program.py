@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from dbsp.compiler.datalog.parse import parse
 from dbsp.compiler.datalog.plan import plan
 from dbsp.compiler.datalog.preprocess import Sources
 from dbsp.compiler.datalog.report import Report
+from dbsp.compiler.datalog.rewrites import NAMES, Applied, chosen_passes, rewrite
 from dbsp.compiler.datalog.steps import RulePlan
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
@@ -49,6 +50,7 @@ def compile(
     *,
     macros: Mapping[str, str | float] | None = None,
     include: Iterable[str | Path] = (),
+    rewrites: bool | Iterable[str] = True,
 ) -> Program:
     """Compiles a Datalog program, given as text or as the path of a file.
 
@@ -61,8 +63,11 @@ def compile(
     one that is to be a string has quotes in it. `#include` looks for files where the file that includes
     them stands, the present folder for a text, and then in the folders of `include`.
 
+    `rewrites` are the passes of `compiler.datalog.rewrites` to apply to the rules: all, none or those named.
+    They change what a run costs and never what it hands out.
+
     Raises CompileError with every error found in the program, each with its line, a caret and a hint;
-    also when the file cannot be read. ValueError for an unknown strategy.
+    also when the file cannot be read. ValueError for an unknown strategy or rewriting.
 
     >>> program = compile('''
     ...     .decl edge(x: number, y: number)
@@ -78,13 +83,13 @@ def compile(
     >>> run.step({"edge": {(2, 3): -1}})["path"].to_dict()
     {(1, 3): -1, (2, 3): -1}
     """
-    strategy = Strategy(strategy)
+    strategy, passes = Strategy(strategy), chosen_passes(rewrites)
     defined = {name: str(value) for name, value in (macros or {}).items()}
     folders = tuple(map(Path, include))
     if isinstance(text_or_path, Path) or ("\n" not in text_or_path and text_or_path.endswith(".dl")):
         path = Path(text_or_path)
-        return Program(_read(path), str(text_or_path), strategy, Sources(path, folders, defined))
-    return Program(text_or_path, "<program>", strategy, Sources(None, folders, defined))
+        return Program(_read(path), str(text_or_path), strategy, Sources(path, folders, defined), passes)
+    return Program(text_or_path, "<program>", strategy, Sources(None, folders, defined), passes)
 
 
 def _read(path: Path) -> str:
@@ -100,7 +105,12 @@ class Program:
     """A compiled program. It holds no data: `start` makes a run, as many as wanted."""
 
     def __init__(
-        self, text: str, file: str, strategy: Strategy = Strategy.AUTO, sources: Sources | None = None
+        self,
+        text: str,
+        file: str,
+        strategy: Strategy = Strategy.AUTO,
+        sources: Sources | None = None,
+        passes: Collection[str] = NAMES,
     ) -> None:
         self.text = text
         self.file = file
@@ -108,6 +118,11 @@ class Program:
         report = Report(file, text)
         self.checked: checked.Program = check(parse(text, report, sources), report)
         """The program's meaning: resolved, typed, in strata (see `compiler.datalog.checked`)."""
+        self.rewritten: checked.Program
+        """What is planned and run: rules for the same outputs that cost less (see `datalog.rewrites`)."""
+        self.rewrites: tuple[Applied, ...]
+        """What was changed on the way there, and why."""
+        self.rewritten, self.rewrites = rewrite(self.checked, passes)
         self._all_text = "\0".join(report.sources.values())
         self.plans: dict[int, RulePlan] = self.plans_for(Statistics.none())
         """The plan of every rule, by the rule's number, made by the shape of the rules alone."""
@@ -118,12 +133,12 @@ class Program:
     ) -> dict[int, RulePlan]:
         """The plan of every rule, or of some, by its number, for data of which these are the counts."""
         policy = Policy(statistics, self.strategy)
-        chosen = self.checked.rules if rules is None else rules
+        chosen = self.rewritten.rules if rules is None else rules
         return {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in chosen}
 
     def circuit_for(self, plans: Mapping[int, RulePlan], max_iterations: int = MAX_ITERATIONS) -> Circuit:
         """The query circuit in which the rules are evaluated by these plans; see `plans_for`."""
-        return lower(self.checked, plans, Path(self.file).stem, max_iterations)
+        return lower(self.rewritten, plans, Path(self.file).stem, max_iterations)
 
     @property
     def relations(self) -> Mapping[str, checked.Relation]:
@@ -132,7 +147,7 @@ class Program:
 
     def columns(self, relation: str) -> Schema:
         """The columns of a relation as the engine stores them."""
-        return schema_of(self.relations[relation])
+        return schema_of(self.rewritten.relations[relation])
 
     @property
     def inputs(self) -> dict[str, Schema]:
@@ -223,15 +238,17 @@ class Program:
     def counted(
         self, initial: Mapping[str, Change] | None = None, *, max_iterations: int = MAX_ITERATIONS
     ) -> Statistics:
-        """The counts of all relations, derived ones included, over the program's facts and these changes.
+        """The counts of all relations of the rules, derived ones included, over the facts and these changes.
 
         They come from a run in which every relation is an output. Costs what starting one costs.
         """
-        everything = replace(self.checked, outputs=tuple(self.relations), sizes=())
+        derived = (name for stratum in self.rewritten.strata for name in stratum.relations)
+        names = tuple(dict.fromkeys((*self.rewritten.inputs, *derived)))
+        everything = replace(self.rewritten, outputs=names, sizes=())
         run = self._loaded(lower(everything, self.plans, self.file, max_iterations).start(), initial)
 
         def rows(name: str) -> Codes | None:
-            return run.view(name).batch.rows if name in self.relations else None
+            return run.view(name).batch.rows if name in names else None
 
         return statistics(self, run, rows)
 
@@ -325,7 +342,7 @@ class Program:
             planner = None if run is None else run.planner
             plans = planner.plans if isinstance(planner, ProgramPlanner) else self.plans
         circuit = run.graph if run else self.circuit_for(plans).circuit(Stage.PHYSICAL)
-        return explain(self.checked, plans, circuit, run)
+        return explain(self.rewritten, plans, circuit, run, self.rewrites)
 
     @property
     def _has_constants(self) -> bool:

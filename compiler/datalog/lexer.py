@@ -29,6 +29,26 @@ KEYWORDS = {
     "to_number": "FUNCTOR",
     "to_unsigned": "FUNCTOR",
     "to_float": "FUNCTOR",
+    "itof": "FUNCTOR",
+    "itou": "FUNCTOR",
+    "ftoi": "FUNCTOR",
+    "ftou": "FUNCTOR",
+    "utoi": "FUNCTOR",
+    "utof": "FUNCTOR",
+    "lor": "LOR",
+    "lxor": "LXOR",
+    "land": "LAND",
+    "bor": "BOR",
+    "bxor": "BXOR",
+    "band": "BAND",
+    "bshl": "SHIFT",
+    "bshr": "SHIFT",
+    "bshru": "SHIFT",
+    "bnot": "COMPLEMENT",
+    "lnot": "COMPLEMENT",
+    "as": "AS",
+    "match": "TEXT_TEST",
+    "contains": "TEXT_TEST",
     "true": "TRUE",
     "false": "FALSE",
     "btree": "QUALIFIER",
@@ -45,9 +65,7 @@ KEYWORDS = {
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "as", "autoinc", "band", "bnot", "bor", "bshl", "bshr", "bshru", "btree_delete", "bxor",
-    "choice-domain", "contains", "debug_delta", "eqrel", "land", "lnot", "lor", "lxor",
-    "magic", "match", "nil", "no_magic", "range",
+    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "magic", "nil", "no_magic", "range",
     "recursive_iteration_cnt", "stateful",
 })
 # fmt: on
