@@ -67,7 +67,9 @@ class _Localiser:
     def aggregate(self, aggregate: syntax.Aggregate, bound: set[str]) -> syntax.Aggregate:
         names = [part.name for part in subterms(aggregate) if isinstance(part, syntax.Variable)]
         target = (
-            set() if aggregate.value is None else {variable.name for variable in outer_variables(aggregate.value)}
+            set()
+            if aggregate.value is None
+            else {variable.name for variable in outer_variables(aggregate.value)}
         )
         injected = tuple(dict.fromkeys(name for name in names if name in bound and name not in target))
         number = next(self.numbers)

@@ -12,7 +12,7 @@ from dbsp.diagnostics import did_you_mean
 def check_overrides(items: Iterable[syntax.Item], report: Report) -> None:
     """What a component overrides is declared in a base, as overridable; for all components among the items.
 
-    A base that is a type parameter may be any component: as in Soufflé nothing is asked of what comes from it.
+    A base that is a type parameter may be any component: as in Soufflé, nothing is asked of what it has.
     """
     _Checker(report).components(items, {}, frozenset())
 
