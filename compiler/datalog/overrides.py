@@ -50,9 +50,7 @@ class _Checker:
             other = known.get(base.name.text)
             if base.name.text not in parameters and other is not None and id(other) not in found:
                 found[id(other)] = other
-                self.inherited(
-                    other, known, frozenset(name.text for name in other.head.parameters), found
-                )
+                self.inherited(other, known, frozenset(name.text for name in other.head.parameters), found)
         return list(found.values())
 
     def component(
