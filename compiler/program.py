@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -28,6 +29,9 @@ from dbsp.compiler.datalog.steps import RulePlan
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.replanning import ProgramPlanner, statistics
+from dbsp.compiler.why.proof import Proof
+from dbsp.compiler.why.refusal import Refusal
+from dbsp.compiler.why.state import Progress, State
 from dbsp.diagnostics import Diagnostic
 from dbsp.durable import Store, as_store
 from dbsp.errors import CompileError
@@ -131,6 +135,7 @@ class Program:
         self._all_text = "\0".join(report.sources.values())
         self.plans: dict[int, RulePlan] = self.plans_for(Statistics.none())
         """The plan of every rule, by the rule's number, made by the shape of the rules alone."""
+        self._states: weakref.WeakKeyDictionary[Run, State] = weakref.WeakKeyDictionary()
 
     def plans_for(
         self, statistics: Statistics, rules: Iterable[checked.Rule] | None = None
@@ -282,6 +287,56 @@ class Program:
         run = circuit.start(stage) if store.circuit is None else Run(from_json(store.circuit))
         store.attach(run, query)
         return run
+
+    def why(self, run: Run, relation: str, row: tuple[Any, ...], *, depth: int | None = None) -> Proof | None:
+        """A proof that a row is in a relation of a run, None if it is not there.
+
+        The proof has the smallest height there is: the fewest rules on the longest way from the row down to
+        rows that were put in. `depth` is how many rows down it is followed (all by default).
+
+        The first question after a tick derives all relations that the row depends on anew from the present
+        inputs, which costs what starting the program over them costs; further ones cost the proof alone.
+        Raises InputError for an unknown relation or a row that does not fit.
+
+        >>> program = compile('''
+        ...     .decl edge(x: number, y: number)
+        ...     .decl path(x: number, y: number)
+        ...     .input edge
+        ...     .output path
+        ...     path(x, y) :- edge(x, y).
+        ...     path(x, z) :- path(x, y), edge(y, z).
+        ... ''')
+        >>> run = program.start(initial={"edge": [(1, 2), (2, 3)]})
+        >>> print(program.why(run, "path", (1, 3)))
+        path(1, 3)
+        │  <program>:7: path(x, z) :- path(x, y), edge(y, z).
+        ├─ path(1, 2)
+        │  │  <program>:6: path(x, y) :- edge(x, y).
+        │  └─ edge(1, 2)   put in
+        └─ edge(2, 3)   put in
+        """
+        return self.state(run).prover(relation).prove(relation, row, depth)
+
+    def why_not(self, run: Run, relation: str, row: tuple[Any, ...], *, depth: int = 1) -> Refusal | None:
+        """Why a row is not in a relation of a run, None if it is there.
+
+        For every rule of the relation, the matches that satisfy as much of it as can be, and what they lack;
+        None in the row stands for any value. With a `depth` of more than 1 also why rows that they lack are
+        not there, and so on. Cost and errors as `why`.
+        """
+        prover = self.state(run).prover(relation)
+        return prover.refute(relation, prover.codes(relation, row), depth)
+
+    def state(self, run: Run, progress: Progress | None = None) -> State:
+        """What a run of the program holds now: every relation, proofs of rows, answers to questions.
+
+        `progress` is told of the rounds and rows so far while relations are derived anew.
+        """
+        state = self._states.get(run)
+        if state is None or not state.current:
+            state = self._states[run] = State(self.checked, run)
+        state.progress = progress
+        return state
 
     def explain(self, run: Run | None = None, plans: Mapping[int, RulePlan] | None = None) -> str:
         """How the program is evaluated, in words.
