@@ -71,7 +71,7 @@ def compile(
     is not derived is no error either, if one would come of it.)
 
     Raises CompileError with every error found in the program, each with its line, a caret and a hint;
-    also when the file cannot be read. ValueError for an unknown strategy, rewriting or relation.
+    also when the file cannot be read. ValueError for an unknown strategy or rewriting.
 
     >>> program = compile('''
     ...     .decl edge(x: number, y: number)

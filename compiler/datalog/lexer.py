@@ -58,6 +58,8 @@ KEYWORDS = {
     "printsize": "QUALIFIER",
     "inline": "QUALIFIER",
     "no_inline": "QUALIFIER",
+    "magic": "QUALIFIER",
+    "no_magic": "QUALIFIER",
     "overridable": "QUALIFIER",
     "_": "UNDERSCORE",
 }
@@ -65,7 +67,7 @@ KEYWORDS = {
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "magic", "nil", "no_magic", "range",
+    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "nil", "range",
     "recursive_iteration_cnt", "stateful",
 })
 # fmt: on

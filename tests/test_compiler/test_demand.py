@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 import dbsp
 from dbsp.compiler.datalog.rewrites import rewrite
 from dbsp.compiler.datalog.show import show_rule
+from dbsp.errors import CompileError
 
 from ..live_program import Subject
 from ..random_datalog import programs
@@ -154,8 +156,24 @@ def test_only_the_relations_named() -> None:
     report = dbsp.compile(text, rewrites=False, magic=["p", "q"]).explain()
     assert "  p: only rows whose x is asked for are derived\n" in report
     assert "  q: only rows whose x is asked for are derived\n" in report
-    with pytest.raises(ValueError, match="there is no relation 'pp'"):
+    with pytest.raises(CompileError, match="no relation 'pp' can be derived on demand: there is none"):
         dbsp.compile(text, magic=["pp"])
+
+
+def test_declarations_say_it_too() -> None:
+    text = GRAPH.replace(".decl p(x: number, y: number)", ".decl p(x: number, y: number) {}")
+    text += CLOSURE + "q(x, y) :- p(x, y). o(y) :- q(5, y)."
+
+    def relations(word: str, magic: bool | list[str]) -> set[str]:
+        report = dbsp.compile(text.format(word), rewrites=False, magic=magic).explain()
+        return set(re.findall(r"^stratum .*?(\w+)#demand", report, re.MULTILINE))
+
+    assert relations("", False) == set()
+    assert relations("", True) == relations("", ["*"]) == {"p", "q"}
+    assert relations("no_magic", True) == {"q"}
+    assert relations("no_magic", ["*", "p"]) == {"p", "q"}
+    assert relations("magic", ["q"]) == {"p", "q"}
+    assert relations("magic", False) == set()  # q is whole then, and asks for all of p
 
 
 @settings(max_examples=max(1, int(60 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))

@@ -30,19 +30,28 @@ from dbsp.compiler.datalog.rewrites.sideways import passes
 from dbsp.compiler.datalog.rewrites.terms import is_simple, uses
 from dbsp.compiler.datalog.show import show_rule
 from dbsp.compiler.datalog.stratify import dependencies
+from dbsp.errors import CompileError
 from dbsp.schema import did_you_mean
 
 Columns = Mapping[str, tuple[int, ...]]
 
 
 def on_demand(program: checked.Program, magic: bool | Collection[str]) -> set[str]:
-    """The relations that are asked to be derived on demand; ValueError for a name that is none."""
-    if isinstance(magic, bool):
-        return set(program.relations) if magic else set()
-    for name in magic:
+    """The relations that are asked to be derived on demand; CompileError for a name that is none.
+
+    Those declared `magic`, and those named; if all are asked for (True, "*"), all but those `no_magic`.
+    """
+    names = set() if isinstance(magic, bool) else set(magic)
+    every = magic is True or "*" in names
+    for name in names - {"*"}:
         if name not in program.relations:
-            raise ValueError(f"there is no relation {name!r}{did_you_mean(name, program.relations)}")
-    return set(magic)
+            hint = did_you_mean(name, program.relations)
+            raise CompileError(f"no relation '{name}' can be derived on demand: there is none{hint}")
+    return {
+        name
+        for name, relation in program.relations.items()
+        if name in names or relation.magic or (every and relation.magic is None)
+    }
 
 
 def demand(program: checked.Program, relations: Collection[str], changes: list[str]) -> checked.Program:

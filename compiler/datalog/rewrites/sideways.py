@@ -49,7 +49,7 @@ def passes(
 def _boundness(
     atom: checked.Atom, known: Collection[str], wanted: Collection[str]
 ) -> tuple[bool, float, bool]:
-    """Any bound argument is better than none, more are better, and relations that are not wanted come first."""
+    """A bound argument is better than none, more are better, and relations that are not wanted come first."""
     bound = sum(_is_bound(argument, known) for argument in atom.arguments)
     other = atom.relation not in wanted
     return (bound > 0 or other, bound / max(1, len(atom.arguments)), other)
