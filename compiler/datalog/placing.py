@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.joins import functions_of
 from dbsp.compiler.datalog.literals import equations, is_partial, uses
 from dbsp.compiler.datalog.normalise import (
     Absent,
     AggregateLiteral,
     Condition,
+    Generated,
     NormalLiteral,
     variables_of,
 )
-from dbsp.compiler.datalog.steps import Assign, Filter, Step, Without
+from dbsp.compiler.datalog.steps import Assign, Filter, Generate, Step, Without
 from dbsp.compiler.planner.conjunction import determined
 
 
@@ -56,6 +58,28 @@ class Placing:
             if isinstance(literal, Absent) and set(literal.pattern.names) <= self.bound.keys():
                 self.take(literal)
                 self.done.append(Without(literal.pattern))
+                return True
+        return False
+
+    def place_membership(self) -> bool:
+        """A generator of which only has to be known whether a value is among its own."""
+        for literal in self.left:
+            if isinstance(literal, Generated) and {literal.variable, *literal.arguments} <= self.bound.keys():
+                self.take(literal)
+                variable = checked.Variable(literal.variable, literal.call.kind, literal.call.span)
+                self.done.append(Filter(checked.Comparison("in", variable, literal.call, literal.call.span)))
+                return True
+        return False
+
+    def place_generated(self, constant: bool) -> bool:
+        """A generator over what is bound, or with `constant` also one over nothing but constants."""
+        for literal in self.left:
+            if not isinstance(literal, Generated) or not literal.arguments <= self.bound.keys():
+                continue
+            if literal.arguments or constant:
+                self.take(literal)
+                keep = self.keep((literal.variable,), always=True)
+                self.done.append(Generate(literal.variable, literal.call, keep))
                 return True
         return False
 
