@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from dbsp.batch import Batch
-from dbsp.columns import code_floats, float_codes
 from dbsp.errors import EvaluationError, SchemaError
 from dbsp.expressions import Expression
-from dbsp.expressions.series import float_series, int_series
+from dbsp.expressions.series import coded_series
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
 from dbsp.operators.rows import OverColumns
@@ -57,12 +56,12 @@ class GenerateSeries(OverColumns):
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         bound = [end.bind(self.over or inputs[0]) for end in self.ends]
-        generate = _floats if bound[0].type.kind == "float" else _ints
+        kind = bound[0].type.kind
 
         def apply(batch: Batch) -> Batch:
             codes = [one.evaluate(batch.rows, interner) for one in bound]
             try:
-                values, counts = generate(*codes, *([None] if len(codes) == 2 else []))
+                values, counts = coded_series(kind, codes)
             except EvaluationError as error:
                 raise EvaluationError(f"{self.label}: {error.message}") from None
             rows = np.empty((len(values), batch.rows.shape[1] + 1), np.int64)
@@ -71,15 +70,3 @@ class GenerateSeries(OverColumns):
             return Batch(*consolidate(rows, np.repeat(batch.weights, counts)))
 
         return apply
-
-
-def _ints(start: Any, end: Any, step: Any) -> tuple[Any, Any]:
-    return int_series(start, end, step)
-
-
-def _floats(start: Any, end: Any, step: Any) -> tuple[Any, Any]:
-    columns = [code_floats(one).tolist() for one in (start, end)]
-    columns.append([None] * len(start) if step is None else code_floats(step).tolist())
-    made = [float_series(*ends) for ends in zip(*columns, strict=True)]
-    values = np.concatenate([np.empty(0, np.float64), *made])
-    return float_codes(values), np.array([len(one) for one in made], np.int64)

@@ -106,14 +106,18 @@ def uses(rule: checked.Rule) -> Iterator[tuple[str, bool]]:
 
 def derive(rule: checked.Rule, relations: Relations) -> set[Row]:
     """The rows one application of a rule gives."""
-    # What is derived are the values of variables that equal the arguments of the head.
-    head = [checked.Variable(f"head {i}", term.kind, term.span) for i, term in enumerate(rule.head.arguments)]
+    head, body = with_head(rule)
+    return {tuple(found[name] for name in head) for found in solutions(body, {}, relations)}
+
+
+def with_head(rule: checked.Rule) -> tuple[list[str], list[checked.Literal]]:
+    """Variables for the columns of the head, and the body with the equations that bind them."""
+    names = [f"head {column}" for column in range(len(rule.head.arguments))]
     equations = [
-        checked.Comparison("=", variable, term, term.span)
-        for variable, term in zip(head, rule.head.arguments, strict=True)
+        checked.Comparison("=", checked.Variable(name, term.kind, term.span), term, term.span)
+        for name, term in zip(names, rule.head.arguments, strict=True)
     ]
-    found = solutions([*rule.body, *equations], {}, relations)
-    return {tuple(bindings[variable.name] for variable in head) for bindings in found}
+    return names, [*rule.body, *equations]
 
 
 # --- bodies ----------------------------------------------------------------------------------------

@@ -187,6 +187,7 @@ def _program(
         facts=tuple(facts),
         rules=tuple(rules),
         strata=strata,
+        types=declarations.types,
         inputs=tuple(
             name
             for name, relation in relations.items()

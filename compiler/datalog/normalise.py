@@ -77,6 +77,12 @@ class Generated:
         """The variables that the values are computed from."""
         return variables_of(self.call)
 
+    @property
+    def membership(self) -> checked.Comparison:
+        """The condition that the variable is one of the values."""
+        variable = checked.Variable(self.variable, self.call.kind, self.call.span)
+        return checked.Comparison("in", variable, self.call, self.call.span)
+
 
 @dataclass(frozen=True, slots=True)
 class AggregateResult:
@@ -120,11 +126,26 @@ class NormalRule:
 
 def normalise(rule: checked.Rule) -> NormalRule:
     """The normalised form of one rule."""
+    normal, _ = normalise_with_origins(rule)
+    holds = checked.Truth(False, rule.span) not in rule.body
+    return normal if holds else replace(normal, body=None)
+
+
+def normalise_with_origins(rule: checked.Rule) -> tuple[NormalRule, tuple[int, ...]]:
+    """The normalised form of a rule, as if no `false` stood in it.
+
+    And for every literal of the normalised body the place of the literal in the rule's own body that it
+    comes from; those of the head have the place behind the last.
+    """
     normaliser = _Normaliser()
     body: list[NormalLiteral] = []
-    holds = normaliser.body(rule.body, body)
+    origins: list[int] = []
+    for place, literal in enumerate(rule.body):
+        normaliser.literal(literal, body)
+        origins += [place] * (len(body) - len(origins))
     head = tuple(normaliser.term(term, body) for term in rule.head.arguments)
-    return NormalRule(rule, head, tuple(body) if holds else None)
+    origins += [len(rule.body)] * (len(body) - len(origins))
+    return NormalRule(rule, head, tuple(body)), tuple(origins)
 
 
 def variables_of(term: checked.Term) -> frozenset[str]:
@@ -157,27 +178,30 @@ class _Normaliser:
 
     def body(self, literals: tuple[checked.Literal, ...], out: list[NormalLiteral]) -> bool:
         """Appends the normalised literals; false when one of them is `false`."""
-        holds = True
         for literal in literals:
-            match literal:
-                case checked.Atom():
-                    out.append(self.pattern(literal, out))
-                case checked.Negation(atom=atom):
-                    out.append(Absent(self.pattern(atom, out)))
-                case checked.Comparison(
-                    operator="=", left=checked.Variable(name=name), right=checked.Call() as call
-                ) | (
-                    checked.Comparison(
-                        operator="=", left=checked.Call() as call, right=checked.Variable(name=name)
-                    )
-                ) if call.function in GENERATORS:
-                    self.generated(name, call, out)
-                case checked.Comparison(operator=operator, left=left, right=right, span=span):
-                    sides = (self.term(left, out), self.term(right, out))
-                    out.append(Condition(checked.Comparison(operator, *sides, span)))
-                case checked.Truth(value=value):
-                    holds = holds and value
-        return holds
+            self.literal(literal, out)
+        return not any(isinstance(literal, checked.Truth) and not literal.value for literal in literals)
+
+    def literal(self, literal: checked.Literal, out: list[NormalLiteral]) -> None:
+        """Appends what a literal becomes; nothing for `true` and `false`."""
+        match literal:
+            case checked.Atom():
+                out.append(self.pattern(literal, out))
+            case checked.Negation(atom=atom):
+                out.append(Absent(self.pattern(atom, out)))
+            case checked.Comparison(
+                operator="=", left=checked.Variable(name=name), right=checked.Call() as call
+            ) | (
+                checked.Comparison(
+                    operator="=", left=checked.Call() as call, right=checked.Variable(name=name)
+                )
+            ) if call.function in GENERATORS:
+                self.generated(name, call, out)
+            case checked.Comparison(operator=operator, left=left, right=right, span=span):
+                sides = (self.term(left, out), self.term(right, out))
+                out.append(Condition(checked.Comparison(operator, *sides, span)))
+            case checked.Truth():
+                pass
 
     def pattern(self, atom: checked.Atom, out: list[NormalLiteral]) -> Scan:
         names: list[str | None] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.joins import functions_of
 from dbsp.compiler.datalog.literals import equations, is_partial, uses
 from dbsp.compiler.datalog.normalise import (
@@ -66,8 +65,7 @@ class Placing:
         for literal in self.left:
             if isinstance(literal, Generated) and {literal.variable, *literal.arguments} <= self.bound.keys():
                 self.take(literal)
-                variable = checked.Variable(literal.variable, literal.call.kind, literal.call.span)
-                self.done.append(Filter(checked.Comparison("in", variable, literal.call, literal.call.span)))
+                self.done.append(Filter(literal.membership))
                 return True
         return False
 

@@ -8,11 +8,14 @@ nothing where it is the end. Floats are added up one by one, as Souffle's `range
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dbsp.batch import Codes
+from dbsp.columns import code_floats, float_codes
 from dbsp.errors import EvaluationError
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import Array, Operation
@@ -70,6 +73,19 @@ def float_series(start: float, end: float, step: float | None) -> npt.NDArray[np
     if inside.all():
         raise EvaluationError(f"range({start}, {end}, {step}) has no end: its step is lost in rounding")
     return values[: int(np.argmin(inside))]
+
+
+def coded_series(kind: str, ends: Sequence[Codes]) -> tuple[Codes, Codes]:
+    """The values of all series one after the other, and the number of values of each, of coded ends."""
+    start, end = ends[:2]
+    step = ends[2] if len(ends) > 2 else None
+    if kind != "float":
+        return int_series(start, end, step)
+    firsts, lasts = code_floats(start).tolist(), code_floats(end).tolist()
+    steps = [None] * len(firsts) if step is None else code_floats(step).tolist()
+    made = [float_series(*one) for one in zip(firsts, lasts, steps, strict=True)]
+    values = np.concatenate([np.empty(0, np.float64), *made])
+    return float_codes(values), np.array([len(one) for one in made], np.int64)
 
 
 def _too_long(start: Any, end: Any, step: Any, count: str) -> EvaluationError:
