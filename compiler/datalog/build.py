@@ -100,8 +100,9 @@ class Builder:
         form: syntax.TypeForm = "subtype"
         if tree.data == "alias_or_union":
             form = "alias" if len(parents) == 1 else "union"
-        elif tree.data == "old_symbol_type":
-            parents = (syntax.Name("symbol", names[0].span),)
+        elif tree.data == "old_type":
+            kind = "number" if _tokens(tree)[0].type == "NUMBER_TYPE" else "symbol"
+            parents = (syntax.Name(kind, names[0].span),)
         return syntax.TypeDeclaration(names[0], form, parents, self.span(tree))
 
     def _directive(self, tree: ParseTree) -> syntax.Directive:

@@ -81,11 +81,14 @@ DIRECTIVES = {
     ".comp": "COMP",
     ".init": "INIT",
     ".override": "OVERRIDE",
+    ".include": "INCLUDE",
+    ".once": "ONCE",
+    ".number_type": "NUMBER_TYPE",
+    ".symbol_type": "SYMBOL_TYPE",
 }
 # fmt: off
 UNSUPPORTED_DIRECTIVES = frozenset({
-    ".functor", ".include", ".lattice", ".limitsize", ".number_type", ".once", ".pragma",
-    ".symbol_type",
+    ".functor", ".lattice", ".limitsize", ".pragma",
 })
 # fmt: on
 
@@ -265,3 +268,8 @@ def unescape(literal: str) -> tuple[str, str | None]:
 
     value = re.sub(r"\\(.)", replacement, literal[1:-1], flags=re.DOTALL)
     return value, bad[0] if bad else None
+
+
+def escaped(text: str) -> str:
+    """A string literal whose value is the text, which has no control characters."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
