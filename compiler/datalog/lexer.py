@@ -35,6 +35,7 @@ KEYWORDS = {
     "ftou": "FUNCTOR",
     "utoi": "FUNCTOR",
     "utof": "FUNCTOR",
+    "range": "FUNCTOR",
     "lor": "LOR",
     "lxor": "LXOR",
     "land": "LAND",
@@ -67,7 +68,7 @@ KEYWORDS = {
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "nil", "range",
+    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "nil",
     "recursive_iteration_cnt", "stateful",
 })
 # fmt: on
