@@ -200,7 +200,7 @@ class Builder:
                 return self._aggregate(tree, span)
 
     def _number(self, text: str, span: SourceSpan) -> syntax.NumberLiteral:
-        if "." in text:  # an IPv4 address is a number of 32 bits, with a sign
+        if "." in text:  # an IPv4 address is a number, in Souffle an `int` of C++ whatever the word size
             parts = bytes(min(int(part[:3]), 255) for part in text.split("."))
             return syntax.NumberLiteral(int.from_bytes(parts, signed=True), False, span)
         unsigned = text.endswith("u")
