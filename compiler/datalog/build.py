@@ -112,15 +112,16 @@ class Builder:
     def _type(self, tree: ParseTree) -> syntax.TypeDeclaration:
         if tree.data in ("record_type", "adt_type"):
             named = self._name(cast(Token, tree.children[1]))
-            kind: syntax.TypeForm = "record" if tree.data == "record_type" else "adt"
-            return syntax.TypeDeclaration(named, kind, (), self.span(tree), self._branches(tree))
+            made: syntax.TypeForm = "record" if tree.data == "record_type" else "adt"
+            return syntax.TypeDeclaration(named, made, (), self.span(tree), self._branches(tree))
         names = [self._name(token) for token in _tokens(tree) if token.type in ("IDENT", "QUALIFIED")]
         parents = tuple(names[1:])
         form: syntax.TypeForm = "subtype"
         if tree.data == "alias_or_union":
             form = "alias" if len(parents) == 1 else "union"
-        elif tree.data == "old_symbol_type":
-            parents = (syntax.Name("symbol", names[0].span),)
+        elif tree.data == "old_type":
+            kind = "number" if _tokens(tree)[0].type == "NUMBER_TYPE" else "symbol"
+            parents = (syntax.Name(kind, names[0].span),)
         return syntax.TypeDeclaration(names[0], form, parents, self.span(tree))
 
     def _directive(self, tree: ParseTree) -> syntax.Directive:
@@ -225,9 +226,9 @@ class Builder:
                 return self._aggregate(tree, span)
 
     def _number(self, text: str, span: SourceSpan) -> syntax.NumberLiteral:
-        if "." in text:  # an IPv4 address is a number
-            parts = [int(part[:3]) for part in text.split(".")]
-            return syntax.NumberLiteral(int.from_bytes(bytes(min(p, 255) for p in parts)), False, span)
+        if "." in text:  # an IPv4 address is a number, in Souffle an `int` of C++ whatever the word size
+            parts = bytes(min(int(part[:3]), 255) for part in text.split("."))
+            return syntax.NumberLiteral(int.from_bytes(parts, signed=True), False, span)
         unsigned = text.endswith("u")
         # An integer literal may have leading zeros, which int(text, 0) would refuse.
         digits = text.removesuffix("u")

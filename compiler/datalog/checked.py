@@ -16,6 +16,8 @@ This is the meaning of a program, and what both the planner and any other evalua
   `count : { r(_, _) }` is the number of rows of r and `sum x : { r(x, _) }` counts equal x of
   different rows. Over no binding at all, `count` is 0 and `sum` is 0; `min`, `max` and `mean` have
   no value, and the rule gives nothing for that binding.
+- A call of one of `functions.GENERATORS` stands for any of several values. Each place where one is
+  written counts by itself: the rule holds for every choice of a value for each of them.
 - A function without a value (division by zero, text that is no number) is an error of the tick. How
   much of a body is asked before such a function is left open, except that no row is ever tried that
   a literal not needing its result rules out and that can be asked without a cross product.
@@ -36,12 +38,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.structures import Structure, structure_type
 from dbsp.terms import Branch, Record
 from dbsp.values import FLOAT, INT, STR, Type
+
+if TYPE_CHECKING:
+    from dbsp.compiler.datalog.types import TypeEnvironment
 
 
 class Kind(enum.Enum):
@@ -178,6 +183,8 @@ TEXT_TESTS = frozenset({"match", "!match", "contains", "!contains"})
 class Comparison:
     """`operator` is one of `= != < <= > >=` or of `TEXT_TESTS`; both sides have the same kind.
 
+    Among normalised literals it may also be `in`: the left side is one of the values of the right.
+
     Symbols compare as text. `match(p, s)`: the whole of s matches the regular expression p, see `regex`;
     where p is none, neither `match` nor `!match` holds. `contains(p, s)`: p occurs in s.
     """
@@ -213,7 +220,8 @@ class Relation:
     """A declared relation.
 
     `inputs`, `outputs` and `sizes` hold the parameters of each `.input`, `.output` and `.printsize`
-    directive (usually one or none of each).
+    directive (usually one or none of each). `magic` is what the declaration says of deriving the relation on
+    demand, None if nothing: it changes no meaning.
     """
 
     name: str
@@ -222,6 +230,7 @@ class Relation:
     inputs: tuple[Mapping[str, str], ...] = ()
     outputs: tuple[Mapping[str, str], ...] = ()
     sizes: tuple[Mapping[str, str], ...] = ()
+    magic: bool | None = field(default=None, compare=False)
 
     @property
     def arity(self) -> int:
@@ -269,13 +278,15 @@ class Program:
     """A program that means something. `strata` are in an order in which they can be computed.
 
     `inputs` names the relations that take changes from outside: those with `.input`, with facts, or
-    with neither facts nor rules. An input may also have rules; it then holds both.
+    with neither facts nor rules. An input may also have rules; it then holds both. `types` are those
+    declared, for whoever checks a question about the program.
     """
 
     relations: Mapping[str, Relation]
     facts: tuple[Fact, ...]
     rules: tuple[Rule, ...]
     strata: tuple[Stratum, ...]
+    types: TypeEnvironment
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     sizes: tuple[str, ...]

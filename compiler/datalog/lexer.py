@@ -35,6 +35,7 @@ KEYWORDS = {
     "ftou": "FUNCTOR",
     "utoi": "FUNCTOR",
     "utof": "FUNCTOR",
+    "range": "FUNCTOR",
     "lor": "LOR",
     "lxor": "LXOR",
     "land": "LAND",
@@ -58,6 +59,8 @@ KEYWORDS = {
     "printsize": "QUALIFIER",
     "inline": "QUALIFIER",
     "no_inline": "QUALIFIER",
+    "magic": "QUALIFIER",
+    "no_magic": "QUALIFIER",
     "overridable": "QUALIFIER",
     "_": "UNDERSCORE",
     "nil": "NIL",
@@ -66,7 +69,7 @@ KEYWORDS = {
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "magic", "no_magic", "range",
+    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel",
     "recursive_iteration_cnt", "stateful",
 })
 # fmt: on
@@ -81,11 +84,14 @@ DIRECTIVES = {
     ".comp": "COMP",
     ".init": "INIT",
     ".override": "OVERRIDE",
+    ".include": "INCLUDE",
+    ".once": "ONCE",
+    ".number_type": "NUMBER_TYPE",
+    ".symbol_type": "SYMBOL_TYPE",
 }
 # fmt: off
 UNSUPPORTED_DIRECTIVES = frozenset({
-    ".functor", ".include", ".lattice", ".limitsize", ".number_type", ".once", ".pragma",
-    ".symbol_type",
+    ".functor", ".lattice", ".limitsize", ".pragma",
 })
 # fmt: on
 
@@ -266,3 +272,8 @@ def unescape(literal: str) -> tuple[str, str | None]:
 
     value = re.sub(r"\\(.)", replacement, literal[1:-1], flags=re.DOTALL)
     return value, bad[0] if bad else None
+
+
+def escaped(text: str) -> str:
+    """A string literal whose value is the text, which has no control characters."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -15,6 +15,7 @@ from lark import Lark, Token
 from lark.exceptions import UnexpectedToken
 
 from dbsp.compiler.datalog import syntax
+from dbsp.compiler.datalog.annotations import without_annotations
 from dbsp.compiler.datalog.build import Builder
 from dbsp.compiler.datalog.lexer import DIRECTIVES, KEYWORDS, SIGNS
 from dbsp.compiler.datalog.preprocess import Sources, preprocess
@@ -23,7 +24,7 @@ from dbsp.compiler.datalog.report import Report
 
 def parse(text: str, report: Report, sources: Sources | None = None) -> syntax.Program:
     """The syntax tree of a text and what it includes; raises CompileError with every syntax error found."""
-    tokens = list(preprocess(text, report, sources or Sources()))
+    tokens = list(without_annotations(preprocess(text, report, sources or Sources()), report))
     builder = Builder(report)
     items: list[syntax.Item] = []
     around: list[tuple[syntax.Component, list[syntax.Item]]] = []  # components not closed yet
@@ -138,7 +139,7 @@ def _on_new_line(tokens: Sequence[Token], position: int) -> bool:
 
 # Groups of tokens that are named together when all of them would fit.
 _GROUPS: tuple[tuple[frozenset[str], str], ...] = (
-    (_ITEM_STARTS - {"BROKEN_DIRECTIVE", "QUALIFIED"}, "a rule, a fact or a directive"),
+    (_ITEM_STARTS - {"BROKEN_DIRECTIVE", "QUALIFIED", "INCLUDE", "ONCE"}, "a rule, a fact or a directive"),
     (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "NOT", "TRUE", "FALSE"}), "an atom or a condition"),
     (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "UNDERSCORE"}), "a term"),
     (frozenset({"EQUALS", "NE", "LT", "LE", "GT", "GE"}), "a comparison"),
