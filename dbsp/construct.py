@@ -96,9 +96,10 @@ def taken_apart(structure: Structure, value: Any) -> tuple[Constructor, Sequence
         constructor, parts = found, value.arguments
     if len(parts) != len(constructor.fields):
         wanted, given = len(constructor.fields), len(parts)
+        text = term_text(value)
         raise InputError(
             f"{described(structure, constructor)} has {wanted} field{'' if wanted == 1 else 's'},"
-            f" {shorten(term_text(value))} has {given}"
+            f" {text if len(text) <= 60 else text[:57] + '...'} has {given}"
         )
     return constructor, parts
 
