@@ -6,8 +6,8 @@
 A circuit makes one node of nodes that do the same to the same streams. What a join does is told by the names
 of its columns too, which are the variables of the rule; and in which order atoms of equal standing are joined
 is told by the order in which they are written. So a rule takes over both from the earlier rule with which it
-has most atoms in common, two at least that share a variable. Neither changes what a rule means. Rules that can
-fail keep their names, which their errors show, and rules with a `.plan` their order.
+has most atoms in common, two at least that share a variable. Neither changes what a rule means. Rules that
+can fail keep their names, which their errors show, and rules with a `.plan` their order.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
 Literals without a local variable in common, for one value of those that come from outside (here k), are
 satisfied independently of each other: the bindings of the body are the product of theirs. A tick with one
 row of r then changes one row of a sum, and not as many as s has for its k. `max` is like `min`. Not split are
-sums of floats, which would be rounded differently, `mean`, and bodies that may fail: a factor is computed even
-where another one is empty.
+sums of floats, which would be rounded differently, `mean`, and bodies that may fail: a factor is computed
+even where another one is empty.
 """
 
 from __future__ import annotations
