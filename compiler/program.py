@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -51,6 +51,7 @@ def compile(
     macros: Mapping[str, str | float] | None = None,
     include: Iterable[str | Path] = (),
     rewrites: bool | Iterable[str] = True,
+    functors: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Program:
     """Compiles a Datalog program, given as text or as the path of a file.
 
@@ -65,6 +66,10 @@ def compile(
 
     `rewrites` are the passes of `compiler.datalog.rewrites` to apply to the rules: all, none or those named.
     They change what a run costs and never what it hands out.
+
+    `functors` are the Python functions for the functors that the program declares, `.functor f(...)`, by
+    name. Each must be a function of its arguments alone: a row is computed again when it is retracted, and
+    results are remembered.
 
     Raises CompileError with every error found in the program, each with its line, a caret and a hint;
     also when the file cannot be read. ValueError for an unknown strategy or rewriting.
@@ -88,8 +93,10 @@ def compile(
     folders = tuple(map(Path, include))
     if isinstance(text_or_path, Path) or ("\n" not in text_or_path and text_or_path.endswith(".dl")):
         path = Path(text_or_path)
-        return Program(_read(path), str(text_or_path), strategy, Sources(path, folders, defined), passes)
-    return Program(text_or_path, "<program>", strategy, Sources(None, folders, defined), passes)
+        return Program(
+            _read(path), str(text_or_path), strategy, Sources(path, folders, defined), passes, functors
+        )
+    return Program(text_or_path, "<program>", strategy, Sources(None, folders, defined), passes, functors)
 
 
 def _read(path: Path) -> str:
@@ -111,12 +118,14 @@ class Program:
         strategy: Strategy = Strategy.AUTO,
         sources: Sources | None = None,
         passes: Collection[str] = NAMES,
+        functors: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         self.text = text
         self.file = file
         self.strategy = strategy
+        self._functors = dict(functors or {})
         report = Report(file, text)
-        self.checked: checked.Program = check(parse(text, report, sources), report)
+        self.checked: checked.Program = check(parse(text, report, sources), report, self._functors)
         """The program's meaning: resolved, typed, in strata (see `compiler.datalog.checked`)."""
         self.rewritten: checked.Program
         """What is planned and run: rules for the same outputs that cost less (see `datalog.rewrites`)."""
@@ -275,7 +284,7 @@ class Program:
         query = hashlib.sha256(self._all_text.encode()).hexdigest()
         store.check(query)
         # The circuit is taken as it was: by now another plan might be chosen.
-        run = circuit.start(stage) if store.circuit is None else Run(from_json(store.circuit))
+        run = circuit.start(stage) if store.circuit is None else Run(from_json(store.circuit, self._functors))
         store.attach(run, query)
         return run
 

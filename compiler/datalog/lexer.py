@@ -50,6 +50,7 @@ KEYWORDS = {
     "as": "AS",
     "match": "TEXT_TEST",
     "contains": "TEXT_TEST",
+    "stateful": "STATEFUL",
     "true": "TRUE",
     "false": "FALSE",
     "btree": "QUALIFIER",
@@ -67,7 +68,7 @@ KEYWORDS = {
 # fmt: off
 RESERVED = frozenset({
     "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "magic", "nil", "no_magic",
-    "recursive_iteration_cnt", "stateful",
+    "recursive_iteration_cnt",
 })
 # fmt: on
 
@@ -81,6 +82,7 @@ DIRECTIVES = {
     ".comp": "COMP",
     ".init": "INIT",
     ".override": "OVERRIDE",
+    ".functor": "FUNCTOR_DECL",
     ".include": "INCLUDE",
     ".once": "ONCE",
     ".number_type": "NUMBER_TYPE",
@@ -88,7 +90,7 @@ DIRECTIVES = {
 }
 # fmt: off
 UNSUPPORTED_DIRECTIVES = frozenset({
-    ".functor", ".lattice", ".limitsize", ".pragma",
+    ".lattice", ".limitsize", ".pragma",
 })
 # fmt: on
 

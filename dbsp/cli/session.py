@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from dbsp.cli.console import loading, remark, tell_about_kernels
+from dbsp.cli.functors import load_functors
 from dbsp.compiler.datalog.rewrites import NAMES
 from dbsp.compiler.datalog.steps import RulePlan
 from dbsp.compiler.planner.strategy import Strategy
@@ -30,17 +31,25 @@ def load_program(
     include: Sequence[Path] | None,
     no_warnings: bool = False,
     disabled: Sequence[str] | None = None,
+    functors: Sequence[str] | None = None,
 ) -> Program:
     """Compile the program; what is legal and yet probably a mistake is said on stderr, if it may be.
 
     `macros` are the values of `-M`; a name without a value is defined as 1.
-    `disabled` are those of `-z`, rewritings with commas between them.
+    `disabled` are those of `-z`, rewritings with commas between them, `functors` those of `--functors`.
     """
     defined: dict[str, str] = {}
     for one in (one for option in macros or () for one in _MACRO.findall(option)):
         name, equals, value = one.partition("=")
         defined[name] = value.replace("\\ ", " ") if equals else "1"
-    program = compile(path, strategy, macros=defined, include=include or (), rewrites=_rewrites(disabled))
+    program = compile(
+        path,
+        strategy,
+        macros=defined,
+        include=include or (),
+        rewrites=_rewrites(disabled),
+        functors=load_functors(functors or ()),
+    )
     for warning in () if no_warnings else program.warnings:
         remark(warning.render())
     return program
