@@ -33,12 +33,13 @@ class Subject:
         text: str,
         limit: int = 400,
         strategy: str = "auto",
+        magic: bool = False,
         functors: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         self.text = text
         self.functors = functors
         folder = Path(__file__).parent / "programs"
-        self.program = dbsp.compile(text, strategy, include=[folder], functors=functors)
+        self.program = dbsp.compile(text, strategy, include=[folder], magic=magic, functors=functors)
         self.limit = limit
         self.outputs = list(self.program.outputs)
         self._known: dict[object, dict[str, frozenset[Row]]] = {}
@@ -53,7 +54,7 @@ class Subject:
 
     def planned(self, strategy: str) -> Subject:
         """The same program with joins of one kind."""
-        other = Subject(self.text, self.limit, strategy, self.functors)
+        other = Subject(self.text, self.limit, strategy, functors=self.functors)
         other._known = self._known
         return other
 

@@ -60,6 +60,8 @@ KEYWORDS = {
     "printsize": "QUALIFIER",
     "inline": "QUALIFIER",
     "no_inline": "QUALIFIER",
+    "magic": "QUALIFIER",
+    "no_magic": "QUALIFIER",
     "overridable": "QUALIFIER",
     "_": "UNDERSCORE",
 }
@@ -67,7 +69,7 @@ KEYWORDS = {
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "magic", "nil", "no_magic",
+    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "nil",
     "recursive_iteration_cnt",
 })
 # fmt: on
