@@ -50,6 +50,7 @@ KEYWORDS = {
     "as": "AS",
     "match": "TEXT_TEST",
     "contains": "TEXT_TEST",
+    "stateful": "STATEFUL",
     "true": "TRUE",
     "false": "FALSE",
     "btree": "QUALIFIER",
@@ -69,7 +70,7 @@ KEYWORDS = {
 # fmt: off
 RESERVED = frozenset({
     "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "nil",
-    "recursive_iteration_cnt", "stateful",
+    "recursive_iteration_cnt",
 })
 # fmt: on
 
@@ -83,6 +84,7 @@ DIRECTIVES = {
     ".comp": "COMP",
     ".init": "INIT",
     ".override": "OVERRIDE",
+    ".functor": "FUNCTOR_DECL",
     ".include": "INCLUDE",
     ".once": "ONCE",
     ".number_type": "NUMBER_TYPE",
@@ -90,7 +92,7 @@ DIRECTIVES = {
 }
 # fmt: off
 UNSUPPORTED_DIRECTIVES = frozenset({
-    ".functor", ".lattice", ".limitsize", ".pragma",
+    ".lattice", ".limitsize", ".pragma",
 })
 # fmt: on
 
