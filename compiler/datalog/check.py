@@ -18,12 +18,14 @@ A clause in which a pass finds an error does not reach the next one; the other c
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 from dbsp.compiler.datalog import checked, syntax
 from dbsp.compiler.datalog.components import instantiate
 from dbsp.compiler.datalog.declare import Declarations, declare
 from dbsp.compiler.datalog.expand import FlatClause, expand
+from dbsp.compiler.datalog.functors import Function, check_functions, functors_in
 from dbsp.compiler.datalog.ground import check_ground
 from dbsp.compiler.datalog.hints import order_of, plans_of_clauses
 from dbsp.compiler.datalog.infer import TypedClause, infer
@@ -37,14 +39,20 @@ from dbsp.compiler.datalog.walk import subterms, terms_of
 from dbsp.compiler.datalog.witness import ground_witnesses
 
 
-def check(tree: syntax.Program, report: Report) -> checked.Program:
-    """The checked program; raises CompileError with every error found."""
+def check(
+    tree: syntax.Program, report: Report, functions: Mapping[str, Function] | None = None
+) -> checked.Program:
+    """The checked program; raises CompileError with every error found.
+
+    `functions` are those that the user gives for functors, by name.
+    """
     tree = instantiate(tree, report)
-    declarations = declare(tree, report)
+    declarations = declare(tree, functions or {}, report)
     facts: list[checked.Fact] = []
     rules: list[checked.Rule] = []
     plans = plans_of_clauses(tree.items, report)
     inlining = _inlining(tree, declarations, report)
+    used: set[str] = set()
     for place, item in enumerate(tree.items):
         if not isinstance(item, syntax.Clause):
             continue
@@ -59,6 +67,7 @@ def check(tree: syntax.Program, report: Report) -> checked.Program:
         if inlining.names:
             flat = _inlined(item, flat, inlining, declarations, report)
         for clause in flat:
+            used.update(functors_in(clause))
             typed = _check_clause(clause, declarations, report)
             if typed is None:
                 continue
@@ -68,6 +77,7 @@ def check(tree: syntax.Program, report: Report) -> checked.Program:
             else:
                 order = order_of(plans[place], clause.body, report) if place in plans else None
                 rules.append(checked.Rule(len(rules) + 1, typed.head, typed.body, typed.span, order))
+    check_functions(tree, used, declarations.functors, report)
     report.note = None
     relations = {n: one for n, one in declarations.relations.items() if n not in declarations.inlined}
     declarations = replace(declarations, relations=relations)
@@ -200,6 +210,7 @@ def _program(
         outputs=outputs,
         sizes=sizes,
         warnings=report.of("warning"),
+        functors=declarations.functors,
     )
 
 

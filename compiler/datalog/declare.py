@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dbsp.compiler.datalog import syntax
-from dbsp.compiler.datalog.checked import Attribute, Kind, Relation
+from dbsp.compiler.datalog.checked import Attribute, Functor, Kind, Relation
+from dbsp.compiler.datalog.functions import Signature, signatures_of
+from dbsp.compiler.datalog.functors import Function, declare_functors
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.types import PRIMITIVES, TypeEnvironment, declare_types
 from dbsp.diagnostics import did_you_mean
@@ -24,10 +26,22 @@ class Declarations:
     relations: Mapping[str, Relation]
     broken: frozenset[str]
     inlined: frozenset[str]
+    functors: Mapping[str, Functor]
+    """The functors of the user's, by their names with `@` before them."""
+
+    def signatures(self, function: str) -> tuple[Signature, ...]:
+        """What a function or a declared functor takes and gives."""
+        functor = self.functors.get(function)
+        if functor is not None:
+            return (Signature(functor.parameters, functor.result),)
+        return signatures_of(function, self.types.structured.values())
 
 
-def declare(program: syntax.Program, report: Report) -> Declarations:
-    """The declarations of a program. A relation with an undefined type is known but broken."""
+def declare(program: syntax.Program, functions: Mapping[str, Function], report: Report) -> Declarations:
+    """The declarations of a program. A relation with an undefined type is known but broken.
+
+    `functions` are those that the user gives for functors, by name.
+    """
     types = declare_types(
         [item for item in program.items if isinstance(item, syntax.TypeDeclaration)], report
     )
@@ -42,7 +56,8 @@ def declare(program: syntax.Program, report: Report) -> Declarations:
         if isinstance(item, syntax.Directive):
             _apply(item, relations, report)
     report.note = None
-    return Declarations(types, relations, frozenset(broken), _inlined(program, report))
+    functors = declare_functors(program, types, functions, report)
+    return Declarations(types, relations, frozenset(broken), _inlined(program, report), functors)
 
 
 def _inlined(program: syntax.Program, report: Report) -> frozenset[str]:

@@ -125,13 +125,13 @@ FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
 }
 
 
-def signatures(name: str, structured: Iterable[AnyKind]) -> list[Signature]:
+def signatures_of(name: str, structured: Iterable[AnyKind]) -> tuple[Signature, ...]:
     """The signatures of a function in a program with these types of records and branches."""
-    found = list(FUNCTIONS[name])
+    found = FUNCTIONS[name]
     if name == "ord":
-        found += [Signature((kind,), _NUMBER) for kind in structured]
+        found += tuple(Signature((kind,), _NUMBER) for kind in structured)
     elif name == "as":
-        found += [Signature((kind,), result) for kind in structured for result in (kind, _NUMBER)]
+        found += tuple(Signature((kind,), result) for kind in structured for result in (kind, _NUMBER))
     return found
 
 
@@ -140,3 +140,8 @@ AGGREGATES = ("count", "sum", "min", "max", "mean")
 # Functions that have no value for some arguments. The planner evaluates them after everything that
 # might discard the row, so that `r(x, y), x != 0, z = y / x` is never an error.
 PARTIAL = frozenset({"/", "%", "^", "to_number", "to_unsigned", "to_float", "itou", "ftoi", "ftou"})
+
+
+def is_partial(function: str) -> bool:
+    """Whether it may have no value for some arguments, as any functor of the user's may."""
+    return function in PARTIAL or function.startswith("@")

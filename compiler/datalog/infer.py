@@ -15,7 +15,7 @@ from dbsp.compiler.datalog.anonymous import ANONYMOUS, anonymous_record
 from dbsp.compiler.datalog.checked import TEXT_TESTS, AnyKind, Kind, Structured
 from dbsp.compiler.datalog.declare import Declarations
 from dbsp.compiler.datalog.expand import FlatClause
-from dbsp.compiler.datalog.functions import CASTS, Signature, signatures
+from dbsp.compiler.datalog.functions import CASTS, Signature
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.show import show_term
 from dbsp.compiler.datalog.walk import literals
@@ -91,6 +91,7 @@ class _Inference:
         self.all: frozenset[AnyKind] = frozenset(Kind) | self.structured | {ANONYMOUS}
         self.constructs: list[tuple[syntax.Construct, int, tuple[int, ...]]] = []
         self.opened: dict[int, Structured] = {}
+        self.declarations = declarations
         self.report = report
         self.parents: list[int] = []
         self.classes: list[_Class] = []
@@ -163,7 +164,7 @@ class _Inference:
         self.constructs.append((term, node, tuple(self.node(part) for part in term.arguments)))
 
     def _collect_call(self, call: syntax.Call, node: int, arguments: tuple[syntax.Term, ...]) -> None:
-        fitting = [s for s in signatures(call.function, self.structured) if s.accepts_count(len(arguments))]
+        fitting = [s for s in self.declarations.signatures(call.function) if s.accepts_count(len(arguments))]
         if call.target is not None:
             kinds = frozenset({self.types.kind(call.target.text)})
             self._narrow(
@@ -327,7 +328,7 @@ class _Inference:
         wanted = " or ".join(
             dict.fromkeys(
                 f"({', '.join(kind.value for kind in signature.parameters)}) -> {signature.result.value}"
-                for signature in signatures(call.function, ())
+                for signature in self.declarations.signatures(call.function)
             )
         )
         self._mismatch(
@@ -448,7 +449,8 @@ class _Inference:
                     return checked.Call("ord", (inner,), kind, span)
                 return checked.Call(CASTS[inner.kind, kind], (inner,), kind, span)
             case syntax.Call(function=function, arguments=arguments, span=span):
-                return checked.Call(function, tuple(map(self.typed, arguments)), kind, span)
+                functor = self.declarations.functors.get(function)
+                return checked.Call(function, tuple(map(self.typed, arguments)), kind, span, functor)
             case syntax.Aggregate():
                 return checked.Aggregate(
                     term.function,

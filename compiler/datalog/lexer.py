@@ -50,6 +50,7 @@ KEYWORDS = {
     "as": "AS",
     "match": "TEXT_TEST",
     "contains": "TEXT_TEST",
+    "stateful": "STATEFUL",
     "true": "TRUE",
     "false": "FALSE",
     "btree": "QUALIFIER",
@@ -70,7 +71,7 @@ KEYWORDS = {
 # fmt: off
 RESERVED = frozenset({
     "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel",
-    "recursive_iteration_cnt", "stateful",
+    "recursive_iteration_cnt",
 })
 # fmt: on
 
@@ -84,6 +85,7 @@ DIRECTIVES = {
     ".comp": "COMP",
     ".init": "INIT",
     ".override": "OVERRIDE",
+    ".functor": "FUNCTOR_DECL",
     ".include": "INCLUDE",
     ".once": "ONCE",
     ".number_type": "NUMBER_TYPE",
@@ -91,7 +93,7 @@ DIRECTIVES = {
 }
 # fmt: off
 UNSUPPORTED_DIRECTIVES = frozenset({
-    ".functor", ".lattice", ".limitsize", ".pragma",
+    ".lattice", ".limitsize", ".pragma",
 })
 # fmt: on
 

@@ -273,7 +273,7 @@ class _Normaliser:
         """The conditions that a value equals a pattern; see `Condition`."""
         form = next(self.forms)
         span, constructor = pattern.span, pattern.constructor
-        made = checked.Part("made", (value,), checked.Kind.NUMBER, span, constructor, None)
+        made = checked.Part("made", (value,), checked.Kind.NUMBER, span, constructor=constructor)
         true = checked.Constant(True, checked.Kind.NUMBER, span)
         parts: list[checked.Term] = []
         found: list[tuple[int, checked.Term]] = []
@@ -296,8 +296,9 @@ class _Normaliser:
             out.append(Condition(checked.Comparison("=", value, whole, span), form, whole=True))
         out.append(Condition(checked.Comparison("=", made, true, span), form))
         for position, part in found:
-            field_ = checked.Part("part", (value,), part.kind, span, constructor, position)
-            out.append(Condition(checked.Comparison("=", part, field_, span), form))
+            kind = part.kind
+            place = checked.Part("part", (value,), kind, span, constructor=constructor, position=position)
+            out.append(Condition(checked.Comparison("=", part, place, span), form))
         for inner, inner_pattern in nested:
             self.take_apart(inner, inner_pattern, out)
 

@@ -5,6 +5,7 @@ What each function means is written in `functions`; here is how the engine is as
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,7 +17,7 @@ from dbsp.compiler.datalog.checked import AnyKind, Kind, type_of
 from dbsp.compiler.datalog.functions import BIT_FUNCTIONS
 from dbsp.diagnostics import SourceSpan
 from dbsp.errors import ValueOutOfRangeError
-from dbsp.expressions import Expression, col, lit, max_of, min_of, when
+from dbsp.expressions import Expression, Functor, FunctorCall, col, lit, max_of, min_of, when
 from dbsp.expressions import call as call_function
 from dbsp.expressions.construct import code_of, construct, field_of, made_by, nil
 from dbsp.expressions.functions import Overload, define, overloads
@@ -41,6 +42,10 @@ def expression(term: checked.Term) -> Expression:
             bits = _bits(term)
             # All bits of an unsigned do not fit its range; only bnot and bshl can set the highest.
             return call_function(_UNSIGNED, bits) if term.kind is Kind.UNSIGNED else bits
+        case checked.Call(functor=checked.Functor() as functor):
+            given = tuple(map(expression, term.arguments))
+            called = FunctorCall(term.function, given, _functor(functor))
+            return call_function(_UNSIGNED, called) if term.kind is Kind.UNSIGNED else called
         case checked.Call(function=function, arguments=arguments):
             return _CALLS[function](term, *map(expression, arguments))
         case _:
@@ -99,6 +104,13 @@ _COMPARISONS: Mapping[str, Callable[[Expression, Expression], Expression]] = {
 def _kind(call: checked.Call) -> AnyKind:
     """The kind of the first argument, which decides between the meanings of an overloaded name."""
     return call.arguments[0].kind
+
+
+@functools.lru_cache(maxsize=1024)
+def _functor(functor: checked.Functor) -> Functor:
+    """The functor of the engine, the same for all places so that results are remembered for all."""
+    parameters = tuple(type_of(kind) for kind in functor.parameters)
+    return Functor(functor.name, parameters, type_of(functor.result), functor.function)
 
 
 def _bits(term: checked.Term) -> Expression:

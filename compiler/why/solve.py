@@ -20,7 +20,7 @@ from dbsp.batch import Codes
 from dbsp.columns import decode_column
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.checked import type_of
-from dbsp.compiler.datalog.functions import PARTIAL
+from dbsp.compiler.datalog.functions import is_partial
 from dbsp.compiler.datalog.normalise import (
     Absent,
     AggregateLiteral,
@@ -116,7 +116,7 @@ class Solver:
                 return 1, 0, 0
             case Condition(comparison=comparison):
                 calls = {*calls_in(comparison.left), *calls_in(comparison.right)}
-                return (4 if calls & PARTIAL else 0), 0, 0
+                return (4 if any(map(is_partial, calls)) else 0), 0, 0
 
     # --- atoms -----------------------------------------------------------------------------------
 
