@@ -233,6 +233,11 @@ class Operator:
         """Whether the step can hand out all of its past again from its state (`Step.replay`)."""
         return False
 
+    @property
+    def monotone(self) -> bool:
+        """Whether more rows in never mean fewer rows out: f(a) <= f(a + b), for all a, b >= 0."""
+        return False
+
     def depends_on_ticks(self, node: Node) -> bool:
         """Whether what it has put out depends on the ticks in which rows came, not only on their sum.
 
