@@ -100,8 +100,9 @@ class Builder:
         form: syntax.TypeForm = "subtype"
         if tree.data == "alias_or_union":
             form = "alias" if len(parents) == 1 else "union"
-        elif tree.data == "old_symbol_type":
-            parents = (syntax.Name("symbol", names[0].span),)
+        elif tree.data == "old_type":
+            kind = "number" if _tokens(tree)[0].type == "NUMBER_TYPE" else "symbol"
+            parents = (syntax.Name(kind, names[0].span),)
         return syntax.TypeDeclaration(names[0], form, parents, self.span(tree))
 
     def _directive(self, tree: ParseTree) -> syntax.Directive:
@@ -144,6 +145,9 @@ class Builder:
                 return syntax.Disjunction(tuple(self.formula(part) for part in _trees(tree)), span)
             case "negation":
                 return syntax.Not(self.formula(_child(tree, 1)), span)
+            case "text_test":
+                test, _, left, _, right, _ = tree.children
+                return syntax.Comparison(str(test), self.term(left), self.term(right), span)
             case "truth":
                 return syntax.Truth(_tokens(tree)[0] == "true", span)
             case "group":
@@ -181,6 +185,12 @@ class Builder:
                 return syntax.Call(str(operator), (self.term(left), self.term(right)), span)
             case "negative":
                 return self._negative(self.term(tree.children[1]), span)
+            case "cast":
+                _, _, value, _, type_name, _ = tree.children
+                target = self._name(cast(Token, type_name))
+                return syntax.Call("as", (self.term(value),), span, target)
+            case "complement":
+                return syntax.Call(str(first), (self.term(tree.children[1]),), span)
             case "call":
                 return syntax.Call(str(first), self.terms(tree.children[2]), span)
             case "minmax":

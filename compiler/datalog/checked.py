@@ -31,9 +31,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dbsp.diagnostics import Diagnostic, SourceSpan
+
+if TYPE_CHECKING:
+    from dbsp.compiler.datalog.types import TypeEnvironment
 
 
 class Kind(enum.Enum):
@@ -115,9 +118,16 @@ class Negation:
     span: SourceSpan = field(compare=False, repr=False)
 
 
+TEXT_TESTS = frozenset({"match", "!match", "contains", "!contains"})
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`operator` is one of `= != < <= > >=`; both sides have the same kind. Symbols compare as text."""
+    """`operator` is one of `= != < <= > >=` or of `TEXT_TESTS`; both sides have the same kind.
+
+    Symbols compare as text. `match(p, s)`: the whole of s matches the regular expression p, see `regex`;
+    where p is none, neither `match` nor `!match` holds. `contains(p, s)`: p occurs in s.
+    """
 
     operator: str
     left: Term
@@ -206,13 +216,15 @@ class Program:
     """A program that means something. `strata` are in an order in which they can be computed.
 
     `inputs` names the relations that take changes from outside: those with `.input`, with facts, or
-    with neither facts nor rules. An input may also have rules; it then holds both.
+    with neither facts nor rules. An input may also have rules; it then holds both. `types` are those
+    declared, for whoever checks a question about the program.
     """
 
     relations: Mapping[str, Relation]
     facts: tuple[Fact, ...]
     rules: tuple[Rule, ...]
     strata: tuple[Stratum, ...]
+    types: TypeEnvironment
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     sizes: tuple[str, ...]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from dbsp.compiler.datalog import syntax
 from dbsp.compiler.datalog.checked import Attribute, Kind, Relation
 from dbsp.compiler.datalog.report import Report
-from dbsp.compiler.datalog.types import TypeEnvironment, declare_types
+from dbsp.compiler.datalog.types import PRIMITIVES, TypeEnvironment, declare_types
 from dbsp.diagnostics import did_you_mean
 from dbsp.io.directives import unknown_parameters, wrong_parameters
 
@@ -91,6 +91,11 @@ def _declare_relations(
         # Some kind, so that the number of columns is right; no clause is typed with it.
         attributes.append(Attribute(attribute.name, attribute.type_name, Kind.NUMBER))
         sound = False
+    given: set[str] = set()
+    for qualifier in item.qualifiers:
+        if qualifier.text in given:
+            report.error(qualifier.span, f"'{qualifier.text}' is written twice")
+        given.add(qualifier.text)
     for name in item.names:
         if name.text in relations:
             first = relations[name.text].span
@@ -98,7 +103,7 @@ def _declare_relations(
                 name.span, f"relation '{name.text}' is declared twice", f"first declared at {first.place}"
             )
             continue
-        if name.text in types:
+        if name.text in types and name.text not in PRIMITIVES:
             report.error(name.span, f"'{name.text}' is already the name of a type")
         relations[name.text] = Relation(name.text, tuple(attributes), name.span)
         if not sound:

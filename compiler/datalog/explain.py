@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.explain_joins import joins, show_multiway, show_scan
 from dbsp.compiler.datalog.lower import needed_relations, reads_any
+from dbsp.compiler.datalog.rewrites import Applied
 from dbsp.compiler.datalog.show import show_literal, show_rule, show_term, show_variable
 from dbsp.compiler.datalog.steps import (
     Aggregated,
@@ -26,14 +27,28 @@ from dbsp.run import Run
 
 
 def explain(
-    program: checked.Program, plans: Mapping[int, RulePlan], circuit: Graph, run: Run | None = None
+    program: checked.Program,
+    plans: Mapping[int, RulePlan],
+    circuit: Graph,
+    run: Run | None = None,
+    rewrites: Sequence[Applied] = (),
 ) -> str:
     """A report on a program and its plans: one part per stratum, in the order of evaluation.
 
     `circuit` is the physical circuit made by these plans. With a `run` of it, what the multi-way joins
-    have met and the rows and bytes of the traces are told too.
+    have met and the rows and bytes of the traces are told too; `rewrites` are what made the program.
     """
-    return "\n".join((*_report(program, plans, run), "", *_traces(program, circuit, run)))
+    traces = _traces(program, circuit, run)
+    return "\n".join((*_rewrites(rewrites), *_report(program, plans, run), "", *traces))
+
+
+def _rewrites(rewrites: Sequence[Applied]) -> Iterator[str]:
+    """What was changed before the rules were planned."""
+    for one in rewrites:
+        yield f"rewritten by {one.name}"
+        yield from (f"  {change}" for change in one.changes)
+    if rewrites:
+        yield ""
 
 
 def _report(program: checked.Program, plans: Mapping[int, RulePlan], run: Run | None) -> Iterator[str]:

@@ -29,6 +29,26 @@ KEYWORDS = {
     "to_number": "FUNCTOR",
     "to_unsigned": "FUNCTOR",
     "to_float": "FUNCTOR",
+    "itof": "FUNCTOR",
+    "itou": "FUNCTOR",
+    "ftoi": "FUNCTOR",
+    "ftou": "FUNCTOR",
+    "utoi": "FUNCTOR",
+    "utof": "FUNCTOR",
+    "lor": "LOR",
+    "lxor": "LXOR",
+    "land": "LAND",
+    "bor": "BOR",
+    "bxor": "BXOR",
+    "band": "BAND",
+    "bshl": "SHIFT",
+    "bshr": "SHIFT",
+    "bshru": "SHIFT",
+    "bnot": "COMPLEMENT",
+    "lnot": "COMPLEMENT",
+    "as": "AS",
+    "match": "TEXT_TEST",
+    "contains": "TEXT_TEST",
     "true": "TRUE",
     "false": "FALSE",
     "btree": "QUALIFIER",
@@ -45,9 +65,7 @@ KEYWORDS = {
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "as", "autoinc", "band", "bnot", "bor", "bshl", "bshr", "bshru", "btree_delete", "bxor",
-    "choice-domain", "contains", "debug_delta", "eqrel", "land", "lnot", "lor", "lxor",
-    "magic", "match", "nil", "no_magic", "range",
+    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "magic", "nil", "no_magic", "range",
     "recursive_iteration_cnt", "stateful",
 })
 # fmt: on
@@ -62,11 +80,14 @@ DIRECTIVES = {
     ".comp": "COMP",
     ".init": "INIT",
     ".override": "OVERRIDE",
+    ".include": "INCLUDE",
+    ".once": "ONCE",
+    ".number_type": "NUMBER_TYPE",
+    ".symbol_type": "SYMBOL_TYPE",
 }
 # fmt: off
 UNSUPPORTED_DIRECTIVES = frozenset({
-    ".functor", ".include", ".lattice", ".limitsize", ".number_type", ".once", ".pragma",
-    ".symbol_type",
+    ".functor", ".lattice", ".limitsize", ".pragma",
 })
 # fmt: on
 
@@ -246,3 +267,8 @@ def unescape(literal: str) -> tuple[str, str | None]:
 
     value = re.sub(r"\\(.)", replacement, literal[1:-1], flags=re.DOTALL)
     return value, bad[0] if bad else None
+
+
+def escaped(text: str) -> str:
+    """A string literal whose value is the text, which has no control characters."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -13,7 +13,7 @@ In a normalised body
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TypeAlias
 
@@ -105,11 +105,26 @@ class NormalRule:
 
 def normalise(rule: checked.Rule) -> NormalRule:
     """The normalised form of one rule."""
+    normal, _ = normalise_with_origins(rule)
+    holds = checked.Truth(False, rule.span) not in rule.body
+    return normal if holds else replace(normal, body=None)
+
+
+def normalise_with_origins(rule: checked.Rule) -> tuple[NormalRule, tuple[int, ...]]:
+    """The normalised form of a rule, as if no `false` stood in it.
+
+    And for every literal of the normalised body the place of the literal in the rule's own body that it
+    comes from; those of the head have the place behind the last.
+    """
     normaliser = _Normaliser()
     body: list[NormalLiteral] = []
-    holds = normaliser.body(rule.body, body)
+    origins: list[int] = []
+    for place, literal in enumerate(rule.body):
+        normaliser.literal(literal, body)
+        origins += [place] * (len(body) - len(origins))
     head = tuple(normaliser.term(term, body) for term in rule.head.arguments)
-    return NormalRule(rule, head, tuple(body) if holds else None)
+    origins += [len(rule.body)] * (len(body) - len(origins))
+    return NormalRule(rule, head, tuple(body)), tuple(origins)
 
 
 def variables_of(term: checked.Term) -> frozenset[str]:
@@ -142,19 +157,22 @@ class _Normaliser:
 
     def body(self, literals: tuple[checked.Literal, ...], out: list[NormalLiteral]) -> bool:
         """Appends the normalised literals; false when one of them is `false`."""
-        holds = True
         for literal in literals:
-            match literal:
-                case checked.Atom():
-                    out.append(self.pattern(literal, out))
-                case checked.Negation(atom=atom):
-                    out.append(Absent(self.pattern(atom, out)))
-                case checked.Comparison(operator=operator, left=left, right=right, span=span):
-                    sides = (self.term(left, out), self.term(right, out))
-                    out.append(Condition(checked.Comparison(operator, *sides, span)))
-                case checked.Truth(value=value):
-                    holds = holds and value
-        return holds
+            self.literal(literal, out)
+        return not any(isinstance(literal, checked.Truth) and not literal.value for literal in literals)
+
+    def literal(self, literal: checked.Literal, out: list[NormalLiteral]) -> None:
+        """Appends what a literal becomes; nothing for `true` and `false`."""
+        match literal:
+            case checked.Atom():
+                out.append(self.pattern(literal, out))
+            case checked.Negation(atom=atom):
+                out.append(Absent(self.pattern(atom, out)))
+            case checked.Comparison(operator=operator, left=left, right=right, span=span):
+                sides = (self.term(left, out), self.term(right, out))
+                out.append(Condition(checked.Comparison(operator, *sides, span)))
+            case checked.Truth():
+                pass
 
     def pattern(self, atom: checked.Atom, out: list[NormalLiteral]) -> Scan:
         names: list[str | None] = []

@@ -41,7 +41,9 @@ def explain(
     max_iterations: options.MaxIterations = 100_000,
     macros: options.Macros = None,
     include: options.IncludeFolders = None,
+    no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
+    disabled: options.Disabled = None,
 ) -> None:
     """Say how a program is evaluated: its strata, the order of work in each rule, its recursion.
 
@@ -53,7 +55,7 @@ def explain(
     """
     from dbsp.cli import session
 
-    compiled = session.load_program(program, strategy, macros, include)
+    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled)
     if fact_dir is None:
         plans = compiled.plans
         print(compiled.explain())

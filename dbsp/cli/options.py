@@ -9,6 +9,13 @@ import typer
 
 from dbsp.compiler.planner.strategy import Strategy
 
+
+def _jobs(text: str) -> str:
+    if text != "auto" and not (text.isdecimal() and int(text) > 0):
+        raise typer.BadParameter("a number of threads, or auto")
+    return text
+
+
 ProgramPath = Annotated[Path, typer.Argument(metavar="PROGRAM.dl", help="The program.", show_default=False)]
 FactFolder = Annotated[
     Path,
@@ -34,12 +41,40 @@ IncludeFolders = Annotated[
         show_default=False,
     ),
 ]
+NoWarnings = Annotated[bool, typer.Option("--no-warn", "-w", help="Do not show warnings about the program.")]
+NoPreprocessor = Annotated[
+    bool,
+    typer.Option(
+        "--no-preprocessor",
+        help="Without effect: the preprocessor is built in and acts on lines that begin with # alone.",
+    ),
+]
+Jobs = Annotated[
+    str,
+    typer.Option(
+        "--jobs",
+        "-j",
+        metavar="N|auto",
+        help="Without effect, for scripts written for Soufflé: the engine runs on one core.",
+        callback=_jobs,
+    ),
+]
 JoinStrategy = Annotated[
     Strategy,
     typer.Option(
         "--strategy",
         help="How rules without a .plan are joined: as the planner chooses, two relations at a time, or "
         "all at once by worst-case optimal joins.",
+    ),
+]
+Disabled = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--disable-transformers",
+        "-z",
+        metavar="NAME,...",
+        help="Leave out rewritings of the rules, those that 'dbsp explain' names; 'all' for every one.",
+        show_default=False,
     ),
 ]
 MaxIterations = Annotated[

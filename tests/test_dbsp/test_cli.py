@@ -246,6 +246,31 @@ def test_standard_input_is_read_once(folder: Path, run: Command) -> None:
     )
 
 
+def test_options_of_souffle(folder: Path, run: Command) -> None:
+    (folder / "reach.dl").write_text(REACH + ".decl lone(x: number)\nlone(x) :- edge(x, y).\n")
+    done = run("run", "reach.dl", "-Ffacts", "-Dout", "-j4", "--no-preprocessor")
+    assert (done.code, "'y' is used only once" in done.err) == (0, True)
+    done = run("run", "-w", "-j", "auto", "reach.dl", "-F", "facts", "-D", "out")
+    assert (done.code, done.err) == (0, "")
+    assert "a number of threads, or auto" in run("run", "reach.dl", "-j", "0").err
+    done = run("run", "reach.dl", "-c")
+    assert done.code == 2
+    text = " ".join(done.err.replace("│", "").split())
+    assert "Soufflé's option -c is not known here: programs are not compiled to C++" in text
+    assert "Soufflé's option --generate is" in run("run", "reach.dl", "--generate=x.cpp").err
+    assert run("run", "reach.dl", "--nonsense").code == 2
+    assert run("graph", "reach.dl", "-w", "-o", "reach.dot").code == 0
+
+
+def test_check_only_compiles(folder: Path, run: Command) -> None:
+    done = run("check", "reach.dl")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    (folder / "reach.dl").write_text(REACH + "path(x, x).\n")
+    done = run("check", "reach.dl")
+    assert done.code == 1
+    assert done.err.startswith("reach.dl:7:6: error: variable 'x' in a fact")
+
+
 def test_texts_that_cannot_be_read_back_are_reported(folder: Path, run: Command) -> None:
     (folder / "t.dl").write_text('.decl r(s: symbol)\n.output r\nr("a\\tb").\n')
     done = run("run", "t.dl", "-D", "out")
@@ -624,3 +649,16 @@ def test_an_interrupted_command(folder: Path) -> None:
         peer.send_signal(signal.SIGINT)
         assert peer.wait(30) == 130
         assert b"Traceback" not in peer.stderr.read()
+
+
+def test_rewritings_can_be_left_out(folder: Path, run: Command) -> None:
+    (folder / "reach.dl").write_text(REACH + ".decl unused(x: number)\nunused(x) :- path(x, y), y = 2.\n")
+    dead = "rewritten by drop_dead\n  unused is left out: no output depends on it\n"
+    assert dead in run("explain", "reach.dl").out
+    assert dead in run("explain", "reach.dl", "-z", "inline_once,propagate_constants").out
+    assert "rewritten" not in run("explain", "reach.dl", "-z", "drop_dead, propagate_constants").out
+    done = run("run", "reach.dl", "-F", "facts", "-D", "-", "--disable-transformers", "all")
+    assert PATHS in done.out
+    refused = run("explain", "reach.dl", "-z", "inline")
+    assert refused.code == 2
+    assert "no rewriting is called inline; there are propagate_constants," in " ".join(refused.err.split())
