@@ -16,6 +16,8 @@ This is the meaning of a program, and what both the planner and any other evalua
   `count : { r(_, _) }` is the number of rows of r and `sum x : { r(x, _) }` counts equal x of
   different rows. Over no binding at all, `count` is 0 and `sum` is 0; `min`, `max` and `mean` have
   no value, and the rule gives nothing for that binding.
+- A call of one of `functions.GENERATORS` stands for any of several values. Each place where one is
+  written counts by itself: the rule holds for every choice of a value for each of them.
 - A function without a value (division by zero, text that is no number) is an error of the tick. How
   much of a body is asked before such a function is left open, except that no row is ever tried that
   a literal not needing its result rules out and that can be asked without a cross product.
@@ -124,6 +126,8 @@ TEXT_TESTS = frozenset({"match", "!match", "contains", "!contains"})
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """`operator` is one of `= != < <= > >=` or of `TEXT_TESTS`; both sides have the same kind.
+
+    Among normalised literals it may also be `in`: the left side is one of the values of the right.
 
     Symbols compare as text. `match(p, s)`: the whole of s matches the regular expression p, see `regex`;
     where p is none, neither `match` nor `!match` holds. `contains(p, s)`: p occurs in s.

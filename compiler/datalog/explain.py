@@ -14,6 +14,7 @@ from dbsp.compiler.datalog.steps import (
     Assign,
     Bag,
     Filter,
+    Generate,
     Join,
     Multiway,
     RulePlan,
@@ -126,6 +127,8 @@ def _steps(steps: Sequence[Step], recursive: Sequence[str], first: bool = True) 
                 yield f"keep rows with {show_literal(condition)}"
             case Assign(variable=variable, term=term):
                 yield f"let {show_variable(variable)} = {show_term(term)}"
+            case Generate(variable=variable, call=call):
+                yield f"for each {show_variable(variable)} in {show_term(call)}"
             case Aggregated():
                 yield from _aggregated(step, recursive)
         first = False

@@ -35,6 +35,7 @@ KEYWORDS = {
     "ftou": "FUNCTOR",
     "utoi": "FUNCTOR",
     "utof": "FUNCTOR",
+    "range": "FUNCTOR",
     "lor": "LOR",
     "lxor": "LXOR",
     "land": "LAND",
@@ -65,7 +66,7 @@ KEYWORDS = {
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "magic", "nil", "no_magic", "range",
+    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "magic", "nil", "no_magic",
     "recursive_iteration_cnt", "stateful",
 })
 # fmt: on

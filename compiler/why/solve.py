@@ -5,8 +5,8 @@ every condition that can be asked is asked of them at once, and the pieces in wh
 taken up grow. So the first solution comes soon, and many come at the speed of arrays.
 
 Literals come in this order: conditions and equations whose variables are bound; negations; atoms with a
-bound column; aggregates; functions that may have no value; atoms with nothing bound. A binding for which a
-function has no value satisfies nothing.
+bound column; aggregates; functions that may have no value; generators; atoms with nothing bound. A
+binding for which a function has no value satisfies nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dbsp.compiler.datalog.normalise import (
     AggregateLiteral,
     AggregateResult,
     Condition,
+    Generated,
     NormalLiteral,
     Scan,
     calls_in,
@@ -37,6 +38,7 @@ from dbsp.compiler.why.table import Table
 from dbsp.errors import DbspError
 from dbsp.expressions import Expression
 from dbsp.expressions.bound import Bound, bind
+from dbsp.expressions.series import coded_series
 from dbsp.interner import Interner
 from dbsp.kernels import sum_floats
 from dbsp.schema import Schema
@@ -90,6 +92,8 @@ class Solver:
                     given = given.take(np.bincount(found, minlength=given.size) == 0)
                 case Condition():
                     given = self._conditioned(literal.comparison, given)
+                case Generated():
+                    given = self._generated(literal, given)
                 case AggregateLiteral():
                     given = self._aggregated(literal, given)
         if given.size:
@@ -104,6 +108,8 @@ class Solver:
                 bound = looked_at - free + len(literal.constants)
                 # Where no column is looked at, all that is asked is whether there is a row.
                 return (2 if bound or not free else 6), free, len(self.tables[literal.relation])
+            case Generated(variable=variable):
+                return (0 if variable in known else 5), 0, 0
             case AggregateLiteral():
                 return 3, 0, 0
             case Absent():
@@ -207,6 +213,28 @@ class Solver:
             known = self._bound[id(what)] = (what, bind(made, schema))
         return known[1]
 
+    # --- generators ------------------------------------------------------------------------------
+
+    def _generated(self, literal: Generated, given: Bindings) -> Bindings:
+        """The bindings with each value of a generator; with none where it has too many to be one."""
+        if literal.variable in given.values:
+            return self._conditioned(literal.membership, given)
+        names = tuple(f"{literal.variable}.{place}" for place in range(len(literal.call.arguments)))
+        for name, argument in zip(names, literal.call.arguments, strict=True):
+            given, codes = self.evaluate(argument, given)
+            given = given.bind(name, codes)
+        kind = TYPES[literal.call.kind].kind
+        found: list[int] = []
+        made: list[Codes] = [np.empty(0, np.int64)]
+        for at, ends in enumerate(given.matrix(names)):
+            try:
+                values, _ = coded_series(kind, [ends[place : place + 1] for place in range(len(names))])
+            except DbspError:
+                continue
+            found += [at] * len(values)
+            made.append(values)
+        return given.take(np.array(found, np.int64)).bind(literal.variable, np.concatenate(made))
+
     # --- aggregates ------------------------------------------------------------------------------
 
     def _aggregated(self, literal: AggregateLiteral, given: Bindings) -> Bindings:
@@ -283,6 +311,8 @@ def askable(body: Body, bound: Collection[str]) -> list[NormalLiteral]:
                     known.update(literal.variables)
                 case Condition():
                     known.update(literal.names)
+                case Generated(variable=variable):
+                    known.add(variable)
         asked += ready
         waiting = [literal for literal in waiting if literal not in ready]
     return asked
@@ -297,6 +327,8 @@ def _is_ready(literal: NormalLiteral, known: Collection[str]) -> bool:
             return all(name in known for name in pattern.names)
         case AggregateLiteral(injected=injected):
             return all(name in known for name in injected)
+        case Generated():
+            return all(name in known for name in literal.arguments)
         case Condition(comparison=comparison):
             return _is_decided(comparison, known)
 
