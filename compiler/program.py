@@ -37,6 +37,7 @@ from dbsp.errors import CompileError
 from dbsp.graph import Graph
 from dbsp.operators.builder import Circuit
 from dbsp.operators.interchange import from_json
+from dbsp.operators.recursion import Recursion
 from dbsp.run import Run
 from dbsp.schema import Schema
 from dbsp.stage import Stage
@@ -51,6 +52,7 @@ def compile(
     macros: Mapping[str, str | float] | None = None,
     include: Iterable[str | Path] = (),
     rewrites: bool | Iterable[str] = True,
+    recursion: Recursion | str = Recursion.AUTO,
 ) -> Program:
     """Compiles a Datalog program, given as text or as the path of a file.
 
@@ -66,8 +68,13 @@ def compile(
     `rewrites` are the passes of `compiler.datalog.rewrites` to apply to the rules: all, none or those named.
     They change what a run costs and never what it hands out.
 
+    `recursion` is how recursive relations are evaluated: "auto" is insert-only until something is deleted,
+    and incremental from then on except for ticks that cost more than to begin anew; "incremental" and
+    "insert-only" are these alone, the latter begins anew at every deletion (see `operators.recursion`).
+
     Raises CompileError with every error found in the program, each with its line, a caret and a hint;
-    also when the file cannot be read. ValueError for an unknown strategy or rewriting.
+    also when the file cannot be read. ValueError for an unknown strategy, rewriting or
+    mode of recursion.
 
     >>> program = compile('''
     ...     .decl edge(x: number, y: number)
@@ -88,8 +95,10 @@ def compile(
     folders = tuple(map(Path, include))
     if isinstance(text_or_path, Path) or ("\n" not in text_or_path and text_or_path.endswith(".dl")):
         path = Path(text_or_path)
-        return Program(_read(path), str(text_or_path), strategy, Sources(path, folders, defined), passes)
-    return Program(text_or_path, "<program>", strategy, Sources(None, folders, defined), passes)
+        text, file, sources = _read(path), str(text_or_path), Sources(path, folders, defined)
+    else:
+        text, file, sources = text_or_path, "<program>", Sources(None, folders, defined)
+    return Program(text, file, strategy, sources, passes, Recursion(recursion))
 
 
 def _read(path: Path) -> str:
@@ -111,10 +120,12 @@ class Program:
         strategy: Strategy = Strategy.AUTO,
         sources: Sources | None = None,
         passes: Collection[str] = NAMES,
+        recursion: Recursion = Recursion.AUTO,
     ) -> None:
         self.text = text
         self.file = file
         self.strategy = strategy
+        self.recursion = recursion
         report = Report(file, text)
         self.checked: checked.Program = check(parse(text, report, sources), report)
         """The program's meaning: resolved, typed, in strata (see `compiler.datalog.checked`)."""
@@ -138,7 +149,7 @@ class Program:
 
     def circuit_for(self, plans: Mapping[int, RulePlan], max_iterations: int = MAX_ITERATIONS) -> Circuit:
         """The query circuit in which the rules are evaluated by these plans; see `plans_for`."""
-        return lower(self.rewritten, plans, Path(self.file).stem, max_iterations)
+        return lower(self.rewritten, plans, Path(self.file).stem, max_iterations, self.recursion)
 
     @property
     def relations(self) -> Mapping[str, checked.Relation]:

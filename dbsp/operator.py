@@ -58,6 +58,11 @@ class Step:
     def step(self) -> None:
         raise AssertionError(f"{type(self).__name__} does not say how it steps")
 
+    @property
+    def evaluation(self) -> str | None:
+        """How it is evaluated at present, in words, for a step that has a choice."""
+        return None
+
     def connect(self, strict: Sequence[Step]) -> None:
         """Receive the strict inputs' steps, which may come later in the schedule."""
 

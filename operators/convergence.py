@@ -20,6 +20,9 @@ from dbsp.operators.distinct import TimedDistinctStep
 from dbsp.operators.iterated import Iterated
 from dbsp.operators.recursion import STEP_ROWS, Course
 
+SAVED = 4
+"""How many rows are gone through at once in the time in which an iteration changes one."""
+
 
 class Convergence:
     """Watches one evaluation of `inner`, a timed scope, whose past is told by its course."""
@@ -46,7 +49,7 @@ class Convergence:
         rows = sum(int(counts.sum()) for counts in left)
         traces = self._scope.traces
         steps = len(self._scope.steps)
-        if steps * (STEP_ROWS * iterations + rows) * 4 < sum(trace.rows for trace in traces):
+        if SAVED * steps * (STEP_ROWS * iterations + rows) < sum(trace.rows for trace in traces):
             return None
         rest = []
         for step in self._exports:

@@ -22,7 +22,7 @@ from dbsp.operators.convergence import Convergence
 from dbsp.operators.delta0 import Delta0
 from dbsp.operators.iterated import Iterated, Pass
 from dbsp.operators.monotone import negated_imports
-from dbsp.operators.recursion import BUDGET, CHANGED_ROW, Course, Recursion, joined
+from dbsp.operators.recursion import CHANGED_ROW, WAYS, Course, Recursion, joined
 from dbsp.scheduler import Estate, Scope
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class FixpointStep(Step):
         self._body = body
         self._sources = tuple(sources)
         self._outer = scope
-        self._negated = negated_imports(body) if choosable(body) else None
+        self._negated = choice(body)
         self._imports = [
             scope.new_trace(stream.schema.arity)
             if self._negated is not None and not kept(stream.node)
@@ -74,9 +74,8 @@ class FixpointStep(Step):
         return Recursion.INCREMENTAL if self._negated is None else self._body.recursion
 
     @property
-    def course(self) -> Course:
-        """How the scope was evaluated so far."""
-        return self._course
+    def evaluation(self) -> str:
+        return self._course.describe()
 
     def export(self, index: int) -> Step:
         """The step inside the scope whose sum over iterations is the `index`-th result."""
@@ -260,7 +259,7 @@ class _Watch:
             if len(pieces) > self._seen[index]:
                 self._seen[index] = len(pieces)
                 self._rows += int(pieces[-1].weights.sum())
-        return work <= BUDGET * self._course.cost_anew(self._rows)
+        return self._course.affords(work, self._rows)
 
 
 class _Count:
@@ -273,15 +272,24 @@ class _Count:
         return None
 
 
-def choosable(body: Body) -> bool:
-    """Whether the scope could be evaluated in more than one way, as far as its place and its nodes tell."""
-    return (
-        body.parent is not None
-        and body.parent.parent is None
-        and not any(node.operator.is_port or node.operator.children() for node in body.nodes)
-        and not any(node.operator.depends_on_ticks(node) for node in body.nodes)
-        and all(kept(stream.node) and not isinstance(stream.node.operator, Delta0) for stream in body.exports)
-    )
+def way(body: Body) -> str:
+    """How a scope is going to be evaluated, in words."""
+    if choice(body) is None:
+        return f"{WAYS[Recursion.INCREMENTAL]}, since its variables do not only grow with what enters"
+    return WAYS[body.recursion]
+
+
+def choice(body: Body) -> frozenset[int] | None:
+    """The streams that must not change for a scope to only grow; None if it can only be incremental."""
+    outermost = body.parent is not None and body.parent.parent is None
+    nodes = [node.operator for node in body.nodes]
+    if not outermost or any(operator.is_port or operator.children() for operator in nodes):
+        return None
+    if any(operator.depends_on_ticks(node) for node, operator in zip(body.nodes, nodes, strict=True)):
+        return None
+    if not all(kept(s.node) and not isinstance(s.node.operator, Delta0) for s in body.exports):
+        return None  # nobody could tell what the results were before
+    return negated_imports(body)
 
 
 def kept(node: Node) -> bool:

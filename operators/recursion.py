@@ -14,8 +14,8 @@ changes alone and not on the machine.
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import numpy as np
 
@@ -42,12 +42,21 @@ MEMORY = 0.2
 """How much the latest tick counts in the mean cost of a changed row."""
 
 
-class Recursion(enum.Enum):
+class Recursion(StrEnum):
     """The modes; `AUTO` chooses as it goes."""
 
     AUTO = "auto"
     INCREMENTAL = "incremental"
     INSERT_ONLY = "insert-only"
+
+
+WAYS = {
+    Recursion.AUTO: "insert-only until something leaves, then incremental by tick and iteration; "
+    "begun anew where that costs less",
+    Recursion.INCREMENTAL: "incremental by tick and iteration",
+    Recursion.INSERT_ONLY: "insert-only; begun anew when something leaves",
+}
+"""What each mode means, in words."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +81,22 @@ class Course:
     """How often the scope was begun anew."""
     arrivals: tuple[Codes, ...] = ()
 
+    def describe(self) -> str:
+        """What it is now, and how often it was begun anew."""
+        now = "incremental by now" if self.timed else "insert-only so far"
+        times = "once" if self.begun_anew == 1 else f"{self.begun_anew} times"
+        return f"{now}, begun anew {times}" if self.begun_anew else now
+
     def cost_anew(self, rows: int) -> float:
         """What beginning anew is expected to cost when there are `rows` rows of results."""
         return self.anew_work * max(rows, 1) / max(self.anew_rows, 1)
 
+    def affords(self, work: int, rows: int) -> bool:
+        """Whether a tick that has cost so much is to go on, with so many rows of results by now."""
+        return work <= BUDGET * self.cost_anew(rows)
+
     def begins_anew(self, changed: int, left: int) -> bool:
-        """Whether to begin anew is expected to cost less than a tick of `changed` rows, of which `left` leave."""
+        """Whether to begin anew ought to cost less than a tick of so many rows, of which `left` leave."""
         if left > SHARE * self.entered:
             return True
         return changed >= MANY and self.per_change * changed > self.cost_anew(self.rows)

@@ -39,6 +39,7 @@ from dbsp.operators.calls import Call, avg, count, max_, min_, sum_
 from dbsp.operators.delta_term import Term
 from dbsp.operators.generate_series import GenerateSeries
 from dbsp.operators.multiway_join import MultiwayJoin
+from dbsp.operators.recursion import Recursion
 from dbsp.schema import Schema
 from dbsp.values import FLOAT, INT, STR, Type
 
@@ -58,13 +59,19 @@ def schema_of(relation: Relation) -> Schema:
     )
 
 
-def lower(program: checked.Program, plans: Mapping[int, RulePlan], name: str, max_iterations: int) -> Circuit:
+def lower(
+    program: checked.Program,
+    plans: Mapping[int, RulePlan],
+    name: str,
+    max_iterations: int,
+    recursion: Recursion = Recursion.AUTO,
+) -> Circuit:
     """The logical circuit of a program; `plans` has the plan of every rule, by its number.
 
     Every input of the program is an input of the circuit, every output and every relation whose
     size is printed an output. Relations that no output depends on are left out.
     """
-    return _Lowering(program, plans, Circuit(name), max_iterations).circuit_of_program()
+    return _Lowering(program, plans, Circuit(name), max_iterations, recursion).circuit_of_program()
 
 
 def needed_relations(program: checked.Program) -> set[str]:
@@ -94,11 +101,13 @@ class _Lowering:
         plans: Mapping[int, RulePlan],
         circuit: Circuit,
         max_iterations: int,
+        recursion: Recursion,
     ) -> None:
         self.program = program
         self.plans = plans
         self.circuit = circuit
         self.cap = max_iterations
+        self.recursion = recursion
         self.streams: dict[str, Stream] = {}
         self._unit: Stream | None = None
 
@@ -152,7 +161,8 @@ class _Lowering:
                 self.streams[name] = self.union(name, ())
             return
         variables: dict[str, Stream] = {}
-        with self.at(names[0]), self.circuit.fixpoint(", ".join(names), max_iterations=self.cap) as scope:
+        opened = self.circuit.fixpoint(", ".join(names), max_iterations=self.cap, recursion=self.recursion)
+        with self.at(names[0]), opened as scope:
             for name in names:
                 with self.at(name):
                     schema = schema_of(self.program.relations[name])

@@ -9,6 +9,7 @@ import typer
 
 from dbsp.cli import options
 from dbsp.compiler.planner.strategy import Strategy
+from dbsp.operators.recursion import Recursion
 
 EXAMPLES = """Examples:
 
@@ -43,6 +44,7 @@ def explain(
     include: options.IncludeFolders = None,
     no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
+    recursion: options.RecursionMode = Recursion.AUTO,
     disabled: options.Disabled = None,
 ) -> None:
     """Say how a program is evaluated: its strata, the order of work in each rule, its recursion.
@@ -55,7 +57,7 @@ def explain(
     """
     from dbsp.cli import session
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled)
+    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, recursion)
     if fact_dir is None:
         plans = compiled.plans
         print(compiled.explain())

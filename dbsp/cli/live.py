@@ -12,6 +12,7 @@ import typer
 
 from dbsp.cli import options
 from dbsp.compiler.planner.strategy import Strategy
+from dbsp.operators.recursion import Recursion
 
 EXAMPLES = """Examples:
 
@@ -42,6 +43,7 @@ def live(
     include: options.IncludeFolders = None,
     no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
+    recursion: options.RecursionMode = Recursion.AUTO,
     disabled: options.Disabled = None,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
@@ -55,7 +57,7 @@ def live(
     from dbsp.cli import session
     from dbsp.cli.conversation import Conversation
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled)
+    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, recursion)
     if fact_dir is not None:
         at_work = session.start(compiled, fact_dir, max_iterations, changes_from_stdin=True)
     else:

@@ -9,6 +9,7 @@ import typer
 
 from dbsp.cli import options
 from dbsp.compiler.planner.strategy import Strategy
+from dbsp.operators.recursion import Recursion
 
 EXAMPLES = """Examples:
 
@@ -41,6 +42,7 @@ def run(
     jobs: options.Jobs = "1",
     no_preprocessor: options.NoPreprocessor = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
+    recursion: options.RecursionMode = Recursion.AUTO,
     disabled: options.Disabled = None,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
@@ -54,7 +56,7 @@ def run(
     from dbsp.cli import session
     from dbsp.cli.outputs import Folder, Stdout
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled)
+    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, recursion)
     outputs = Stdout(compiled, time) if str(output_dir) == "-" else Folder(compiled, output_dir, time)
     # Read before anything is computed: a mistake in line 10,000 should show at once.
     ticks = [] if deltas is None else session.read_changes(compiled, deltas)

@@ -17,6 +17,7 @@ from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.program import Program, compile
 from dbsp.errors import DbspError, InputError
 from dbsp.io import ChangeScriptReader, Place, Tick, fact_source, read_change_script, read_place
+from dbsp.operators.recursion import Recursion
 from dbsp.run import Run, TickResult
 
 # One NAME=VALUE: a blank belongs to it inside of quotes and behind a backslash.
@@ -30,6 +31,7 @@ def load_program(
     include: Sequence[Path] | None,
     no_warnings: bool = False,
     disabled: Sequence[str] | None = None,
+    recursion: Recursion = Recursion.AUTO,
 ) -> Program:
     """Compile the program; what is legal and yet probably a mistake is said on stderr, if it may be.
 
@@ -40,7 +42,14 @@ def load_program(
     for one in (one for option in macros or () for one in _MACRO.findall(option)):
         name, equals, value = one.partition("=")
         defined[name] = value.replace("\\ ", " ") if equals else "1"
-    program = compile(path, strategy, macros=defined, include=include or (), rewrites=_rewrites(disabled))
+    program = compile(
+        path,
+        strategy,
+        macros=defined,
+        include=include or (),
+        rewrites=_rewrites(disabled),
+        recursion=recursion,
+    )
     for warning in () if no_warnings else program.warnings:
         remark(warning.render())
     return program
