@@ -164,7 +164,8 @@ class Relation:
     """A declared relation.
 
     `inputs`, `outputs` and `sizes` hold the parameters of each `.input`, `.output` and `.printsize`
-    directive (usually one or none of each).
+    directive (usually one or none of each). `magic` is what the declaration says of deriving the relation on
+    demand, None if nothing: it changes no meaning.
     """
 
     name: str
@@ -173,6 +174,7 @@ class Relation:
     inputs: tuple[Mapping[str, str], ...] = ()
     outputs: tuple[Mapping[str, str], ...] = ()
     sizes: tuple[Mapping[str, str], ...] = ()
+    magic: bool | None = field(default=None, compare=False)
 
     @property
     def arity(self) -> int:

@@ -108,6 +108,9 @@ def _declare_relations(
         relations[name.text] = Relation(name.text, tuple(attributes), name.span)
         if not sound:
             broken.add(name.text)
+        words = {qualifier.text for qualifier in item.qualifiers}
+        if words & {"magic", "no_magic"}:
+            relations[name.text] = replace(relations[name.text], magic="no_magic" not in words)
         for qualifier in item.qualifiers:
             # Old programs write `.decl r(...) input`; storage qualifiers (btree, brie) mean nothing here.
             if qualifier.text in ("input", "output", "printsize"):

@@ -59,6 +59,8 @@ KEYWORDS = {
     "printsize": "QUALIFIER",
     "inline": "QUALIFIER",
     "no_inline": "QUALIFIER",
+    "magic": "QUALIFIER",
+    "no_magic": "QUALIFIER",
     "overridable": "QUALIFIER",
     "_": "UNDERSCORE",
 }
@@ -66,7 +68,7 @@ KEYWORDS = {
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "magic", "nil", "no_magic",
+    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "nil",
     "recursive_iteration_cnt", "stateful",
 })
 # fmt: on

@@ -46,6 +46,7 @@ def explain(
     strategy: options.JoinStrategy = Strategy.AUTO,
     recursion: options.RecursionMode = Recursion.AUTO,
     disabled: options.Disabled = None,
+    magic: options.Magic = None,
 ) -> None:
     """Say how a program is evaluated: its strata, the order of work in each rule, its recursion.
 
@@ -57,7 +58,7 @@ def explain(
     """
     from dbsp.cli import session
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, recursion)
+    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, magic, recursion)
     if fact_dir is None:
         plans = compiled.plans
         print(compiled.explain())

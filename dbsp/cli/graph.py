@@ -47,6 +47,7 @@ def graph(
     strategy: options.JoinStrategy = Strategy.AUTO,
     recursion: options.RecursionMode = Recursion.AUTO,
     disabled: options.Disabled = None,
+    magic: options.Magic = None,
 ) -> None:
     """Draw the circuit of a program, as DOT or as a picture.
 
@@ -56,7 +57,7 @@ def graph(
     from dbsp import draw
     from dbsp.cli import session
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, recursion)
+    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, magic, recursion)
     circuit = compiled.circuit(stage)
     title = f"{program.name} ({stage})"
     if output is None:

@@ -76,6 +76,17 @@ RecursionMode = Annotated[
         "from then on, or one of these alone.",
     ),
 ]
+Magic = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--magic-transform",
+        "-m",
+        metavar="NAME,...",
+        help="Derive these relations on demand, only as far as the outputs need them; '*' for all for "
+        "which that is possible.",
+        show_default=False,
+    ),
+]
 Disabled = Annotated[
     list[str] | None,
     typer.Option(

@@ -31,12 +31,13 @@ def load_program(
     include: Sequence[Path] | None,
     no_warnings: bool = False,
     disabled: Sequence[str] | None = None,
+    magic: Sequence[str] | None = None,
     recursion: Recursion = Recursion.AUTO,
 ) -> Program:
     """Compile the program; what is legal and yet probably a mistake is said on stderr, if it may be.
 
     `macros` are the values of `-M`; a name without a value is defined as 1.
-    `disabled` are those of `-z`, rewritings with commas between them.
+    `disabled` are those of `-z`, rewritings with commas between them, and `magic` those of `-m`, relations.
     """
     defined: dict[str, str] = {}
     for one in (one for option in macros or () for one in _MACRO.findall(option)):
@@ -48,6 +49,7 @@ def load_program(
         macros=defined,
         include=include or (),
         rewrites=_rewrites(disabled),
+        magic=_names(magic),
         recursion=recursion,
     )
     for warning in () if no_warnings else program.warnings:
@@ -55,10 +57,15 @@ def load_program(
     return program
 
 
+def _names(options: Sequence[str] | None) -> list[str]:
+    """Names with commas between them, in one option or in several."""
+    return [name.strip() for option in options or () for name in option.split(",")]
+
+
 def _rewrites(disabled: Sequence[str] | None) -> Sequence[str]:
     """The rewritings that are left when these are not wanted."""
-    names = {name.strip() for option in disabled or () for name in option.split(",")}
-    unknown = sorted(names - {*NAMES, "all"})
+    names = _names(disabled)
+    unknown = sorted({*names} - {*NAMES, "all"})
     if unknown:
         raise typer.BadParameter(f"no rewriting is called {unknown[0]}; there are {', '.join(NAMES)}")
     return [name for name in NAMES if name not in names and "all" not in names]
