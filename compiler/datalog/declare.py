@@ -7,6 +7,15 @@ from dataclasses import dataclass, replace
 
 from dbsp.compiler.datalog import syntax
 from dbsp.compiler.datalog.checked import Attribute, Kind, Relation
+from dbsp.compiler.datalog.kinds import (
+    DEPRECATED,
+    check_qualifiers,
+    check_subsumptions,
+    choice_domains,
+    is_equivalence,
+    limit_size,
+)
+from dbsp.compiler.datalog.pragmas import Pragmas
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.types import TypeEnvironment, declare_types
 from dbsp.diagnostics import did_you_mean
@@ -16,35 +25,40 @@ from dbsp.diagnostics import did_you_mean
 class Declarations:
     """`relations` keep the order of their declarations; `broken` names those with errors of their own.
 
-    `inlined` are those that are put into the rules that use them.
+    `inlined` are those that are put into the rules that use them, `subsumed` those with subsumptions.
     """
 
     types: TypeEnvironment
     relations: Mapping[str, Relation]
     broken: frozenset[str]
     inlined: frozenset[str]
+    subsumed: frozenset[str]
 
 
-def declare(program: syntax.Program, report: Report) -> Declarations:
+def declare(program: syntax.Program, report: Report, pragmas: Pragmas) -> Declarations:
     """The declarations of a program. A relation with an undefined type is known but broken."""
     types = declare_types(
-        [item for item in program.items if isinstance(item, syntax.TypeDeclaration)], report
+        [item for item in program.items if isinstance(item, syntax.TypeDeclaration)], report, pragmas.legacy
     )
     relations: dict[str, Relation] = {}
     broken: set[str] = set()
     for place, item in enumerate(program.items):
         report.note = program.notes.get(place)
         if isinstance(item, syntax.RelationDeclaration):
+            check_qualifiers(item, report, pragmas.legacy)
             _declare_relations(item, types, relations, broken, report)
     for place, item in enumerate(program.items):
         report.note = program.notes.get(place)
         if isinstance(item, syntax.Directive):
             _apply(item, relations, report)
     report.note = None
-    return Declarations(types, relations, frozenset(broken), _inlined(program, report))
+    subsumed = check_subsumptions(program.items, relations, report)
+    return Declarations(
+        types, relations, frozenset(broken), _inlined(program, pragmas.not_inlined, report), subsumed
+    )
 
 
-def _inlined(program: syntax.Program, report: Report) -> frozenset[str]:
+def _inlined(program: syntax.Program, excluded: frozenset[str], report: Report) -> frozenset[str]:
     """The relations declared `inline`, which have no rows that could be read or written."""
     names: set[str] = set()
     hint = "leave out 'inline', or read and write another relation"
@@ -52,7 +66,7 @@ def _inlined(program: syntax.Program, report: Report) -> frozenset[str]:
         if isinstance(item, syntax.RelationDeclaration):
             qualifiers = {qualifier.text: qualifier for qualifier in item.qualifiers}
             if "inline" in qualifiers:
-                names.update(name.text for name in item.names)
+                names.update(name.text for name in item.names if name.text not in excluded)
                 for kind in qualifiers.keys() & {"input", "output", "printsize"}:
                     report.error(
                         qualifiers[kind].span, "an inlined relation has no rows to read or write", hint
@@ -90,6 +104,8 @@ def _declare_relations(
         # Some kind, so that the number of columns is right; no clause is typed with it.
         attributes.append(Attribute(attribute.name, attribute.type_name, Kind.NUMBER))
         sound = False
+    equivalence = is_equivalence(item, tuple(attributes), types, report)
+    choices = choice_domains(item, tuple(attributes), report)
     for name in item.names:
         if name.text in relations:
             first = relations[name.text].span
@@ -99,12 +115,14 @@ def _declare_relations(
             continue
         if name.text in types:
             report.error(name.span, f"'{name.text}' is already the name of a type")
-        relations[name.text] = Relation(name.text, tuple(attributes), name.span)
+        relations[name.text] = Relation(
+            name.text, tuple(attributes), name.span, equivalence=equivalence, choices=choices
+        )
         if not sound:
             broken.add(name.text)
         for qualifier in item.qualifiers:
             # Old programs write `.decl r(...) input`; storage qualifiers (btree, brie) mean nothing here.
-            if qualifier.text in ("input", "output", "printsize"):
+            if qualifier.text in DEPRECATED:
                 _add_directive(relations, name.text, qualifier.text, {})
 
 
@@ -115,6 +133,8 @@ def _apply(directive: syntax.Directive, relations: dict[str, Relation], report: 
             report.error(name.span, f"undefined relation '{name.text}' in .{directive.kind}", hint)
         elif directive.kind == "printsize" and relations[name.text].sizes:
             report.error(name.span, f"the size of '{name.text}' is printed already")
+        elif directive.kind == "limitsize":
+            relations[name.text] = limit_size(directive, relations[name.text], report)
         else:
             _add_directive(relations, name.text, directive.kind, dict(directive.parameters))
 

@@ -39,15 +39,20 @@ KEYWORDS = {
     "inline": "QUALIFIER",
     "no_inline": "QUALIFIER",
     "overridable": "QUALIFIER",
+    "eqrel": "QUALIFIER",
+    "btree_delete": "QUALIFIER",
+    "magic": "QUALIFIER",
+    "no_magic": "QUALIFIER",
+    "choice-domain": "CHOICE",
     "_": "UNDERSCORE",
 }
 
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "as", "autoinc", "band", "bnot", "bor", "bshl", "bshr", "bshru", "btree_delete", "bxor",
-    "choice-domain", "contains", "debug_delta", "eqrel", "land", "lnot", "lor", "lxor",
-    "magic", "match", "nil", "no_magic", "range",
+    "as", "autoinc", "band", "bnot", "bor", "bshl", "bshr", "bshru", "bxor",
+    "contains", "debug_delta", "land", "lnot", "lor", "lxor",
+    "match", "nil", "range",
     "recursive_iteration_cnt", "stateful",
 })
 # fmt: on
@@ -62,11 +67,14 @@ DIRECTIVES = {
     ".comp": "COMP",
     ".init": "INIT",
     ".override": "OVERRIDE",
+    ".limitsize": "LIMITSIZE",
+    ".pragma": "PRAGMA",
+    ".number_type": "OLD_TYPE",
+    ".symbol_type": "OLD_TYPE",
 }
 # fmt: off
 UNSUPPORTED_DIRECTIVES = frozenset({
-    ".functor", ".include", ".lattice", ".limitsize", ".number_type", ".once", ".pragma",
-    ".symbol_type",
+    ".functor", ".include", ".lattice", ".once",
 })
 # fmt: on
 

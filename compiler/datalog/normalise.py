@@ -92,7 +92,10 @@ NormalLiteral: TypeAlias = Scan | Absent | Condition | AggregateLiteral
 
 @dataclass(frozen=True, slots=True)
 class NormalRule:
-    """`head` has one term without aggregates per column; None as body means that it never holds."""
+    """`head` has one term without aggregates per column, of a subsumption for both of its rows.
+
+    None as body means that it never holds.
+    """
 
     rule: checked.Rule
     head: tuple[checked.Term, ...]
@@ -108,7 +111,8 @@ def normalise(rule: checked.Rule) -> NormalRule:
     normaliser = _Normaliser()
     body: list[NormalLiteral] = []
     holds = normaliser.body(rule.body, body)
-    head = tuple(normaliser.term(term, body) for term in rule.head.arguments)
+    arguments = rule.head.arguments + (rule.dominating.arguments if rule.dominating else ())
+    head = tuple(normaliser.term(term, body) for term in arguments)
     return NormalRule(rule, head, tuple(body) if holds else None)
 
 
