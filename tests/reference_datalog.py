@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -289,6 +290,11 @@ def test(condition: Condition, found: Bindings, relations: Relations) -> bool | 
                 all(one is None or one == other for one, other in zip(wanted, row, strict=True))
                 for row in relations[atom.relation]
             )
+        case checked.Comparison(operator=operator) if operator in checked.TEXT_TESTS:
+            if not (is_bound(condition.left, found) and is_bound(condition.right, found)):
+                return None
+            part, text = (str(value_of(side, found, relations)) for side in (condition.left, condition.right))
+            return test_text(operator, part, text)
         case checked.Comparison(operator=operator, left=left, right=right):
             if is_bound(left, found) and is_bound(right, found):
                 values = (value_of(left, found, relations), value_of(right, found, relations))
@@ -306,6 +312,16 @@ def test(condition: Condition, found: Bindings, relations: Relations) -> bool | 
 
 def compare(operator: str, a: Any, b: Any) -> bool:
     return {"=": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator]
+
+
+def test_text(operator: str, part: str, text: str) -> bool:
+    """`match` for patterns that mean the same in Python and in ECMAScript, and `contains`."""
+    if operator.endswith("contains"):
+        return (part in text) == (operator == "contains")
+    try:
+        return (re.fullmatch(part, text) is not None) == (operator == "match")
+    except re.error:
+        return False
 
 
 # --- terms -----------------------------------------------------------------------------------------
@@ -329,6 +345,9 @@ def value_of(term: checked.Term, found: Bindings, relations: Relations) -> Value
             return found[name]
         case checked.Constant(value=value):
             return value
+        case checked.Call(function=function, kind=kind) if function in BITS:
+            bits = bits_of(term, found, relations)
+            return in_range(bits - 2**64 if kind is Kind.NUMBER and bits >= 2**63 else bits, kind)
         case checked.Call(function=function, arguments=arguments, kind=kind):
             values = [value_of(argument, found, relations) for argument in arguments]
             return in_range(call(function, values, arguments[0].kind, kind), kind)
@@ -336,6 +355,34 @@ def value_of(term: checked.Term, found: Bindings, relations: Relations) -> Value
             return in_range(aggregate(term, found, relations), term.kind)
         case _:
             raise AssertionError(term)
+
+
+BITS = frozenset({"band", "bor", "bxor", "bnot", "bshl", "bshr", "bshru"})
+
+
+def bits_of(term: checked.Term, found: Bindings, relations: Relations) -> int:
+    """The 64 bits of a term as a natural number; of terms of bits only the last has a range to keep."""
+    if not (isinstance(term, checked.Call) and term.function in BITS):
+        value = value_of(term, found, relations)
+        assert type(value) is int
+        return value % 2**64
+    a, *rest = (bits_of(argument, found, relations) for argument in term.arguments)
+    b = rest[0] if rest else 0
+    match term.function:
+        case "band":
+            return a & b
+        case "bor":
+            return a | b
+        case "bxor":
+            return a ^ b
+        case "bnot":
+            return 2**64 - 1 - a
+        case "bshl":
+            return (a << b % 64) % 2**64
+        case "bshr" if term.kind is Kind.NUMBER and a >= 2**63:
+            return ((a - 2**64) >> b % 64) % 2**64
+        case _:
+            return a >> b % 64
 
 
 def in_range(value: Value, kind: Kind) -> Value:
@@ -397,12 +444,20 @@ def call(function: str, values: list[Any], kind: Kind, result: Kind) -> Value:
             return max(values)
         case "to_string", [a]:
             return f"{a:f}" if kind is Kind.FLOAT else str(a)
-        case (("to_number" | "to_unsigned"), [a]):
+        case "land", [a, b]:
+            return int(a != 0 and b != 0)
+        case "lor", [a, b]:
+            return int(a != 0 or b != 0)
+        case "lxor", [a, b]:
+            return int((a != 0) != (b != 0))
+        case "lnot", [a]:
+            return int(a == 0)
+        case (("to_number" | "to_unsigned" | "itou" | "ftoi" | "ftou" | "utoi"), [a]):
             try:
                 return int(a)
             except (ValueError, OverflowError):
                 raise NoValueError(f"{a!r} is no integer") from None
-        case "to_float", [a]:
+        case (("to_float" | "itof" | "utof"), [a]):
             try:
                 return float(a)
             except ValueError:

@@ -166,6 +166,9 @@ class Builder:
                 return syntax.Disjunction(tuple(self.formula(part) for part in _trees(tree)), span)
             case "negation":
                 return syntax.Not(self.formula(_child(tree, 1)), span)
+            case "text_test":
+                test, _, left, _, right, _ = tree.children
+                return syntax.Comparison(str(test), self.term(left), self.term(right), span)
             case "truth":
                 return syntax.Truth(_tokens(tree)[0] == "true", span)
             case "group":
@@ -203,6 +206,12 @@ class Builder:
                 return syntax.Call(str(operator), (self.term(left), self.term(right)), span)
             case "negative":
                 return self._negative(self.term(tree.children[1]), span)
+            case "cast":
+                _, _, value, _, type_name, _ = tree.children
+                target = self._name(cast(Token, type_name))
+                return syntax.Call("as", (self.term(value),), span, target)
+            case "complement":
+                return syntax.Call(str(first), (self.term(tree.children[1]),), span)
             case "call":
                 return syntax.Call(str(first), self.terms(tree.children[2]), span)
             case "minmax":

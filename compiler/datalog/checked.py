@@ -116,9 +116,16 @@ class Negation:
     span: SourceSpan = field(compare=False, repr=False)
 
 
+TEXT_TESTS = frozenset({"match", "!match", "contains", "!contains"})
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`operator` is one of `= != < <= > >=`; both sides have the same kind. Symbols compare as text."""
+    """`operator` is one of `= != < <= > >=` or of `TEXT_TESTS`; both sides have the same kind.
+
+    Symbols compare as text. `match(p, s)`: the whole of s matches the regular expression p, see `regex`;
+    where p is none, neither `match` nor `!match` holds. `contains(p, s)`: p occurs in s.
+    """
 
     operator: str
     left: Term

@@ -271,6 +271,12 @@ class _Namer(Rebuilder):
     def named(names: tuple[syntax.Name, ...], new: Mapping[str, str]) -> tuple[syntax.Name, ...]:
         return tuple(replace(name, text=new.get(name.text, name.text)) for name in names)
 
+    def term(self, term: syntax.Term) -> syntax.Term:
+        term = super().term(term)
+        if isinstance(term, syntax.Call) and term.target is not None:
+            return replace(term, target=self.named((term.target,), self.types)[0])
+        return term
+
     def atom(self, atom: syntax.Atom) -> syntax.Atom:
         renamed = self.relations.get(atom.relation, atom.relation)
         return replace(super().atom(atom), relation=renamed)

@@ -19,6 +19,7 @@ from dbsp.compiler.datalog.pragmas import Pragmas
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.types import TypeEnvironment, declare_types
 from dbsp.diagnostics import did_you_mean
+from dbsp.io.directives import unknown_parameters, wrong_parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,12 @@ def _apply(directive: syntax.Directive, relations: dict[str, Relation], report: 
         elif directive.kind == "limitsize":
             relations[name.text] = limit_size(directive, relations[name.text], report)
         else:
-            _add_directive(relations, name.text, directive.kind, dict(directive.parameters))
+            parameters = dict(directive.parameters)
+            for message, hint in wrong_parameters(directive.kind, parameters, relations[name.text].arity):
+                report.error(directive.span, message, hint)
+            for message, hint in unknown_parameters(directive.kind, parameters):
+                report.warning(directive.span, message, hint)
+            _add_directive(relations, name.text, directive.kind, parameters)
 
 
 def _add_directive(

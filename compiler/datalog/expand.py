@@ -17,6 +17,7 @@ from dbsp.diagnostics import SourceSpan
 MAX_ALTERNATIVES = 1_000
 
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_OPPOSITE |= {"match": "!match", "!match": "match", "contains": "!contains", "!contains": "contains"}
 
 
 @dataclass(frozen=True, slots=True)

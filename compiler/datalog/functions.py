@@ -27,6 +27,17 @@ function                meaning
 `to_number(x)`          a symbol that spells an integer (else an error); a float without its fraction
 `to_unsigned(x)`        the same, and negative is an error
 `to_float(x)`           a symbol that spells a number (else an error); a number as a float
+`as(x, T)`              x as a value of type T: the same value for a type of the same kind; number and
+                        unsigned as by `itou`, `utoi`; a symbol as a number by `ord`
+`itou`, `itof`,         conversions between number (i), unsigned (u) and float (f), as by the `to_`
+`utoi`, `utof`,         functions
+`ftoi`, `ftou`
+`a band b`, `a bor b`,  bitwise, over 64 bits in two's complement. An unsigned result of a whole term of
+`a bxor b`, `bnot a`    such functions that has the highest bit set is an error, one in between is not.
+`a bshl n`, `a bshr n`, the bits shifted by n modulo 64; `bshr` keeps the sign of a number, `bshru` fills
+`a bshru n`             with zeros. What is shifted out is lost.
+`a land b`, `a lor b`,  1 or 0; every value but 0 counts as true
+`a lxor b`, `lnot a`
 ======================  =============================================================================
 """
 
@@ -63,6 +74,16 @@ def _conversions(result: Kind) -> tuple[Signature, ...]:
     return tuple(Signature((kind,), result) for kind in Kind)
 
 
+BIT_FUNCTIONS = frozenset({"band", "bor", "bxor", "bnot", "bshl", "bshr", "bshru"})
+"""They work on all 64 bits; an unsigned may have all of them set in between, if not in the end."""
+
+CASTS: Mapping[tuple[Kind, Kind], str] = {
+    (_UNSIGNED, _NUMBER): "utoi",
+    (_NUMBER, _UNSIGNED): "itou",
+    (_SYMBOL, _NUMBER): "ord",
+}
+"""What `as` means between different kinds; of one kind it changes nothing but the type."""
+
 FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
     "+": _same(_NUMBER, _UNSIGNED, _FLOAT, _SYMBOL),
     # `-` is the only name with signatures of two lengths: difference and negation.
@@ -81,10 +102,22 @@ FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
     "to_number": _conversions(_NUMBER),
     "to_unsigned": _conversions(_UNSIGNED),
     "to_float": _conversions(_FLOAT),
+    # The kind of the result is that of the type after the comma.
+    "as": (*_same(*Kind, arity=1), *(Signature((one,), other) for one, other in CASTS)),
+    "itof": (Signature((_NUMBER,), _FLOAT),),
+    "itou": (Signature((_NUMBER,), _UNSIGNED),),
+    "ftoi": (Signature((_FLOAT,), _NUMBER),),
+    "ftou": (Signature((_FLOAT,), _UNSIGNED),),
+    "utoi": (Signature((_UNSIGNED,), _NUMBER),),
+    "utof": (Signature((_UNSIGNED,), _FLOAT),),
+    **dict.fromkeys(sorted(BIT_FUNCTIONS - {"bnot"}), _same(_NUMBER, _UNSIGNED)),
+    "bnot": _same(_NUMBER, _UNSIGNED, arity=1),
+    **dict.fromkeys(("land", "lor", "lxor"), _same(_NUMBER, _UNSIGNED)),
+    "lnot": _same(_NUMBER, _UNSIGNED, arity=1),
 }
 
 AGGREGATES = ("count", "sum", "min", "max", "mean")
 
 # Functions that have no value for some arguments. The planner evaluates them after everything that
 # might discard the row, so that `r(x, y), x != 0, z = y / x` is never an error.
-PARTIAL = frozenset({"/", "%", "^", "to_number", "to_unsigned", "to_float"})
+PARTIAL = frozenset({"/", "%", "^", "to_number", "to_unsigned", "to_float", "itou", "ftoi", "ftou"})

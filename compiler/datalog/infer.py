@@ -10,17 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dbsp.compiler.datalog import checked, syntax
-from dbsp.compiler.datalog.checked import Kind
+from dbsp.compiler.datalog.checked import TEXT_TESTS, Kind
 from dbsp.compiler.datalog.declare import Declarations
 from dbsp.compiler.datalog.expand import FlatClause
-from dbsp.compiler.datalog.functions import FUNCTIONS, Signature
+from dbsp.compiler.datalog.functions import CASTS, FUNCTIONS, Signature
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.show import show_term
 from dbsp.compiler.datalog.walk import literals
 from dbsp.diagnostics import SourceSpan
+from dbsp.expressions.regex import RegexError, compiled
 
 _ALL = frozenset(Kind)
 _NUMERIC = _ALL - {Kind.SYMBOL}
+_TEXT = frozenset({Kind.SYMBOL})
 _PREFERRED = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL)
 
 _RANGES = {Kind.NUMBER: (-(2**63), 2**63 - 1), Kind.UNSIGNED: (0, 2**63 - 1)}
@@ -78,6 +80,7 @@ class _Overloaded:
 class _Inference:
     def __init__(self, declarations: Declarations, report: Report) -> None:
         self.relations = declarations.relations
+        self.types = declarations.types
         self.report = report
         self.parents: list[int] = []
         self.classes: list[_Class] = []
@@ -94,6 +97,11 @@ class _Inference:
                 self.atom(literal)
             case syntax.Negation(atom=atom):
                 self.atom(atom)
+            case syntax.Comparison(operator=operator, left=left, right=right) if operator in TEXT_TESTS:
+                self._narrow(self.node(left), _TEXT, left, f"'{operator}' needs", f"it is in '{operator}'")
+                self._narrow(self.node(right), _TEXT, right, f"'{operator}' needs", f"it is in '{operator}'")
+                if operator.endswith("match") and isinstance(left, syntax.StringLiteral):
+                    self._regex(left)
             case syntax.Comparison(left=left, right=right):
                 self._join(self.node(left), self.node(right), right, f"it is compared with {_quoted(left)}")
             case _:
@@ -136,6 +144,11 @@ class _Inference:
 
     def _collect_call(self, call: syntax.Call, node: int, arguments: tuple[syntax.Term, ...]) -> None:
         signatures = [s for s in FUNCTIONS[call.function] if s.accepts_count(len(arguments))]
+        if call.target is not None:
+            kinds = frozenset({self.types.kind(call.target.text)})
+            self._narrow(
+                node, kinds, call, f"type '{call.target.text}' is", "of the type that it is taken as"
+            )
         inner = tuple(self.node(argument) for argument in arguments)
         why = f"the arguments and the result of '{call.function}' are of one type"
         if all(set(signature.parameters) == {signature.result} for signature in signatures):
@@ -207,13 +220,18 @@ class _Inference:
     def _no_signature(self, overloaded: _Overloaded) -> None:
         call = overloaded.call
         given = ", ".join(_kinds_text(self._kinds(argument)) for argument in overloaded.arguments)
+        result = _kinds_text(self._kinds(overloaded.result))
+        if call.target is not None:
+            message = f"'as' does not make {given} {result}"
+            self._mismatch(
+                call.span, message, "a conversion may be meant: to_float, to_number, to_string ..."
+            )
         wanted = " or ".join(
             dict.fromkeys(
                 f"({', '.join(kind.value for kind in signature.parameters)}) -> {signature.result.value}"
                 for signature in FUNCTIONS[call.function]
             )
         )
-        result = _kinds_text(self._kinds(overloaded.result))
         self._mismatch(
             call.span,
             f"'{call.function}' cannot be applied to ({given}) giving {result}",
@@ -274,6 +292,16 @@ class _Inference:
         self.parents[b] = a
         self.classes[a] = _Class(kinds, better.why, better.where)
 
+    def _regex(self, pattern: syntax.StringLiteral) -> None:
+        try:
+            compiled(pattern.value)
+        except RegexError as error:
+            self._mismatch(
+                pattern.span,
+                f"{_quoted(pattern)} is no regular expression: {error}",
+                "regular expressions are those of ECMAScript",
+            )
+
     def _mismatch(self, span: SourceSpan, message: str, hint: str | None) -> None:
         self.report.error(span, message, hint)
         raise _MismatchError
@@ -305,6 +333,11 @@ class _Inference:
                 return checked.Constant(self._in_range(number, kind, span), kind, span)
             case syntax.FloatLiteral(value=value, span=span) | syntax.StringLiteral(value=value, span=span):
                 return checked.Constant(value, kind, span)
+            case syntax.Call(function="as", arguments=(argument,), span=span):
+                inner = self.typed(argument)
+                if inner.kind is kind:
+                    return inner
+                return checked.Call(CASTS[inner.kind, kind], (inner,), kind, span)
             case syntax.Call(function=function, arguments=arguments, span=span):
                 return checked.Call(function, tuple(map(self.typed, arguments)), kind, span)
             case syntax.Aggregate():

@@ -29,6 +29,26 @@ KEYWORDS = {
     "to_number": "FUNCTOR",
     "to_unsigned": "FUNCTOR",
     "to_float": "FUNCTOR",
+    "itof": "FUNCTOR",
+    "itou": "FUNCTOR",
+    "ftoi": "FUNCTOR",
+    "ftou": "FUNCTOR",
+    "utoi": "FUNCTOR",
+    "utof": "FUNCTOR",
+    "lor": "LOR",
+    "lxor": "LXOR",
+    "land": "LAND",
+    "bor": "BOR",
+    "bxor": "BXOR",
+    "band": "BAND",
+    "bshl": "SHIFT",
+    "bshr": "SHIFT",
+    "bshru": "SHIFT",
+    "bnot": "COMPLEMENT",
+    "lnot": "COMPLEMENT",
+    "as": "AS",
+    "match": "TEXT_TEST",
+    "contains": "TEXT_TEST",
     "true": "TRUE",
     "false": "FALSE",
     "btree": "QUALIFIER",
@@ -50,9 +70,7 @@ KEYWORDS = {
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "as", "autoinc", "band", "bnot", "bor", "bshl", "bshr", "bshru", "bxor",
-    "contains", "debug_delta", "land", "lnot", "lor", "lxor",
-    "match", "nil", "range",
+    "autoinc", "debug_delta", "nil", "range",
     "recursive_iteration_cnt", "stateful",
 })
 # fmt: on

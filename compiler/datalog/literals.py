@@ -92,7 +92,9 @@ def excludes_zero(variable: str, body: Iterable[NormalLiteral]) -> bool:
         if one.operator == "=" and len(sides) == 2 and sides & names:
             names |= sides
     for one in comparisons:
-        compare = _COMPARE[one.operator]
+        compare = _COMPARE.get(one.operator)
+        if compare is None:
+            continue
         match one.left, one.right:
             case checked.Variable(name=name), checked.Constant(value=int() | float() as value):
                 if name in names and not compare(0, value):

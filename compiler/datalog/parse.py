@@ -142,21 +142,20 @@ _GROUPS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "NOT", "TRUE", "FALSE"}), "an atom or a condition"),
     (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "UNDERSCORE"}), "a term"),
     (frozenset({"EQUALS", "NE", "LT", "LE", "GT", "GE"}), "a comparison"),
-    (frozenset({"PLUS", "STAR", "CARET"}), "an operator"),
-    (frozenset({"STAR"}), "an operator"),
-    (frozenset({"PLUS"}), "an operator"),
+    (frozenset({"LOR"}), "an operator"),
     (frozenset({"STRING", "NUMBER", "TRUE"}), "a value"),
 )
 _TERM_STARTS = frozenset(
     {"IDENT", "QUALIFIED", "NUMBER", "UNSIGNED", "FLOAT", "STRING", "UNDERSCORE", "LPAREN", "MINUS"}
-    | {"FUNCTOR", "MINMAX", "AGGREGATE"}
+    | {"FUNCTOR", "MINMAX", "AGGREGATE", "COMPLEMENT", "AS"}
 )
 _COVERED = {
     "a rule, a fact or a directive": _ITEM_STARTS,
-    "an atom or a condition": _TERM_STARTS | {"NOT", "TRUE", "FALSE"},
+    "an atom or a condition": _TERM_STARTS | {"NOT", "TRUE", "FALSE", "TEXT_TEST"},
     "a term": _TERM_STARTS,
     "a comparison": frozenset({"EQUALS", "NE", "LT", "LE", "GT", "GE"}),
-    "an operator": frozenset({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CARET"}),
+    "an operator": frozenset({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CARET"})
+    | {"LOR", "LXOR", "LAND", "BOR", "BXOR", "BAND", "SHIFT"},
     "a value": frozenset({"STRING", "NUMBER", "TRUE", "FALSE", "IDENT"}),
 }
 _WORDS = {kind: f"'{sign}'" for sign, kind in SIGNS.items()} | {
@@ -219,7 +218,7 @@ def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | N
         return "a name with dots is that of a relation or a type in an instance of a component"
     if str(found) in KEYWORDS and "IDENT" in expected and found.type != "UNDERSCORE":
         return f"'{found}' is a reserved word and cannot be a name"
-    if before is not None and before.type in ("AGGREGATE", "MINMAX", "FUNCTOR"):
+    if before is not None and before.type in ("AGGREGATE", "MINMAX", "FUNCTOR", "TEXT_TEST", "AS"):
         return f"'{before}' is a reserved word and cannot be a name"
     if before is not None and "DOT" in expected and _on_new_line(tokens, position):
         return f"is a '.' missing at the end of line {Builder.span_of(before).end_line}?"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from dbsp.compiler.datalog import syntax
-from dbsp.compiler.datalog.checked import Relation
 from dbsp.compiler.datalog.declare import Declarations
 from dbsp.compiler.datalog.expand import FlatClause
 from dbsp.compiler.datalog.functions import FUNCTIONS
@@ -19,7 +16,7 @@ def resolve(clause: FlatClause, declarations: Declarations, report: Report) -> b
 
     Also false, without a message of its own, when a relation of the clause has a broken declaration.
     """
-    resolver = _Resolver(declarations.relations, declarations.broken, report)
+    resolver = _Resolver(declarations, report)
     resolver.atom(clause.head, in_head=True)
     for literal in clause.body:
         resolver.literal(literal)
@@ -27,9 +24,10 @@ def resolve(clause: FlatClause, declarations: Declarations, report: Report) -> b
 
 
 class _Resolver:
-    def __init__(self, relations: Mapping[str, Relation], broken: frozenset[str], report: Report) -> None:
-        self.relations = relations
-        self.broken = broken
+    def __init__(self, declarations: Declarations, report: Report) -> None:
+        self.relations = declarations.relations
+        self.broken = declarations.broken
+        self.types = declarations.types
         self.report = report
         self.sound = True
 
@@ -76,6 +74,8 @@ class _Resolver:
                     number = "at least one argument" if name == "cat" else _count(wanted, "argument")
                     message = f"'{name}' takes {number}, but {len(arguments)} {_be(len(arguments))} given"
                     self._error(term.span, message)
+                if term.target is not None:
+                    self.type(term.target)
                 for argument in arguments:
                     self.term(argument, f"an argument of '{name}'")
             case syntax.Aggregate(function=name, value=value, body=body):
@@ -85,6 +85,13 @@ class _Resolver:
                     self.literal(literal)
             case _:
                 pass
+
+    def type(self, name: syntax.Name) -> None:
+        if name.text in self.types.broken:
+            self.sound = False
+        elif name.text not in self.types:
+            hint = did_you_mean(name.text, self.types.names())
+            self._error(name.span, f"undefined type '{name.text}'", hint)
 
     def _error(self, span: SourceSpan, message: str, hint: str | None = None) -> None:
         self.sound = False

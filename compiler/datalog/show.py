@@ -7,13 +7,16 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from dbsp.compiler.datalog import checked, syntax
+from dbsp.compiler.datalog.checked import TEXT_TESTS
 
 AnyTerm: TypeAlias = syntax.Term | checked.Term
 AnyLiteral: TypeAlias = syntax.Formula | checked.Literal
 
 # How tightly an operator binds; what binds less tightly than its surroundings is put in parentheses.
-_LEVELS = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2, "^": 4}
-_SIGNED = 3
+_LEVELS = {"lor": 1, "lxor": 2, "land": 3, "bor": 4, "bxor": 5, "band": 6}
+_LEVELS |= {"bshl": 7, "bshr": 7, "bshru": 7, "+": 8, "-": 8, "*": 9, "/": 9, "%": 9, "^": 11}
+_PREFIXES = {"-": "-", "bnot": "bnot ", "lnot": "lnot "}
+_SIGNED = 10
 
 
 def source_name(variable: str) -> str:
@@ -57,10 +60,12 @@ def _show(term: AnyTerm, level: int) -> str:
 
 def _show_call(call: syntax.Call | checked.Call, level: int) -> str:
     own = _LEVELS.get(call.function)
-    if own is None:
+    if len(call.arguments) == 1 and call.function in _PREFIXES:
+        own, text = _SIGNED, f"{_PREFIXES[call.function]}{_show(call.arguments[0], _SIGNED)}"
+    elif isinstance(call, syntax.Call) and call.target is not None:
+        return f"as({show_term(call.arguments[0])}, {call.target.text})"
+    elif own is None:
         return f"{call.function}({', '.join(map(show_term, call.arguments))})"
-    if len(call.arguments) == 1:
-        own, text = _SIGNED, f"-{_show(call.arguments[0], _SIGNED)}"
     else:
         left, right = call.arguments
         to_right = call.function == "^"
@@ -87,6 +92,8 @@ def show_literal(literal: AnyLiteral) -> str:
         case syntax.Negation(atom=atom) | checked.Negation(atom=atom):
             return f"!{show_literal(atom)}"
         case syntax.Comparison() | checked.Comparison():
+            if literal.operator in TEXT_TESTS:
+                return f"{literal.operator}({show_term(literal.left)}, {show_term(literal.right)})"
             return f"{show_term(literal.left)} {literal.operator} {show_term(literal.right)}"
         case syntax.Truth(value=value) | checked.Truth(value=value):
             return "true" if value else "false"

@@ -11,7 +11,7 @@ from dbsp.compiler.datalog import syntax
 from dbsp.compiler.datalog.declare import Declarations
 from dbsp.compiler.datalog.expand import FlatClause
 from dbsp.compiler.datalog.report import Report
-from dbsp.compiler.datalog.show import source_name
+from dbsp.compiler.datalog.show import show_term, source_name
 from dbsp.compiler.datalog.walk import literals, parts_of, terms_of
 
 
@@ -103,13 +103,16 @@ class _Checker:
     def head(self, head: syntax.Atom, types: dict[str, frozenset[str]]) -> bool:
         relation = self.relations[head.relation]
         for argument, column in zip(head.arguments, relation.attributes, strict=True):
-            if not isinstance(argument, syntax.Variable):
-                continue
-            for type_name in sorted(types.get(self.find(argument.name), ())):
+            found: frozenset[str] = frozenset()
+            if isinstance(argument, syntax.Variable):
+                found = types.get(self.find(argument.name), found)
+            elif isinstance(argument, syntax.Call) and argument.target is not None:
+                found = frozenset({argument.target.text})
+            for type_name in sorted(found):
                 if not self.types.is_subtype(type_name, column.type_name):
                     self.report.error(
                         argument.span,
-                        f"'{argument.name}' is of type '{type_name}', which is not a subtype of"
+                        f"'{show_term(argument)}' is of type '{type_name}', which is not a subtype of"
                         f" '{column.type_name}', the type of column '{column.name}' of '{relation.name}'",
                     )
                     return False

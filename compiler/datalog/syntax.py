@@ -54,11 +54,15 @@ class StringLiteral:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A functor applied to arguments; operators are functors named by their sign (`-` may be unary)."""
+    """A functor applied to arguments; operators are functors named by their sign (`-` may be unary).
+
+    `as(x, T)` has one argument, and T as its `target`.
+    """
 
     function: str
     arguments: tuple[Term, ...]
     span: SourceSpan = field(compare=False, repr=False)
+    target: Name | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class Negation:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`left operator right` with one of `= != < <= > >=`."""
+    """`left operator right` by one of `= != < <= > >=`; or `match(left, right)`, `contains(left, right)`."""
 
     operator: str
     left: Term

@@ -13,6 +13,7 @@ import numpy as np
 
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.checked import Kind
+from dbsp.compiler.datalog.functions import BIT_FUNCTIONS
 from dbsp.errors import ValueOutOfRangeError
 from dbsp.expressions import Expression, col, lit, max_of, min_of, when
 from dbsp.expressions import call as call_function
@@ -28,6 +29,10 @@ def expression(term: checked.Term) -> Expression:
             return col(name)
         case checked.Constant():
             return constant(term)
+        case checked.Call(function=function) if function in BIT_FUNCTIONS:
+            bits = _bits(term)
+            # All bits of an unsigned do not fit its range; only bnot and bshl can set the highest.
+            return call_function(_UNSIGNED, bits) if term.kind is Kind.UNSIGNED else bits
         case checked.Call(function=function, arguments=arguments):
             return _CALLS[function](term, *map(expression, arguments))
         case _:
@@ -40,8 +45,17 @@ def constant(term: checked.Constant) -> Expression:
 
 def predicate(comparison: checked.Comparison) -> Expression:
     """The condition a comparison stands for."""
-    compare = _COMPARISONS[comparison.operator]
-    return compare(expression(comparison.left), expression(comparison.right))
+    left, right = expression(comparison.left), expression(comparison.right)
+    match comparison.operator:
+        case "match":
+            return call_function("ecmascript_match", right, left)
+        case "!match":
+            return call_function("ecmascript_mismatch", right, left)
+        case "contains":
+            return right.contains(left)
+        case "!contains":
+            return ~right.contains(left)
+    return _COMPARISONS[comparison.operator](left, right)
 
 
 _COMPARISONS: Mapping[str, Callable[[Expression, Expression], Expression]] = {
@@ -57,6 +71,34 @@ _COMPARISONS: Mapping[str, Callable[[Expression, Expression], Expression]] = {
 def _kind(call: checked.Call) -> Kind:
     """The kind of the first argument, which decides between the meanings of an overloaded name."""
     return call.arguments[0].kind
+
+
+def _bits(term: checked.Term) -> Expression:
+    """The 64 bits of a term as an int, which for an unsigned may be negative in between."""
+    if not (isinstance(term, checked.Call) and term.function in BIT_FUNCTIONS):
+        return expression(term)
+    first, *others = map(_bits, term.arguments)
+    match term.function:
+        case "bnot":
+            return first.bnot()
+        case "bshr" if term.kind is Kind.UNSIGNED:
+            return first.shr_unsigned(*others)
+        case function:
+            return call_function(_BIT_CALLS[function], first, *others)
+
+
+_BIT_CALLS: Mapping[str, str] = {
+    "band": "band",
+    "bor": "bor",
+    "bxor": "bxor",
+    "bshl": "shl",
+    "bshr": "shr",
+    "bshru": "shr_unsigned",
+}
+
+
+def _flag(condition: Expression) -> Expression:
+    return condition.to_int()
 
 
 def _add(call: checked.Call, a: Expression, b: Expression) -> Expression:
@@ -184,4 +226,14 @@ _CALLS: Mapping[str, Callable[..., Expression]] = {
     "to_number": _to_number,
     "to_unsigned": _to_unsigned,
     "to_float": _to_float,
+    "itof": _to_float,
+    "utof": _to_float,
+    "itou": _to_unsigned,
+    "ftou": _to_unsigned,
+    "ftoi": _to_number,
+    "utoi": _to_number,
+    "land": lambda call, a, b: _flag((a != 0) & (b != 0)),
+    "lor": lambda call, a, b: _flag((a != 0) | (b != 0)),
+    "lxor": lambda call, a, b: _flag((a != 0) != (b != 0)),
+    "lnot": lambda call, a: _flag(a == 0),
 }

@@ -1,4 +1,4 @@
-"""`dbsp check`: whether the query and the circuits made of it agree, on random changes."""
+"""`dbsp check`: whether a program is right, and whether the circuits made of it agree on random changes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ import typer
 from dbsp.cli import options
 from dbsp.compiler.planner.strategy import Strategy
 
-EXAMPLES = """Example:
+EXAMPLES = """Examples:
+
+dbsp check reach.dl && echo fine
+    only compiles the program
 
 dbsp check reach.dl --ticks 200 --seed 7"""
 
 
 def check(
     program: options.ProgramPath,
-    ticks: Annotated[int, typer.Option("--ticks", min=1, metavar="N", help="How many ticks to try.")] = 50,
+    ticks: Annotated[
+        int, typer.Option("--ticks", min=0, metavar="N", help="How many random ticks to try.")
+    ] = 0,
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", help="The beginning of the random changes.")
     ] = 0,
@@ -28,23 +33,27 @@ def check(
     ] = False,
     macros: options.Macros = None,
     include: options.IncludeFolders = None,
+    no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
     max_iterations: options.MaxIterations = 1_000,
 ) -> None:
-    """Compile a program and check its three circuits against each other.
+    """Compile a program without running it; with --ticks, check its three circuits against each other.
 
-    The query runs between an integral at every input and a difference at every output, which
-    recomputes everything; the incremental and the physical circuit must give the same deltas and
-    views in every tick.
+    All errors of the program are shown, and the exit code is 1 if there is one. With --ticks the query runs
+    between an integral at every input and a difference at every output, which recomputes everything; the
+    incremental and the physical circuit must give the same deltas and views in every tick.
     """
-    from dbsp.agreement import check_agreement
     from dbsp.cli import session
     from dbsp.operators.stages import incrementalize
 
-    compiled = session.load_program(program, strategy, macros, include)
+    compiled = session.load_program(program, strategy, macros, include, no_warn)
     if rules:
         for firing in incrementalize(compiled.circuit())[1]:
             print(firing)
+    if not ticks:
+        return
+    from dbsp.agreement import check_agreement
+
     rows = check_agreement(
         lambda stage: compiled.start(max_iterations=max_iterations, stage=stage),
         ticks,

@@ -41,6 +41,7 @@ def explain(
     max_iterations: options.MaxIterations = 100_000,
     macros: options.Macros = None,
     include: options.IncludeFolders = None,
+    no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
 ) -> None:
     """Say how a program is evaluated: its strata, the order of work in each rule, its recursion.
@@ -53,7 +54,7 @@ def explain(
     """
     from dbsp.cli import session
 
-    compiled = session.load_program(program, strategy, macros, include)
+    compiled = session.load_program(program, strategy, macros, include, no_warn)
     if fact_dir is None:
         plans = compiled.plans
         print(compiled.explain())

@@ -42,6 +42,7 @@ def graph(
     ] = Stage.QUERY,
     macros: options.Macros = None,
     include: options.IncludeFolders = None,
+    no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
 ) -> None:
     """Draw the circuit of a program, as DOT or as a picture.
@@ -52,7 +53,7 @@ def graph(
     from dbsp import draw
     from dbsp.cli import session
 
-    circuit = session.load_program(program, strategy, macros, include).circuit(stage)
+    circuit = session.load_program(program, strategy, macros, include, no_warn).circuit(stage)
     title = f"{program.name} ({stage})"
     if output is None:
         print(draw.to_dot(circuit, title=title), end="")

@@ -40,6 +40,7 @@ def live(
     ] = False,
     macros: options.Macros = None,
     include: options.IncludeFolders = None,
+    no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
@@ -53,9 +54,9 @@ def live(
     from dbsp.cli import session
     from dbsp.cli.conversation import Conversation
 
-    compiled = session.load_program(program, strategy, macros, include)
+    compiled = session.load_program(program, strategy, macros, include, no_warn)
     if fact_dir is not None:
-        at_work = session.start(compiled, fact_dir, max_iterations)
+        at_work = session.start(compiled, fact_dir, max_iterations, changes_from_stdin=True)
     else:
         at_work = session.start_empty(compiled, max_iterations)
     conversation = Conversation(compiled, at_work, timed=time, interactive=sys.stdin.isatty())

@@ -9,6 +9,13 @@ import typer
 
 from dbsp.compiler.planner.strategy import Strategy
 
+
+def _jobs(text: str) -> str:
+    if text != "auto" and not (text.isdecimal() and int(text) > 0):
+        raise typer.BadParameter("a number of threads, or auto")
+    return text
+
+
 ProgramPath = Annotated[Path, typer.Argument(metavar="PROGRAM.dl", help="The program.", show_default=False)]
 FactFolder = Annotated[
     Path,
@@ -32,6 +39,24 @@ IncludeFolders = Annotated[
         metavar="DIR",
         help="Where else #include looks for files; may be given several times.",
         show_default=False,
+    ),
+]
+NoWarnings = Annotated[bool, typer.Option("--no-warn", "-w", help="Do not show warnings about the program.")]
+NoPreprocessor = Annotated[
+    bool,
+    typer.Option(
+        "--no-preprocessor",
+        help="Without effect: the preprocessor is built in and acts on lines that begin with # alone.",
+    ),
+]
+Jobs = Annotated[
+    str,
+    typer.Option(
+        "--jobs",
+        "-j",
+        metavar="N|auto",
+        help="Without effect, for scripts written for Soufflé: the engine runs on one core.",
+        callback=_jobs,
     ),
 ]
 JoinStrategy = Annotated[

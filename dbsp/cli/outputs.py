@@ -9,7 +9,7 @@ from typing import IO
 from dbsp.cli.console import remark
 from dbsp.compiler.program import Program
 from dbsp.errors import InputError
-from dbsp.io import format_delta, format_rows, result_target, write_results
+from dbsp.io import format_delta, result_target, write_place
 from dbsp.run import Run, TickResult
 
 DELTAS_FILE = "deltas.txt"
@@ -26,7 +26,8 @@ def tick_lines(result: TickResult, timed: bool) -> list[str]:
 def print_sizes(program: Program, run: Run) -> None:
     """The line `relation<tab>rows` for every `.printsize`."""
     for name in program.sizes:
-        print(f"{name}\t{len(run.view(name))}")
+        for parameters in program.relations[name].sizes:
+            print(f"{parameters.get('name', name)}\t{len(run.view(name))}")
 
 
 class Stdout:
@@ -35,15 +36,17 @@ class Stdout:
     def __init__(self, program: Program, timed: bool) -> None:
         self._program = program
         self._timed = timed
+        # As in Soufflé each .output prints, wherever it would write otherwise, and with the columns' names.
+        self._places = [
+            (name, result_target(name, parameters | {"IO": "stdout", "headers": "true"}, Path()))
+            for name in program.checked.outputs
+            for parameters in map(dict, program.relations[name].outputs)
+        ]
 
     def loaded(self, run: Run) -> None:
         """The facts have been loaded: print the relations, framed as Soufflé frames them."""
-        for name in self._program.checked.outputs:
-            data, _ = format_rows(run.view(name))
-            print(f"---------------\n{name}\n===============", flush=True)
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-            print("===============")
+        for name, place in self._places:
+            write_place(place, run.view(name))
         print_sizes(self._program, run)
         sys.stdout.flush()
 
@@ -91,14 +94,8 @@ class Folder:
             self._deltas.close()
         for name, target in self._targets:
             view = run.view(name)
-            if target.path is None:
-                print(f"---------------\n{name}\n===============", flush=True)
-                sys.stdout.buffer.write(format_rows(view, delimiter=target.delimiter)[0])
-                sys.stdout.buffer.flush()
-                print("===============")
-                continue
-            ambiguous = write_results(target.path, view, delimiter=target.delimiter, headers=target.headers)
-            if ambiguous:
+            ambiguous = write_place(target, view)
+            if ambiguous and target.path is not None:
                 remark(
                     f"{target.path}: warning: {ambiguous} of the texts contain the delimiter or a line "
                     "break; the file cannot be read back as it is"

@@ -13,7 +13,7 @@ from dbsp.compiler.datalog.steps import RulePlan
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.program import Program, compile
 from dbsp.errors import DbspError, InputError
-from dbsp.io import ChangeScriptReader, Tick, fact_source, read_change_script, read_facts
+from dbsp.io import ChangeScriptReader, Place, Tick, fact_source, read_change_script, read_place
 from dbsp.run import Run, TickResult
 
 # One NAME=VALUE: a blank belongs to it inside of quotes and behind a backslash.
@@ -21,9 +21,13 @@ _MACRO = re.compile(r'(?:[^\s"\\]|\\.|"(?:\\.|[^"\\])*"?)+')
 
 
 def load_program(
-    path: Path, strategy: Strategy, macros: Sequence[str] | None, include: Sequence[Path] | None
+    path: Path,
+    strategy: Strategy,
+    macros: Sequence[str] | None,
+    include: Sequence[Path] | None,
+    no_warnings: bool = False,
 ) -> Program:
-    """Compile the program; what is legal and yet probably a mistake is said on stderr.
+    """Compile the program; what is legal and yet probably a mistake is said on stderr, if it may be.
 
     `macros` are the values of `-M`; a name without a value is defined as 1.
     """
@@ -32,14 +36,14 @@ def load_program(
         name, equals, value = one.partition("=")
         defined[name] = value.replace("\\ ", " ") if equals else "1"
     program = compile(path, strategy, macros=defined, include=include or ())
-    for warning in program.warnings:
+    for warning in () if no_warnings else program.warnings:
         remark(warning.render())
     return program
 
 
-def start(program: Program, folder: Path, max_iterations: int) -> Run:
+def start(program: Program, folder: Path, max_iterations: int, *, changes_from_stdin: bool = False) -> Run:
     """A run of the program over the facts of all its `.input` relations."""
-    with facts_of(program, folder) as initial:
+    with facts_of(program, folder, changes_from_stdin) as initial:
         return program.start(initial, max_iterations=max_iterations)
 
 
@@ -51,37 +55,26 @@ def start_counted(program: Program, folder: Path, max_iterations: int) -> tuple[
 
 
 @contextmanager
-def facts_of(program: Program, folder: Path) -> Iterator[dict[str, Any]]:
+def facts_of(program: Program, folder: Path, changes_from_stdin: bool = False) -> Iterator[dict[str, Any]]:
     """The facts of all `.input` relations, for the first tick to be computed while progress is shown.
 
     Raises one error for everything that is wrong with the fact files.
     """
-    sources = [
-        (name, fact_source(name, parameters, folder))
-        for name, relation in program.relations.items()
-        for parameters in relation.inputs
-    ]
-    total = sum(source.path.stat().st_size for _, source in sources if source.path.is_file())
+    sources = _sources(program, folder, changes_from_stdin)
+    total = sum(path.stat().st_size for _, source in sources if (path := _file(source)))
     unsigned = unsigned_columns(program)
     initial: dict[str, Any] = {}
     errors: list[InputError] = []
     with loading(total) as advance:
         for name, source in sources:
-            advance_to = f"reading {source.path.name}"
             try:
-                facts = read_facts(
-                    source.path,
-                    program.inputs[name],
-                    relation=name,
-                    delimiter=source.delimiter,
-                    headers=source.headers,
-                    unsigned=unsigned.get(name, ()),
-                )
+                facts = read_place(source, program.inputs[name], name, unsigned.get(name, ()))
             except InputError as error:
                 errors.append(error)
                 continue
             initial[name] = _both(initial[name], facts) if name in initial else facts
-            advance(source.path, advance_to)
+            if path := _file(source):
+                advance(path, f"reading {path.name}")
         if len(errors) == 1:
             raise errors[0]
         if errors:
@@ -89,6 +82,28 @@ def facts_of(program: Program, folder: Path) -> Iterator[dict[str, Any]]:
         advance(None, "computing the first tick")
         tell_about_kernels()
         yield initial
+
+
+def _sources(program: Program, folder: Path, changes_from_stdin: bool) -> list[tuple[str, Place]]:
+    """Where the facts of each relation are, for every `.input`."""
+    sources = [
+        (name, fact_source(name, parameters, folder))
+        for name, relation in program.relations.items()
+        for parameters in relation.inputs
+    ]
+    from_stdin = [name for name, source in sources if source.path is None]
+    if from_stdin and changes_from_stdin:
+        raise InputError(
+            f"relation '{from_stdin[0]}' cannot be read from standard input, where the changes come from"
+        )
+    if len(from_stdin) > 1:
+        both = " and ".join(f"'{name}'" for name in from_stdin[:2])
+        raise InputError(f"relations {both} are both read from standard input, which can be read once")
+    return sources
+
+
+def _file(source: Place) -> Path | None:
+    return source.path if source.path is not None and source.path.is_file() else None
 
 
 def start_empty(program: Program, max_iterations: int) -> Run:

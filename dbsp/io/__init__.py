@@ -13,16 +13,19 @@ from dbsp.io.change_script import (
     parse_change_script,
     read_change_script,
 )
-from dbsp.io.directives import fact_source, result_target
+from dbsp.io.directives import Medium, Place, fact_source, result_target
 from dbsp.io.facts import read_facts
+from dbsp.io.places import read_place, write_place
 from dbsp.io.problems import DataError
-from dbsp.io.results import format_delta, format_rows, write_results
+from dbsp.io.results import format_delta, format_rows
 
 __all__ = [
     "Change",
     "ChangeScriptReader",
     "Commit",
     "DataError",
+    "Medium",
+    "Place",
     "Tick",
     "fact_source",
     "format_delta",
@@ -30,6 +33,7 @@ __all__ = [
     "parse_change_script",
     "read_change_script",
     "read_facts",
+    "read_place",
     "result_target",
-    "write_results",
+    "write_place",
 ]

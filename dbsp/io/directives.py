@@ -1,74 +1,160 @@
-"""Where a relation's rows are read from and written to: the parameters of `.input` and `.output`."""
+"""Where a relation's rows are read from and written to: the parameters of `.input` and `.output`.
+
+The names are Soufflé's, and so are the defaults. What each means is described in
+docs/reference/file-formats.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import enum
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError
 
-_KNOWN = ("IO", "filename", "delimiter", "headers")
-_ESCAPES = {"\\t": "\t", "\\n": "\n", "\\\\": "\\"}
+
+class Medium(enum.Enum):
+    """What rows are kept in."""
+
+    TEXT = "a file of lines"
+    JSON = "a JSON array of rows"
+    SQLITE = "a table of an SQLite database"
+    SIZE = "the number of rows"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A file of rows and its format. A `path` of None is standard output."""
+    """Where the rows of a relation are, and their format.
 
-    path: Path | None
-    delimiter: str
-    headers: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Source(Place):
-    """A place that facts are read from; it has a path."""
-
-    path: Path
-
-
-def fact_source(relation: str, parameters: Mapping[str, str], folder: Path) -> Source:
-    """The file of a `.input` directive: `folder/relation.facts` if its parameters do not say otherwise.
-
-    Raises InputError for parameters that are not known.
+    A `path` of None is standard input or output. `name` is the table of a database, or the name that
+    stands above printed rows; `columns` has, for each column of the relation, its place in a line.
     """
-    where = f".input {relation}"
-    _check(parameters, where, ("file",))
-    name = parameters.get("filename", f"{relation}.facts")
-    return Source(folder / name, _delimiter(parameters, where), _headers(parameters))
+
+    medium: Medium
+    path: Path | None
+    name: str
+    delimiter: str = "\t"
+    headers: bool = False
+    title: str | None = None
+    quoted: bool = False
+    compressed: bool = False
+    columns: tuple[int, ...] | None = None
+    objects: bool = False
+
+
+_MEDIA = {
+    "file": Medium.TEXT,
+    "stdin": Medium.TEXT,
+    "stdout": Medium.TEXT,
+    "json": Medium.JSON,
+    "jsonfile": Medium.JSON,
+    "sqlite": Medium.SQLITE,
+    "stdoutprintsize": Medium.SIZE,
+}
+_CONSOLE = ("stdin", "stdout", "json", "stdoutprintsize")
+_IO = {
+    "input": ("file", "stdin", "json", "jsonfile", "sqlite"),
+    "output": ("file", "stdout", "stdoutprintsize", "json", "jsonfile", "sqlite"),
+    "printsize": ("stdoutprintsize",),
+}
+_COMMON = ("IO", "name", "filename", "dbname", "delimiter", "headers", "rfc4180", "attributeNames")
+_KNOWN = {
+    "input": (*_COMMON, "columns", "format"),
+    "output": (*_COMMON, "compress", "format"),
+    "printsize": ("IO", "name"),
+}
+_ENDINGS = {Medium.JSON: ".json", Medium.SQLITE: ".sqlite"}
+_ESCAPES = {"\\t": "\t", "\\n": "\n", "\\\\": "\\"}
+_COLUMNS = re.compile(r"[0-9]{1,6}(:[0-9]{1,6})*")
+
+
+def fact_source(relation: str, parameters: Mapping[str, str], folder: Path) -> Place:
+    """Where an `.input` directive reads: `folder/relation.facts` if its parameters do not say otherwise.
+
+    Raises InputError for parameters with values that mean nothing.
+    """
+    return _place("input", relation, parameters, folder)
 
 
 def result_target(relation: str, parameters: Mapping[str, str], folder: Path) -> Place:
-    """The file of an `.output` directive: `folder/relation.csv` if its parameters do not say otherwise.
+    """Where an `.output` directive writes: `folder/relation.csv` if its parameters do not say otherwise.
 
-    Raises InputError for parameters that are not known.
+    Raises InputError for parameters with values that mean nothing.
     """
-    where = f".output {relation}"
-    _check(parameters, where, ("file", "stdout"))
-    path = folder / parameters.get("filename", f"{relation}.csv")
-    to_stdout = parameters.get("IO", "file") == "stdout"
-    return Place(None if to_stdout else path, _delimiter(parameters, where), _headers(parameters))
+    return _place("output", relation, parameters, folder)
 
 
-def _check(parameters: Mapping[str, str], where: str, kinds: tuple[str, ...]) -> None:
-    for name in parameters:
-        if name not in _KNOWN:
-            raise InputError(
-                f"the parameter '{name}' is not supported; known are {', '.join(_KNOWN)}", where=where
-            )
-    kind = parameters.get("IO", "file")
-    if kind not in kinds:
-        raise InputError(f"IO={kind} is not supported; known are {', '.join(kinds)}", where=where)
+def wrong_parameters(kind: str, parameters: Mapping[str, str], arity: int) -> list[tuple[str, str | None]]:
+    """What is wrong with the values of a directive's parameters: messages, each with a hint.
+
+    `kind` is "input", "output" or "printsize", `arity` that of the relation.
+    """
+    found: list[tuple[str, str | None]] = []
+    medium = parameters.get("IO", _IO[kind][0])
+    if medium not in _IO[kind]:
+        found.append((f"IO={medium} is not known for .{kind}", f"known are {', '.join(_IO[kind])}"))
+    if parameters.get("delimiter") == "":
+        found.append(("the delimiter is empty", None))
+    if parameters.get("rfc4180") == "true" and '"' in parameters.get("delimiter", ""):
+        found.append(("with rfc4180=true the delimiter has no quotation mark in it", None))
+    columns = parameters.get("columns")
+    if columns:
+        given = columns.split(":")
+        if not _COLUMNS.fullmatch(columns) or len(set(map(int, given))) < len(given) or len(given) != arity:
+            hint = f"write for each of the {arity} columns its place in a line, counted from 0, such as '2:0'"
+            found.append((f"columns={columns!r} does not say where the columns are", hint))
+    if parameters.get("format", "list") not in ("list", "object"):
+        found.append((f"format={parameters['format']} is not known", "known are list, object"))
+    return found
 
 
-def _delimiter(parameters: Mapping[str, str], where: str) -> str:
-    given = parameters.get("delimiter", "\t")
-    delimiter = _ESCAPES.get(given, given)
-    if not delimiter:
-        raise InputError("the delimiter is empty", where=where)
-    return delimiter
+def unknown_parameters(kind: str, parameters: Mapping[str, str]) -> list[tuple[str, str | None]]:
+    """The parameters that mean nothing, as Soufflé takes any: messages, each with a hint."""
+    known = _KNOWN[kind]
+    return [
+        (f"the parameter '{name}' of .{kind} means nothing", did_you_mean(name, known))
+        for name in parameters
+        if name not in known
+    ]
 
 
-def _headers(parameters: Mapping[str, str]) -> bool:
-    return parameters.get("headers", "false") == "true"
+def _place(kind: str, relation: str, parameters: Mapping[str, str], folder: Path) -> Place:
+    # The compiler has said so with a position; this is for callers of their own.
+    columns = parameters.get("columns")
+    width = 0 if not columns else columns.count(":") + 1
+    for message, hint in wrong_parameters(kind, parameters, width):
+        raise InputError(message + (f"; {hint}" if hint else ""), where=f".{kind} {relation}")
+    given = parameters.get("IO", "file")
+    medium = _MEDIA[given]
+    compressed = kind == "output" and medium is Medium.TEXT and _flag(parameters, "compress")
+    name = parameters.get("name", relation)
+    ending = _ENDINGS.get(medium, ".facts" if kind == "input" else ".csv.gz" if compressed else ".csv")
+    file = parameters.get("filename", parameters.get("dbname", name + ending))
+    if medium is Medium.SQLITE:
+        file = file.removeprefix("file:")
+    quoted = _flag(parameters, "rfc4180")
+    delimiter = parameters.get("delimiter", "," if quoted else "\t")
+    return Place(
+        medium,
+        None if given in _CONSOLE else folder / file,
+        name,
+        _ESCAPES.get(delimiter, delimiter),
+        _flag(parameters, "headers"),
+        parameters.get("attributeNames"),
+        quoted,
+        compressed,
+        tuple(map(int, columns.split(":"))) if columns else None,
+        parameters.get("format") == "object",
+    )
+
+
+def _flag(parameters: Mapping[str, str], name: str) -> bool:
+    return parameters.get(name, "false") == "true"
+
+
+def header(place: Place, names: Sequence[str]) -> str:
+    """The line with the names of the columns."""
+    return place.delimiter.join(names) if place.title is None else place.title

@@ -18,16 +18,11 @@ from dbsp.values import NULL, Type
 from dbsp.zset import ZSet
 
 
-def write_results(path: str | Path, zset: ZSet, *, delimiter: str = "\t", headers: bool = False) -> int:
-    """Write the rows of `zset` to a file, one a line, sorted by value. Returns how many texts are ambiguous.
+def replace_file(path: Path, data: bytes) -> None:
+    """Make the file hold these bytes; a reader sees what was there before, or all of them.
 
-    With `headers` the first line has the names of the columns. See `format_rows` for the rest.
-    A reader never sees half a file: it is written beside the old one and then put in its place.
+    It is written beside the old one and then put in its place. Raises InputError if that cannot be done.
     """
-    path = Path(path)
-    data, ambiguous = format_rows(zset, delimiter=delimiter)
-    if headers:
-        data = delimiter.join(zset.schema.names).encode() + b"\n" + data
     partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,15 +30,14 @@ def write_results(path: str | Path, zset: ZSet, *, delimiter: str = "\t", header
         partial.replace(path)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", where=str(path)) from error
-    return ambiguous
 
 
-def format_rows(zset: ZSet, *, delimiter: str = "\t") -> tuple[bytes, int]:
+def format_rows(zset: ZSet, *, delimiter: str = "\t", quoted: bool = False) -> tuple[bytes, int]:
     """The rows of `zset` as lines, sorted by value (None first, numbers as numbers, text by code points).
 
-    Weights are not shown: a row stands once. A row without columns is written `()`. Nothing is quoted, so
-    a text that contains the delimiter or a line break cannot be read back; the second result counts the
-    distinct texts like that.
+    Weights are not shown: a row stands once. A row without columns is written `()`. With `quoted`, texts
+    stand in quotation marks, as in RFC 4180; without, a text that contains the delimiter or a line break
+    cannot be read back, and the second result counts the distinct texts like that.
     Cost: O(n log n) for n rows, in bulk.
     """
     if not len(zset):
@@ -59,7 +53,7 @@ def format_rows(zset: ZSet, *, delimiter: str = "\t") -> tuple[bytes, int]:
         rows = rows[order]
     columns, ambiguous = [], 0
     for position, type_ in enumerate(zset.schema.types):
-        column, unclear = _texts(type_, rows[:, position], zset.interner, delimiter)
+        column, unclear = _texts(type_, rows[:, position], zset.interner, delimiter, quoted)
         columns.append(column)
         ambiguous += unclear
     text = pa.large_string()
@@ -70,13 +64,13 @@ def format_rows(zset: ZSet, *, delimiter: str = "\t") -> tuple[bytes, int]:
     return ended.buffers()[2][int(offsets[0]) : int(offsets[-1])].to_pybytes(), ambiguous
 
 
-def _texts(type_: Type, codes: Codes, interner: Interner, delimiter: str) -> tuple[Any, int]:
+def _texts(type_: Type, codes: Codes, interner: Interner, delimiter: str, quoted: bool) -> tuple[Any, int]:
     """A column as an Arrow array of texts, and how many distinct ones would be ambiguous in a file."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if type_.nullable and (codes == NULL).any():
-        present, unclear = _texts(type_.required(), codes[codes != NULL], interner, delimiter)
+        present, unclear = _texts(type_.required(), codes[codes != NULL], interner, delimiter, quoted)
         where = np.cumsum(codes != NULL) - 1
         texts = present.take(pa.array(where, mask=codes == NULL))
         return pc.fill_null(texts, ""), unclear
@@ -86,7 +80,9 @@ def _texts(type_: Type, codes: Codes, interner: Interner, delimiter: str) -> tup
         return pc.cast(pa.array(code_floats(np.ascontiguousarray(codes))), pa.large_string()), 0
     distinct, inverse = np.unique(codes, return_inverse=True)
     values = [text_of(value) for value in decode_column(type_, distinct, interner)]
-    unclear = sum(delimiter in value or "\n" in value or "\r" in value for value in values)
+    if quoted:
+        values = ['"' + value.replace('"', '""') + '"' for value in values]
+    unclear = 0 if quoted else sum(delimiter in value or "\n" in value or "\r" in value for value in values)
     try:
         return pa.array(values, pa.large_string()).take(pa.array(inverse)), unclear
     except UnicodeEncodeError as error:

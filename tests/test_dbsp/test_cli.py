@@ -121,7 +121,7 @@ def test_macros_and_folders_of_included_files(folder: Path, run: Command) -> Non
 
 def test_run_prints_results(folder: Path, run: Command) -> None:
     done = run("run", "reach.dl", "-F", "facts", "-D", "-")
-    assert done.out == f"---------------\npath\n===============\n{PATHS}===============\n"
+    assert done.out == f"---------------\npath\nx\ty\n===============\n{PATHS}===============\n"
     assert (done.code, done.err) == (0, "")
     assert not list(folder.glob("*.csv"))
 
@@ -186,12 +186,89 @@ def test_directive_parameters(folder: Path, run: Command) -> None:
     (folder / "facts" / "e.txt").write_text("1,2\n")
     assert run("run", "reach.dl", "-F", "facts", "-D", "out").err == ""
     assert (folder / "out" / "p.txt").read_text() == "x;y\n1;2\n"
-    (folder / "reach.dl").write_text(REACH.replace(".input edge", ".input edge(IO=sqlite)"))
+    assert run("run", "reach.dl", "-F", "facts", "-D", "-").out.startswith("---------------\npath\nx;y\n===")
+    (folder / "reach.dl").write_text(REACH.replace(".input edge", ".input edge(IO=tape, filname=x)"))
     done = run("run", "reach.dl", "-F", "facts")
-    assert (done.code, done.err) == (
-        1,
-        "dbsp: error: .input edge: IO=sqlite is not supported; known are file\n",
+    assert done.code == 1
+    assert "reach.dl:2:1: error: IO=tape is not known for .input\n" in done.err
+    (folder / "reach.dl").write_text(REACH.replace(".output path", ".output path(filname=x)"))
+    done = run("run", "reach.dl", "-F", "facts")
+    assert done.code == 0
+    assert "reach.dl:4:1: warning: the parameter 'filname' of .output means nothing\n" in done.err
+    assert "hint: did you mean 'filename'?" in done.err
+
+
+def test_facts_and_results_of_every_kind(folder: Path, run: Command) -> None:
+    """One program writes, the next one reads: through JSON, SQLite, quoted and packed files."""
+    ways = {
+        "j": "IO=jsonfile",
+        "s": "IO=sqlite, filename=both",
+        "t": "IO=sqlite, filename=both",
+        "q": "rfc4180=true, headers=true",
+        "z": "compress=true, filename=packed",
+    }
+    columns = "(n: number, t: symbol)"
+    facts = r'(1, "a\t\"b\"").'
+    for name, way in ways.items():
+        facts_of_one = facts if name != "z" else '(1, "a").'
+        writer = f".decl {name}{columns}\n.output {name}({way})\n{name}{facts_of_one}\n"
+        (folder / "w.dl").write_text(writer)
+        assert run("run", "w.dl", "-D", "x").err == ""
+    read = {**ways, "q": ways["q"] + ', filename="q.csv"', "z": "filename=packed"}
+    program = "".join(f".decl {name}{columns}\n.input {name}({way})\n" for name, way in read.items())
+    program += ".decl all(r: symbol, n: number, t: symbol)\n.output all(IO=stdout)\n"
+    program += "".join(f'all("{name}", n, t) :- {name}(n, t).\n' for name in ways)
+    (folder / "r.dl").write_text(program)
+    done = run("run", "r.dl", "-F", "x")
+    assert done.err == ""
+    assert sorted(done.out.split("\n")[3:-2]) == [
+        'j\t1\ta\t"b"',
+        'q\t1\ta\t"b"',
+        's\t1\ta\t"b"',
+        't\t1\ta\t"b"',
+        "z\t1\ta",
+    ]
+
+
+def test_standard_input_is_read_once(folder: Path, run: Command) -> None:
+    program = REACH.replace(".input edge", ".input edge(IO=stdin)")
+    (folder / "reach.dl").write_text(program)
+    done = process("run", "reach.dl", "-D", "-", stdin="7\t8\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\n7\t8\n" in done.stdout
+    done = run("live", "reach.dl", "-F", "facts")
+    assert done.err == (
+        "dbsp: error: relation 'edge' cannot be read from standard input, where the changes come from\n"
     )
+    (folder / "reach.dl").write_text(program + ".decl more(x: number)\n.input more(IO=json)\n")
+    assert run("run", "reach.dl").err == (
+        "dbsp: error: relations 'edge' and 'more' are both read from standard input, which can be read once\n"
+    )
+
+
+def test_options_of_souffle(folder: Path, run: Command) -> None:
+    (folder / "reach.dl").write_text(REACH + ".decl lone(x: number)\nlone(x) :- edge(x, y).\n")
+    done = run("run", "reach.dl", "-Ffacts", "-Dout", "-j4", "--no-preprocessor")
+    assert (done.code, "'y' is used only once" in done.err) == (0, True)
+    done = run("run", "-w", "-j", "auto", "reach.dl", "-F", "facts", "-D", "out")
+    assert (done.code, done.err) == (0, "")
+    assert "a number of threads, or auto" in run("run", "reach.dl", "-j", "0").err
+    done = run("run", "reach.dl", "-c")
+    assert done.code == 2
+    text = " ".join(done.err.replace("│", "").split())
+    assert "Soufflé's option -c is not known here: programs are not compiled to C++" in text
+    assert "Soufflé's option --generate is" in run("run", "reach.dl", "--generate=x.cpp").err
+    assert run("run", "reach.dl", "--nonsense").code == 2
+    assert run("graph", "reach.dl", "-w", "-o", "reach.dot").code == 0
+
+
+def test_check_only_compiles(folder: Path, run: Command) -> None:
+    done = run("check", "reach.dl")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    (folder / "reach.dl").write_text(REACH + "path(x, x).\n")
+    done = run("check", "reach.dl")
+    assert done.code == 1
+    assert done.err.startswith("reach.dl:7:6: error: variable 'x' in a fact")
 
 
 def test_texts_that_cannot_be_read_back_are_reported(folder: Path, run: Command) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp.errors import InputError, SchemaError
-from dbsp.io import DataError, format_delta, format_rows, read_facts, write_results
+from dbsp.io import DataError, Medium, Place, format_delta, format_rows, read_facts, write_place
 from dbsp.io.facts import _Reader
 from dbsp.schema import Schema
 from dbsp.values import INT64_MAX, INT64_MIN
@@ -191,8 +191,8 @@ def test_what_is_written_is_read_back(rows: list[tuple[int, str, float]]) -> Non
     schema = Schema.of(i=int, s=str, f=float)
     data, ambiguous = format_rows(ZSet.from_rows(rows, schema=schema).distinct())
     assert ambiguous == 0
-    by_line = rows_of(_Reader(Path("r"), schema, "r", "\t", False, frozenset())._read_by_line(data))
-    in_bulk = rows_of(_Reader(Path("r"), schema, "r", "\t", False, frozenset()).read(data))
+    by_line = rows_of(_Reader("r", schema, "r", "\t", False, frozenset())._read_by_line(data))
+    in_bulk = rows_of(_Reader("r", schema, "r", "\t", False, frozenset()).read(data))
     assert by_line == in_bulk == sorted(set(rows))
 
 
@@ -225,12 +225,12 @@ def test_texts_that_cannot_be_read_back_are_counted() -> None:
 
 def test_files_are_replaced_whole(tmp_path: Path) -> None:
     path = tmp_path / "new" / "path.csv"
-    write_results(path, ZSet({(1, 2): 1}))
-    write_results(path, ZSet({(3, 4): 1}))
+    write_place(Place(Medium.TEXT, path, "path"), ZSet({(1, 2): 1}))
+    write_place(Place(Medium.TEXT, path, "path"), ZSet({(3, 4): 1}))
     assert path.read_text() == "3\t4\n"
     assert [p.name for p in path.parent.iterdir()] == ["path.csv"]
     with pytest.raises(InputError, match=r"path.csv/x.csv: cannot be written: (File exists|Not a directory)"):
-        write_results(path / "x.csv", ZSet({(1,): 1}))
+        write_place(Place(Medium.TEXT, path / "x.csv", "x"), ZSet({(1,): 1}))
 
 
 def test_deltas_are_lines_of_a_change_script() -> None:

@@ -1,0 +1,266 @@
+"""Regular expressions as Souffle has them: those of ECMAScript, of C++'s `std::regex`.
+
+A pattern is read here and written anew for Python's `re`; what Python alone understands is refused,
+so that a pattern is valid here where it is valid there. Differences that remain: text is compared by
+code points, not by bytes (`.` is one character, whatever its length in UTF-8), and classes such as
+`\\w` and `[[:alpha:]]` know ASCII only, as in C's locale.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import warnings
+from collections.abc import Callable
+
+from dbsp.expressions.functions import Overload, define, overloads
+from dbsp.expressions.nodes import Operation
+from dbsp.values import BOOL, STR, shorten
+
+
+class RegexError(ValueError):
+    """A pattern is no regular expression; the message says why."""
+
+
+class RegexWarning(UserWarning):
+    """A pattern met in the rows of a relation is no regular expression."""
+
+
+_POSIX = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "blank": r" \t",
+    "cntrl": r"\x00-\x1f\x7f",
+    "d": "0-9",
+    "digit": "0-9",
+    "graph": r"\x21-\x7e",
+    "lower": "a-z",
+    "print": r"\x20-\x7e",
+    "punct": r"!-/:-@\[-`{-~",
+    "s": r" \t\n\r\f\v",
+    "space": r" \t\n\r\f\v",
+    "upper": "A-Z",
+    "w": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+_ESCAPED_CONTROLS = {"f": r"\f", "n": r"\n", "r": r"\r", "t": r"\t", "v": r"\v", "0": r"\x00"}
+_QUANTIFIER = re.compile(r"\*|\+|\?|\{([0-9]+)(?:,([0-9]*))?\}")
+_CODE = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})")
+_MOST_REPEATS = 100_000
+_ANY = r"[^\n\r\u2028\u2029]"
+
+
+class _Reader:
+    """Reads a pattern once, from left to right, and writes it for Python."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.at = 0
+        self.out: list[str] = []
+
+    def translated(self) -> str:
+        depth = 0
+        repeatable = False  # whether a quantifier may follow
+        while self.at < len(self.pattern):
+            char = self.pattern[self.at]
+            found = _QUANTIFIER.match(self.pattern, self.at)
+            if found:
+                if not repeatable:
+                    raise RegexError(f"there is nothing for '{found.group()}' to repeat")
+                self._quantifier(found)
+                repeatable = False
+                continue
+            repeatable = True
+            if char == "(":
+                depth += 1
+                repeatable = False
+                self._open()
+            elif char == ")":
+                depth -= 1
+                if depth < 0:
+                    raise RegexError("a ')' is without its '('")
+                self._plain(")")
+            elif char == "[":
+                self.out.append(self._bracket())
+            elif char == "\\":
+                repeatable = self._escape()
+            elif char in "^$|":
+                repeatable = False
+                self._plain({"$": r"\Z", "^": r"\A"}.get(char, char))
+            elif char == ".":
+                self._plain(_ANY)
+            elif char == "{":
+                raise RegexError("a '{' does not begin a number of repetitions")
+            else:
+                self._plain(re.escape(char))
+        if depth:
+            raise RegexError("a '(' is never closed")
+        return "".join(self.out)
+
+    def _plain(self, text: str) -> None:
+        self.out.append(text)
+        self.at += 1
+
+    def _quantifier(self, found: re.Match[str]) -> None:
+        low, high = found.groups()
+        if low is not None and any(int(n[:9]) > _MOST_REPEATS for n in (low, high or "0")):
+            raise RegexError(f"'{found.group()}' repeats too often")
+        if high and int(low) > int(high):
+            raise RegexError(f"'{found.group()}' has its numbers in the wrong order")
+        self.at = found.end()
+        lazy = self.pattern[self.at : self.at + 1] == "?"
+        self.at += lazy
+        self.out.append(found.group() + "?" * lazy)
+
+    def _open(self) -> None:
+        for start in ("(?:", "(?=", "(?!"):
+            if self.pattern.startswith(start, self.at):
+                self.out.append(start)
+                self.at += 3
+                return
+        if self.pattern.startswith("(?", self.at):
+            raise RegexError("a group begins with '(?:', '(?=' or '(?!'")
+        self._plain("(")
+
+    def _escape(self) -> bool:
+        """An escape outside of brackets; whether it may be repeated."""
+        char = self.pattern[self.at + 1 : self.at + 2]
+        if char in ("b", "B"):
+            self.at += 2
+            self.out.append(rf"(?a:\{char})")
+            return False
+        if char.isdigit() and char != "0":
+            number = re.compile("[0-9]+").match(self.pattern, self.at + 1)
+            assert number is not None
+            self.at = number.end()
+            self.out.append(rf"(?:\{number.group()})")
+            return True
+        members = self._member()
+        self.out.append(members if members.startswith("[") else f"[{members}]")
+        return True
+
+    def _member(self) -> str:
+        """An escape that stands for one character or a class of them, as a member of a bracket."""
+        char = self.pattern[self.at + 1 : self.at + 2]
+        if not char:
+            raise RegexError("a '\\' is the last character")
+        code = _CODE.match(self.pattern, self.at + 1)
+        if code:
+            self.at = code.end()
+            return re.escape(chr(int(code.group(1) or code.group(2), 16)))
+        if char == "c" and (letter := self.pattern[self.at + 2 : self.at + 3]).isalpha() and letter.isascii():
+            self.at += 3
+            return rf"\x{ord(letter) % 32:02x}"
+        self.at += 2
+        if char in _ESCAPED_CONTROLS:
+            return _ESCAPED_CONTROLS[char]
+        if char in "dsw":
+            return _POSIX[char]
+        if char in "DSW":
+            return f"[^{_POSIX[char.lower()]}]"
+        if char.isalnum() or char == "_":
+            raise RegexError(f"there is no escape '\\{char}'")
+        return re.escape(char)
+
+    def _bracket(self) -> str:
+        """`[...]`; classes that exclude, such as `\\D`, become alternatives of their own."""
+        self.at += 1
+        negated = self.pattern.startswith("^", self.at)
+        self.at += negated
+        members: list[str] = []
+        excluding: list[str] = []
+        while True:
+            if self.at >= len(self.pattern):
+                raise RegexError("a '[' is never closed")
+            if self.pattern[self.at] == "]":
+                self.at += 1
+                break
+            low = self._in_bracket()
+            dash = self.pattern.startswith("-", self.at) and not self.pattern.startswith("-]", self.at)
+            if low.startswith("["):
+                excluding.append(low)
+            elif dash and self.at + 1 < len(self.pattern):
+                self.at += 1
+                high = self._in_bracket()
+                if not (_is_one(low) and _is_one(high)) or _code(low) > _code(high):
+                    raise RegexError(f"'{low}-{high}' is no range of characters")
+                members.append(f"{low}-{high}")
+            else:
+                members.append(low)
+        inside = "".join(members)
+        if negated:
+            alternatives = "".join(f"(?!{one})" for one in excluding)
+            return f"(?:{alternatives}[^{inside}])" if inside else f"(?:{alternatives}[\\s\\S])"
+        found = ([f"[{inside}]"] if inside else []) + excluding
+        return f"(?:{'|'.join(found)})" if found else r"(?:(?!))"
+
+    def _in_bracket(self) -> str:
+        char = self.pattern[self.at]
+        if char == "\\":
+            if self.pattern[self.at + 1 : self.at + 2] == "b":
+                self.at += 2
+                return r"\x08"
+            return self._member()
+        if char == "[" and self.pattern[self.at + 1 : self.at + 2] in (":", ".", "="):
+            mark = self.pattern[self.at + 1]
+            end = self.pattern.find(f"{mark}]", self.at + 2)
+            name = self.pattern[self.at + 2 : end]
+            if end < 0 or (mark == ":" and name not in _POSIX) or (mark != ":" and len(name) != 1):
+                raise RegexError(f"'[{mark}' begins no class of characters")
+            self.at = end + 2
+            return _POSIX[name] if mark == ":" else re.escape(name)
+        self.at += 1
+        return re.escape(char)
+
+
+def _is_one(member: str) -> bool:
+    """Whether a member of a bracket is a single character."""
+    return len(member) == 1 or (
+        member[0] == "\\" and (len(member) == 2 or (len(member) == 4 and member[1] == "x"))
+    )
+
+
+def _code(member: str) -> int:
+    if len(member) == 4:
+        return int(member[2:], 16)
+    return ord({"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}.get(member[1:], member[-1]))
+
+
+@functools.lru_cache(maxsize=1024)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The Python form of a pattern of ECMAScript. Raises RegexError.
+
+    >>> bool(compiled("fo{2}b.*").fullmatch("foobar"))
+    True
+    """
+    try:
+        return re.compile(_Reader(pattern).translated())
+    except (re.error, OverflowError, RecursionError) as error:
+        raise RegexError(str(error)) from None
+
+
+def _test(wanted: bool) -> Callable[[str, str], bool]:
+    def test(text: str, pattern: str) -> bool:
+        try:
+            return (compiled(pattern).fullmatch(text) is not None) is wanted
+        except RegexError as error:
+            _warn(pattern, str(error))
+            return False
+
+    return test
+
+
+def _warn(pattern: str, problem: str) -> None:
+    warnings.warn(
+        f"{shorten(pattern)} is no regular expression, so nothing matches it and nothing fails to: {problem}",
+        RegexWarning,
+        stacklevel=2,
+    )
+
+
+for _name, _wanted in (("ecmascript_match", True), ("ecmascript_mismatch", False)):
+    define(
+        _name,
+        f"{_name} expects a string and a pattern",
+        overloads(Overload((STR, STR), BOOL, Operation(_test(_wanted)))),
+    )

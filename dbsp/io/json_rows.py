@@ -1,0 +1,188 @@
+"""Rows as JSON: an array whose elements are arrays of values, or objects with a member per column."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from json.decoder import JSONDecodeError
+from typing import Any
+
+from dbsp.diagnostics import Diagnostic, SourceSpan
+from dbsp.errors import InputError
+from dbsp.io.problems import MAX_PROBLEMS, DataError
+from dbsp.schema import Schema
+from dbsp.values import INT64_MAX, INT64_MIN, Type, shorten
+from dbsp.zset import ZSet
+
+_BLANK = " \t\n\r"
+
+
+def parse_json_rows(
+    data: bytes, file: str, schema: Schema, relation: str, unsigned: Collection[str] = ()
+) -> list[tuple[Any, ...]]:
+    """The rows of a JSON text: `[[1, "a"], [2, "b"]]` or `[{"x": 1, "s": "a"}, ...]`, also mixed.
+
+    Cost: O(bytes). Raises DataError, with the line and column of the row, for a row that lacks a column or
+    has others, for a value that is not of its column's type, and for a text that is not JSON.
+    """
+    return _Reader(data, file, schema, relation, unsigned).rows()
+
+
+class _Reader:
+    def __init__(
+        self, data: bytes, file: str, schema: Schema, relation: str, unsigned: Collection[str]
+    ) -> None:
+        self.file = file
+        self.schema = schema
+        self.relation = relation
+        self.unsigned = unsigned
+        self.problems: list[Diagnostic] = []
+        try:
+            self.text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            self.text = data[: error.start].decode("utf-8", "replace")
+            raise self._broken("this is not UTF-8 text", len(self.text)) from None
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        decoder = json.JSONDecoder(object_pairs_hook=_Members)
+        found: list[tuple[Any, ...]] = []
+        at = self._expect("[", 0, "a JSON array of rows")
+        if self.text.startswith("]", at):
+            self._end(at + 1)
+            return found
+        while True:
+            try:
+                value, end = decoder.raw_decode(self.text, at)
+            except JSONDecodeError as error:
+                raise self._broken(f"this is not JSON: {error.msg}", error.pos) from None
+            except RecursionError:
+                raise self._broken("this row is nested too deeply", at) from None
+            try:
+                found.append(self._row(value))
+            except ValueError as error:
+                self._problem(str(error), at, end)
+            at = self._blank(end)
+            if not self.text.startswith(",", at):
+                break
+            at = self._blank(at + 1)
+        self._end(self._expect("]", at, "',' or ']'"))
+        if self.problems:
+            raise DataError(self.problems)
+        return found
+
+    def _row(self, value: Any) -> tuple[Any, ...]:
+        names = self.schema.names
+        columns = f"{len(names)} column{'' if len(names) == 1 else 's'}"
+        if isinstance(value, _Members):
+            members = value.members
+            missing = [name for name in names if name not in members]
+            if missing:
+                raise ValueError(f"this row of relation '{self.relation}' has no member '{missing[0]}'")
+            if len(value.names) != len(names):
+                other = next((name for name in value.names if name not in names), value.names[-1])
+                raise ValueError(f"relation '{self.relation}' has {columns}; '{other}' is one too many")
+            value = [members[name] for name in names]
+        elif value is None and not names:
+            return ()
+        elif not isinstance(value, list):
+            raise ValueError(f"a row of relation '{self.relation}' is an array or an object")
+        if len(value) != len(names):
+            raise ValueError(
+                f"relation '{self.relation}' has {columns} ({', '.join(names)}), this row has {len(value)}"
+            )
+        row = []
+        for name, type_, one in zip(names, self.schema.types, value, strict=True):
+            try:
+                fitted = _fit(type_, one)
+                if name in self.unsigned and fitted < 0:
+                    raise ValueError("an unsigned number, which is not negative")
+            except ValueError as error:
+                shown = shorten(json.dumps(one, ensure_ascii=False, default=lambda members: members.members))
+                raise ValueError(
+                    f"column '{name}' of relation '{self.relation}' expects {error}, got {shown}"
+                ) from None
+            row.append(fitted)
+        return tuple(row)
+
+    # --- places --------------------------------------------------------------------------------------
+
+    def _blank(self, at: int) -> int:
+        while at < len(self.text) and self.text[at] in _BLANK:
+            at += 1
+        return at
+
+    def _expect(self, mark: str, at: int, what: str) -> int:
+        at = self._blank(at)
+        if not self.text.startswith(mark, at):
+            raise self._broken(f"expected {what}", at)
+        return self._blank(at + 1)
+
+    def _end(self, at: int) -> None:
+        at = self._blank(at)
+        if at < len(self.text):
+            raise self._broken("expected the end of the file", at)
+
+    def _problem(self, message: str, start: int, end: int) -> None:
+        line = self.text.count("\n", 0, start) + 1
+        first = self.text.rfind("\n", 0, start) + 1
+        last = self.text.find("\n", first)
+        shown = self.text[first : len(self.text) if last < 0 else last].rstrip("\r")
+        column = start - first
+        until = max(column + 1, min(end - first, len(shown)))
+        span = SourceSpan(self.file, line, column + 1, line, until + 1)
+        self.problems.append(Diagnostic(message, span, line_text=shown))
+        if len(self.problems) >= MAX_PROBLEMS:
+            raise DataError(self.problems, more=True)
+
+    def _broken(self, message: str, at: int) -> DataError:
+        self._problem(message, at, at + 1)
+        return DataError(self.problems)
+
+
+class _Members:
+    """An object as it stands, so that a member written twice is seen."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        self.names = [name for name, _ in pairs]
+        self.members = dict(pairs)
+
+
+def _fit(type_: Type, value: Any) -> Any:
+    """The value as one of the type; ValueError says what was expected."""
+    if type_.kind == "int":
+        if type(value) is not int:
+            raise ValueError("a whole number")
+        if not INT64_MIN <= value <= INT64_MAX:
+            raise ValueError("a whole number of 64 bits (-2^63 to 2^63-1)")
+        return value
+    if type_.kind == "float":
+        if type(value) not in (int, float):
+            raise ValueError("a number")
+        try:
+            return float(value)
+        except OverflowError:
+            raise ValueError("a number that a float can hold") from None
+    if type_.kind == "str":
+        if not isinstance(value, str):
+            raise ValueError("a text")
+        return value
+    raise ValueError(f"a value of type {type_}, which JSON cannot hold")
+
+
+def format_json_rows(zset: ZSet, *, objects: bool = False) -> bytes:
+    """The rows of `zset`, sorted, one a line in a JSON array; as objects with a member per column if asked.
+
+    The row of a relation without columns is null. NaN and the infinities are written as Python's json does,
+    which other readers may refuse.
+    Cost: O(n log n) for n rows.
+    """
+    names = zset.schema.names
+    lines = []
+    for row in zset.rows():
+        shown = dict(zip(names, row, strict=True)) if objects else list(row)
+        lines.append(json.dumps(shown if names else None, ensure_ascii=False))
+    try:
+        return ("[" + ",\n".join(lines) + "]\n").encode()
+    except UnicodeEncodeError as error:
+        text = error.object[max(0, error.start - 30) : error.end + 30]
+        raise InputError(f"{text!r} cannot be written: it is not valid Unicode text") from None

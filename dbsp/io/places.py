@@ -1,0 +1,73 @@
+"""Rows from and to the places that directives name, whatever they are kept in."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from collections.abc import Collection
+
+from dbsp.io.directives import Medium, Place, header
+from dbsp.io.facts import Facts, parse_facts
+from dbsp.io.json_rows import format_json_rows, parse_json_rows
+from dbsp.io.problems import read_file, unpacked
+from dbsp.io.results import format_rows, replace_file
+from dbsp.io.sqlite_rows import read_table, write_table
+from dbsp.schema import Schema
+from dbsp.zset import ZSet
+
+_STDIN = "<stdin>"
+_LINE = b"---------------\n"
+_DOUBLE_LINE = b"===============\n"
+
+
+def read_place(place: Place, schema: Schema, relation: str, unsigned: Collection[str] = ()) -> Facts:
+    """The rows that are there, in a form that `Run.step` takes as a change.
+
+    Raises InputError if there is nothing that could be read, and DataError, with file, line and column, for
+    what does not fit the relation.
+    """
+    if place.medium is Medium.SQLITE:
+        assert place.path is not None
+        return read_table(place.path, place.name, schema, relation, unsigned)
+    what = "JSON file" if place.medium is Medium.JSON else "fact file"
+    if place.path is None:
+        file, data = _STDIN, unpacked(sys.stdin.buffer.read(), _STDIN)
+    else:
+        file, data = str(place.path), read_file(place.path, f"{what} (for relation '{relation}')")
+    if place.medium is Medium.JSON:
+        return parse_json_rows(data, file, schema, relation, unsigned)
+    return parse_facts(
+        data, file, schema, relation, place.delimiter, place.headers, unsigned, place.quoted, place.columns
+    )
+
+
+def write_place(place: Place, zset: ZSet) -> int:
+    """Put the rows of `zset` there. Returns how many texts cannot be read back from there.
+
+    A reader never sees half of a file, nor of a table. Raises InputError if it cannot be written.
+    """
+    if place.medium is Medium.SQLITE:
+        assert place.path is not None
+        write_table(place.path, place.name, zset)
+        return 0
+    data, ambiguous = b"", 0
+    match place.medium:
+        case Medium.SIZE:
+            data = f"{place.name}\t{len(zset)}\n".encode()
+        case Medium.JSON:
+            data = format_json_rows(zset, objects=place.objects)
+        case _:
+            data, ambiguous = format_rows(zset, delimiter=place.delimiter, quoted=place.quoted)
+            first = f"{header(place, zset.schema.names)}\n".encode() if place.headers else b""
+            if place.path is None:
+                frame = (_LINE, f"{place.name}\n".encode(), first, _DOUBLE_LINE, data, _DOUBLE_LINE)
+                data = b"".join(frame)
+            else:
+                data = first + data
+    if place.path is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    else:
+        replace_file(place.path, gzip.compress(data, mtime=0) if place.compressed else data)
+    return ambiguous

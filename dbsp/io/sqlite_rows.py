@@ -1,0 +1,158 @@
+"""Rows in tables of SQLite databases, in the form that Soufflé writes and reads.
+
+Written, a relation `r` is a table `_r` of numbers and a view `r` that has the texts, which stand once each
+in the table `__SymbolTable`. Read, it is whatever table or view has its name.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from dbsp.diagnostics import did_you_mean
+from dbsp.errors import InputError
+from dbsp.io.cells import CELLS
+from dbsp.io.problems import MAX_PROBLEMS, missing_file
+from dbsp.schema import Schema
+from dbsp.values import shorten
+from dbsp.zset import ZSet
+
+_SYMBOLS = "__SymbolTable"
+
+
+def read_table(
+    path: Path, table: str, schema: Schema, relation: str, unsigned: Collection[str] = ()
+) -> list[tuple[Any, ...]]:
+    """The rows of a table or view, its columns taken in their order, NULL as the empty text.
+
+    Raises InputError, naming the file, the table and the row (counted from 1), if there is no such table,
+    if it has too few or too many columns, and for a value that is not of its column's type.
+    """
+    if not path.is_file():
+        raise missing_file(str(path), f"database (for relation '{relation}')")
+    with _opened(path) as database:
+        rows = _select(database, path, table, schema, relation)
+        found: list[tuple[Any, ...]] = []
+        problems: list[str] = []
+        for number, row in enumerate(rows, 1):
+            try:
+                found.append(_fitted(row, schema, unsigned))
+            except ValueError as error:
+                problems.append(f"{path}: row {number} of '{table}' (for relation '{relation}'): {error}")
+                if len(problems) >= MAX_PROBLEMS:
+                    problems.append(f"... and perhaps more; only the first {MAX_PROBLEMS} are shown")
+                    break
+    if problems:
+        raise InputError("\n".join(problems))
+    return found
+
+
+def _select(
+    database: sqlite3.Connection, path: Path, table: str, schema: Schema, relation: str
+) -> Iterator[tuple[Any, ...]]:
+    names = [
+        name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+    ]
+    if table not in names:
+        hint = did_you_mean(table, [name for name in names if not name.startswith("_")])
+        message = f"has no table '{table}' (for relation '{relation}')"
+        raise InputError(message + (f"; {hint}" if hint else ""), where=str(path))
+    cursor = database.execute(f"SELECT * FROM {_name(table)}")
+    width = len(cursor.description)
+    if width != schema.arity:
+        raise InputError(
+            f"'{table}' has {width} columns, relation '{relation}' has {schema.arity}", where=str(path)
+        )
+    return cursor
+
+
+def _fitted(row: tuple[Any, ...], schema: Schema, unsigned: Collection[str]) -> tuple[Any, ...]:
+    fitted = []
+    for name, type_, value in zip(schema.names, schema.types, row, strict=True):
+        try:
+            if isinstance(value, bytes):
+                value = value.decode("utf-8")
+            text = "" if value is None else str(value)
+            # A whole number may be kept in a column of numbers with a point.
+            if type_.kind == "int" and isinstance(value, float) and value.is_integer():
+                text = str(int(value))
+            fit = CELLS[type_.kind](text)
+            if name in unsigned and fit < 0:
+                raise ValueError("an unsigned number, which is not negative")
+        except UnicodeDecodeError:
+            raise ValueError(f"column '{name}' expects UTF-8 text, got {shorten(value)}") from None
+        except ValueError as error:
+            raise ValueError(f"column '{name}' expects {error}, got {shorten(value)}") from None
+        fitted.append(fit)
+    return tuple(fitted)
+
+
+def write_table(path: Path, table: str, zset: ZSet) -> None:
+    """Make the table hold the rows of `zset`; other tables of the database stay as they are.
+
+    All or nothing: a reader sees the rows from before, or these. Raises InputError if the file cannot be
+    written or holds something else of that name. A relation without columns becomes a view of one column
+    that has a row or none. Cost: O(n log n) for n rows.
+    """
+    symbols = [type_.kind == "str" for type_ in zset.schema.types]
+    with _opened(path) as database:
+        database.execute("BEGIN IMMEDIATE")
+        database.execute(
+            f"CREATE TABLE IF NOT EXISTS {_name(_SYMBOLS)} (id INTEGER PRIMARY KEY, symbol TEXT UNIQUE)"
+        )
+        database.execute(f"DROP VIEW IF EXISTS {_name(table)}")
+        database.execute(f"DROP TABLE IF EXISTS {_name('_' + table)}")
+        kinds = ["REAL" if type_.kind == "float" else "INTEGER" for type_ in zset.schema.types]
+        columns = ", ".join(f"{_name(str(place))} {kind}" for place, kind in enumerate(kinds))
+        database.execute(f"CREATE TABLE {_name('_' + table)} ({columns or _name('0') + ' INTEGER'})")
+        database.execute(_view(table, zset.schema, symbols))
+        rows = zset.rows()
+        texts = {value for row in rows for value, text in zip(row, symbols, strict=True) if text}
+        database.executemany(
+            f"INSERT OR IGNORE INTO {_name(_SYMBOLS)} (symbol) VALUES (?)",
+            ((text,) for text in sorted(texts)),
+        )
+        number = {text: id for id, text in database.execute(f"SELECT id, symbol FROM {_name(_SYMBOLS)}")}
+        marks = ", ".join("?" for _ in symbols) or "1"
+        database.executemany(
+            f"INSERT INTO {_name('_' + table)} VALUES ({marks})",
+            (
+                tuple(number[value] if text else value for value, text in zip(row, symbols, strict=True))
+                for row in rows
+            ),
+        )
+        database.execute("COMMIT")
+
+
+def _view(table: str, schema: Schema, symbols: list[bool]) -> str:
+    """The view that shows the texts in place of their numbers."""
+    columns, joins = [], []
+    for place, (name, text) in enumerate(zip(schema.names, symbols, strict=True)):
+        own = f"{_name('_' + table)}.{_name(str(place))}"
+        if text:
+            symbol = _name(f"_symtab_{place}")
+            joins.append(f"JOIN {_name(_SYMBOLS)} AS {symbol} ON {own} = {symbol}.id")
+            own = f"{symbol}.symbol"
+        columns.append(f"{own} AS {_name(name)}")
+    return (
+        f"CREATE VIEW {_name(table)} AS SELECT {', '.join(columns) or '*'} "
+        f"FROM {_name('_' + table)} {' '.join(joins)}"
+    )
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """The database; what was begun and not committed is undone. Errors of SQLite become InputErrors."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            yield database
+    except (sqlite3.Error, OSError, UnicodeEncodeError) as error:
+        raise InputError(f"SQLite: {error}", where=str(path)) from None
