@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import weakref
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -22,10 +23,14 @@ from dbsp.compiler.datalog.parse import parse
 from dbsp.compiler.datalog.plan import plan
 from dbsp.compiler.datalog.preprocess import Sources
 from dbsp.compiler.datalog.report import Report
+from dbsp.compiler.datalog.rewrites import NAMES, Applied, chosen_passes, rewrite
 from dbsp.compiler.datalog.steps import RulePlan
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.replanning import ProgramPlanner, statistics
+from dbsp.compiler.why.proof import Proof
+from dbsp.compiler.why.refusal import Refusal
+from dbsp.compiler.why.state import Progress, State
 from dbsp.diagnostics import Diagnostic
 from dbsp.durable import Store, as_store
 from dbsp.errors import CompileError
@@ -45,6 +50,7 @@ def compile(
     *,
     macros: Mapping[str, str | float] | None = None,
     include: Iterable[str | Path] = (),
+    rewrites: bool | Iterable[str] = True,
 ) -> Program:
     """Compiles a Datalog program, given as text or as the path of a file.
 
@@ -57,8 +63,11 @@ def compile(
     one that is to be a string has quotes in it. `#include` looks for files where the file that includes
     them stands, the present folder for a text, and then in the folders of `include`.
 
+    `rewrites` are the passes of `compiler.datalog.rewrites` to apply to the rules: all, none or those named.
+    They change what a run costs and never what it hands out.
+
     Raises CompileError with every error found in the program, each with its line, a caret and a hint;
-    also when the file cannot be read. ValueError for an unknown strategy.
+    also when the file cannot be read. ValueError for an unknown strategy or rewriting.
 
     >>> program = compile('''
     ...     .decl edge(x: number, y: number)
@@ -74,13 +83,13 @@ def compile(
     >>> run.step({"edge": {(2, 3): -1}})["path"].to_dict()
     {(1, 3): -1, (2, 3): -1}
     """
-    strategy = Strategy(strategy)
+    strategy, passes = Strategy(strategy), chosen_passes(rewrites)
     defined = {name: str(value) for name, value in (macros or {}).items()}
     folders = tuple(map(Path, include))
     if isinstance(text_or_path, Path) or ("\n" not in text_or_path and text_or_path.endswith(".dl")):
         path = Path(text_or_path)
-        return Program(_read(path), str(text_or_path), strategy, Sources(path, folders, defined))
-    return Program(text_or_path, "<program>", strategy, Sources(None, folders, defined))
+        return Program(_read(path), str(text_or_path), strategy, Sources(path, folders, defined), passes)
+    return Program(text_or_path, "<program>", strategy, Sources(None, folders, defined), passes)
 
 
 def _read(path: Path) -> str:
@@ -96,7 +105,12 @@ class Program:
     """A compiled program. It holds no data: `start` makes a run, as many as wanted."""
 
     def __init__(
-        self, text: str, file: str, strategy: Strategy = Strategy.AUTO, sources: Sources | None = None
+        self,
+        text: str,
+        file: str,
+        strategy: Strategy = Strategy.AUTO,
+        sources: Sources | None = None,
+        passes: Collection[str] = NAMES,
     ) -> None:
         self.text = text
         self.file = file
@@ -104,21 +118,27 @@ class Program:
         report = Report(file, text)
         self.checked: checked.Program = check(parse(text, report, sources), report)
         """The program's meaning: resolved, typed, in strata (see `compiler.datalog.checked`)."""
+        self.rewritten: checked.Program
+        """What is planned and run: rules for the same outputs that cost less (see `datalog.rewrites`)."""
+        self.rewrites: tuple[Applied, ...]
+        """What was changed on the way there, and why."""
+        self.rewritten, self.rewrites = rewrite(self.checked, passes)
         self._all_text = "\0".join(report.sources.values())
         self.plans: dict[int, RulePlan] = self.plans_for(Statistics.none())
         """The plan of every rule, by the rule's number, made by the shape of the rules alone."""
+        self._states: weakref.WeakKeyDictionary[Run, State] = weakref.WeakKeyDictionary()
 
     def plans_for(
         self, statistics: Statistics, rules: Iterable[checked.Rule] | None = None
     ) -> dict[int, RulePlan]:
         """The plan of every rule, or of some, by its number, for data of which these are the counts."""
         policy = Policy(statistics, self.strategy)
-        chosen = self.checked.clauses if rules is None else rules
+        chosen = self.rewritten.clauses if rules is None else rules
         return {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in chosen}
 
     def circuit_for(self, plans: Mapping[int, RulePlan], max_iterations: int = MAX_ITERATIONS) -> Circuit:
         """The query circuit in which the rules are evaluated by these plans; see `plans_for`."""
-        return lower(self.checked, plans, Path(self.file).stem, max_iterations)
+        return lower(self.rewritten, plans, Path(self.file).stem, max_iterations)
 
     @property
     def relations(self) -> Mapping[str, checked.Relation]:
@@ -127,7 +147,7 @@ class Program:
 
     def columns(self, relation: str) -> Schema:
         """The columns of a relation as the engine stores them."""
-        return schema_of(self.relations[relation])
+        return schema_of(self.rewritten.relations[relation])
 
     @property
     def inputs(self) -> dict[str, Schema]:
@@ -218,15 +238,17 @@ class Program:
     def counted(
         self, initial: Mapping[str, Change] | None = None, *, max_iterations: int = MAX_ITERATIONS
     ) -> Statistics:
-        """The counts of all relations, derived ones included, over the program's facts and these changes.
+        """The counts of all relations of the rules, derived ones included, over the facts and these changes.
 
         They come from a run in which every relation is an output. Costs what starting one costs.
         """
-        everything = replace(self.checked, outputs=tuple(self.relations), sizes=())
+        derived = (name for stratum in self.rewritten.strata for name in stratum.relations)
+        names = tuple(dict.fromkeys((*self.rewritten.inputs, *derived)))
+        everything = replace(self.rewritten, outputs=names, sizes=())
         run = self._loaded(lower(everything, self.plans, self.file, max_iterations).start(), initial)
 
         def rows(name: str) -> Codes | None:
-            return run.view(name).batch.rows if name in self.relations else None
+            return run.view(name).batch.rows if name in names else None
 
         return statistics(self, run, rows)
 
@@ -257,6 +279,56 @@ class Program:
         store.attach(run, query)
         return run
 
+    def why(self, run: Run, relation: str, row: tuple[Any, ...], *, depth: int | None = None) -> Proof | None:
+        """A proof that a row is in a relation of a run, None if it is not there.
+
+        The proof has the smallest height there is: the fewest rules on the longest way from the row down to
+        rows that were put in. `depth` is how many rows down it is followed (all by default).
+
+        The first question after a tick derives all relations that the row depends on anew from the present
+        inputs, which costs what starting the program over them costs; further ones cost the proof alone.
+        Raises InputError for an unknown relation or a row that does not fit.
+
+        >>> program = compile('''
+        ...     .decl edge(x: number, y: number)
+        ...     .decl path(x: number, y: number)
+        ...     .input edge
+        ...     .output path
+        ...     path(x, y) :- edge(x, y).
+        ...     path(x, z) :- path(x, y), edge(y, z).
+        ... ''')
+        >>> run = program.start(initial={"edge": [(1, 2), (2, 3)]})
+        >>> print(program.why(run, "path", (1, 3)))
+        path(1, 3)
+        │  <program>:7: path(x, z) :- path(x, y), edge(y, z).
+        ├─ path(1, 2)
+        │  │  <program>:6: path(x, y) :- edge(x, y).
+        │  └─ edge(1, 2)   put in
+        └─ edge(2, 3)   put in
+        """
+        return self.state(run).prover(relation).prove(relation, row, depth)
+
+    def why_not(self, run: Run, relation: str, row: tuple[Any, ...], *, depth: int = 1) -> Refusal | None:
+        """Why a row is not in a relation of a run, None if it is there.
+
+        For every rule of the relation, the matches that satisfy as much of it as can be, and what they lack;
+        None in the row stands for any value. With a `depth` of more than 1 also why rows that they lack are
+        not there, and so on. Cost and errors as `why`.
+        """
+        prover = self.state(run).prover(relation)
+        return prover.refute(relation, prover.codes(relation, row), depth)
+
+    def state(self, run: Run, progress: Progress | None = None) -> State:
+        """What a run of the program holds now: every relation, proofs of rows, answers to questions.
+
+        `progress` is told of the rounds and rows so far while relations are derived anew.
+        """
+        state = self._states.get(run)
+        if state is None or not state.current:
+            state = self._states[run] = State(self.checked, run)
+        state.progress = progress
+        return state
+
     def explain(self, run: Run | None = None, plans: Mapping[int, RulePlan] | None = None) -> str:
         """How the program is evaluated, in words.
 
@@ -270,7 +342,7 @@ class Program:
             planner = None if run is None else run.planner
             plans = planner.plans if isinstance(planner, ProgramPlanner) else self.plans
         circuit = run.graph if run else self.circuit_for(plans).circuit(Stage.PHYSICAL)
-        return explain(self.checked, plans, circuit, run)
+        return explain(self.rewritten, plans, circuit, run, self.rewrites)
 
     @property
     def _has_constants(self) -> bool:

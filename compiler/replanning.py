@@ -48,7 +48,7 @@ class ProgramPlanner:
         program = self.program
         worth = [
             rule
-            for rule in program.checked.clauses
+            for rule in program.rewritten.clauses
             if any(
                 len(one.scans) > 2 and one.choice.kind != "multiway" for one in self.plans[rule.number].joined
             )
@@ -62,7 +62,7 @@ class ProgramPlanner:
         program = self.program
         changed = [
             rule
-            for rule in program.checked.clauses
+            for rule in program.rewritten.clauses
             if self.restored or plans[rule.number].steps != self.plans[rule.number].steps
         ]
         if not changed:
@@ -84,6 +84,6 @@ def statistics(program: Program, run: Run, rows: Source) -> Statistics:
         return encode_value(program.columns(name).types[column], value, run.interner)
 
     def known(name: str) -> Codes | None:
-        return rows(name) if name in program.relations else None
+        return rows(name) if name in program.rewritten.relations else None
 
     return Statistics(known, code)

@@ -354,6 +354,19 @@ class Run:
         present = batch.weights > 0
         return batch.rows if present.all() else np.ascontiguousarray(batch.rows[present])
 
+    def asserted(self, name: str) -> ZSet:
+        """The rows that were put into an input, without those that rules of a program derive for it.
+
+        O(n log n) for n rows. Raises InputError when there is no such input, CircuitError when the circuit
+        keeps no integral of it, as one built by hand may for an input of kind "zset".
+        """
+        port = self._port(name)
+        keeper = self._scope.keeper(port.node)
+        if keeper is None:
+            raise CircuitError(f"the circuit does not keep the rows of its input '{name}'")
+        batch = keeper.integral()
+        return ZSet.wrap(port.columns, self.interner, batch).positive()
+
     def drift(self) -> float:
         """How far the data is from what it was at the time of planning: 1.0 is not at all.
 

@@ -28,10 +28,11 @@ class Derived:
 
 
 @st.composite
-def programs(draw: st.DrawFn, cyclic: bool = False) -> str:
+def programs(draw: st.DrawFn, cyclic: bool = False, hidden: bool = False) -> str:
     """The text of a program with the inputs a(x, y), b(x, y), c(x) and two or three outputs.
 
-    With `cyclic`, the atoms of most rules form patterns that no join tree has.
+    With `cyclic`, the atoms of most rules form patterns that no join tree has; with `hidden`, only the last
+    relation is an output, one more reads it, and most facts are of inputs.
     """
     derived: list[Derived] = []
     for name in NAMES[: draw(st.integers(2, 3))]:
@@ -45,13 +46,16 @@ def programs(draw: st.DrawFn, cyclic: bool = False) -> str:
         rules.append(rule_text(draw, head, derived))
     facts = [
         f"{name}({', '.join(draw(st.sampled_from(CONSTANTS)) for _ in range(arity))})."
-        for name, arity in draw(st.lists(st.sampled_from(relations_of(derived)), max_size=2))
+        for name, arity in draw(st.lists(st.sampled_from(relations_of(derived)), max_size=0 if hidden else 2))
     ]
+    if hidden:
+        derived.append(Derived("o", draw(st.sampled_from([2, 1])), derived[-1].group + 1))
+        rules += [reading_text(draw, derived[-1], derived[:-1]) for _ in range(draw(st.integers(1, 2)))]
     declarations = [
         f".decl {name}({', '.join(f'c{i}: number' for i in range(arity))})"
         for name, arity in relations_of(derived)
     ]
-    outputs = f".output {', '.join(one.name for one in derived)}"
+    outputs = f".output {', '.join(one.name for one in derived[-1 if hidden else 0 :])}"
     return "\n".join([*declarations, ".input a, b, c", outputs, *facts, *rules, ""])
 
 
@@ -75,6 +79,17 @@ def rule_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived]) -> str
         for _, arity in atoms
     ]
     return finished(draw, head, derived, atoms, arguments)
+
+
+def reading_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived]) -> str:
+    """A rule over the relations below, in which constants and equal variables are frequent."""
+    known = relations_of(derived)
+    atoms = [draw(st.sampled_from(known[len(INPUTS) :])), *draw(st.lists(st.sampled_from(known), max_size=2))]
+    arguments = [
+        [draw(st.sampled_from([*VARIABLES * 2, "_", *CONSTANTS * 2])) for _ in range(arity)]
+        for _, arity in atoms
+    ]
+    return finished(draw, head, [*derived, head], atoms, arguments)
 
 
 PATTERNS = (

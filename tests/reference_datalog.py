@@ -8,10 +8,10 @@ included, are on the other side of the comparison. Even the strata are found ane
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from dbsp.compiler.datalog import checked
@@ -21,6 +21,7 @@ Value: TypeAlias = int | float | str
 Row: TypeAlias = tuple[Value, ...]
 Relations: TypeAlias = Mapping[str, set[Row]]
 Bindings: TypeAlias = dict[str, Value]
+Ranges: TypeAlias = Mapping[str, checked.Call]
 Condition: TypeAlias = checked.Literal | tuple[checked.Term, Value]  # the pair: the term has the value
 
 
@@ -195,11 +196,18 @@ def uses(rule: checked.Rule) -> Iterator[tuple[str, bool]]:
 
 def derive(rule: checked.Rule, relations: Relations) -> set[Row]:
     """The rows one application of a rule gives."""
-    rows: set[Row] = set()
-    for found in solutions(rule.body, {}, relations):
-        with contextlib.suppress(EmptyError):
-            rows.add(tuple(value_of(term, found, relations) for term in rule.head.arguments))
-    return rows
+    head, body = with_head(rule)
+    return {tuple(found[name] for name in head) for found in solutions(body, {}, relations)}
+
+
+def with_head(rule: checked.Rule) -> tuple[list[str], list[checked.Literal]]:
+    """Variables for the columns of the head, and the body with the equations that bind them."""
+    names = [f"head {column}" for column in range(len(rule.head.arguments))]
+    equations = [
+        checked.Comparison("=", checked.Variable(name, term.kind, term.span), term, term.span)
+        for name, term in zip(names, rule.head.arguments, strict=True)
+    ]
+    return names, [*rule.body, *equations]
 
 
 # --- bodies ----------------------------------------------------------------------------------------
@@ -207,12 +215,76 @@ def derive(rule: checked.Rule, relations: Relations) -> set[Row]:
 
 def solutions(body: Sequence[checked.Literal], given: Bindings, relations: Relations) -> Iterator[Bindings]:
     """Every way to make a body true, one for each choice of a row for each of its positive atoms."""
+    body, ranges = without_ranges(body)
     atoms = [literal for literal in body if isinstance(literal, checked.Atom)]
     others: list[Condition] = [literal for literal in body if not isinstance(literal, checked.Atom)]
     for found, conditions in choices(atoms, given, relations):
-        settled = settle(found, [*others, *conditions], relations)
-        if settled is not None:
-            yield settled
+        yield from settled(found, [*others, *conditions], ranges, relations)
+
+
+def settled(
+    found: Bindings, conditions: list[Condition], ranges: Ranges, relations: Relations
+) -> Iterator[Bindings]:
+    """The ways to make the conditions true, one for each choice of a value of each range.
+
+    A range is looked at as soon as the variables that it needs are bound.
+    """
+    if not ranges:
+        result = settle(found, conditions, relations)
+        if result is not None:
+            yield result
+        return
+    known = settle(found, conditions, relations, partly=True)
+    if known is None:
+        return
+    ready = [name for name, term in ranges.items() if all(is_bound(one, known) for one in term.arguments)]
+    assert ready, f"nothing binds what {ranges} need"
+    term = ranges[ready[0]]
+    rest = {name: other for name, other in ranges.items() if name != ready[0]}
+    for value in range_values(*(value_of(one, known, relations) for one in term.arguments)):
+        yield from settled({**found, ready[0]: value}, conditions, rest, relations)
+
+
+def without_ranges(body: Sequence[checked.Literal]) -> tuple[list[checked.Literal], Ranges]:
+    """The body with a variable in place of every range that is not in an aggregate, and the ranges."""
+    ranges: dict[str, checked.Call] = {}
+
+    def in_term(term: checked.Term) -> checked.Term:
+        if not isinstance(term, checked.Call):
+            return term
+        term = replace(term, arguments=tuple(map(in_term, term.arguments)))
+        if term.function != "range":
+            return term
+        name = f"range {len(ranges)}"
+        ranges[name] = term
+        return checked.Variable(name, term.kind, term.span)
+
+    def in_literal(literal: checked.Literal) -> checked.Literal:
+        match literal:
+            case checked.Atom(arguments=arguments):
+                return replace(literal, arguments=tuple(map(in_term, arguments)))
+            case checked.Negation(atom=atom):
+                return replace(literal, atom=replace(atom, arguments=tuple(map(in_term, atom.arguments))))
+            case checked.Comparison(left=left, right=right):
+                return replace(literal, left=in_term(left), right=in_term(right))
+            case _:
+                return literal
+
+    return [in_literal(literal) for literal in body], ranges
+
+
+def range_values(start: Any, end: Any, step: Any = None) -> list[Any]:
+    """From the start by equal steps, as long as the end is ahead."""
+    step = (1 if start <= end else -1) if step is None else step
+    if step == 0:
+        return [start] if start != end else []
+    values = []
+    while start < end if step > 0 else start > end:
+        values.append(start)
+        start += step
+        if len(values) > 1_000:
+            raise TooLargeError("range")
+    return values
 
 
 def choices(
@@ -248,11 +320,13 @@ def match_row(atom: checked.Atom, row: Row, given: Bindings) -> tuple[Bindings, 
     return found, conditions
 
 
-def settle(found: Bindings, conditions: list[Condition], relations: Relations) -> Bindings | None:
+def settle(
+    found: Bindings, conditions: list[Condition], relations: Relations, partly: bool = False
+) -> Bindings | None:
     """The bindings, with the variables that equations bind, or None when a condition does not hold.
 
     A condition that fails beats a condition without a value: only rows that everything else lets
-    through are errors.
+    through are errors. With `partly`, conditions may be left whose variables nothing binds yet.
     """
     found = dict(found)
     while conditions:
@@ -268,6 +342,8 @@ def settle(found: Bindings, conditions: list[Condition], relations: Relations) -
                 return None
             if holds is None:
                 waiting.append(condition)
+        if len(waiting) == len(conditions) and partly:
+            return found
         if len(waiting) == len(conditions):
             raise failure or AssertionError(f"nothing binds the variables of {waiting}")
         conditions = waiting

@@ -113,7 +113,7 @@ class Builder:
             form = "alias" if len(parents) == 1 else "union"
         deprecated = tree.data == "old_type"
         if deprecated:
-            kind = "number" if tree.children[0] == ".number_type" else "symbol"
+            kind = "number" if _tokens(tree)[0].type == "NUMBER_TYPE" else "symbol"
             parents = (syntax.Name(kind, names[0].span),)
         return syntax.TypeDeclaration(names[0], form, parents, self.span(tree), deprecated)
 
@@ -221,9 +221,9 @@ class Builder:
                 return self._aggregate(tree, span)
 
     def _number(self, text: str, span: SourceSpan) -> syntax.NumberLiteral:
-        if "." in text:  # an IPv4 address is a number
-            parts = [int(part[:3]) for part in text.split(".")]
-            return syntax.NumberLiteral(int.from_bytes(bytes(min(p, 255) for p in parts)), False, span)
+        if "." in text:  # an IPv4 address is a number, in Souffle an `int` of C++ whatever the word size
+            parts = bytes(min(int(part[:3]), 255) for part in text.split("."))
+            return syntax.NumberLiteral(int.from_bytes(parts, signed=True), False, span)
         unsigned = text.endswith("u")
         # An integer literal may have leading zeros, which int(text, 0) would refuse.
         digits = text.removesuffix("u")

@@ -5,6 +5,7 @@
     expand      several heads and `;` to flat clauses
     resolve     names, numbers of arguments, places of `_`
     inline      the rules of relations declared inline into those that use them
+    witness     values for variables that only a min or max binds
     localise    which variables of an aggregate come from outside
     ground      every variable is bound
     infer       kinds of all terms
@@ -35,6 +36,7 @@ from dbsp.compiler.datalog.resolve import resolve
 from dbsp.compiler.datalog.stratify import stratify
 from dbsp.compiler.datalog.subtypes import check_subtypes
 from dbsp.compiler.datalog.walk import subterms, terms_of
+from dbsp.compiler.datalog.witness import ground_witnesses
 
 
 def check(tree: syntax.Program, report: Report) -> checked.Program:
@@ -140,7 +142,7 @@ def _inlined(
 
 
 def _check_clause(clause: FlatClause, declarations: Declarations, report: Report) -> TypedClause | None:
-    clause = localise(clause)
+    clause = localise(ground_witnesses(clause))
     if not check_ground(clause, report):
         return None
     typed = infer(clause, declarations, report)
@@ -212,6 +214,7 @@ def _program(
         facts=tuple(facts),
         rules=tuple(rules),
         strata=strata,
+        types=declarations.types,
         inputs=tuple(
             name
             for name, relation in relations.items()

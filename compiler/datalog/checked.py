@@ -16,6 +16,8 @@ This is the meaning of a program, and what both the planner and any other evalua
   `count : { r(_, _) }` is the number of rows of r and `sum x : { r(x, _) }` counts equal x of
   different rows. Over no binding at all, `count` is 0 and `sum` is 0; `min`, `max` and `mean` have
   no value, and the rule gives nothing for that binding.
+- A call of one of `functions.GENERATORS` stands for any of several values. Each place where one is
+  written counts by itself: the rule holds for every choice of a value for each of them.
 - A function without a value (division by zero, text that is no number) is an error of the tick. How
   much of a body is asked before such a function is left open, except that no row is ever tried that
   a literal not needing its result rules out and that can be asked without a cross product.
@@ -32,9 +34,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dbsp.diagnostics import Diagnostic, SourceSpan
+
+if TYPE_CHECKING:
+    from dbsp.compiler.datalog.types import TypeEnvironment
 
 
 class Kind(enum.Enum):
@@ -123,6 +128,8 @@ TEXT_TESTS = frozenset({"match", "!match", "contains", "!contains"})
 class Comparison:
     """`operator` is one of `= != < <= > >=` or of `TEXT_TESTS`; both sides have the same kind.
 
+    Among normalised literals it may also be `in`: the left side is one of the values of the right.
+
     Symbols compare as text. `match(p, s)`: the whole of s matches the regular expression p, see `regex`;
     where p is none, neither `match` nor `!match` holds. `contains(p, s)`: p occurs in s.
     """
@@ -167,6 +174,7 @@ class Relation:
       agrees with none taken before. In a recursion, the rows of an iteration are taken in that order
       after those of the iterations before, which stay.
     - `limit`: the iterations of the recursion end with the first in which the relation has as many rows.
+    - `subsumed`: there are subsumptions, which leave rows out.
     """
 
     name: str
@@ -178,10 +186,16 @@ class Relation:
     equivalence: bool = False
     choices: tuple[tuple[int, ...], ...] = ()
     limit: int | None = None
+    subsumed: bool = False
 
     @property
     def arity(self) -> int:
         return len(self.attributes)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it just has the rows that are put in or derived."""
+        return not (self.equivalence or self.choices or self.limit or self.subsumed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,13 +251,15 @@ class Program:
     """A program that means something. `strata` are in an order in which they can be computed.
 
     `inputs` names the relations that take changes from outside: those with `.input`, with facts, or
-    with neither facts nor rules. An input may also have rules; it then holds both.
+    with neither facts nor rules. An input may also have rules; it then holds both. `types` are those
+    declared, for whoever checks a question about the program.
     """
 
     relations: Mapping[str, Relation]
     facts: tuple[Fact, ...]
     rules: tuple[Rule, ...]
     strata: tuple[Stratum, ...]
+    types: TypeEnvironment
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     sizes: tuple[str, ...]

@@ -17,7 +17,7 @@ from dbsp.compiler.datalog.kinds import (
 )
 from dbsp.compiler.datalog.pragmas import Pragmas
 from dbsp.compiler.datalog.report import Report
-from dbsp.compiler.datalog.types import TypeEnvironment, declare_types
+from dbsp.compiler.datalog.types import PRIMITIVES, TypeEnvironment, declare_types
 from dbsp.diagnostics import did_you_mean
 from dbsp.io.directives import unknown_parameters, wrong_parameters
 
@@ -26,14 +26,13 @@ from dbsp.io.directives import unknown_parameters, wrong_parameters
 class Declarations:
     """`relations` keep the order of their declarations; `broken` names those with errors of their own.
 
-    `inlined` are those that are put into the rules that use them, `subsumed` those with subsumptions.
+    `inlined` are those that are put into the rules that use them.
     """
 
     types: TypeEnvironment
     relations: Mapping[str, Relation]
     broken: frozenset[str]
     inlined: frozenset[str]
-    subsumed: frozenset[str]
 
 
 def declare(program: syntax.Program, report: Report, pragmas: Pragmas) -> Declarations:
@@ -53,10 +52,9 @@ def declare(program: syntax.Program, report: Report, pragmas: Pragmas) -> Declar
         if isinstance(item, syntax.Directive):
             _apply(item, relations, report)
     report.note = None
-    subsumed = check_subsumptions(program.items, relations, report)
-    return Declarations(
-        types, relations, frozenset(broken), _inlined(program, pragmas.not_inlined, report), subsumed
-    )
+    for name in check_subsumptions(program.items, report) & relations.keys():
+        relations[name] = replace(relations[name], subsumed=True)
+    return Declarations(types, relations, frozenset(broken), _inlined(program, pragmas.not_inlined, report))
 
 
 def _inlined(program: syntax.Program, excluded: frozenset[str], report: Report) -> frozenset[str]:
@@ -114,7 +112,7 @@ def _declare_relations(
                 name.span, f"relation '{name.text}' is declared twice", f"first declared at {first.place}"
             )
             continue
-        if name.text in types:
+        if name.text in types and name.text not in PRIMITIVES:
             report.error(name.span, f"'{name.text}' is already the name of a type")
         relations[name.text] = Relation(
             name.text, tuple(attributes), name.span, equivalence=equivalence, choices=choices

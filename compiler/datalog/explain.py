@@ -8,12 +8,14 @@ from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.explain_joins import joins, show_multiway, show_scan
 from dbsp.compiler.datalog.kinds_of_rows import by_extreme
 from dbsp.compiler.datalog.lower import needed_relations, reads_any
+from dbsp.compiler.datalog.rewrites import Applied
 from dbsp.compiler.datalog.show import show_literal, show_rule, show_term, show_variable
 from dbsp.compiler.datalog.steps import (
     Aggregated,
     Assign,
     Bag,
     Filter,
+    Generate,
     Join,
     Multiway,
     RulePlan,
@@ -27,14 +29,28 @@ from dbsp.run import Run
 
 
 def explain(
-    program: checked.Program, plans: Mapping[int, RulePlan], circuit: Graph, run: Run | None = None
+    program: checked.Program,
+    plans: Mapping[int, RulePlan],
+    circuit: Graph,
+    run: Run | None = None,
+    rewrites: Sequence[Applied] = (),
 ) -> str:
     """A report on a program and its plans: one part per stratum, in the order of evaluation.
 
     `circuit` is the physical circuit made by these plans. With a `run` of it, what the multi-way joins
-    have met and the rows and bytes of the traces are told too.
+    have met and the rows and bytes of the traces are told too; `rewrites` are what made the program.
     """
-    return "\n".join((*_report(program, plans, run), "", *_traces(program, circuit, run)))
+    traces = _traces(program, circuit, run)
+    return "\n".join((*_rewrites(rewrites), *_report(program, plans, run), "", *traces))
+
+
+def _rewrites(rewrites: Sequence[Applied]) -> Iterator[str]:
+    """What was changed before the rules were planned."""
+    for one in rewrites:
+        yield f"rewritten by {one.name}"
+        yield from (f"  {change}" for change in one.changes)
+    if rewrites:
+        yield ""
 
 
 def _report(program: checked.Program, plans: Mapping[int, RulePlan], run: Run | None) -> Iterator[str]:
@@ -137,6 +153,8 @@ def _steps(steps: Sequence[Step], recursive: Sequence[str], first: bool = True) 
                 yield f"keep rows with {show_literal(condition)}"
             case Assign(variable=variable, term=term):
                 yield f"let {show_variable(variable)} = {show_term(term)}"
+            case Generate(variable=variable, call=call):
+                yield f"for each {show_variable(variable)} in {show_term(call)}"
             case Aggregated():
                 yield from _aggregated(step, recursive)
         first = False

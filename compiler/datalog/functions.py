@@ -29,6 +29,8 @@ function                meaning
 `to_float(x)`           a symbol that spells a number (else an error); a number as a float
 `as(x, T)`              x as a value of type T: the same value for a type of the same kind; number and
                         unsigned as by `itou`, `utoi`; a symbol as a number by `ord`
+`range(a, b)`,          any of the numbers a, a + s, a + 2 s ... before b is reached (b itself is none); s
+`range(a, b, s)`        is 1, or -1 where a > b, if it is not given. For s = 0 it is a alone, if a != b.
 `itou`, `itof`,         conversions between number (i), unsigned (u) and float (f), as by the `to_`
 `utoi`, `utof`,         functions
 `ftoi`, `ftou`
@@ -77,6 +79,11 @@ def _conversions(result: Kind) -> tuple[Signature, ...]:
 BIT_FUNCTIONS = frozenset({"band", "bor", "bxor", "bnot", "bshl", "bshr", "bshru"})
 """They work on all 64 bits; an unsigned may have all of them set in between, if not in the end."""
 
+_NUMERIC = (_NUMBER, _UNSIGNED, _FLOAT)
+
+GENERATORS = frozenset({"range"})
+"""Functions with any number of values: a rule holds for each of them."""
+
 CASTS: Mapping[tuple[Kind, Kind], str] = {
     (_UNSIGNED, _NUMBER): "utoi",
     (_NUMBER, _UNSIGNED): "itou",
@@ -102,6 +109,7 @@ FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
     "to_number": _conversions(_NUMBER),
     "to_unsigned": _conversions(_UNSIGNED),
     "to_float": _conversions(_FLOAT),
+    "range": _same(*_NUMERIC) + _same(*_NUMERIC, arity=3),
     # The kind of the result is that of the type after the comma.
     "as": (*_same(*Kind, arity=1), *(Signature((one,), other) for one, other in CASTS)),
     "itof": (Signature((_NUMBER,), _FLOAT),),

@@ -8,7 +8,7 @@ r(x, a) <= r(x, b) :- b < a.              rows that others dominate are left out
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dbsp.compiler.datalog import syntax
@@ -27,7 +27,7 @@ def check_qualifiers(item: syntax.RelationDeclaration, report: Report, legacy: b
     for qualifier in item.qualifiers:
         text = qualifier.text
         if text in seen:
-            report.error(qualifier.span, f"qualifier '{text}' is given twice")
+            report.error(qualifier.span, f"'{text}' is written twice")
         elif text in REPRESENTATIONS and not seen.isdisjoint(REPRESENTATIONS):
             first = next(one for one in REPRESENTATIONS if one in seen)
             message = f"the relation is '{first}' already, which leaves no room for '{text}'"
@@ -98,9 +98,7 @@ def limit_size(directive: syntax.Directive, relation: Relation, report: Report) 
     return replace(relation, limit=int(text))
 
 
-def check_subsumptions(
-    items: Iterable[syntax.Item], relations: Mapping[str, Relation], report: Report
-) -> frozenset[str]:
+def check_subsumptions(items: Sequence[syntax.Item], report: Report) -> frozenset[str]:
     """The relations with subsumptions, whose declarations have to allow them."""
     clauses = [item for item in items if isinstance(item, syntax.Clause) and item.subsumes]
     subsumed = {item.heads[0].relation: item for item in reversed(clauses)}

@@ -35,6 +35,7 @@ KEYWORDS = {
     "ftou": "FUNCTOR",
     "utoi": "FUNCTOR",
     "utof": "FUNCTOR",
+    "range": "FUNCTOR",
     "lor": "LOR",
     "lxor": "LXOR",
     "land": "LAND",
@@ -70,7 +71,7 @@ KEYWORDS = {
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "autoinc", "debug_delta", "nil", "range",
+    "autoinc", "debug_delta", "nil",
     "recursive_iteration_cnt", "stateful",
 })
 # fmt: on
@@ -87,12 +88,14 @@ DIRECTIVES = {
     ".override": "OVERRIDE",
     ".limitsize": "LIMITSIZE",
     ".pragma": "PRAGMA",
-    ".number_type": "OLD_TYPE",
-    ".symbol_type": "OLD_TYPE",
+    ".include": "INCLUDE",
+    ".once": "ONCE",
+    ".number_type": "NUMBER_TYPE",
+    ".symbol_type": "SYMBOL_TYPE",
 }
 # fmt: off
 UNSUPPORTED_DIRECTIVES = frozenset({
-    ".functor", ".include", ".lattice", ".once",
+    ".functor", ".lattice",
 })
 # fmt: on
 
@@ -272,3 +275,8 @@ def unescape(literal: str) -> tuple[str, str | None]:
 
     value = re.sub(r"\\(.)", replacement, literal[1:-1], flags=re.DOTALL)
     return value, bad[0] if bad else None
+
+
+def escaped(text: str) -> str:
+    """A string literal whose value is the text, which has no control characters."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -11,6 +11,7 @@ from dbsp.compiler.datalog.normalise import (
     Absent,
     AggregateLiteral,
     Condition,
+    Generated,
     NormalLiteral,
     Scan,
     calls_in,
@@ -36,6 +37,8 @@ def uses(literal: NormalLiteral) -> Iterable[str]:
             return pattern.names
         case Condition():
             return literal.names
+        case Generated():
+            return (literal.variable, *literal.arguments)
         case AggregateLiteral():
             return (*literal.variables, *literal.injected)
 
@@ -78,6 +81,7 @@ def has_partial(literal: AggregateLiteral) -> bool:
         return True
     return any(
         (isinstance(inner, Condition) and is_partial(inner))
+        or (isinstance(inner, Generated) and any(name in PARTIAL for name in calls_in(inner.call)))
         or (isinstance(inner, AggregateLiteral) and has_partial(inner))
         for inner in literal.body
     )
@@ -115,6 +119,8 @@ def binds(body: Sequence[NormalLiteral]) -> set[str]:
             match literal:
                 case Scan():
                     bound.update(literal.names)
+                case Generated() if bound >= literal.arguments:
+                    bound.add(literal.variable)
                 case AggregateLiteral() if bound.issuperset(literal.injected):
                     bound.update(literal.variables)
                 case Condition():

@@ -36,6 +36,7 @@ from dbsp.compiler.datalog.steps import (
     Bag,
     Filter,
     Found,
+    Generate,
     Join,
     Multiway,
     Part,
@@ -49,6 +50,7 @@ from dbsp.expressions import Expression, col, lit
 from dbsp.operators.builder import Circuit, Stream
 from dbsp.operators.calls import Call, avg, count, max_, min_, sum_
 from dbsp.operators.delta_term import Term
+from dbsp.operators.generate_series import GenerateSeries
 from dbsp.operators.multiway_join import MultiwayJoin
 from dbsp.schema import Schema
 from dbsp.values import FLOAT, INT, STR, Type
@@ -276,6 +278,9 @@ class _Lowering:
                 case Assign(variable=variable, term=term, keep=keep):
                     columns = {name: col(name) for name in keep} | {variable: expression(term)}
                     current = _columns(self.or_unit(current), columns)
+                case Generate(variable=variable, call=call, keep=keep):
+                    series = GenerateSeries(tuple(map(expression, call.arguments)), variable)
+                    current = _columns(series(self.or_unit(current)), {name: col(name) for name in keep})
                 case Without(pattern=pattern):
                     absent = self.scan(pattern, set(pattern.names))
                     current = self.or_unit(current).antijoin(absent, on=list(pattern.names))

@@ -17,6 +17,7 @@ from dbsp.compiler.datalog.normalise import (
     Absent,
     AggregateLiteral,
     Condition,
+    Generated,
     NormalLiteral,
     NormalRule,
     Scan,
@@ -87,6 +88,9 @@ def _number_locals(literal: AggregateLiteral) -> dict[str, str]:
             case Condition(comparison=comparison):
                 for side in (comparison.left, comparison.right):
                     _collect(side, names)
+            case Generated(variable=variable, call=call):
+                names[variable] = None
+                _collect(call, names)
             case _:
                 pass
     own = [name for name in names if name not in literal.injected]
@@ -120,6 +124,10 @@ def _rename(literal: NormalLiteral, names: Mapping[str, str]) -> NormalLiteral:
         case Condition(comparison=comparison):
             sides = (_rename_term(comparison.left, names), _rename_term(comparison.right, names))
             return Condition(replace(comparison, left=sides[0], right=sides[1]))
+        case Generated(variable=variable, call=call):
+            renamed_call = _rename_term(call, names)
+            assert isinstance(renamed_call, checked.Call)
+            return Generated(names.get(variable, variable), renamed_call)
         case AggregateLiteral():
             raise AssertionError("aggregates that contain aggregates are not merged")
 

@@ -4,20 +4,22 @@ In a normalised body
 
 - an atom has variables, constants and `_` as arguments only; anything else has been replaced by a
   variable of its own and an equation;
-- no term contains an aggregate: each has become a literal that binds a variable.
+- no term contains an aggregate or a generator: each has become a literal that binds a variable.
 
     r(x, x + 1, s(...))      is   r(x, v, ...), v = x + 1, ...
     y > count : { r(_) }     is   v := count : { r(_) }, y > v
+    s(range(0, x))           is   v in range(0, x), s(v)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TypeAlias
 
 from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.functions import GENERATORS
 from dbsp.diagnostics import SourceSpan
 
 
@@ -64,6 +66,25 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class Generated:
+    """Binds a variable to each of the values of a generator, or tests it where it is bound already."""
+
+    variable: str
+    call: checked.Call
+
+    @property
+    def arguments(self) -> frozenset[str]:
+        """The variables that the values are computed from."""
+        return variables_of(self.call)
+
+    @property
+    def membership(self) -> checked.Comparison:
+        """The condition that the variable is one of the values."""
+        variable = checked.Variable(self.variable, self.call.kind, self.call.span)
+        return checked.Comparison("in", variable, self.call, self.call.span)
+
+
+@dataclass(frozen=True, slots=True)
 class AggregateResult:
     """One aggregate function and the variable it binds; `value` is None for `count`."""
 
@@ -87,7 +108,7 @@ class AggregateLiteral:
         return tuple(result.variable for result in self.results)
 
 
-NormalLiteral: TypeAlias = Scan | Absent | Condition | AggregateLiteral
+NormalLiteral: TypeAlias = Scan | Absent | Condition | Generated | AggregateLiteral
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +129,27 @@ class NormalRule:
 
 def normalise(rule: checked.Rule) -> NormalRule:
     """The normalised form of one rule."""
+    normal, _ = normalise_with_origins(rule)
+    holds = checked.Truth(False, rule.span) not in rule.body
+    return normal if holds else replace(normal, body=None)
+
+
+def normalise_with_origins(rule: checked.Rule) -> tuple[NormalRule, tuple[int, ...]]:
+    """The normalised form of a rule, as if no `false` stood in it.
+
+    And for every literal of the normalised body the place of the literal in the rule's own body that it
+    comes from; those of the head have the place behind the last.
+    """
     normaliser = _Normaliser()
     body: list[NormalLiteral] = []
-    holds = normaliser.body(rule.body, body)
+    origins: list[int] = []
+    for place, literal in enumerate(rule.body):
+        normaliser.literal(literal, body)
+        origins += [place] * (len(body) - len(origins))
     arguments = rule.head.arguments + (rule.dominating.arguments if rule.dominating else ())
     head = tuple(normaliser.term(term, body) for term in arguments)
-    return NormalRule(rule, head, tuple(body) if holds else None)
+    origins += [len(rule.body)] * (len(body) - len(origins))
+    return NormalRule(rule, head, tuple(body)), tuple(origins)
 
 
 def variables_of(term: checked.Term) -> frozenset[str]:
@@ -146,19 +182,30 @@ class _Normaliser:
 
     def body(self, literals: tuple[checked.Literal, ...], out: list[NormalLiteral]) -> bool:
         """Appends the normalised literals; false when one of them is `false`."""
-        holds = True
         for literal in literals:
-            match literal:
-                case checked.Atom():
-                    out.append(self.pattern(literal, out))
-                case checked.Negation(atom=atom):
-                    out.append(Absent(self.pattern(atom, out)))
-                case checked.Comparison(operator=operator, left=left, right=right, span=span):
-                    sides = (self.term(left, out), self.term(right, out))
-                    out.append(Condition(checked.Comparison(operator, *sides, span)))
-                case checked.Truth(value=value):
-                    holds = holds and value
-        return holds
+            self.literal(literal, out)
+        return not any(isinstance(literal, checked.Truth) and not literal.value for literal in literals)
+
+    def literal(self, literal: checked.Literal, out: list[NormalLiteral]) -> None:
+        """Appends what a literal becomes; nothing for `true` and `false`."""
+        match literal:
+            case checked.Atom():
+                out.append(self.pattern(literal, out))
+            case checked.Negation(atom=atom):
+                out.append(Absent(self.pattern(atom, out)))
+            case checked.Comparison(
+                operator="=", left=checked.Variable(name=name), right=checked.Call() as call
+            ) | (
+                checked.Comparison(
+                    operator="=", left=checked.Call() as call, right=checked.Variable(name=name)
+                )
+            ) if call.function in GENERATORS:
+                self.generated(name, call, out)
+            case checked.Comparison(operator=operator, left=left, right=right, span=span):
+                sides = (self.term(left, out), self.term(right, out))
+                out.append(Condition(checked.Comparison(operator, *sides, span)))
+            case checked.Truth():
+                pass
 
     def pattern(self, atom: checked.Atom, out: list[NormalLiteral]) -> Scan:
         names: list[str | None] = []
@@ -190,12 +237,20 @@ class _Normaliser:
     def term(self, term: checked.Term, out: list[NormalLiteral]) -> checked.Term:
         """The term with a variable in the place of every aggregate."""
         match term:
-            case checked.Call(function=function, arguments=arguments, kind=kind, span=span):
-                return checked.Call(function, tuple(self.term(part, out) for part in arguments), kind, span)
+            case checked.Call(function=function, kind=kind, span=span) if function in GENERATORS:
+                name = self.new_name()
+                self.generated(name, term, out)
+                return checked.Variable(name, kind, span)
+            case checked.Call(arguments=arguments):
+                return replace(term, arguments=tuple(self.term(part, out) for part in arguments))
             case checked.Aggregate():
                 return self.aggregate(term, out)
             case _:
                 return term
+
+    def generated(self, name: str, call: checked.Call, out: list[NormalLiteral]) -> None:
+        arguments = tuple(self.term(part, out) for part in call.arguments)
+        out.append(Generated(name, replace(call, arguments=arguments)))
 
     def aggregate(self, aggregate: checked.Aggregate, out: list[NormalLiteral]) -> checked.Variable:
         body: list[NormalLiteral] = []

@@ -138,7 +138,7 @@ def _on_new_line(tokens: Sequence[Token], position: int) -> bool:
 
 # Groups of tokens that are named together when all of them would fit.
 _GROUPS: tuple[tuple[frozenset[str], str], ...] = (
-    (_ITEM_STARTS - {"BROKEN_DIRECTIVE", "QUALIFIED"}, "a rule, a fact or a directive"),
+    (_ITEM_STARTS - {"BROKEN_DIRECTIVE", "QUALIFIED", "INCLUDE", "ONCE"}, "a rule, a fact or a directive"),
     (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "NOT", "TRUE", "FALSE"}), "an atom or a condition"),
     (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "UNDERSCORE"}), "a term"),
     (frozenset({"EQUALS", "NE", "LT", "LE", "GT", "GE"}), "a comparison"),

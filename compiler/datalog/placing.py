@@ -10,10 +10,11 @@ from dbsp.compiler.datalog.normalise import (
     Absent,
     AggregateLiteral,
     Condition,
+    Generated,
     NormalLiteral,
     variables_of,
 )
-from dbsp.compiler.datalog.steps import Assign, Filter, Step, Without
+from dbsp.compiler.datalog.steps import Assign, Filter, Generate, Step, Without
 from dbsp.compiler.planner.conjunction import determined
 
 
@@ -56,6 +57,27 @@ class Placing:
             if isinstance(literal, Absent) and set(literal.pattern.names) <= self.bound.keys():
                 self.take(literal)
                 self.done.append(Without(literal.pattern))
+                return True
+        return False
+
+    def place_membership(self) -> bool:
+        """A generator of which only has to be known whether a value is among its own."""
+        for literal in self.left:
+            if isinstance(literal, Generated) and {literal.variable, *literal.arguments} <= self.bound.keys():
+                self.take(literal)
+                self.done.append(Filter(literal.membership))
+                return True
+        return False
+
+    def place_generated(self, constant: bool) -> bool:
+        """A generator over what is bound, or with `constant` also one over nothing but constants."""
+        for literal in self.left:
+            if not isinstance(literal, Generated) or not literal.arguments <= self.bound.keys():
+                continue
+            if literal.arguments or constant:
+                self.take(literal)
+                keep = self.keep((literal.variable,), always=True)
+                self.done.append(Generate(literal.variable, literal.call, keep))
                 return True
         return False
 

@@ -69,11 +69,7 @@ class _Resolver:
             case syntax.Wildcard(span=span):
                 self._error(span, f"'_' in {place} has no value")
             case syntax.Call(function=name, arguments=arguments):
-                if not any(signature.accepts_count(len(arguments)) for signature in FUNCTIONS[name]):
-                    wanted = len(FUNCTIONS[name][0].parameters)
-                    number = "at least one argument" if name == "cat" else _count(wanted, "argument")
-                    message = f"'{name}' takes {number}, but {len(arguments)} {_be(len(arguments))} given"
-                    self._error(term.span, message)
+                self.count(term)
                 if term.target is not None:
                     self.type(term.target)
                 for argument in arguments:
@@ -85,6 +81,19 @@ class _Resolver:
                     self.literal(literal)
             case _:
                 pass
+
+    def count(self, call: syntax.Call) -> None:
+        """That the call has as many arguments as one of the signatures."""
+        signatures, given = FUNCTIONS[call.function], len(call.arguments)
+        if not any(signature.accepts_count(given) for signature in signatures):
+            numbers = sorted({len(signature.parameters) for signature in signatures})
+            number = (
+                f"{numbers[0]} or {numbers[1]} arguments" if numbers[1:] else _count(numbers[0], "argument")
+            )
+            if signatures[0].variadic:
+                number = "at least one argument"
+            message = f"'{call.function}' takes {number}, but {given} {_be(given)} given"
+            self._error(call.span, message)
 
     def type(self, name: syntax.Name) -> None:
         if name.text in self.types.broken:

@@ -100,6 +100,15 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
+class Generate:
+    """Binds a variable to each value of a generator; `keep` (the variable included) is what goes on."""
+
+    variable: str
+    call: checked.Call
+    keep: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Aggregated:
     """Adds the results of an aggregate as variables; `keep` (these included) is what goes on.
 
@@ -116,7 +125,7 @@ class Aggregated:
     keep: tuple[str, ...]
 
 
-Step: TypeAlias = Join | Multiway | Without | Filter | Assign | Aggregated
+Step: TypeAlias = Join | Multiway | Without | Filter | Assign | Generate | Aggregated
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,11 @@ def constant(term: checked.Constant) -> Expression:
 
 def predicate(comparison: checked.Comparison) -> Expression:
     """The condition a comparison stands for."""
-    left, right = expression(comparison.left), expression(comparison.right)
+    left = expression(comparison.left)
+    if comparison.operator == "in":
+        assert isinstance(comparison.right, checked.Call)
+        return call_function("in_series", left, *map(expression, comparison.right.arguments))
+    right = expression(comparison.right)
     match comparison.operator:
         case "match":
             return call_function("ecmascript_match", right, left)

@@ -43,6 +43,7 @@ def explain(
     include: options.IncludeFolders = None,
     no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
+    disabled: options.Disabled = None,
 ) -> None:
     """Say how a program is evaluated: its strata, the order of work in each rule, its recursion.
 
@@ -54,7 +55,7 @@ def explain(
     """
     from dbsp.cli import session
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn)
+    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled)
     if fact_dir is None:
         plans = compiled.plans
         print(compiled.explain())

@@ -44,6 +44,7 @@ def graph(
     include: options.IncludeFolders = None,
     no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
+    disabled: options.Disabled = None,
 ) -> None:
     """Draw the circuit of a program, as DOT or as a picture.
 
@@ -53,7 +54,7 @@ def graph(
     from dbsp import draw
     from dbsp.cli import session
 
-    circuit = session.load_program(program, strategy, macros, include, no_warn).circuit(stage)
+    circuit = session.load_program(program, strategy, macros, include, no_warn, disabled).circuit(stage)
     title = f"{program.name} ({stage})"
     if output is None:
         print(draw.to_dot(circuit, title=title), end="")

@@ -67,6 +67,16 @@ JoinStrategy = Annotated[
         "all at once by worst-case optimal joins.",
     ),
 ]
+Disabled = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--disable-transformers",
+        "-z",
+        metavar="NAME,...",
+        help="Leave out rewritings of the rules, those that 'dbsp explain' names; 'all' for every one.",
+        show_default=False,
+    ),
+]
 MaxIterations = Annotated[
     int,
     typer.Option(

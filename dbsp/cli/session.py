@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from dbsp.cli.console import loading, remark, tell_about_kernels
+from dbsp.compiler.datalog.rewrites import NAMES
 from dbsp.compiler.datalog.steps import RulePlan
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.program import Program, compile
@@ -26,19 +29,30 @@ def load_program(
     macros: Sequence[str] | None,
     include: Sequence[Path] | None,
     no_warnings: bool = False,
+    disabled: Sequence[str] | None = None,
 ) -> Program:
     """Compile the program; what is legal and yet probably a mistake is said on stderr, if it may be.
 
     `macros` are the values of `-M`; a name without a value is defined as 1.
+    `disabled` are those of `-z`, rewritings with commas between them.
     """
     defined: dict[str, str] = {}
     for one in (one for option in macros or () for one in _MACRO.findall(option)):
         name, equals, value = one.partition("=")
         defined[name] = value.replace("\\ ", " ") if equals else "1"
-    program = compile(path, strategy, macros=defined, include=include or ())
+    program = compile(path, strategy, macros=defined, include=include or (), rewrites=_rewrites(disabled))
     for warning in () if no_warnings else program.warnings:
         remark(warning.render())
     return program
+
+
+def _rewrites(disabled: Sequence[str] | None) -> Sequence[str]:
+    """The rewritings that are left when these are not wanted."""
+    names = {name.strip() for option in disabled or () for name in option.split(",")}
+    unknown = sorted(names - {*NAMES, "all"})
+    if unknown:
+        raise typer.BadParameter(f"no rewriting is called {unknown[0]}; there are {', '.join(NAMES)}")
+    return [name for name in NAMES if name not in names and "all" not in names]
 
 
 def start(program: Program, folder: Path, max_iterations: int, *, changes_from_stdin: bool = False) -> Run:

@@ -21,8 +21,6 @@ INSTEAD = {
     "-C": _COMPILED,
     "--debug-report": _SHOWN,
     "-r": _SHOWN,
-    "--disable-transformers": "passes cannot be switched off; --strategy chooses how rules are joined",
-    "-z": "passes cannot be switched off; --strategy chooses how rules are joined",
     "--dl-program": _COMPILED,
     "-o": _COMPILED,
     "--emit-statistics": _SCHEDULED,

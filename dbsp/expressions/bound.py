@@ -9,7 +9,7 @@ import numpy as np
 
 from dbsp.batch import Codes
 from dbsp.errors import DbspError, SchemaError
-from dbsp.expressions import arithmetic, bits, comparison, regex, strings  # noqa: F401  (they fill the table)
+from dbsp.expressions import arithmetic, bits, comparison, regex, series, strings  # noqa: F401  (they fill the table)
 from dbsp.expressions.expression import Call, Column, Expression, Literal
 from dbsp.expressions.functions import FUNCTIONS, refuse
 from dbsp.expressions.nodes import ColumnNode, ConstantNode, Mask, Node, Scalar, VectorFn, fold, to_codes

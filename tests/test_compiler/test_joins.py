@@ -48,7 +48,7 @@ def steps(rule: str, strategy: str = "auto") -> list[str]:
         ),
         (
             "oo(y, z) :- e(x, y), e(y, z), e(x, z), x = 3.",
-            ["let x = 3", "join e(x, y) on x", "join e(y, z) on y", "join e(x, z) on x, z"],
+            ["scan e(3, y)", "join e(y, z) on y", "join e(3, z) on z"],
         ),
         # The core at once, what hangs on it joined to it.
         (

@@ -143,3 +143,34 @@ r(x, y, a) <= r(x, y, b) :- b < a.
         assert line in report.splitlines()
     report = dbsp.compile(ROWS + ".input r\nr(_, y, a) <= r(_, y, b) :- b < a.").explain()
     assert "      => leave out r(_, y, a)" in report.splitlines()
+
+
+def test_rewritings_leave_alone_what_iterations_and_subsumptions_depend_on() -> None:
+    program = dbsp.compile("""
+        .decl e(x: number, y: number)
+        .decl once(x: number, y: number)
+        .decl asked(x: number, y: number)
+        .decl never(x: number)
+        .decl link(x: number, y: number)
+        .decl tree(x: number, y: number) choice-domain x
+        .decl best(x: number)
+        .input e
+        .output tree, best
+        once(x, y) :- e(x, y), x < y.
+        asked(y, x) :- e(x, y).
+        never(x) :- never(x).
+        tree(1, 0).
+        link(x, y) :- tree(x, _), once(x, y).
+        tree(y, x) :- link(x, y).
+        tree(x, y) :- never(x), link(x, y).
+        best(x) :- asked(x, _).
+        best(x) <= best(y) :- asked(x, y).
+    """)
+    before = {rule.number: rule for rule in program.checked.rules}
+    after = {rule.number: rule for rule in program.rewritten.rules}
+    for number, rule in before.items():
+        if rule.head.relation in ("tree", "link", "asked", "once"):
+            assert after[number] == rule
+    assert len({rule.number for rule in program.rewritten.clauses}) == len(program.rewritten.clauses)
+    run = program.start({"e": [(1, 2), (2, 3), (1, 3), (3, 2)]})
+    assert run.view("tree").rows() == [(1, 0), (2, 1), (3, 1)]

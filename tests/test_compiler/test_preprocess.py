@@ -115,3 +115,13 @@ def test_a_checkpoint_of_another_included_text_is_refused(tmp_path: Path) -> Non
         else:
             with pytest.raises(dbsp.CheckpointError):
                 program.start(checkpoint=tmp_path / "kept")
+
+
+def test_places_of_words_and_files_that_are_read_once(tmp_path: Path) -> None:
+    (tmp_path / "part.dl").write_text('.once\n__FILE__ __LINE__\n.include "part.dl"\n')
+    main = tmp_path / "main.dl"
+    main.write_text('#define AT __LINE__\n.include "part.dl"\n#include "part.dl"\n\nAT __other__\n')
+    report = Report("main.dl", main.read_text())
+    found = preprocess(main.read_text(), report, Sources(main))
+    assert " ".join(map(str, found)) == '"part.dl" 2 5 __other__'
+    assert report.of("error") == ()

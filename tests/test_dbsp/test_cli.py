@@ -649,3 +649,16 @@ def test_an_interrupted_command(folder: Path) -> None:
         peer.send_signal(signal.SIGINT)
         assert peer.wait(30) == 130
         assert b"Traceback" not in peer.stderr.read()
+
+
+def test_rewritings_can_be_left_out(folder: Path, run: Command) -> None:
+    (folder / "reach.dl").write_text(REACH + ".decl unused(x: number)\nunused(x) :- path(x, y), y = 2.\n")
+    dead = "rewritten by drop_dead\n  unused is left out: no output depends on it\n"
+    assert dead in run("explain", "reach.dl").out
+    assert dead in run("explain", "reach.dl", "-z", "inline_once,propagate_constants").out
+    assert "rewritten" not in run("explain", "reach.dl", "-z", "drop_dead, propagate_constants").out
+    done = run("run", "reach.dl", "-F", "facts", "-D", "-", "--disable-transformers", "all")
+    assert PATHS in done.out
+    refused = run("explain", "reach.dl", "-z", "inline")
+    assert refused.code == 2
+    assert "no rewriting is called inline; there are propagate_constants," in " ".join(refused.err.split())

@@ -1,0 +1,100 @@
+"""Rewritings of a checked program to one that derives the same outputs and costs a live circuit less.
+
+Each pass is a function from a program to a program; it notes what it changed, for `explain`. What inputs
+hold and what the outputs are is the same after it, at every tick and under deletions; relations in between
+may be gone or hold fewer rows. The strata are made anew at the end.
+
+    propagate_constants   x = 5, r(x, y)  is  r(5, y); functions of constants computed
+    drop_dead             rules that never hold, and what no output depends on
+    specialise            a constant that all uses of a relation have is put into its rules
+    inline_once           a relation that is used once is put into the rule that uses it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.lower import needed_relations
+from dbsp.compiler.datalog.report import Report
+from dbsp.compiler.datalog.rewrites.constants import propagate_constants
+from dbsp.compiler.datalog.rewrites.dead import drop_dead
+from dbsp.compiler.datalog.rewrites.inline import inline_once
+from dbsp.compiler.datalog.rewrites.plain import by_iterations
+from dbsp.compiler.datalog.rewrites.specialise import specialise
+from dbsp.compiler.datalog.stratify import stratify
+
+Pass = Callable[[checked.Program, list[str]], checked.Program]
+
+PASSES: tuple[Pass, ...] = (propagate_constants, drop_dead, specialise, inline_once)
+
+NAMES = tuple(one.__name__ for one in PASSES)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What one pass did to a program."""
+
+    name: str
+    changes: tuple[str, ...]
+
+
+def chosen_passes(rewrites: bool | Iterable[str]) -> tuple[str, ...]:
+    """The names of all passes, of none, or those given; ValueError for one that does not exist."""
+    if isinstance(rewrites, bool):
+        return NAMES if rewrites else ()
+    names = tuple(rewrites)
+    for name in names:
+        if name not in NAMES:
+            raise ValueError(f"{name!r} is no rewriting; there are {', '.join(NAMES)}")
+    return names
+
+
+def rewrite(
+    program: checked.Program, names: Collection[str] = NAMES
+) -> tuple[checked.Program, tuple[Applied, ...]]:
+    """The program after the passes of these names, and what each of them did.
+
+    They are applied in turn until none finds anything to do. Each application of one takes time linear in
+    the size of the rules; every further turn comes of a rule, a relation or a variable that is gone.
+    """
+    changes: dict[str, list[str]] = {one.__name__: [] for one in PASSES if one.__name__ in names}
+    fixed = by_iterations(program)
+    before = None
+    while before is not program:
+        before = program
+        for one in PASSES:
+            if one.__name__ in changes:
+                noted: list[str] = []
+                rewritten = _with_rules_of(fixed, program, one(program, noted))
+                if rewritten.rules != program.rules:
+                    changes[one.__name__] += noted
+                    program = rewritten
+    applied = tuple(Applied(name, tuple(noted)) for name, noted in changes.items() if noted)
+    return restratified(program) if applied else program, applied
+
+
+def _with_rules_of(
+    relations: Collection[str], program: checked.Program, rewritten: checked.Program
+) -> checked.Program:
+    """The rewritten program with the rules that these relations had before."""
+    if not relations:
+        return rewritten
+    rules = [rule for rule in rewritten.rules if rule.head.relation not in relations]
+    rules += [rule for rule in program.rules if rule.head.relation in relations]
+    return replace(rewritten, rules=tuple(sorted(rules, key=lambda rule: rule.number)))
+
+
+def restratified(program: checked.Program) -> checked.Program:
+    """The program with the strata of its rules; raises CompileError if there are none.
+
+    Relations that have lost all rules but are still looked at come first: they are empty.
+    """
+    report = Report("", "")
+    strata = stratify(program.relations, program.rules, program.subsumptions, report)
+    report.raise_errors()
+    there = {*program.inputs, *(name for stratum in strata for name in stratum.relations)}
+    asked = needed_relations(program) - there
+    empty = tuple(checked.Stratum((name,), (), False) for name in program.relations if name in asked)
+    return replace(program, strata=(*empty, *strata))

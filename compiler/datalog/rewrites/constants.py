@@ -1,0 +1,85 @@
+"""propagate_constants: what an equation says of a variable is put where the variable stands.
+
+    r(x, y), x = 5         is   r(5, y)             x = y, r(x, z), s(y)   is   r(x, z), s(x)
+    p(x + 2) :- x = 3.     is   p(5).               x = 5, x > 7, ...      never holds
+
+A constant in an atom is a condition on the relation's rows, which the circuit asks before it joins them;
+an equation would be asked afterwards, or be a join of its own. Functions of constants are computed, unless
+they have no value: `1 / 0` stays, and is an error of the ticks that ask for it. In an aggregate
+equations stay where they are, for it counts what it ranges over; they are only simplified.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.rewrites.fold import fold, holds
+from dbsp.compiler.datalog.rewrites.terms import map_parts, substitute
+from dbsp.compiler.datalog.show import show_literal
+
+
+def propagate_constants(program: checked.Program, changes: list[str]) -> checked.Program:
+    """The program with rules simplified, and without those that can be seen never to hold."""
+    rules = []
+    for rule in program.rules:
+        known: list[str] = []
+        simple = simplified(rule, known)
+        if simple is None:
+            changes.append(f"rule {rule.number} at {rule.span} never holds: {', '.join(known)}")
+            continue
+        if simple is not rule:
+            what = ", ".join(known) or "functions of constants are computed"
+            changes.append(f"rule {rule.number} at {rule.span}: {what}")
+        rules.append(simple)
+    return replace(program, rules=tuple(rules))
+
+
+def simplified(rule: checked.Rule, known: list[str]) -> checked.Rule | None:
+    """The rule with its equations used up, None if it never holds; `known` is told what was used."""
+    rule = _folded(rule)
+    place = 0
+    while place < len(rule.body):
+        literal = rule.body[place]
+        told = _says(literal)
+        if told is None:
+            place += 1
+            continue
+        rest = (*rule.body[:place], *rule.body[place + 1 :])
+        if isinstance(told, bool):
+            if not told:
+                known.append(show_literal(literal))
+                return None
+            rule = replace(rule, body=rest)
+            continue
+        (name, term) = told
+        known.append(show_literal(literal))
+        rule = _folded(substitute(replace(rule, body=rest), {name: term}))
+        place = 0
+    return rule
+
+
+def _folded(rule: checked.Rule) -> checked.Rule:
+    return map_parts(rule, lambda part: map_parts(part, fold))
+
+
+def _says(literal: checked.Literal) -> bool | tuple[str, checked.Term] | None:
+    """Whether a literal always or never holds, or what a variable is by it."""
+    match literal:
+        case checked.Truth(value=value):
+            return value
+        case checked.Comparison(operator="=", left=checked.Variable() as one, right=other) if one == other:
+            return True
+        case checked.Comparison(operator="=", left=checked.Variable() as one, right=checked.Constant() as c):
+            return one.name, c
+        case checked.Comparison(operator="=", left=checked.Constant() as c, right=checked.Variable() as one):
+            return one.name, c
+        case checked.Comparison(
+            operator="=", left=checked.Variable() as one, right=checked.Variable() as other
+        ):
+            # A name that was written is kept rather than one that was made.
+            return (one.name, other) if "#" in one.name else (other.name, one)
+        case checked.Comparison():
+            return holds(literal)
+        case _:
+            return None

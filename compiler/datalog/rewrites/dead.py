@@ -1,0 +1,76 @@
+"""drop_dead: what can never hold, and what nobody sees, is left out.
+
+A rule never fires when one of its positive atoms is of a relation that stays empty: one that is no input
+and whose rules all need a row of relations that stay empty, itself perhaps. The negation of such an atom
+holds always. A rule that no output and no printed size depends on leaves no operator in the circuit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.lower import needed_relations
+from dbsp.compiler.datalog.rewrites.terms import is_simple, uses
+
+
+def drop_dead(program: checked.Program, changes: list[str]) -> checked.Program:
+    """The program without rules that never fire and rules that nothing depends on."""
+    program = _without_empty(program, changes)
+    needed = needed_relations(program)
+    heads = dict.fromkeys(rule.head.relation for rule in program.rules)
+    dropped = [name for name in heads if name not in needed]
+    changes.extend(f"{name} is left out: no output depends on it" for name in dropped)
+    return replace(program, rules=tuple(r for r in program.rules if r.head.relation in needed))
+
+
+def _without_empty(program: checked.Program, changes: list[str]) -> checked.Program:
+    empty = {*program.relations} - _not_empty(program)
+    if empty.isdisjoint(atom.relation for rule in program.rules for atom in uses(rule)):
+        return program
+    rules = []
+    for rule in program.rules:
+        missing = next((one for one in _positive(rule.body) if one in empty), None)
+        if missing is not None:
+            changes.append(f"rule {rule.number} at {rule.span} never fires: {missing} stays empty")
+            continue
+        body = tuple(
+            literal
+            for literal in rule.body
+            if not (
+                isinstance(literal, checked.Negation)
+                and literal.atom.relation in empty
+                and is_simple(literal)
+            )
+        )
+        if len(body) < len(rule.body):
+            changes.append(f"rule {rule.number} at {rule.span}: negations of empty relations hold")
+            rule = replace(rule, body=body)
+        rules.append(rule)
+    return replace(program, rules=tuple(rules))
+
+
+def _not_empty(program: checked.Program) -> set[str]:
+    """The relations that may have a row: inputs, and those with a rule over such."""
+    found = set(program.inputs)
+    waiting = {rule.number: set(_positive(rule.body)) - found for rule in program.rules}
+    readers: dict[str, list[checked.Rule]] = {}
+    for rule in program.rules:
+        for name in waiting[rule.number]:
+            readers.setdefault(name, []).append(rule)
+    ready = [rule.head.relation for rule in program.rules if not waiting[rule.number]]
+    while ready:
+        name = ready.pop()
+        if name in found:
+            continue
+        found.add(name)
+        for rule in readers.get(name, ()):
+            waiting[rule.number].discard(name)
+            if not waiting[rule.number]:
+                ready.append(rule.head.relation)
+    return found
+
+
+def _positive(body: Iterable[checked.Literal]) -> list[str]:
+    return [literal.relation for literal in body if isinstance(literal, checked.Atom)]

@@ -1,0 +1,297 @@
+"""The parts of a rule with the values that a binding gives them: rows, and text to show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.checked import Relation
+from dbsp.compiler.datalog.lower import TYPES
+from dbsp.compiler.datalog.normalise import (
+    AggregateLiteral,
+    Condition,
+    NormalLiteral,
+    Scan,
+    normalise_with_origins,
+)
+from dbsp.compiler.datalog.show import show_literal, show_term
+from dbsp.compiler.why.bindings import Bindings
+from dbsp.compiler.why.solve import Solver
+from dbsp.interner import Interner
+from dbsp.values import decode_value
+
+Row: TypeAlias = tuple[Any, ...]
+Environment: TypeAlias = Mapping[str, checked.Constant]
+
+SHOWN = 3
+"""Of the rows that an aggregate ranges over, so many are shown."""
+
+
+def row_text(relation: Relation, row: Row) -> str:
+    """A row as it would be written in a program."""
+    return pattern_text(relation, row)
+
+
+def pattern_text(relation: Relation, row: Row) -> str:
+    """A row as it would be written in a program, with `_` for None."""
+    terms = tuple(
+        checked.Wildcard(attribute.kind, relation.span)
+        if value is None
+        else checked.Constant(value, attribute.kind, relation.span)
+        for value, attribute in zip(row, relation.attributes, strict=True)
+    )
+    return show_literal(checked.Atom(relation.name, terms, relation.span))
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """An aggregate in a rule and what it is here: its value and the rows it ranges over."""
+
+    function: str
+    value: str
+    text: str
+    solutions: int
+    rows: tuple[str, ...]
+
+
+class RuleBody:
+    """A rule made ready to be searched: its normal form, and which part comes from which literal."""
+
+    def __init__(self, rule: checked.Rule, relations: Mapping[str, Relation]) -> None:
+        self.rule = rule
+        self.relations = relations
+        normal, self.origins = normalise_with_origins(rule)
+        assert normal.body is not None
+        self.is_false = checked.Truth(False, rule.span) in rule.body
+        self.head = normal.head
+        self.body: tuple[NormalLiteral, ...] = normal.body
+        # A term of the head is a condition: that it is what the row has there.
+        self.goals = tuple(f"@{column}" for column in range(len(self.head)))
+        for goal, term in zip(self.goals, self.head, strict=True):
+            if isinstance(term, checked.Variable):
+                continue
+            value = checked.Variable(goal, term.kind, term.span)
+            self.body += (Condition(checked.Comparison("=", value, term, term.span)),)
+            self.origins += (len(rule.body),)
+
+    @cached_property
+    def kinds(self) -> dict[str, checked.Kind]:
+        """The kinds of the variables outside of aggregates."""
+        found: dict[str, checked.Kind] = {}
+        for term in _terms(self.rule):
+            for part in _outside(term):
+                if isinstance(part, checked.Variable):
+                    found[part.name] = part.kind
+        for literal in self.body:
+            if isinstance(literal, AggregateLiteral):
+                found.update((result.variable, result.kind) for result in literal.results)
+        return found
+
+    def given(self, codes: Sequence[int | None]) -> Bindings | None:
+        """What a row of the head binds, of which None is left open; None if a variable has two values."""
+        values: dict[str, int] = {}
+        for goal, term, code in zip(self.goals, self.head, codes, strict=True):
+            name = term.name if isinstance(term, checked.Variable) else goal
+            if code is None:
+                continue
+            if values.setdefault(name, code) != code:
+                return None
+        return Bindings.one(values)
+
+    def scan_of(self, place: int) -> int:
+        """The place in `body` of the scan that an atom of the rule has become."""
+        return next(
+            at
+            for at, (literal, origin) in enumerate(zip(self.body, self.origins, strict=True))
+            if origin == place and isinstance(literal, Scan)
+        )
+
+    # --- what to show ----------------------------------------------------------------------------
+
+    def environment(self, found: Bindings, interner: Interner) -> dict[str, checked.Constant]:
+        """The values of the variables in the first of the bindings."""
+        return {
+            name: checked.Constant(
+                decode_value(TYPES[kind], int(found.values[name][0]), interner), kind, self.rule.span
+            )
+            for name, kind in self.kinds.items()
+            if name in found.values
+        }
+
+    def text(self, place: int, environment: Environment) -> str:
+        """A literal of the rule with the values that are known."""
+        results = self._results(place)
+        return show_literal(_in_literal(self.rule.body[place], environment, results))
+
+    def head_text(self, environment: Environment) -> str:
+        """The head with the values that are known."""
+        results = self._results(len(self.rule.body))
+        return show_literal(_in_literal(self.rule.head, environment, results))
+
+    def is_trivial(self, place: int) -> bool:
+        """Whether a literal does no more than name an aggregate."""
+        match self.rule.body[place]:
+            case checked.Comparison("=", checked.Variable(), checked.Aggregate()):
+                return True
+            case checked.Comparison("=", checked.Aggregate(), checked.Variable()):
+                return True
+            case checked.Truth(value=True):
+                return True
+            case _:
+                return False
+
+    def aggregations(self, place: int, found: Bindings, solver: Solver) -> Iterator[Aggregation]:
+        """The aggregates of a literal, or of the head, in the first of the bindings."""
+        environment = self.environment(found, solver.interner)
+        terms = _terms_of(self.rule.body[place] if place < len(self.rule.body) else self.rule.head)
+        sources = [part for term in terms for part in _outside(term) if isinstance(part, checked.Aggregate)]
+        for source, literal in zip(sources, self._aggregates(place), strict=True):
+            yield self._aggregation(source, literal, environment, found, solver)
+
+    def _aggregation(
+        self,
+        source: checked.Aggregate,
+        literal: AggregateLiteral,
+        environment: Environment,
+        found: Bindings,
+        solver: Solver,
+    ) -> Aggregation:
+        (result,) = literal.results
+        given = Bindings.one({name: int(found.values[name][0]) for name in literal.injected})
+        value = int(found.values[result.variable][0])
+        witness = result.function in ("min", "max")
+        solutions = 0
+        rows: list[str] = []
+        for piece in solver.solutions(literal.body, given):
+            if witness and result.value is not None:
+                piece, codes = solver.evaluate(result.value, piece)
+                piece = piece.take(codes == value)
+            solutions += piece.size
+            for at in range(min(piece.size, (1 if witness else SHOWN) - len(rows))):
+                rows.append(self._rows_text(literal, piece.take(slice(at, at + 1)), solver))
+        shown = show_term(environment[result.variable])
+        text = f"{shown} = {show_term(_in_aggregate(source, environment))}"
+        return Aggregation(result.function, shown, text, solutions, tuple(rows))
+
+    def _rows_text(self, literal: AggregateLiteral, piece: Bindings, solver: Solver) -> str:
+        """The rows that one solution of the body of an aggregate has taken."""
+        texts = [
+            row_text(self.relations[scan.relation], row_at(solver, scan.relation, int(piece.chosen[at][0])))
+            for at, scan in enumerate(literal.body)
+            if isinstance(scan, Scan)
+        ]
+        return ", ".join(texts) or "the body holds"
+
+    def _aggregates(self, place: int) -> list[AggregateLiteral]:
+        return [
+            literal
+            for literal, origin in zip(self.body, self.origins, strict=True)
+            if origin == place and isinstance(literal, AggregateLiteral)
+        ]
+
+    def _results(self, place: int) -> Iterator[str]:
+        return (literal.results[0].variable for literal in self._aggregates(place))
+
+
+def row_at(solver: Solver, relation: str, at: int) -> Row:
+    """The values of a row of a table."""
+    table = solver.tables[relation]
+    codes = table.rows[at].tolist()
+    return tuple(
+        decode_value(type_, code, solver.interner)
+        for type_, code in zip(table.schema.types, codes, strict=True)
+    )
+
+
+def _terms(rule: checked.Rule) -> Iterator[checked.Term]:
+    yield from rule.head.arguments
+    for literal in rule.body:
+        yield from _terms_of(literal)
+
+
+def _terms_of(literal: checked.Literal) -> tuple[checked.Term, ...]:
+    match literal:
+        case checked.Atom(arguments=arguments):
+            return arguments
+        case checked.Negation(atom=atom):
+            return atom.arguments
+        case checked.Comparison(left=left, right=right):
+            return (left, right)
+        case _:
+            return ()
+
+
+def _outside(term: checked.Term) -> Iterator[checked.Term]:
+    """A term and its parts, without what is inside of aggregates; in the order of the normal form."""
+    yield term
+    if isinstance(term, checked.Call):
+        for part in term.arguments:
+            yield from _outside(part)
+
+
+# --- values for variables --------------------------------------------------------------------------
+
+
+def _in_literal(
+    literal: checked.Literal, environment: Environment, results: Iterator[str]
+) -> checked.Literal:
+    """The literal with values for its variables and for its aggregates, whose variables `results` names."""
+    match literal:
+        case checked.Atom(arguments=arguments):
+            return replace(
+                literal, arguments=tuple(_in_term(term, environment, results) for term in arguments)
+            )
+        case checked.Negation(atom=atom):
+            inner = _in_literal(atom, environment, results)
+            assert isinstance(inner, checked.Atom)
+            return replace(literal, atom=inner)
+        case checked.Comparison(left=left, right=right):
+            left = _in_term(left, environment, results)
+            return replace(literal, left=left, right=_in_term(right, environment, results))
+        case _:
+            return literal
+
+
+def _in_term(term: checked.Term, environment: Environment, results: Iterator[str]) -> checked.Term:
+    match term:
+        case checked.Variable(name=name):
+            return environment.get(name, term)
+        case checked.Call(arguments=arguments):
+            return replace(term, arguments=tuple(_in_term(part, environment, results) for part in arguments))
+        case checked.Aggregate():
+            return environment.get(next(results), _in_aggregate(term, environment))
+        case _:
+            return term
+
+
+def _in_aggregate(aggregate: checked.Aggregate, environment: Environment) -> checked.Aggregate:
+    """The aggregate with values for the variables that come from outside."""
+    known = {name: environment[name] for name in aggregate.injected if name in environment}
+
+    def within(term: checked.Term) -> checked.Term:
+        match term:
+            case checked.Variable(name=name):
+                return known.get(name, term)
+            case checked.Call(arguments=arguments):
+                return replace(term, arguments=tuple(map(within, arguments)))
+            case checked.Aggregate():
+                return _in_aggregate(term, known)
+            case _:
+                return term
+
+    def literal(one: checked.Literal) -> checked.Literal:
+        match one:
+            case checked.Atom(arguments=arguments):
+                return replace(one, arguments=tuple(map(within, arguments)))
+            case checked.Negation(atom=atom):
+                return replace(one, atom=replace(atom, arguments=tuple(map(within, atom.arguments))))
+            case checked.Comparison(left=left, right=right):
+                return replace(one, left=within(left), right=within(right))
+            case _:
+                return one
+
+    value = None if aggregate.value is None else within(aggregate.value)
+    return replace(aggregate, value=value, body=tuple(map(literal, aggregate.body)))

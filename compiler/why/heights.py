@@ -1,0 +1,304 @@
+"""All rows of a run with their heights, by rounds of all rules at once.
+
+The height of a row is that of its smallest proof: 0 for what was put in, else one more than that of the
+highest premise. It is the number of the round in which the immediate consequence operator T_P first
+derives it:
+
+    rows of height n + 1  =  T_P(rows of heights up to n)  -  rows of heights up to n
+
+T_P is a circuit without recursion in which every relation is an input, and what its rules derive an
+output; each round is one tick, to which the new rows of the round before are put. So a round costs what
+its new rows join with, and all rounds together what evaluating the program semi-naively does. A relation
+that is negated or aggregated over has to be complete beforehand: the relations are in levels, one above
+what it negates or aggregates over, and the rows of the levels below are put in round by round as well.
+
+Rows of negations and aggregates have no height of their own in a proof; they count as if put in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from dbsp.batch import Batch, Codes
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.joins import Policy
+from dbsp.compiler.datalog.lower import lower, schema_of
+from dbsp.compiler.datalog.merge import merge_aggregates
+from dbsp.compiler.datalog.normalise import normalise
+from dbsp.compiler.datalog.plan import plan
+from dbsp.compiler.datalog.stratify import dependencies
+from dbsp.compiler.planner.statistics import Statistics
+from dbsp.compiler.planner.strategy import Strategy
+from dbsp.compiler.why.table import Table
+from dbsp.errors import InputError
+from dbsp.interner import Interner
+from dbsp.kernels import consolidate
+from dbsp.recode import recode_rows
+from dbsp.run import Run
+from dbsp.zset import ZSet
+
+
+def heights(
+    program: checked.Program,
+    inputs: Callable[[str], ZSet],
+    interner: Interner,
+    relations: Iterable[str],
+    progress: Callable[[int, int], None],
+) -> dict[str, Table]:
+    """Tables of these relations and of all that they depend on, in the codes of `interner`.
+
+    `inputs` gives what was put into a relation. `progress` is told of the rounds and rows so far.
+    """
+    needed = _needed(program, relations)
+    for name in sorted(needed):
+        if not program.relations[name].is_plain:
+            raise InputError(
+                f"relation '{name}' at {program.relations[name].span.place} is more than a set of rows "
+                f"({kind_of(program.relations[name])}), and there are no proofs through such a relation"
+            )
+    level = _levels(program)
+    tables: dict[str, Table] = {}
+    told = _Progress(progress)
+    for height in sorted({level[name] for name in needed}):
+        names = [name for name in program.relations if name in needed and level[name] == height]
+        tables.update(_Level(program, names, inputs, interner, tables, told).tables())
+    return tables
+
+
+class _Progress:
+    def __init__(self, tell: Callable[[int, int], None]) -> None:
+        self._tell = tell
+        self._rounds = self._rows = 0
+
+    def add(self, rows: int) -> None:
+        self._rounds += 1
+        self._rows += rows
+        self._tell(self._rounds, self._rows)
+
+
+def kind_of(relation: checked.Relation) -> str:
+    """What makes a relation more than a set of rows."""
+    kinds = {
+        "eqrel": relation.equivalence,
+        "choice-domain": relation.choices,
+        ".limitsize": relation.limit,
+        "subsumption": relation.subsumed,
+    }
+    return ", ".join(name for name, present in kinds.items() if present)
+
+
+def _needed(program: checked.Program, relations: Iterable[str]) -> set[str]:
+    """The relations and all that they depend on."""
+    uses: dict[str, set[str]] = {}
+    for rule in program.rules:
+        uses.setdefault(rule.head.relation, set()).update(use.used for use in dependencies(rule))
+    needed: set[str] = set()
+    waiting = list(relations)
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            waiting.extend(uses.get(name, ()))
+    return needed
+
+
+def _levels(program: checked.Program) -> dict[str, int]:
+    """A level for each relation: not below what it uses, above what it negates or aggregates over."""
+    level = dict.fromkeys(program.relations, 0)
+    for stratum in program.strata:
+        uses = [use for rule in stratum.rules for use in dependencies(rule)]
+        own = max((level[use.used] + bool(use.how) for use in uses), default=0)
+        level.update(dict.fromkeys(stratum.relations, own))
+    return level
+
+
+class _Level:
+    """The relations of one level, derived round by round."""
+
+    def __init__(
+        self,
+        program: checked.Program,
+        names: list[str],
+        inputs: Callable[[str], ZSet],
+        interner: Interner,
+        below: Mapping[str, Table],
+        progress: _Progress,
+    ) -> None:
+        self.program = program
+        self.names = names
+        self.inputs = inputs
+        self.interner = interner
+        self.below = below
+        self.progress = progress
+        rules = [rule for rule in program.rules if rule.head.relation in names]
+        uses = [use for rule in rules for use in dependencies(rule)]
+        self.used = {use.used for use in uses if not use.how}
+        self.complete = {use.used for use in uses if use.how}
+        self.derived = {_derived(name): name for name in {rule.head.relation for rule in rules}}
+        self.run = _round_circuit(program, rules, self.used, self.complete, self.derived)
+        self.pending: dict[int, list[tuple[str, Codes]]] = {}
+        self.found: dict[str, list[tuple[Codes, int]]] = {name: [] for name in names}
+
+    def tables(self) -> dict[str, Table]:
+        for name in self.complete:
+            self._later(0, _complete(name), self._own_codes(name, self.below[name].rows))
+        for name in self.used & self.below.keys():
+            if len(self.below[name]):
+                self._layers(name, self.below[name])
+        for name in self.program.inputs:
+            if name in self.found:
+                self._note(0, name, self._own_batch(name, self.inputs(name)))
+        height = 0
+        while True:
+            new = self._round(height)
+            self.progress.add(new)
+            if not self.pending:
+                return {name: self._table(name) for name in self.names}
+            height = min(self.pending)
+
+    def _round(self, height: int) -> int:
+        """One tick; returns how many rows it derived."""
+        staged: dict[str, Batch] = {}
+        pieces: dict[str, list[Codes]] = {}
+        for name, rows in self.pending.pop(height, ()):
+            pieces.setdefault(name, []).append(rows)
+        for name, parts in pieces.items():
+            rows = np.concatenate(parts)
+            rows, _ = consolidate(rows, np.ones(len(rows), np.int64))
+            staged[name] = Batch(rows, np.ones(len(rows), np.int64))
+        result = self.run.step_staged(staged)
+        new = 0
+        for derived, name in self.derived.items():
+            rows = result[derived].batch.rows
+            if len(rows):
+                self._note(height + 1, name, rows)
+                new += len(rows)
+        return new
+
+    def _note(self, height: int, name: str, rows: Codes) -> None:
+        """Rows of a relation of this level have this height, if they have been found no earlier."""
+        self.found[name].append((rows, height))
+        if name in self.used:
+            self._later(height, name, rows)
+
+    def _later(self, height: int, name: str, rows: Codes) -> None:
+        if len(rows):
+            self.pending.setdefault(height, []).append((name, rows))
+
+    def _layers(self, name: str, table: Table) -> None:
+        """The rows of a relation of a lower level, each to be put in at its height."""
+        rows = self._own_codes(name, table.rows)
+        order = np.argsort(table.heights, kind="stable")
+        of_height, starts = np.unique(table.heights[order], return_index=True)
+        for height, layer in zip(of_height.tolist(), np.split(rows[order], starts[1:]), strict=True):
+            self._later(height, name, layer)
+
+    def _own_batch(self, name: str, rows: ZSet) -> Codes:
+        return rows.recoded(schema_of(self.program.relations[name]), self.run.interner).rows
+
+    def _own_codes(self, name: str, rows: Codes) -> Codes:
+        schema = schema_of(self.program.relations[name])
+        return recode_rows(rows, schema, self.interner, schema, self.run.interner)
+
+    def _table(self, name: str) -> Table:
+        schema = schema_of(self.program.relations[name])
+        pieces = self.found[name]
+        if not pieces:
+            return Table(schema, np.empty((0, schema.arity), np.int64), np.empty(0, np.int64))
+        rows = np.concatenate([rows for rows, _ in pieces])
+        of_row = np.repeat([height for _, height in pieces], [len(rows) for rows, _ in pieces])
+        rows = recode_rows(rows, schema, self.run.interner, schema, self.interner)
+        # A row that was put in and is derived as well was noted twice; the first time counts.
+        order = np.lexsort((of_row, *rows.T[::-1]))
+        rows, of_row = rows[order], of_row[order]
+        first = np.ones(len(rows), bool)
+        first[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+        return Table(schema, np.ascontiguousarray(rows[first]), of_row[first])
+
+
+# --- the circuit of a round ------------------------------------------------------------------------
+# `#` is in no name of a program.
+
+
+def _derived(name: str) -> str:
+    return f"{name}#derived"
+
+
+def _complete(name: str) -> str:
+    return f"{name}#complete"
+
+
+def _round_circuit(
+    program: checked.Program,
+    rules: Iterable[checked.Rule],
+    used: Iterable[str],
+    complete: Iterable[str],
+    derived: Mapping[str, str],
+) -> Run:
+    """A run of the rules with everything in their bodies as inputs; what they derive are its outputs."""
+    relations = {name: program.relations[name] for name in used}
+    for name in complete:
+        relations[_complete(name)] = replace(program.relations[name], name=_complete(name))
+    inputs = tuple(relations)
+    for new, name in derived.items():
+        relations[new] = replace(program.relations[name], name=new)
+    apart = [_apart(rule) for rule in rules]
+    strata = tuple(
+        checked.Stratum((name,), tuple(rule for rule in apart if rule.head.relation == name), False)
+        for name in derived
+    )
+    one = replace(
+        program,
+        relations=relations,
+        facts=(),
+        rules=tuple(apart),
+        strata=strata,
+        inputs=inputs,
+        outputs=tuple(derived),
+        sizes=(),
+    )
+    policy = Policy(Statistics.none(), Strategy.AUTO)
+    plans = {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in apart}
+    return lower(one, plans, "round", 1).start()
+
+
+def _apart(rule: checked.Rule) -> checked.Rule:
+    """The rule with names of their own for what it derives and for what it takes as complete."""
+    head = replace(
+        rule.head,
+        relation=_derived(rule.head.relation),
+        arguments=tuple(_term(term) for term in rule.head.arguments),
+    )
+    return replace(rule, head=head, body=tuple(_literals(rule.body, inside=False)))
+
+
+def _literals(body: Iterable[checked.Literal], inside: bool) -> Iterator[checked.Literal]:
+    for literal in body:
+        match literal:
+            case checked.Atom():
+                yield _atom(literal, complete=inside)
+            case checked.Negation(atom=atom):
+                yield replace(literal, atom=_atom(atom, complete=True))
+            case checked.Comparison(left=left, right=right):
+                yield replace(literal, left=_term(left), right=_term(right))
+            case _:
+                yield literal
+
+
+def _atom(atom: checked.Atom, complete: bool) -> checked.Atom:
+    name = _complete(atom.relation) if complete else atom.relation
+    return replace(atom, relation=name, arguments=tuple(map(_term, atom.arguments)))
+
+
+def _term(term: checked.Term) -> checked.Term:
+    match term:
+        case checked.Call(arguments=arguments):
+            return replace(term, arguments=tuple(map(_term, arguments)))
+        case checked.Aggregate(value=value, body=body):
+            inner = tuple(_literals(body, inside=True))
+            return replace(term, value=None if value is None else _term(value), body=inner)
+        case _:
+            return term

@@ -1,0 +1,186 @@
+"""Finds proofs: for each row a rule whose premises have smaller heights, from the row down."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from dbsp.batch import Codes
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.normalise import Condition, Scan
+from dbsp.compiler.datalog.show import show_rule
+from dbsp.compiler.why.bindings import Bindings
+from dbsp.compiler.why.body import Row, RuleBody, pattern_text, row_at, row_text
+from dbsp.compiler.why.proof import Key, Premise, Proof, Step
+from dbsp.compiler.why.refusal import Refusal
+from dbsp.compiler.why.refute import Pattern, Refuter
+from dbsp.compiler.why.solve import Solver, askable
+from dbsp.compiler.why.table import Table
+from dbsp.errors import InputError, InvariantError
+from dbsp.interner import Interner
+from dbsp.values import decode_value, encode_value
+
+
+class Prover:
+    """Proofs of the rows of some tables; see `heights` for where these come from."""
+
+    def __init__(self, program: checked.Program, tables: Mapping[str, Table], interner: Interner) -> None:
+        self.program = program
+        self.tables = tables
+        self.interner = interner
+        self.solver = Solver(tables, interner)
+
+    @cached_property
+    def rules(self) -> dict[str, list[RuleBody]]:
+        """The rules of each relation, in the order of the source."""
+        found: dict[str, list[RuleBody]] = {name: [] for name in self.program.relations}
+        for rule in self.program.rules:
+            found[rule.head.relation].append(RuleBody(rule, self.program.relations))
+        return found
+
+    def codes(self, relation: str, row: Row) -> Pattern:
+        """The codes of a row, None for None. Raises InputError or ValueOutOfRangeError if it does not fit."""
+        schema = self.tables[relation].schema
+        if not isinstance(row, tuple) or len(row) != schema.arity:
+            raise InputError(f"relation '{relation}' has rows ({schema.describe()}), {row!r} is none")
+        return tuple(
+            None if value is None else encode_value(type_, value, self.interner)
+            for type_, value in zip(schema.types, row, strict=True)
+        )
+
+    def find(self, relation: str, pattern: Pattern) -> Codes:
+        """The positions of the rows that fit a pattern, those of small height first."""
+        columns = [column for column, code in enumerate(pattern) if code is not None]
+        keys = np.array([[pattern[column] for column in columns]], np.int64)
+        return self.tables[relation].find(columns, keys)[1]
+
+    def matching(self, goal: checked.Rule, limit: int) -> list[Row]:
+        """The rows, at most so many, that the single atom of a goal fits; those of small height first."""
+        (atom,) = goal.body
+        assert isinstance(atom, checked.Atom)
+        body = RuleBody(goal, self.program.relations)
+        scan = body.scan_of(0)
+        pieces = [found.chosen[scan] for found in self.solver.solutions(body.body, Bindings.one({}))]
+        at = np.unique(np.concatenate([np.empty(0, np.int64), *pieces]))
+        at = at[np.argsort(self.tables[atom.relation].heights[at], kind="stable")][:limit]
+        return [row_at(self.solver, atom.relation, one) for one in at.tolist()]
+
+    def pattern(self, goal: checked.Rule) -> Pattern:
+        """What the single atom of a goal says about the columns of a row."""
+        body = RuleBody(goal, self.program.relations)
+        scan = body.body[body.scan_of(0)]
+        assert isinstance(scan, Scan)
+        constant = [one for one in body.body if isinstance(one, Condition)]
+        fixed = self.solver.solutions(askable(constant, ()), Bindings.one({}))
+        values = next(fixed, Bindings.one({})).values
+        pattern = [
+            None if name is None or name not in values else int(values[name][0]) for name in scan.variables
+        ]
+        for column, value in scan.constants:
+            type_ = self.tables[scan.relation].schema.types[column]
+            pattern[column] = encode_value(type_, value.value, self.interner)
+        return tuple(pattern)
+
+    def refute(self, relation: str, pattern: Pattern, depth: int = 1) -> Refusal | None:
+        """Why no row of a relation fits; None if one does.
+
+        With a depth of more than 1 also why rows that are missing in the explanation are not there, and so
+        on so many rows down.
+        """
+        if len(self.find(relation, pattern)):
+            return None
+        first = self._refusal(relation, pattern)
+        met = {(relation, pattern)}
+        causes: list[Refusal] = []
+        waiting = deque([(first, 1)])
+        while waiting:
+            refusal, level = waiting.popleft()
+            for key in refusal.missing() if level < depth else ():
+                missing = (key[0], self.codes(*key))
+                if missing not in met:
+                    met.add(missing)
+                    causes.append(self._refusal(*missing))
+                    waiting.append((causes[-1], level + 1))
+        return replace(first, causes=tuple(causes))
+
+    def _refusal(self, relation: str, pattern: Pattern) -> Refusal:
+        refuter = Refuter(self.solver, self.program.relations)
+        types = self.tables[relation].schema.types
+        row = tuple(
+            None if code is None else decode_value(type_, code, self.interner)
+            for type_, code in zip(types, pattern, strict=True)
+        )
+        attempts = tuple(refuter.attempt(body, pattern) for body in self.rules[relation])
+        text = pattern_text(self.program.relations[relation], row)
+        return Refusal(text, relation in self.program.inputs, attempts)
+
+    def prove(self, relation: str, row: Row, depth: int | None) -> Proof | None:
+        """A proof of the smallest height, followed `depth` rows down; None if the row is not there."""
+        found = self.find(relation, self.codes(relation, row))
+        if not len(found):
+            return None
+        position = int(found[0])
+        steps: dict[Key, Step] = {}
+        start = (relation, position)
+        waiting = deque([(start, 0)])
+        met = {start}
+        while waiting:
+            (name, at), level = waiting.popleft()
+            step, premises = self._step(name, at, depth is None or level < depth)
+            steps[step.key] = step
+            for premise in premises:
+                if premise not in met:
+                    met.add(premise)
+                    waiting.append((premise, level + 1))
+        return Proof((relation, row_at(self.solver, relation, position)), steps)
+
+    def _step(self, relation: str, at: int, follow: bool) -> tuple[Step, list[tuple[str, int]]]:
+        """The step that derives a row, and the rows that it rests on."""
+        table = self.tables[relation]
+        row = row_at(self.solver, relation, at)
+        height = int(table.heights[at])
+        text = row_text(self.program.relations[relation], row)
+        if not height:
+            return Step((relation, row), text, 0, None, None, None, ()), []
+        for body, found in self._instances(relation, table.rows[at].tolist(), height):
+            rule = body.rule
+            rows: list[tuple[str, int]] = []
+            premises = tuple(self._premises(body, found, rows)) if follow else None
+            return Step(
+                (relation, row), text, height, show_rule(rule), rule.number, rule.span.place, premises
+            ), rows
+        raise InvariantError(f"{text} is there and no rule derives it; this is a mistake of dbsp")
+
+    def _instances(self, relation: str, codes: list[int], height: int) -> Iterator[tuple[RuleBody, Bindings]]:
+        """The ways to derive a row from rows below its height."""
+        for body in self.rules[relation]:
+            given = body.given(tuple(codes))
+            if given is None or body.is_false:
+                continue
+            for found in self.solver.solutions(body.body, given, below=height):
+                yield body, found.take(slice(0, 1))
+
+    def _premises(self, body: RuleBody, found: Bindings, rows: list[tuple[str, int]]) -> Iterator[Premise]:
+        """What a rule rests on for one binding; notes the positions of rows."""
+        environment = body.environment(found, self.interner)
+        for place, literal in enumerate(body.rule.body):
+            match literal:
+                case checked.Atom(relation=name):
+                    at = int(found.chosen[body.scan_of(place)][0])
+                    rows.append((name, at))
+                    row = row_at(self.solver, name, at)
+                    yield Premise("row", row_text(self.program.relations[name], row), (name, row))
+                case checked.Negation():
+                    yield Premise("absent", body.text(place, environment))
+                case _ if not body.is_trivial(place):
+                    yield Premise("constraint", body.text(place, environment))
+            yield from self._aggregates(body, place, found)
+        yield from self._aggregates(body, len(body.rule.body), found)
+
+    def _aggregates(self, body: RuleBody, place: int, found: Bindings) -> Iterator[Premise]:
+        for one in body.aggregations(place, found, self.solver):
+            yield Premise("aggregate", one.text, None, one.solutions, one.rows)

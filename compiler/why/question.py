@@ -1,0 +1,142 @@
+"""Questions about a program in its own language: a body of literals, or the one atom to explain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dbsp.compiler.datalog import checked, syntax
+from dbsp.compiler.datalog.checked import Attribute, Relation
+from dbsp.compiler.datalog.declare import Declarations
+from dbsp.compiler.datalog.expand import expand
+from dbsp.compiler.datalog.ground import check_ground
+from dbsp.compiler.datalog.infer import TypedClause, infer
+from dbsp.compiler.datalog.localise import localise
+from dbsp.compiler.datalog.parse import parse
+from dbsp.compiler.datalog.report import Report
+from dbsp.compiler.datalog.resolve import resolve
+from dbsp.compiler.datalog.stratify import dependencies
+from dbsp.compiler.datalog.subtypes import check_subtypes
+from dbsp.diagnostics import SourceSpan
+from dbsp.errors import CompileError
+
+ANSWER = "?"
+"""The relation of the answers to a question; no program has one of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A checked question: rules for the relation `ANSWER`, one for each alternative of the body.
+
+    Its columns are the variables that every alternative binds, without those that begin with `_`.
+    """
+
+    answer: Relation
+    rules: tuple[checked.Rule, ...]
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """The relations that are asked."""
+        used = (use.used for rule in self.rules for use in dependencies(rule))
+        return tuple(dict.fromkeys(used))
+
+
+def read_question(program: checked.Program, text: str, file: str = "<question>") -> Question:
+    """The question that a body asks: `path(1, x), x > 2`. Raises CompileError with every error found."""
+    text = text.strip().removesuffix(".")
+    # The head stands on a line of its own, so that columns are those of the text.
+    report = Report(file, f"\n{text}")
+    try:
+        clause = _clause(parse(f"q() :-\n{text}\n.", report), text, report)
+        return _question(program, clause, report)
+    except CompileError as error:
+        raise CompileError(
+            tuple(replace(one, span=_line_before(one.span)) for one in error.diagnostics)
+        ) from None
+
+
+def _line_before(span: SourceSpan) -> SourceSpan:
+    return replace(span, line=max(1, span.line - 1), end_line=max(1, span.end_line - 1))
+
+
+def _clause(tree: syntax.Program, text: str, report: Report) -> syntax.Clause:
+    match tree.items:
+        case (syntax.Clause(body=body) as clause,) if body is not None:
+            return clause
+    place = SourceSpan(report.file, 2, 1, 2, len(text) + 1)
+    report.error(place, "this is no question", "write the body of a rule: path(1, x), x > 2")
+    report.raise_errors()
+    raise AssertionError("an error raises")
+
+
+def _question(program: checked.Program, clause: syntax.Clause, report: Report) -> Question:
+    answer = Relation(ANSWER, (), clause.span)
+    relations = {**program.relations, ANSWER: answer}
+    declarations = Declarations(program.types, relations, frozenset(), frozenset())
+    head = replace(clause.heads[0], relation=ANSWER)
+    typed: list[TypedClause] = []
+    for flat in expand(replace(clause, heads=(head,)), report):
+        if not resolve(flat, declarations, report):
+            continue
+        local = localise(flat)
+        if check_ground(local, report):
+            found = infer(local, declarations, report)
+            if found is not None and check_subtypes(local, declarations, report):
+                typed.append(found)
+    report.raise_errors()
+    columns = _columns(typed)
+    attributes = tuple(Attribute(one.name, one.kind.value, one.kind) for one in columns)
+    rules = tuple(
+        checked.Rule(number, replace(one.head, arguments=columns), one.body, one.span)
+        for number, one in enumerate(typed, 1)
+    )
+    return Question(replace(answer, attributes=attributes), rules)
+
+
+def _columns(typed: Sequence[TypedClause]) -> tuple[checked.Variable, ...]:
+    """The variables bound in every alternative, in the order in which they are met."""
+    met = [{one.name: one for literal in clause.body for one in _variables(literal)} for clause in typed]
+    if not met:
+        return ()
+    first, *others = met
+    return tuple(
+        one
+        for name, one in first.items()
+        if not name.startswith("_")
+        and all(name in other and other[name].kind is one.kind for other in others)
+    )
+
+
+def _variables(literal: checked.Literal) -> Iterator[checked.Variable]:
+    """The variables of a literal outside of aggregates."""
+    waiting: list[checked.Term] = []
+    match literal:
+        case checked.Atom(arguments=arguments):
+            waiting = [*arguments]
+        case checked.Comparison(left=left, right=right):
+            waiting = [left, right]
+    while waiting:
+        term = waiting.pop(0)
+        if isinstance(term, checked.Variable):
+            yield term
+        elif isinstance(term, checked.Call):
+            waiting[:0] = term.arguments
+
+
+def read_goal(program: checked.Program, text: str) -> tuple[checked.Atom, checked.Rule]:
+    """The atom to explain, `path(1, _)`, and the rule that asks for it.
+
+    Raises CompileError also when the text is no single positive atom.
+    """
+    question = read_question(program, text, "<goal>")
+    match question.rules:
+        case (checked.Rule(body=(checked.Atom() as atom,)) as rule,):
+            return atom, rule
+    stripped = text.strip()
+    report = Report("<goal>", stripped)
+    place = SourceSpan("<goal>", 1, 1, 1, len(stripped) + 1)
+    report.error(
+        place, "only a single atom can be explained", 'write one such as path(1, "text") or path(1, _)'
+    )
+    report.raise_errors()
+    raise AssertionError("an error raises")

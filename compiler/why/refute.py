@@ -1,0 +1,182 @@
+"""Finds the nearest that rules come to a row that is not there.
+
+With the head bound, some literals of a rule's body cannot hold together. What is shown are matches that
+leave out as few of them as can be: all ways to leave out one literal are tried, then all pairs; failing
+that, literals are taken in one after the other for as long as they hold together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import TypeAlias
+
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.checked import Relation
+from dbsp.compiler.datalog.normalise import Absent, AggregateLiteral, NormalLiteral
+from dbsp.compiler.datalog.show import show_rule
+from dbsp.compiler.why.bindings import Bindings
+from dbsp.compiler.why.body import Environment, RuleBody, row_at, row_text
+from dbsp.compiler.why.refusal import Attempt, Match, Part
+from dbsp.compiler.why.solve import Solver, askable
+
+Pattern: TypeAlias = tuple[int | None, ...]
+"""The codes of a row; None stands for any value."""
+
+_PAIRS = 12
+"""Pairs of literals are tried in bodies of up to so many."""
+
+_SHOWN = 3
+"""So many matches of a rule are shown that lack equally much."""
+
+
+class Refuter:
+    """Explains why rules derive no row that fits a pattern."""
+
+    def __init__(self, solver: Solver, relations: Mapping[str, Relation]) -> None:
+        self.solver = solver
+        self.relations = relations
+
+    def attempt(self, body: RuleBody, pattern: Pattern) -> Attempt:
+        """The best partial matches of a rule with its head bound."""
+        rule = body.rule
+        return Attempt(show_rule(rule), rule.number, rule.span.place, tuple(self._matches(body, pattern)))
+
+    def _matches(self, body: RuleBody, pattern: Pattern) -> Iterator[Match]:
+        given = body.given(pattern)
+        if given is None:
+            yield Match((Part("fails", body.head_text({}), "the head has equal values there"),))
+            return
+        places = range(len(body.rule.body) + 1)
+        never = {at for at, one in enumerate(body.rule.body) if one == checked.Truth(False, one.span)}
+        left = [place for place in places if place not in never and self._of(body, {place})]
+        for number in (1, 2) if len(left) <= _PAIRS else (1,):
+            ways: list[tuple[int, Match]] = []
+            for out in combinations(left, number) if not never or number > 1 else ((),):
+                found = self._solve(body, given, set(left) - set(out))
+                if found is not None:
+                    match = self._match(body, found, {*out, *never})
+                    ways.append((sum(part.status != "holds" for part in match.parts), match))
+            if ways:
+                least = min(lacking for lacking, _ in ways)
+                yield from [match for lacking, match in ways if lacking == least][:_SHOWN]
+                return
+        together: set[int] = set()
+        for place in left:
+            if self._solve(body, given, together | {place}) is not None:
+                together.add(place)
+        found = self._solve(body, given, together)
+        assert found is not None
+        yield self._match(body, found, {*left, *never} - together)
+
+    def _of(self, body: RuleBody, places: Collection[int]) -> list[NormalLiteral]:
+        """The literals that come from these places of a rule."""
+        return [one for one, origin in zip(body.body, body.origins, strict=True) if origin in places]
+
+    def _solve(self, body: RuleBody, given: Bindings, places: Collection[int]) -> Bindings | None:
+        """The first way to satisfy what stands at these places and can be asked."""
+        literals = askable(self._of(body, places), given.values)
+        # Rows taken are known by the place of the scan in the whole body.
+        numbered = [(at, one) for at, one in enumerate(body.body) if any(one is other for other in literals)]
+        return next((found.take(slice(0, 1)) for found in self.solver.solve(numbered, given)), None)
+
+    # --- the parts of a match --------------------------------------------------------------------
+
+    def _match(self, body: RuleBody, found: Bindings, out: Collection[int]) -> Match:
+        parts = [
+            self._part(body, place, found, place in out)
+            for place in range(len(body.rule.body))
+            if not body.is_trivial(place) or place in out
+        ]
+        end = len(body.rule.body)
+        head = self._of(body, {end})
+        if end in out:
+            parts.append(self._head(body, found))
+        elif len(askable(head, found.values)) < len(head):
+            parts.append(Part("open", body.head_text(body.environment(found, self.solver.interner))))
+        return Match(tuple(parts))
+
+    def _part(self, body: RuleBody, place: int, found: Bindings, out: bool) -> Part:
+        literals = self._of(body, {place})
+        environment = body.environment(found, self.solver.interner)
+        text = body.text(place, environment)
+        if len(askable(literals, found.values)) < len(literals):
+            return Part("open", text)
+        if not out:
+            match body.rule.body[place]:
+                case checked.Atom(relation=name):
+                    row = row_at(self.solver, name, int(found.chosen[body.scan_of(place)][0]))
+                    return Part("holds", row_text(self.relations[name], row), "", (name, row))
+                case _:
+                    return Part("holds", text)
+        match body.rule.body[place]:
+            case checked.Atom() as atom:
+                return self._missing(body, place, atom, text, found)
+            case checked.Negation():
+                return Part("fails", text, self._blocking(literals, found))
+            case checked.Comparison():
+                return self._unmet(body, place, literals, text, found)
+            case _:
+                return Part("fails", text)
+
+    def _row_text(self, relation: str, at: int) -> str:
+        return row_text(self.relations[relation], row_at(self.solver, relation, at))
+
+    def _missing(self, body: RuleBody, place: int, atom: checked.Atom, text: str, found: Bindings) -> Part:
+        if self.solver.holds(self._of(body, {place}), found):
+            return Part("fails", text, "there are rows, but none with which the rest holds")
+        shown = _values(atom, body.environment(found, self.solver.interner))
+        if shown is None:
+            return Part("fails", text, "no row fits")
+        return Part("fails", text, "is not there", (atom.relation, shown))
+
+    def _blocking(self, literals: Sequence[NormalLiteral], found: Bindings) -> str:
+        """The row for which a negation does not hold."""
+        for literal in literals:
+            if isinstance(literal, Absent):
+                scan = literal.pattern
+                others = [one for one in literals if one is not literal]
+                for piece in self.solver.solve([(0, scan), *((1, one) for one in others)], found):
+                    return f"{self._row_text(scan.relation, int(piece.chosen[0][0]))} is there"
+        return "has no value"
+
+    def _unmet(
+        self,
+        body: RuleBody,
+        place: int,
+        literals: Sequence[NormalLiteral],
+        text: str,
+        found: Bindings,
+    ) -> Part:
+        aggregates = [(at, one) for at, one in enumerate(literals) if isinstance(one, AggregateLiteral)]
+        if not aggregates:
+            return Part("fails", text, "does not hold")
+        for piece in self.solver.solve(aggregates, found):
+            values = [
+                f"the {one.function} is {one.value}" for one in body.aggregations(place, piece, self.solver)
+            ]
+            return Part("fails", text, f"does not hold: {', '.join(values)}")
+        return Part("fails", text, "has no value")
+
+    def _head(self, body: RuleBody, found: Bindings) -> Part:
+        """What the rule derives where everything in its body holds."""
+        place = len(body.rule.body)
+        aggregates = [
+            (at, one) for at, one in enumerate(self._of(body, {place})) if isinstance(one, AggregateLiteral)
+        ]
+        for piece in self.solver.solve(aggregates, found):
+            found = piece
+        environment = body.environment(found, self.solver.interner)
+        return Part("fails", body.head_text(environment), "is what the rule derives")
+
+
+def _values(atom: checked.Atom, environment: Environment) -> tuple[checked.Value, ...] | None:
+    """The row that an atom asks for, None if it leaves something open or to be computed."""
+    values = []
+    for term in atom.arguments:
+        if isinstance(term, checked.Variable):
+            term = environment.get(term.name, term)
+        if not isinstance(term, checked.Constant):
+            return None
+        values.append(term.value)
+    return tuple(values)

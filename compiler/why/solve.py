@@ -1,0 +1,353 @@
+"""Ways to satisfy the body of a rule, found from what is bound already.
+
+The body is walked depth-first in pieces: all rows that fit the most bound atom are joined at once, then
+every condition that can be asked is asked of them at once, and the pieces in which the survivors are
+taken up grow. So the first solution comes soon, and many come at the speed of arrays.
+
+Literals come in this order: conditions and equations whose variables are bound; negations; atoms with a
+bound column; aggregates; functions that may have no value; generators; atoms with nothing bound. A
+binding for which a function has no value satisfies nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from dbsp.batch import Codes
+from dbsp.columns import decode_column
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.functions import PARTIAL
+from dbsp.compiler.datalog.lower import TYPES
+from dbsp.compiler.datalog.normalise import (
+    Absent,
+    AggregateLiteral,
+    AggregateResult,
+    Condition,
+    Generated,
+    NormalLiteral,
+    Scan,
+    calls_in,
+    variables_of,
+)
+from dbsp.compiler.datalog.translate import constant, expression, predicate
+from dbsp.compiler.why.bindings import Bindings
+from dbsp.compiler.why.table import Table
+from dbsp.errors import DbspError
+from dbsp.expressions import Expression
+from dbsp.expressions.bound import Bound, bind
+from dbsp.expressions.series import coded_series
+from dbsp.interner import Interner
+from dbsp.kernels import sum_floats
+from dbsp.schema import Schema
+from dbsp.values import FLOAT, INT64_MAX, INT64_MIN, Type, encode_value
+
+Body: TypeAlias = Sequence[NormalLiteral]
+
+_MANY = 1_000_000
+"""Rows of a cross product that are made at once."""
+
+
+class Solver:
+    """Finds solutions of bodies over tables; codes are those of one interner."""
+
+    def __init__(self, tables: Mapping[str, Table], interner: Interner) -> None:
+        self.tables = tables
+        self.interner = interner
+        self._bound: dict[int, tuple[object, Bound]] = {}  # by identity, of what is kept alive beside it
+
+    def solutions(self, body: Body, given: Bindings, below: int | None = None) -> Iterator[Bindings]:
+        """All ways to satisfy the body, in pieces. Scans are known by their place in the body.
+
+        With `below`, the rows taken for the scans of the body itself have heights under it.
+        """
+        return self.solve(list(enumerate(body)), given, below)
+
+    def holds(self, body: Body, given: Bindings) -> bool:
+        """Whether there is a way to satisfy the body."""
+        return any(found.size for found in self.solutions(body, given))
+
+    def solve(
+        self, left: Sequence[tuple[int, NormalLiteral]], given: Bindings, below: int | None = None
+    ) -> Iterator[Bindings]:
+        """As `solutions`, for literals with the numbers that their rows are to be known by."""
+        while left and given.size:
+            known = given.values.keys()
+            ready = [at for at, (_, literal) in enumerate(left) if _is_ready(literal, known)]
+            place = min(ready, key=lambda at: self._urgency(left[at][1], known))
+            number, literal = left[place]
+            left = [*left[:place], *left[place + 1 :]]
+            match literal:
+                case Scan():
+                    for start in self._starts(literal, given):
+                        joined = self._joined(number, literal, start, below)
+                        for piece in joined.chunks() if left else (joined,):
+                            yield from self.solve(left, piece, below)
+                    return
+                case Absent(pattern=pattern):
+                    columns, keys = self._keys(pattern, given)
+                    found, _ = self.tables[pattern.relation].find(columns, keys)
+                    given = given.take(np.bincount(found, minlength=given.size) == 0)
+                case Condition():
+                    given = self._conditioned(literal.comparison, given)
+                case Generated():
+                    given = self._generated(literal, given)
+                case AggregateLiteral():
+                    given = self._aggregated(literal, given)
+        if given.size:
+            yield given
+
+    def _urgency(self, literal: NormalLiteral, known: Collection[str]) -> tuple[int, int, int]:
+        """What is asked first has the least; see the order above."""
+        match literal:
+            case Scan():
+                free = sum(name is not None and name not in known for name in literal.variables)
+                looked_at = len(literal.variables) - literal.variables.count(None)
+                bound = looked_at - free + len(literal.constants)
+                # Where no column is looked at, all that is asked is whether there is a row.
+                return (2 if bound or not free else 6), free, len(self.tables[literal.relation])
+            case Generated(variable=variable):
+                return (0 if variable in known else 5), 0, 0
+            case AggregateLiteral():
+                return 3, 0, 0
+            case Absent():
+                return 1, 0, 0
+            case Condition(comparison=comparison):
+                calls = {*calls_in(comparison.left), *calls_in(comparison.right)}
+                return (4 if calls & PARTIAL else 0), 0, 0
+
+    # --- atoms -----------------------------------------------------------------------------------
+
+    def _keys(self, scan: Scan, given: Bindings) -> tuple[list[int], Codes]:
+        """The columns of a scan whose values are known, and these values for each binding."""
+        schema = self.tables[scan.relation].schema
+        known: dict[int, Codes] = {}
+        for column, value in scan.constants:
+            known[column] = np.full(given.size, self._constant(value, schema.types[column]))
+        for column, name in enumerate(scan.variables):
+            if name is not None and name in given.values:
+                known[column] = given.values[name]
+        for first, second in scan.equal:
+            if first in known:
+                known[second] = known[first]
+        columns = sorted(known)
+        if not columns:
+            return [], np.empty((given.size, 0), np.int64)
+        return columns, np.stack([known[column] for column in columns], axis=1)
+
+    def _constant(self, value: checked.Constant, type_: Type) -> int:
+        return encode_value(type_, value.value, self.interner)
+
+    def _starts(self, scan: Scan, given: Bindings) -> Iterator[Bindings]:
+        """The bindings in pieces whose join with a scan that nothing restricts is not too large."""
+        if self._keys(scan, given)[0]:
+            yield given
+            return
+        size = max(1, _MANY // (len(self.tables[scan.relation]) + 1))
+        for start in range(0, given.size, size):
+            yield given.take(slice(start, start + size))
+
+    def _joined(self, number: int, scan: Scan, given: Bindings, below: int | None) -> Bindings:
+        table = self.tables[scan.relation]
+        columns, keys = self._keys(scan, given)
+        of_binding, rows = table.find(columns, keys)
+        keep = np.ones(len(rows), bool) if below is None else table.heights[rows] < below
+        for first, second in scan.equal:
+            keep &= table.rows[rows, first] == table.rows[rows, second]
+        of_binding, rows = of_binding[keep], rows[keep]
+        found = given.take(of_binding).choose(number, rows)
+        for column, name in enumerate(scan.variables):
+            if name is not None and name not in given.values:
+                found = found.bind(name, table.rows[rows, column])
+        return found
+
+    # --- conditions and terms --------------------------------------------------------------------
+
+    def _conditioned(self, comparison: checked.Comparison, given: Bindings) -> Bindings:
+        for one, other in ((comparison.left, comparison.right), (comparison.right, comparison.left)):
+            if isinstance(one, checked.Variable) and one.name not in given.values:
+                found, codes = self.evaluate(other, given)
+                return found.bind(one.name, codes)
+        found, holds = self._evaluated(comparison, given)
+        return found.take(holds == 1)
+
+    def evaluate(self, term: checked.Term, given: Bindings) -> tuple[Bindings, Codes]:
+        """The bindings for which a term without aggregates has a value, and these values."""
+        if isinstance(term, checked.Variable):
+            return given, given.values[term.name]
+        return self._evaluated(term, given)
+
+    def _evaluated(self, what: checked.Term | checked.Comparison, given: Bindings) -> tuple[Bindings, Codes]:
+        bound = self._bind(what)
+        rows = given.matrix(bound.schema.names)
+        try:
+            return given, bound.evaluate(rows, self.interner)
+        except DbspError:
+            # Some of them have no value; which, is found by asking one by one.
+            values = [(at, self._value(bound, rows[at : at + 1])) for at in range(given.size)]
+            with_value = [(at, value) for at, value in values if value is not None]
+            kept = np.array([at for at, _ in with_value], np.int64)
+            return given.take(kept), np.array([value for _, value in with_value], np.int64)
+
+    def _value(self, bound: Bound, row: Codes) -> int | None:
+        try:
+            return int(bound.evaluate(row, self.interner)[0])
+        except DbspError:
+            return None
+
+    def _bind(self, what: checked.Term | checked.Comparison) -> Bound:
+        known = self._bound.get(id(what))
+        if known is None:
+            made: Expression
+            kinds: dict[str, checked.Kind] = {}
+            if isinstance(what, checked.Comparison):
+                made = predicate(what)
+                _collect(what.left, kinds)
+                _collect(what.right, kinds)
+            else:
+                made = constant(what) if isinstance(what, checked.Constant) else expression(what)
+                _collect(what, kinds)
+            schema = Schema(tuple(kinds), tuple(TYPES[kind] for kind in kinds.values()))
+            known = self._bound[id(what)] = (what, bind(made, schema))
+        return known[1]
+
+    # --- generators ------------------------------------------------------------------------------
+
+    def _generated(self, literal: Generated, given: Bindings) -> Bindings:
+        """The bindings with each value of a generator; with none where it has too many to be one."""
+        if literal.variable in given.values:
+            return self._conditioned(literal.membership, given)
+        names = tuple(f"{literal.variable}.{place}" for place in range(len(literal.call.arguments)))
+        for name, argument in zip(names, literal.call.arguments, strict=True):
+            given, codes = self.evaluate(argument, given)
+            given = given.bind(name, codes)
+        kind = TYPES[literal.call.kind].kind
+        found: list[int] = []
+        made: list[Codes] = [np.empty(0, np.int64)]
+        for at, ends in enumerate(given.matrix(names)):
+            try:
+                values, _ = coded_series(kind, [ends[place : place + 1] for place in range(len(names))])
+            except DbspError:
+                continue
+            found += [at] * len(values)
+            made.append(values)
+        return given.take(np.array(found, np.int64)).bind(literal.variable, np.concatenate(made))
+
+    # --- aggregates ------------------------------------------------------------------------------
+
+    def _aggregated(self, literal: AggregateLiteral, given: Bindings) -> Bindings:
+        kept: list[int] = []
+        results: list[list[int]] = []
+        keys = given.matrix(literal.injected).tolist()
+        known: dict[tuple[int, ...], list[int] | None] = {}
+        for at, key in enumerate(map(tuple, keys)):
+            if key not in known:
+                known[key] = self.aggregates(literal, dict(zip(literal.injected, key, strict=True)))
+            values = known[key]
+            if values is not None:
+                kept.append(at)
+                results.append(values)
+        found = given.take(np.array(kept, np.int64))
+        codes = np.array(results, np.int64).reshape(len(kept), len(literal.results))
+        for result, column in zip(literal.results, codes.T, strict=True):
+            if result.variable in found.values:
+                equal = found.values[result.variable] == column
+                found = found.take(equal)
+                codes = codes[equal]
+            else:
+                found = found.bind(result.variable, column)
+        return found
+
+    def aggregates(self, literal: AggregateLiteral, injected: Mapping[str, int]) -> list[int] | None:
+        """The codes of the results for one binding; None if one of them has no value."""
+        inner = list(self.solutions(literal.body, Bindings.one(injected)))
+        codes = [self._aggregate(result, inner) for result in literal.results]
+        found = [code for code in codes if code is not None]
+        return found if len(found) == len(codes) else None
+
+    def _aggregate(self, result: AggregateResult, inner: Sequence[Bindings]) -> int | None:
+        if result.value is None:
+            return sum(piece.size for piece in inner)
+        type_ = TYPES[result.value.kind]
+        codes = np.concatenate(
+            [np.empty(0, np.int64), *(self.evaluate(result.value, piece)[1] for piece in inner)]
+        )
+        if not len(codes):
+            return 0 if result.function == "sum" else None
+        if result.function in ("min", "max"):
+            pick = min if result.function == "min" else max
+            if type_.ordered_codes:
+                return int(pick(codes.tolist()))
+            distinct = np.unique(codes)
+            values = decode_column(type_, distinct, self.interner)
+            return int(distinct[pick(range(len(distinct)), key=values.__getitem__)])
+        total: int | float
+        if type_ == FLOAT:
+            distinct, counts = np.unique(codes, return_counts=True)
+            bits = np.array(decode_column(type_, distinct, self.interner), np.float64).view(np.int64)
+            starts = np.zeros(1, np.int64)
+            total = float(sum_floats(bits, counts.astype(np.int64), starts).view(np.float64)[0])
+        else:
+            total = sum(codes.tolist())
+            if not INT64_MIN <= total <= INT64_MAX:
+                return None
+        value = total / len(codes) if result.function == "mean" else total
+        return encode_value(TYPES[result.kind], value, self.interner)
+
+
+def askable(body: Body, bound: Collection[str]) -> list[NormalLiteral]:
+    """The literals of a part of a body that can be asked, given what is bound and what they bind."""
+    known = set(bound)
+    asked: list[NormalLiteral] = []
+    waiting = list(body)
+    while ready := [literal for literal in waiting if _is_ready(literal, known)]:
+        for literal in ready:
+            match literal:
+                case Scan():
+                    known.update(literal.names)
+                case AggregateLiteral():
+                    known.update(literal.variables)
+                case Condition():
+                    known.update(literal.names)
+                case Generated(variable=variable):
+                    known.add(variable)
+        asked += ready
+        waiting = [literal for literal in waiting if literal not in ready]
+    return asked
+
+
+def _is_ready(literal: NormalLiteral, known: Collection[str]) -> bool:
+    """Whether all that has to be bound before a literal is asked is bound."""
+    match literal:
+        case Scan():
+            return True
+        case Absent(pattern=pattern):
+            return all(name in known for name in pattern.names)
+        case AggregateLiteral(injected=injected):
+            return all(name in known for name in injected)
+        case Generated():
+            return all(name in known for name in literal.arguments)
+        case Condition(comparison=comparison):
+            return _is_decided(comparison, known)
+
+
+def _is_decided(comparison: checked.Comparison, known: Collection[str]) -> bool:
+    """Whether everything in a comparison is bound, or it is an equation that binds what is not."""
+    left = all(name in known for name in variables_of(comparison.left))
+    right = all(name in known for name in variables_of(comparison.right))
+    if (left and right) or comparison.operator != "=":
+        return left and right
+    return (left and isinstance(comparison.right, checked.Variable)) or (
+        right and isinstance(comparison.left, checked.Variable)
+    )
+
+
+def _collect(term: checked.Term, kinds: dict[str, checked.Kind]) -> None:
+    """Notes the variables of a term without aggregates."""
+    if isinstance(term, checked.Variable):
+        kinds[term.name] = term.kind
+    elif isinstance(term, checked.Call):
+        for part in term.arguments:
+            _collect(part, kinds)

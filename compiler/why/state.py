@@ -1,0 +1,120 @@
+"""What a run holds now, relation by relation, whether its circuit keeps it or not."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from dbsp.batch import Batch
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.joins import Policy
+from dbsp.compiler.datalog.lower import lower
+from dbsp.compiler.datalog.merge import merge_aggregates
+from dbsp.compiler.datalog.normalise import normalise
+from dbsp.compiler.datalog.plan import plan
+from dbsp.compiler.planner.statistics import Statistics
+from dbsp.compiler.planner.strategy import Strategy
+from dbsp.compiler.why.heights import heights
+from dbsp.compiler.why.prove import Prover
+from dbsp.compiler.why.question import ANSWER, Question
+from dbsp.compiler.why.table import Table
+from dbsp.errors import InputError
+from dbsp.interner import Interner
+from dbsp.run import Run
+from dbsp.schema import did_you_mean
+from dbsp.zset import ZSet
+
+Progress = Callable[[int, int], None]
+
+
+class State:
+    """The relations of a program as they are after one tick of a run.
+
+    Outputs and inputs are those of the run. Every other relation, and the heights of all rows, are derived
+    anew from the inputs by the rules as they were written, when they are first asked for: that costs what
+    starting the run over the present inputs costs, and is kept for as long as the state.
+    """
+
+    def __init__(self, program: checked.Program, run: Run) -> None:
+        missing = [name for name in program.inputs if name not in run.inputs]
+        if missing:
+            raise InputError(f"this is no run of the program: it has no input '{missing[0]}'")
+        self.program = program
+        self._run = weakref.ref(run)
+        self.tick = run.tick
+        self._interner = Interner()
+        self._tables: dict[str, Table] = {}
+        self._prover: Prover | None = None
+        self.progress: Progress | None = None
+        """Told of the rounds and rows so far while relations are derived."""
+        self._with_rules = {rule.head.relation for rule in program.rules}
+
+    @property
+    def run(self) -> Run:
+        """The run; a state does not keep it alive."""
+        run = self._run()
+        if run is None:
+            raise InputError("the run of this state is gone")
+        return run
+
+    @property
+    def current(self) -> bool:
+        """Whether this is still what the run holds."""
+        return self.run.tick == self.tick
+
+    def rows(self, name: str) -> ZSet:
+        """The rows of any relation of the program."""
+        self._check(name)
+        if name in self.run.outputs:
+            return self.run.view(name)
+        if name not in self._with_rules and self.program.relations[name].is_plain:
+            return self.run.asserted(name)
+        table = self.tables([name])[name]
+        return ZSet.wrap(table.schema, self._interner, Batch(table.rows, np.ones(len(table), np.int64)))
+
+    def tables(self, names: Iterable[str]) -> Mapping[str, Table]:
+        """Tables of these relations and all that they depend on."""
+        if not self._tables.keys() >= set(names):
+            wanted = [*self._tables, *names]
+            self._prover = None
+            self._tables = heights(self.program, self.run.asserted, self._interner, wanted, self._tell)
+        return self._tables
+
+    def _tell(self, rounds: int, rows: int) -> None:
+        if self.progress is not None:
+            self.progress(rounds, rows)
+
+    def prover(self, relation: str) -> Prover:
+        """What proves rows of a relation."""
+        self._check(relation)
+        tables = self.tables([relation])
+        if self._prover is None:
+            self._prover = Prover(self.program, tables, self._interner)
+        return self._prover
+
+    def _check(self, name: str) -> None:
+        if name not in self.program.relations:
+            raise InputError(f"there is no relation '{name}'{did_you_mean(name, self.program.relations)}")
+
+    def answer(self, question: Question) -> ZSet:
+        """The answers to a question, by a circuit made for it. Raises what a tick of it raises."""
+        used = {name: self.program.relations[name] for name in question.relations}
+        rows = {name: self.rows(name) for name in used}
+        policy = Policy(Statistics.none(), Strategy.AUTO)
+        plans = {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in question.rules}
+        asked = replace(
+            self.program,
+            relations={**used, ANSWER: question.answer},
+            facts=(),
+            rules=question.rules,
+            strata=(checked.Stratum((ANSWER,), question.rules, False),),
+            inputs=tuple(used),
+            outputs=(ANSWER,),
+            sizes=(),
+        )
+        run = lower(asked, plans, "question", 1).start()
+        run.step({name: zset for name, zset in rows.items() if zset})
+        return run.view(ANSWER)

@@ -1,0 +1,117 @@
+"""Checks proofs against the rows that there are, by the rules themselves.
+
+Shares with what finds proofs only the checked program: rules are applied by the reference evaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.why.proof import Proof, Step
+
+from .reference_datalog import (
+    Bindings,
+    EmptyError,
+    NoValueError,
+    Relations,
+    Row,
+    choices,
+    match_row,
+    settled,
+    uses,
+    with_head,
+    without_ranges,
+)
+
+
+def heights(
+    program: checked.Program, inputs: Mapping[str, set[Row]], complete: Relations
+) -> dict[str, dict[Row, int]]:
+    """The round in which each row is first derived when all rules are applied at once, 0 for inputs.
+
+    What is negated or aggregated over is taken from the `complete` relations.
+    """
+    found = {name: dict.fromkeys(inputs.get(name, ()), 0) for name in program.relations}
+    height = 0
+    while True:
+        height += 1
+        so_far = {name: set(rows) for name, rows in found.items()}
+        new = {
+            (rule.head.relation, row)
+            for rule in program.rules
+            for row in derived(rule, so_far, complete)
+            if row not in found[rule.head.relation]
+        }
+        if not new:
+            return found
+        for name, row in new:
+            found[name][row] = height
+
+
+def derived(rule: checked.Rule, so_far: Relations, complete: Relations) -> Iterator[Row]:
+    """What a rule derives when its own atoms range over some of the rows, all else over all of them."""
+    for found, conditions in choices(atoms_of(rule), {}, so_far):
+        yield from head_rows(rule, found, conditions, complete)
+
+
+def atoms_of(rule: checked.Rule) -> list[checked.Atom]:
+    """The atoms of a rule as they are to be matched with rows: a variable stands for each range."""
+    body, _ = without_ranges(rule.body)
+    return [literal for literal in body if isinstance(literal, checked.Atom)]
+
+
+def head_rows(rule: checked.Rule, found: Bindings, conditions: list, complete: Relations) -> list[Row]:
+    """The rows of the head for a choice of rows: none if anything else in the body does not hold."""
+    head, whole = with_head(rule)
+    body, ranges = without_ranges(whole)
+    others = [literal for literal in body if not isinstance(literal, checked.Atom)]
+    try:
+        every = list(settled(found, [*others, *conditions], ranges, complete))
+    except (EmptyError, NoValueError):
+        return []
+    return [tuple(one[name] for name in head) for one in every]
+
+
+def check_proof(
+    program: checked.Program, proof: Proof, inputs: Mapping[str, set[Row]], complete: Relations
+) -> None:
+    """Every step is an instance of its rule, rests on lower rows alone, and ends at inputs."""
+    assert proof.complete
+    reached = {proof.goal}
+    for key, step in proof.steps.items():
+        assert step.key == key
+        relation, row = key
+        assert row in complete[relation]
+        if step.rule is None:
+            assert (step.height, step.premises) == (0, ())
+            assert row in inputs[relation]
+            continue
+        assert step.premises is not None
+        rows = [premise.key for premise in step.premises if premise.kind == "row"]
+        reached.update(rows)
+        assert step.height == 1 + max((proof.steps[one].height for one in rows), default=0)
+        check_step(program, step, rows, complete)
+    assert reached == set(proof.steps)
+
+
+def check_step(
+    program: checked.Program, step: Step, rows: list[tuple[str, Row]], complete: Relations
+) -> None:
+    (rule,) = (rule for rule in program.rules if rule.number == step.number)
+    atoms = atoms_of(rule)
+    assert [atom.relation for atom in atoms] == [name for name, _ in rows]
+    found: Bindings = {}
+    conditions: list = []
+    for atom, (_, row) in zip(atoms, rows, strict=True):
+        matched = match_row(atom, row, found)
+        assert matched is not None, f"{row} does not fit {atom}"
+        found, more = matched
+        conditions += more
+    assert rule.head.relation == step.key[0]
+    assert step.key[1] in head_rows(rule, found, conditions, complete)
+
+
+def is_positive(program: checked.Program) -> bool:
+    """Whether nothing is negated or aggregated over."""
+    return not any(strictly for rule in program.rules for _, strictly in uses(rule))
