@@ -24,6 +24,7 @@ from dbsp.compiler.datalog.plan import plan
 from dbsp.compiler.datalog.preprocess import Sources
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.rewrites import NAMES, Applied, chosen_passes, rewrite
+from dbsp.compiler.datalog.rewrites.demand import on_demand
 from dbsp.compiler.datalog.steps import RulePlan
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
@@ -51,6 +52,7 @@ def compile(
     macros: Mapping[str, str | float] | None = None,
     include: Iterable[str | Path] = (),
     rewrites: bool | Iterable[str] = True,
+    magic: bool | Iterable[str] = False,
 ) -> Program:
     """Compiles a Datalog program, given as text or as the path of a file.
 
@@ -64,7 +66,9 @@ def compile(
     them stands, the present folder for a text, and then in the folders of `include`.
 
     `rewrites` are the passes of `compiler.datalog.rewrites` to apply to the rules: all, none or those named.
-    They change what a run costs and never what it hands out.
+    They change what a run costs and never what it hands out. `magic` are relations that are to be derived on
+    demand, only as far as the outputs need them: all for which that is possible, or those named. (A row that
+    is not derived is no error either, if one would come of it.)
 
     Raises CompileError with every error found in the program, each with its line, a caret and a hint;
     also when the file cannot be read. ValueError for an unknown strategy or rewriting.
@@ -84,12 +88,16 @@ def compile(
     {(1, 3): -1, (2, 3): -1}
     """
     strategy, passes = Strategy(strategy), chosen_passes(rewrites)
+    if not isinstance(magic, bool):
+        magic = tuple(magic)
     defined = {name: str(value) for name, value in (macros or {}).items()}
     folders = tuple(map(Path, include))
     if isinstance(text_or_path, Path) or ("\n" not in text_or_path and text_or_path.endswith(".dl")):
         path = Path(text_or_path)
-        return Program(_read(path), str(text_or_path), strategy, Sources(path, folders, defined), passes)
-    return Program(text_or_path, "<program>", strategy, Sources(None, folders, defined), passes)
+        return Program(
+            _read(path), str(text_or_path), strategy, Sources(path, folders, defined), passes, magic
+        )
+    return Program(text_or_path, "<program>", strategy, Sources(None, folders, defined), passes, magic)
 
 
 def _read(path: Path) -> str:
@@ -111,6 +119,7 @@ class Program:
         strategy: Strategy = Strategy.AUTO,
         sources: Sources | None = None,
         passes: Collection[str] = NAMES,
+        magic: bool | Collection[str] = False,
     ) -> None:
         self.text = text
         self.file = file
@@ -122,7 +131,7 @@ class Program:
         """What is planned and run: rules for the same outputs that cost less (see `datalog.rewrites`)."""
         self.rewrites: tuple[Applied, ...]
         """What was changed on the way there, and why."""
-        self.rewritten, self.rewrites = rewrite(self.checked, passes)
+        self.rewritten, self.rewrites = rewrite(self.checked, passes, on_demand(self.checked, magic))
         self._all_text = "\0".join(report.sources.values())
         self.plans: dict[int, RulePlan] = self.plans_for(Statistics.none())
         """The plan of every rule, by the rule's number, made by the shape of the rules alone."""

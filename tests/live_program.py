@@ -28,9 +28,9 @@ PYTHON_TYPES = {Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float, Kind.SY
 class Subject:
     """A program, and what the reference says about it for given inputs (remembered)."""
 
-    def __init__(self, text: str, limit: int = 400, strategy: str = "auto") -> None:
+    def __init__(self, text: str, limit: int = 400, strategy: str = "auto", magic: bool = False) -> None:
         self.text = text
-        self.program = dbsp.compile(text, strategy, include=[Path(__file__).parent / "programs"])
+        self.program = dbsp.compile(text, strategy, include=[Path(__file__).parent / "programs"], magic=magic)
         self.limit = limit
         self.outputs = list(self.program.outputs)
         self._known: dict[object, dict[str, frozenset[Row]]] = {}

@@ -165,7 +165,8 @@ class Relation:
     """A declared relation.
 
     `inputs`, `outputs` and `sizes` hold the parameters of each `.input`, `.output` and `.printsize`
-    directive (usually one or none of each).
+    directive (usually one or none of each). `magic` is what the declaration says of deriving the relation on
+    demand, None if nothing: it changes no meaning.
 
     - `equivalence`: the relation is the least equivalence, on the values that occur in it, that has
       every row put in or derived.
@@ -187,6 +188,7 @@ class Relation:
     choices: tuple[tuple[int, ...], ...] = ()
     limit: int | None = None
     subsumed: bool = False
+    magic: bool | None = field(default=None, compare=False)
 
     @property
     def arity(self) -> int:

@@ -52,6 +52,11 @@ def declare(program: syntax.Program, report: Report, pragmas: Pragmas) -> Declar
         if isinstance(item, syntax.Directive):
             _apply(item, relations, report)
     report.note = None
+    for name, relation in relations.items():
+        if relation.magic is None and name in pragmas.no_magic:
+            relations[name] = replace(relation, magic=False)
+        elif relation.magic is None and not pragmas.magic.isdisjoint((name, "*")):
+            relations[name] = replace(relation, magic=True)
     for name in check_subsumptions(program.items, report) & relations.keys():
         relations[name] = replace(relations[name], subsumed=True)
     return Declarations(types, relations, frozenset(broken), _inlined(program, pragmas.not_inlined, report))
@@ -119,6 +124,9 @@ def _declare_relations(
         )
         if not sound:
             broken.add(name.text)
+        words = {qualifier.text for qualifier in item.qualifiers}
+        if words & {"magic", "no_magic"}:
+            relations[name.text] = replace(relations[name.text], magic="no_magic" not in words)
         for qualifier in item.qualifiers:
             # Old programs write `.decl r(...) input`; storage qualifiers (btree, brie) mean nothing here.
             if qualifier.text in DEPRECATED:

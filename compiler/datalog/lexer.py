@@ -59,11 +59,11 @@ KEYWORDS = {
     "printsize": "QUALIFIER",
     "inline": "QUALIFIER",
     "no_inline": "QUALIFIER",
+    "magic": "QUALIFIER",
+    "no_magic": "QUALIFIER",
     "overridable": "QUALIFIER",
     "eqrel": "QUALIFIER",
     "btree_delete": "QUALIFIER",
-    "magic": "QUALIFIER",
-    "no_magic": "QUALIFIER",
     "choice-domain": "CHOICE",
     "_": "UNDERSCORE",
 }

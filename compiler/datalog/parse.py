@@ -15,6 +15,7 @@ from lark import Lark, Token
 from lark.exceptions import UnexpectedToken
 
 from dbsp.compiler.datalog import syntax
+from dbsp.compiler.datalog.annotations import without_annotations
 from dbsp.compiler.datalog.build import Builder
 from dbsp.compiler.datalog.lexer import DIRECTIVES, KEYWORDS, SIGNS
 from dbsp.compiler.datalog.preprocess import Sources, preprocess
@@ -23,7 +24,7 @@ from dbsp.compiler.datalog.report import Report
 
 def parse(text: str, report: Report, sources: Sources | None = None) -> syntax.Program:
     """The syntax tree of a text and what it includes; raises CompileError with every syntax error found."""
-    tokens = list(preprocess(text, report, sources or Sources()))
+    tokens = list(without_annotations(preprocess(text, report, sources or Sources()), report))
     builder = Builder(report)
     items: list[syntax.Item] = []
     around: list[tuple[syntax.Component, list[syntax.Item]]] = []  # components not closed yet
@@ -176,6 +177,8 @@ def _expected_words(expected: set[str]) -> str:
         left.discard("QUALIFIED")
     if "IF" in left:
         left.discard("LE")  # subsumption is rare
+    if "QUALIFIER" in left:
+        left.discard("CHOICE")
     for needed, name in _GROUPS:
         if needed <= left:
             words.append(name)

@@ -67,6 +67,17 @@ JoinStrategy = Annotated[
         "all at once by worst-case optimal joins.",
     ),
 ]
+Magic = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--magic-transform",
+        "-m",
+        metavar="NAME,...",
+        help="Derive these relations on demand, only as far as the outputs need them; '*' for all for "
+        "which that is possible.",
+        show_default=False,
+    ),
+]
 Disabled = Annotated[
     list[str] | None,
     typer.Option(

@@ -64,6 +64,38 @@ c(x) :- b(x).
     assert "b" in dbsp.compile(f'.pragma "inline-exclude" "q,b"\n{text}').relations
 
 
+def test_relations_may_be_put_on_demand_by_pragmas() -> None:
+    text = ".decl r(x: number)\n.decl s(x: number) no_magic\n.decl t(x: number)\n"
+    for pragma, wanted in (
+        ("", [None, False, None]),
+        ('.pragma "magic-transform" "t,s"\n', [None, False, True]),
+        ('.pragma "magic-transform" "*"\n.pragma "magic-transform-exclude" "t"\n', [True, False, False]),
+    ):
+        relations = dbsp.compile(pragma + text).relations
+        assert [relations[name].magic for name in "rst"] == wanted
+
+
+def test_on_demand_what_iterations_and_subsumptions_need_is_derived_whole() -> None:
+    program = dbsp.compile(
+        """
+        .decl e(x: number, y: number)
+        .decl two(x: number, y: number)
+        .decl tree(x: number, y: number) choice-domain x
+        .decl best(x: number)
+        .input e
+        .output tree, best
+        two(x, z) :- e(x, y), e(y, z).
+        tree(1, 0).
+        tree(y, x) :- tree(x, _), two(x, y).
+        best(x) :- e(x, _).
+        best(x) <= best(y) :- two(x, y), y < 3.
+        """,
+        magic=True,
+    )
+    assert not [name for name in program.rewritten.relations if "demand" in name]
+    assert program.start({"e": [(1, 2), (2, 3), (3, 1)]}).view("tree").rows() == [(1, 0), (2, 3), (3, 1)]
+
+
 def test_what_is_declared_to_no_effect_is_met_with_warnings() -> None:
     text = """.decl r(x: number) btree_delete
 .decl s(x: number)

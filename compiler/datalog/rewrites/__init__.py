@@ -8,6 +8,8 @@ may be gone or hold fewer rows. The strata are made anew at the end.
     drop_dead             rules that never hold, and what no output depends on
     specialise            a constant that all uses of a relation have is put into its rules
     inline_once           a relation that is used once is put into the rule that uses it
+
+    demand                if asked for: rows are derived only if something uses them (magic sets)
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from dbsp.compiler.datalog.lower import needed_relations
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.rewrites.constants import propagate_constants
 from dbsp.compiler.datalog.rewrites.dead import drop_dead
+from dbsp.compiler.datalog.rewrites.demand import demand
 from dbsp.compiler.datalog.rewrites.inline import inline_once
 from dbsp.compiler.datalog.rewrites.plain import by_iterations
 from dbsp.compiler.datalog.rewrites.specialise import specialise
@@ -52,27 +55,36 @@ def chosen_passes(rewrites: bool | Iterable[str]) -> tuple[str, ...]:
 
 
 def rewrite(
-    program: checked.Program, names: Collection[str] = NAMES
+    program: checked.Program, names: Collection[str] = NAMES, magic: Collection[str] = ()
 ) -> tuple[checked.Program, tuple[Applied, ...]]:
     """The program after the passes of these names, and what each of them did.
 
-    They are applied in turn until none finds anything to do. Each application of one takes time linear in
-    the size of the rules; every further turn comes of a rule, a relation or a variable that is gone.
+    They are applied in turn until none finds anything to do; then the relations in `magic` are put on demand,
+    and once more. Each application of one takes time linear in the size of the rules; every further turn
+    comes of a rule, a relation or a variable that is gone.
     """
     changes: dict[str, list[str]] = {one.__name__: [] for one in PASSES if one.__name__ in names}
-    fixed = by_iterations(program)
+    program = _settled(program, changes)
+    if magic:
+        asked: list[str] = []
+        program = _settled(demand(program, magic, asked), changes)
+        changes[demand.__name__] = asked
+    applied = tuple(Applied(name, tuple(noted)) for name, noted in changes.items() if noted)
+    return restratified(program) if applied else program, applied
+
+
+def _settled(program: checked.Program, changes: dict[str, list[str]]) -> checked.Program:
     before = None
     while before is not program:
         before = program
         for one in PASSES:
             if one.__name__ in changes:
                 noted: list[str] = []
-                rewritten = _with_rules_of(fixed, program, one(program, noted))
+                rewritten = _with_rules_of(by_iterations(program), program, one(program, noted))
                 if rewritten.rules != program.rules:
                     changes[one.__name__] += noted
                     program = rewritten
-    applied = tuple(Applied(name, tuple(noted)) for name, noted in changes.items() if noted)
-    return restratified(program) if applied else program, applied
+    return program
 
 
 def _with_rules_of(
