@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -53,6 +53,7 @@ def compile(
     include: Iterable[str | Path] = (),
     rewrites: bool | Iterable[str] = True,
     magic: bool | Iterable[str] = False,
+    functors: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Program:
     """Compiles a Datalog program, given as text or as the path of a file.
 
@@ -69,6 +70,10 @@ def compile(
     They change what a run costs and never what it hands out. `magic` are relations that are to be derived on
     demand, only as far as the outputs need them: all for which that is possible, or those named. (A row that
     is not derived is no error either, if one would come of it.)
+
+    `functors` are the Python functions for the functors that the program declares, `.functor f(...)`, by
+    name. Each must be a function of its arguments alone: a row is computed again when it is retracted, and
+    results are remembered.
 
     Raises CompileError with every error found in the program, each with its line, a caret and a hint;
     also when the file cannot be read. ValueError for an unknown strategy or rewriting.
@@ -95,9 +100,11 @@ def compile(
     if isinstance(text_or_path, Path) or ("\n" not in text_or_path and text_or_path.endswith(".dl")):
         path = Path(text_or_path)
         return Program(
-            _read(path), str(text_or_path), strategy, Sources(path, folders, defined), passes, magic
+            _read(path), str(text_or_path), strategy, Sources(path, folders, defined), passes, magic, functors
         )
-    return Program(text_or_path, "<program>", strategy, Sources(None, folders, defined), passes, magic)
+    return Program(
+        text_or_path, "<program>", strategy, Sources(None, folders, defined), passes, magic, functors
+    )
 
 
 def _read(path: Path) -> str:
@@ -120,12 +127,14 @@ class Program:
         sources: Sources | None = None,
         passes: Collection[str] = NAMES,
         magic: bool | Collection[str] = False,
+        functors: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         self.text = text
         self.file = file
         self.strategy = strategy
+        self._functors = dict(functors or {})
         report = Report(file, text)
-        self.checked: checked.Program = check(parse(text, report, sources), report)
+        self.checked: checked.Program = check(parse(text, report, sources), report, self._functors)
         """The program's meaning: resolved, typed, in strata (see `compiler.datalog.checked`)."""
         self.rewritten: checked.Program
         """What is planned and run: rules for the same outputs that cost less (see `datalog.rewrites`)."""
@@ -284,7 +293,7 @@ class Program:
         query = hashlib.sha256(self._all_text.encode()).hexdigest()
         store.check(query)
         # The circuit is taken as it was: by now another plan might be chosen.
-        run = circuit.start(stage) if store.circuit is None else Run(from_json(store.circuit))
+        run = circuit.start(stage) if store.circuit is None else Run(from_json(store.circuit, self._functors))
         store.attach(run, query)
         return run
 

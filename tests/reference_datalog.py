@@ -424,6 +424,12 @@ def value_of(term: checked.Term, found: Bindings, relations: Relations) -> Value
         case checked.Call(function=function, kind=kind) if function in BITS:
             bits = bits_of(term, found, relations)
             return in_range(bits - 2**64 if kind is Kind.NUMBER and bits >= 2**63 else bits, kind)
+        case checked.Call(functor=checked.Functor() as functor, arguments=arguments, kind=kind):
+            given = [value_of(argument, found, relations) for argument in arguments]
+            try:
+                return in_range(functor.function(*given), kind)
+            except Exception as error:
+                raise NoValueError(f"{functor.name}{tuple(given)}") from error
         case checked.Call(function=function, arguments=arguments, kind=kind):
             values = [value_of(argument, found, relations) for argument in arguments]
             return in_range(call(function, values, arguments[0].kind, kind), kind)

@@ -44,6 +44,8 @@ class Builder:
                 return self._subsumption(tree)
             case "relation_declaration":
                 return self._relation(tree)
+            case "functor_declaration":
+                return self._functor(tree)
             case "directive":
                 return self._directive(tree)
             case "component":
@@ -127,6 +129,11 @@ class Builder:
         name = cast(syntax.DirectiveKind, str(kind)[1:])
         return syntax.Directive(name, self._names(names), tuple(values), self.span(tree))
 
+    def _functor(self, tree: ParseTree) -> syntax.FunctorDeclaration:
+        name, result = (self._name(cast(Token, tree.children[place])) for place in (1, 6))
+        types = (self._name(_tokens(parameter)[-1]) for parameter in _trees(tree.children[3]))
+        return syntax.FunctorDeclaration(name, tuple(types), result, self.span(tree))
+
     def _component_type(self, tree: ParseTree) -> syntax.ComponentType:
         name, _, parameters, _ = tree.children
         return syntax.ComponentType(self._name(cast(Token, name)), self._names(parameters), self.span(tree))
@@ -206,6 +213,8 @@ class Builder:
                 return syntax.Call(str(operator), (self.term(left), self.term(right)), span)
             case "negative":
                 return self._negative(self.term(tree.children[1]), span)
+            case "user_call":
+                return syntax.Call(f"@{tree.children[1]}", self.terms(tree.children[3]), span)
             case "cast":
                 _, _, value, _, type_name, _ = tree.children
                 target = self._name(cast(Token, type_name))

@@ -18,13 +18,14 @@ A clause in which a pass finds an error does not reach the next one; the other c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dbsp.compiler.datalog import checked, syntax
 from dbsp.compiler.datalog.components import instantiate
 from dbsp.compiler.datalog.declare import Declarations, declare
 from dbsp.compiler.datalog.expand import FlatClause, expand
+from dbsp.compiler.datalog.functors import Function, check_functions, functors_in
 from dbsp.compiler.datalog.ground import check_ground
 from dbsp.compiler.datalog.hints import order_of, plans_of_clauses
 from dbsp.compiler.datalog.infer import TypedClause, infer
@@ -39,15 +40,21 @@ from dbsp.compiler.datalog.walk import subterms, terms_of
 from dbsp.compiler.datalog.witness import ground_witnesses
 
 
-def check(tree: syntax.Program, report: Report) -> checked.Program:
-    """The checked program; raises CompileError with every error found."""
+def check(
+    tree: syntax.Program, report: Report, functions: Mapping[str, Function] | None = None
+) -> checked.Program:
+    """The checked program; raises CompileError with every error found.
+
+    `functions` are those that the user gives for functors, by name.
+    """
     tree = instantiate(tree, report)
-    declarations = declare(tree, report, read_pragmas(tree.items, report))
+    declarations = declare(tree, functions or {}, read_pragmas(tree.items, report), report)
     facts: list[checked.Fact] = []
     rules: list[checked.Rule] = []
     subsumptions: list[checked.Rule] = []
     plans = plans_of_clauses(tree.items, report)
     inlining = _inlining(tree, declarations, report)
+    used: set[str] = set()
     for place, item in enumerate(tree.items):
         if not isinstance(item, syntax.Clause):
             continue
@@ -62,6 +69,7 @@ def check(tree: syntax.Program, report: Report) -> checked.Program:
         if inlining.names:
             flat = _inlined(item, flat, inlining, declarations, report)
         for clause in flat:
+            used.update(functors_in(clause))
             typed = _check_clause(clause, declarations, report)
             if typed is None:
                 continue
@@ -77,6 +85,7 @@ def check(tree: syntax.Program, report: Report) -> checked.Program:
                     subsumptions.append(replace(rule, dominating=dominating))
                 else:
                     rules.append(rule)
+    check_functions(tree, used, declarations.functors, report)
     report.note = None
     subsumptions = [replace(rule, number=n) for n, rule in enumerate(subsumptions, len(rules) + 1)]
     relations = {n: one for n, one in declarations.relations.items() if n not in declarations.inlined}
@@ -224,6 +233,7 @@ def _program(
         sizes=sizes,
         warnings=report.of("warning"),
         subsumptions=tuple(subsumptions),
+        functors=declarations.functors,
     )
 
 

@@ -32,7 +32,7 @@ functions do with them is written in `functions`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -81,14 +81,28 @@ class Constant:
     span: SourceSpan = field(compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Functor:
+    """A function of the user's: `.functor name(parameters): result`."""
+
+    name: str
+    parameters: tuple[Kind, ...]
+    result: Kind
+    function: Callable[..., Value]
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of `functions.FUNCTIONS` applied; `kind` is the kind of its result."""
+    """A function of `functions.FUNCTIONS` applied; `kind` is the kind of its result.
+
+    Or a `functor` of the user's; then `function` is its name with `@` before it.
+    """
 
     function: str
     arguments: tuple[Term, ...]
     kind: Kind
     span: SourceSpan = field(compare=False, repr=False)
+    functor: Functor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +268,7 @@ class Program:
 
     `inputs` names the relations that take changes from outside: those with `.input`, with facts, or
     with neither facts nor rules. An input may also have rules; it then holds both. `types` are those
-    declared, for whoever checks a question about the program.
+    declared, and `functors` those of the user's, for whoever checks a question about the program.
     """
 
     relations: Mapping[str, Relation]
@@ -266,6 +280,7 @@ class Program:
     outputs: tuple[str, ...]
     sizes: tuple[str, ...]
     warnings: tuple[Diagnostic, ...] = ()
+    functors: Mapping[str, Functor] = field(default_factory=dict)
     subsumptions: tuple[Rule, ...] = ()
     """They are numbered after the rules."""
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dbsp.compiler.datalog import syntax
-from dbsp.compiler.datalog.checked import Attribute, Kind, Relation
+from dbsp.compiler.datalog.checked import Attribute, Functor, Kind, Relation
+from dbsp.compiler.datalog.functions import FUNCTIONS, Signature
+from dbsp.compiler.datalog.functors import Function, declare_functors
 from dbsp.compiler.datalog.kinds import (
     DEPRECATED,
     check_qualifiers,
@@ -33,10 +35,22 @@ class Declarations:
     relations: Mapping[str, Relation]
     broken: frozenset[str]
     inlined: frozenset[str]
+    functors: Mapping[str, Functor]
+    """The functors of the user's, by their names with `@` before them."""
+
+    def signatures(self, function: str) -> tuple[Signature, ...]:
+        """What a function or a declared functor takes and gives."""
+        functor = self.functors.get(function)
+        return FUNCTIONS[function] if functor is None else (Signature(functor.parameters, functor.result),)
 
 
-def declare(program: syntax.Program, report: Report, pragmas: Pragmas) -> Declarations:
-    """The declarations of a program. A relation with an undefined type is known but broken."""
+def declare(
+    program: syntax.Program, functions: Mapping[str, Function], pragmas: Pragmas, report: Report
+) -> Declarations:
+    """The declarations of a program. A relation with an undefined type is known but broken.
+
+    `functions` are those that the user gives for functors, by name.
+    """
     types = declare_types(
         [item for item in program.items if isinstance(item, syntax.TypeDeclaration)], report, pragmas.legacy
     )
@@ -59,7 +73,9 @@ def declare(program: syntax.Program, report: Report, pragmas: Pragmas) -> Declar
             relations[name] = replace(relation, magic=True)
     for name in check_subsumptions(program.items, report) & relations.keys():
         relations[name] = replace(relations[name], subsumed=True)
-    return Declarations(types, relations, frozenset(broken), _inlined(program, pragmas.not_inlined, report))
+    inlined = _inlined(program, pragmas.not_inlined, report)
+    functors = declare_functors(program, types, functions, report)
+    return Declarations(types, relations, frozenset(broken), inlined, functors)
 
 
 def _inlined(program: syntax.Program, excluded: frozenset[str], report: Report) -> frozenset[str]:

@@ -50,6 +50,7 @@ KEYWORDS = {
     "as": "AS",
     "match": "TEXT_TEST",
     "contains": "TEXT_TEST",
+    "stateful": "STATEFUL",
     "true": "TRUE",
     "false": "FALSE",
     "btree": "QUALIFIER",
@@ -71,8 +72,7 @@ KEYWORDS = {
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "autoinc", "debug_delta", "nil",
-    "recursive_iteration_cnt", "stateful",
+    "autoinc", "debug_delta", "nil", "recursive_iteration_cnt",
 })
 # fmt: on
 
@@ -88,6 +88,7 @@ DIRECTIVES = {
     ".override": "OVERRIDE",
     ".limitsize": "LIMITSIZE",
     ".pragma": "PRAGMA",
+    ".functor": "FUNCTOR_DECL",
     ".include": "INCLUDE",
     ".once": "ONCE",
     ".number_type": "NUMBER_TYPE",
@@ -95,7 +96,7 @@ DIRECTIVES = {
 }
 # fmt: off
 UNSUPPORTED_DIRECTIVES = frozenset({
-    ".functor", ".lattice",
+    ".lattice",
 })
 # fmt: on
 

@@ -45,7 +45,7 @@ from dbsp.compiler.datalog.steps import (
     Without,
 )
 from dbsp.compiler.datalog.stratify import dependencies
-from dbsp.compiler.datalog.translate import constant, expression, predicate
+from dbsp.compiler.datalog.translate import TYPES, constant, expression, predicate
 from dbsp.expressions import Expression, col, lit
 from dbsp.operators.builder import Circuit, Stream
 from dbsp.operators.calls import Call, avg, count, max_, min_, sum_
@@ -53,9 +53,6 @@ from dbsp.operators.delta_term import Term
 from dbsp.operators.generate_series import GenerateSeries
 from dbsp.operators.multiway_join import MultiwayJoin
 from dbsp.schema import Schema
-from dbsp.values import FLOAT, INT, STR, Type
-
-TYPES: Mapping[Kind, Type] = {Kind.NUMBER: INT, Kind.UNSIGNED: INT, Kind.FLOAT: FLOAT, Kind.SYMBOL: STR}
 
 _AGGREGATES = {"sum": sum_, "min": min_, "max": max_, "mean": avg}
 _ZEROS = {Kind.NUMBER: 0, Kind.UNSIGNED: 0, Kind.FLOAT: 0.0}

@@ -148,7 +148,7 @@ _GROUPS: tuple[tuple[frozenset[str], str], ...] = (
 )
 _TERM_STARTS = frozenset(
     {"IDENT", "QUALIFIED", "NUMBER", "UNSIGNED", "FLOAT", "STRING", "UNDERSCORE", "LPAREN", "MINUS"}
-    | {"FUNCTOR", "MINMAX", "AGGREGATE", "COMPLEMENT", "AS"}
+    | {"FUNCTOR", "MINMAX", "AGGREGATE", "COMPLEMENT", "AS", "AT"}
 )
 _COVERED = {
     "a rule, a fact or a directive": _ITEM_STARTS,
@@ -192,7 +192,6 @@ def _expected_words(expected: set[str]) -> str:
 _UNSUPPORTED_SIGNS = {
     "LBRACKET": "records are not part of this dialect",
     "DOLLAR": "'$' (counters and branches of algebraic types) is not part of this dialect",
-    "AT": "user-defined functors are not part of this dialect",
 }
 
 
@@ -213,6 +212,8 @@ def _report_unexpected(tokens: Sequence[Token], position: int, expected: set[str
 def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | None:
     found = tokens[position]
     before = tokens[position - 1] if position else None
+    if found.type == "AT" and before is not None and before.type == "AT":
+        return "aggregates by functors of the user's are not part of this dialect"
     if found.type in _UNSUPPORTED_SIGNS:
         return _UNSUPPORTED_SIGNS[found.type]
     if found.type == "RESERVED":

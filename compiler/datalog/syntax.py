@@ -56,7 +56,7 @@ class StringLiteral:
 class Call:
     """A functor applied to arguments; operators are functors named by their sign (`-` may be unary).
 
-    `as(x, T)` has one argument, and T as its `target`.
+    `as(x, T)` has one argument, and T as its `target`. The name of a user's functor begins with `@`.
     """
 
     function: str
@@ -229,6 +229,16 @@ class Pragma:
 
 
 @dataclass(frozen=True, slots=True)
+class FunctorDeclaration:
+    """`.functor f(x: number, symbol): symbol stateful`: a function that comes with the program."""
+
+    name: Name
+    parameters: tuple[Name, ...]
+    result: Name
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class PlanOrder:
     """`version: (positions)`: an order of the atoms of a body, which are counted from 1."""
 
@@ -294,6 +304,7 @@ Item: TypeAlias = (
     | TypeDeclaration
     | Directive
     | Pragma
+    | FunctorDeclaration
     | Plan
     | Component
     | ComponentEnd

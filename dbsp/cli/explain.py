@@ -45,6 +45,7 @@ def explain(
     strategy: options.JoinStrategy = Strategy.AUTO,
     disabled: options.Disabled = None,
     magic: options.Magic = None,
+    functors: options.Functors = None,
 ) -> None:
     """Say how a program is evaluated: its strata, the order of work in each rule, its recursion.
 
@@ -56,7 +57,7 @@ def explain(
     """
     from dbsp.cli import session
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, magic)
+    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, magic, functors)
     if fact_dir is None:
         plans = compiled.plans
         print(compiled.explain())

@@ -8,6 +8,8 @@ may be gone or hold fewer rows. The strata are made anew at the end.
     drop_dead             rules that never hold, and what no output depends on
     specialise            a constant that all uses of a relation have is put into its rules
     inline_once           a relation that is used once is put into the rule that uses it
+    split_aggregates      an aggregate over a product is made of aggregates over its factors
+    share                 rules that join the same atoms are written alike
 
     demand                if asked for: rows are derived only if something uses them (magic sets)
 """
@@ -25,14 +27,20 @@ from dbsp.compiler.datalog.rewrites.dead import drop_dead
 from dbsp.compiler.datalog.rewrites.demand import demand
 from dbsp.compiler.datalog.rewrites.inline import inline_once
 from dbsp.compiler.datalog.rewrites.plain import by_iterations
+from dbsp.compiler.datalog.rewrites.share import share
 from dbsp.compiler.datalog.rewrites.specialise import specialise
+from dbsp.compiler.datalog.rewrites.split_aggregates import split_aggregates
 from dbsp.compiler.datalog.stratify import stratify
 
 Pass = Callable[[checked.Program, list[str]], checked.Program]
 
 PASSES: tuple[Pass, ...] = (propagate_constants, drop_dead, specialise, inline_once)
+"""Applied in turn until none finds anything to do."""
 
-NAMES = tuple(one.__name__ for one in PASSES)
+LAST: tuple[Pass, ...] = (split_aggregates, share)
+"""Applied once, to what is left."""
+
+NAMES = tuple(one.__name__ for one in (*PASSES, *LAST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +71,15 @@ def rewrite(
     and once more. Each application of one takes time linear in the size of the rules; every further turn
     comes of a rule, a relation or a variable that is gone.
     """
-    changes: dict[str, list[str]] = {one.__name__: [] for one in PASSES if one.__name__ in names}
+    changes: dict[str, list[str]] = {one.__name__: [] for one in (*PASSES, *LAST) if one.__name__ in names}
     program = _settled(program, changes)
     if magic:
         asked: list[str] = []
         program = _settled(demand(program, magic, asked), changes)
         changes[demand.__name__] = asked
+    for one in LAST:
+        if one.__name__ in changes:
+            program = one(program, changes[one.__name__])
     applied = tuple(Applied(name, tuple(noted)) for name, noted in changes.items() if noted)
     return restratified(program) if applied else program, applied
 
