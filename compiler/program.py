@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -54,6 +54,7 @@ def compile(
     include: Iterable[str | Path] = (),
     rewrites: bool | Iterable[str] = True,
     magic: bool | Iterable[str] = False,
+    functors: Mapping[str, Callable[..., Any]] | None = None,
     recursion: Recursion | str = Recursion.AUTO,
 ) -> Program:
     """Compiles a Datalog program, given as text or as the path of a file.
@@ -72,6 +73,9 @@ def compile(
     demand, only as far as the outputs need them: all for which that is possible, or those named. (A row that
     is not derived is no error either, if one would come of it.)
 
+    `functors` are the Python functions for the functors that the program declares, `.functor f(...)`, by
+    name. Each must be a function of its arguments alone: a row is computed again when it is retracted, and
+    results are remembered.
     `recursion` is how recursive relations are evaluated: "auto" is insert-only until something is deleted,
     and incremental from then on except for ticks that cost more than to begin anew; "incremental" and
     "insert-only" are these alone, the latter begins anew at every deletion (see `operators.recursion`).
@@ -104,7 +108,7 @@ def compile(
         text, file, sources = _read(path), str(text_or_path), Sources(path, folders, defined)
     else:
         text, file, sources = text_or_path, "<program>", Sources(None, folders, defined)
-    return Program(text, file, strategy, sources, passes, magic, Recursion(recursion))
+    return Program(text, file, strategy, sources, passes, magic, functors, Recursion(recursion))
 
 
 def _read(path: Path) -> str:
@@ -127,14 +131,16 @@ class Program:
         sources: Sources | None = None,
         passes: Collection[str] = NAMES,
         magic: bool | Collection[str] = False,
+        functors: Mapping[str, Callable[..., Any]] | None = None,
         recursion: Recursion = Recursion.AUTO,
     ) -> None:
         self.text = text
         self.file = file
         self.strategy = strategy
+        self._functors = dict(functors or {})
         self.recursion = recursion
         report = Report(file, text)
-        self.checked: checked.Program = check(parse(text, report, sources), report)
+        self.checked: checked.Program = check(parse(text, report, sources), report, self._functors)
         """The program's meaning: resolved, typed, in strata (see `compiler.datalog.checked`)."""
         self.rewritten: checked.Program
         """What is planned and run: rules for the same outputs that cost less (see `datalog.rewrites`)."""
@@ -151,7 +157,7 @@ class Program:
     ) -> dict[int, RulePlan]:
         """The plan of every rule, or of some, by its number, for data of which these are the counts."""
         policy = Policy(statistics, self.strategy)
-        chosen = self.rewritten.rules if rules is None else rules
+        chosen = self.rewritten.clauses if rules is None else rules
         return {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in chosen}
 
     def circuit_for(self, plans: Mapping[int, RulePlan], max_iterations: int = MAX_ITERATIONS) -> Circuit:
@@ -293,7 +299,7 @@ class Program:
         query = hashlib.sha256(self._all_text.encode()).hexdigest()
         store.check(query)
         # The circuit is taken as it was: by now another plan might be chosen.
-        run = circuit.start(stage) if store.circuit is None else Run(from_json(store.circuit))
+        run = circuit.start(stage) if store.circuit is None else Run(from_json(store.circuit, self._functors))
         store.attach(run, query)
         return run
 

@@ -241,6 +241,9 @@ class _Namer(Rebuilder):
             case syntax.TypeDeclaration(name=name, parents=parents):
                 own = name if self.parameters else self.named((name,), self.types)[0]
                 return replace(item, name=own, parents=self.named(parents, self.types))
+            case syntax.FunctorDeclaration(parameters=parameters, result=result):
+                (result,) = self.named((result,), self.types)
+                return replace(item, parameters=self.named(parameters, self.types), result=result)
             case syntax.Directive(relations=names):
                 return replace(item, relations=self.named(names, self.relations))
             case _:

@@ -129,3 +129,8 @@ AGGREGATES = ("count", "sum", "min", "max", "mean")
 # Functions that have no value for some arguments. The planner evaluates them after everything that
 # might discard the row, so that `r(x, y), x != 0, z = y / x` is never an error.
 PARTIAL = frozenset({"/", "%", "^", "to_number", "to_unsigned", "to_float", "itou", "ftoi", "ftou"})
+
+
+def is_partial(function: str) -> bool:
+    """Whether it may have no value for some arguments, as any functor of the user's may."""
+    return function in PARTIAL or function.startswith("@")

@@ -50,6 +50,7 @@ KEYWORDS = {
     "as": "AS",
     "match": "TEXT_TEST",
     "contains": "TEXT_TEST",
+    "stateful": "STATEFUL",
     "true": "TRUE",
     "false": "FALSE",
     "btree": "QUALIFIER",
@@ -62,14 +63,16 @@ KEYWORDS = {
     "magic": "QUALIFIER",
     "no_magic": "QUALIFIER",
     "overridable": "QUALIFIER",
+    "eqrel": "QUALIFIER",
+    "btree_delete": "QUALIFIER",
+    "choice-domain": "CHOICE",
     "_": "UNDERSCORE",
 }
 
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "nil",
-    "recursive_iteration_cnt", "stateful",
+    "autoinc", "debug_delta", "nil", "recursive_iteration_cnt",
 })
 # fmt: on
 
@@ -83,6 +86,9 @@ DIRECTIVES = {
     ".comp": "COMP",
     ".init": "INIT",
     ".override": "OVERRIDE",
+    ".limitsize": "LIMITSIZE",
+    ".pragma": "PRAGMA",
+    ".functor": "FUNCTOR_DECL",
     ".include": "INCLUDE",
     ".once": "ONCE",
     ".number_type": "NUMBER_TYPE",
@@ -90,7 +96,7 @@ DIRECTIVES = {
 }
 # fmt: off
 UNSUPPORTED_DIRECTIVES = frozenset({
-    ".functor", ".lattice", ".limitsize", ".pragma",
+    ".lattice",
 })
 # fmt: on
 

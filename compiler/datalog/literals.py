@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.functions import PARTIAL
+from dbsp.compiler.datalog.functions import is_partial as may_fail
 from dbsp.compiler.datalog.normalise import (
     Absent,
     AggregateLiteral,
@@ -59,7 +59,7 @@ def equations(literal: Condition) -> Iterator[tuple[str, checked.Term]]:
 def is_partial(literal: Condition) -> bool:
     """Whether a function in it has no value for some arguments."""
     comparison = literal.comparison
-    return any(name in PARTIAL for side in (comparison.left, comparison.right) for name in calls_in(side))
+    return any(may_fail(name) for side in (comparison.left, comparison.right) for name in calls_in(side))
 
 
 def is_safe(term: checked.Term) -> bool:
@@ -69,7 +69,7 @@ def is_safe(term: checked.Term) -> bool:
     """
     if not isinstance(term, checked.Call):
         return True
-    if term.function in PARTIAL or (term.function == "-" and term.kind is checked.Kind.UNSIGNED):
+    if may_fail(term.function) or (term.function == "-" and term.kind is checked.Kind.UNSIGNED):
         return False
     return all(map(is_safe, term.arguments))
 
@@ -77,11 +77,11 @@ def is_safe(term: checked.Term) -> bool:
 def has_partial(literal: AggregateLiteral) -> bool:
     """Whether evaluating the body for groups that nobody asks for could be an error."""
     values = [result.value for result in literal.results if result.value is not None]
-    if any(name in PARTIAL for value in values for name in calls_in(value)):
+    if any(may_fail(name) for value in values for name in calls_in(value)):
         return True
     return any(
         (isinstance(inner, Condition) and is_partial(inner))
-        or (isinstance(inner, Generated) and any(name in PARTIAL for name in calls_in(inner.call)))
+        or (isinstance(inner, Generated) and any(may_fail(name) for name in calls_in(inner.call)))
         or (isinstance(inner, AggregateLiteral) and has_partial(inner))
         for inner in literal.body
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dbsp.compiler.datalog import syntax
 from dbsp.compiler.datalog.declare import Declarations
 from dbsp.compiler.datalog.expand import FlatClause
-from dbsp.compiler.datalog.functions import FUNCTIONS
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.walk import literals, terms_of
 from dbsp.diagnostics import SourceSpan, did_you_mean
@@ -28,6 +27,7 @@ class _Resolver:
         self.relations = declarations.relations
         self.broken = declarations.broken
         self.types = declarations.types
+        self.declarations = declarations
         self.report = report
         self.sound = True
 
@@ -69,7 +69,7 @@ class _Resolver:
             case syntax.Wildcard(span=span):
                 self._error(span, f"'_' in {place} has no value")
             case syntax.Call(function=name, arguments=arguments):
-                self.count(term)
+                self.call(term)
                 if term.target is not None:
                     self.type(term.target)
                 for argument in arguments:
@@ -82,9 +82,17 @@ class _Resolver:
             case _:
                 pass
 
-    def count(self, call: syntax.Call) -> None:
-        """That the call has as many arguments as one of the signatures."""
-        signatures, given = FUNCTIONS[call.function], len(call.arguments)
+    def call(self, call: syntax.Call) -> None:
+        """That the function is there and has as many arguments as one of its signatures."""
+        functors = self.declarations.functors
+        if call.function.startswith("@") and call.function not in functors:
+            hint = (
+                did_you_mean(call.function, functors)
+                or f"declare it first: .functor {call.function[1:]}(...)"
+            )
+            self._error(call.span, f"undefined functor '{call.function}'", hint)
+            return
+        signatures, given = self.declarations.signatures(call.function), len(call.arguments)
         if not any(signature.accepts_count(given) for signature in signatures):
             numbers = sorted({len(signature.parameters) for signature in signatures})
             number = (

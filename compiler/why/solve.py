@@ -19,8 +19,7 @@ import numpy as np
 from dbsp.batch import Codes
 from dbsp.columns import decode_column
 from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.functions import PARTIAL
-from dbsp.compiler.datalog.lower import TYPES
+from dbsp.compiler.datalog.functions import is_partial
 from dbsp.compiler.datalog.normalise import (
     Absent,
     AggregateLiteral,
@@ -32,7 +31,7 @@ from dbsp.compiler.datalog.normalise import (
     calls_in,
     variables_of,
 )
-from dbsp.compiler.datalog.translate import constant, expression, predicate
+from dbsp.compiler.datalog.translate import TYPES, constant, expression, predicate
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.table import Table
 from dbsp.errors import DbspError
@@ -116,7 +115,7 @@ class Solver:
                 return 1, 0, 0
             case Condition(comparison=comparison):
                 calls = {*calls_in(comparison.left), *calls_in(comparison.right)}
-                return (4 if calls & PARTIAL else 0), 0, 0
+                return (4 if any(map(is_partial, calls)) else 0), 0, 0
 
     # --- atoms -----------------------------------------------------------------------------------
 

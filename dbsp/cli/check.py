@@ -39,6 +39,7 @@ def check(
     recursion: options.RecursionMode = Recursion.AUTO,
     disabled: options.Disabled = None,
     magic: options.Magic = None,
+    functors: options.Functors = None,
     max_iterations: options.MaxIterations = 1_000,
 ) -> None:
     """Compile a program without running it; with --ticks, check its three circuits against each other.
@@ -50,7 +51,9 @@ def check(
     from dbsp.cli import session
     from dbsp.operators.stages import incrementalize
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, magic, recursion)
+    compiled = session.load_program(
+        program, strategy, macros, include, no_warn, disabled, magic, functors, recursion
+    )
     if rules:
         for firing in incrementalize(compiled.circuit())[1]:
             print(firing)

@@ -47,6 +47,7 @@ def explain(
     recursion: options.RecursionMode = Recursion.AUTO,
     disabled: options.Disabled = None,
     magic: options.Magic = None,
+    functors: options.Functors = None,
 ) -> None:
     """Say how a program is evaluated: its strata, the order of work in each rule, its recursion.
 
@@ -58,7 +59,9 @@ def explain(
     """
     from dbsp.cli import session
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, magic, recursion)
+    compiled = session.load_program(
+        program, strategy, macros, include, no_warn, disabled, magic, functors, recursion
+    )
     if fact_dir is None:
         plans = compiled.plans
         print(compiled.explain())

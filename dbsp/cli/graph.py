@@ -48,6 +48,7 @@ def graph(
     recursion: options.RecursionMode = Recursion.AUTO,
     disabled: options.Disabled = None,
     magic: options.Magic = None,
+    functors: options.Functors = None,
 ) -> None:
     """Draw the circuit of a program, as DOT or as a picture.
 
@@ -57,7 +58,9 @@ def graph(
     from dbsp import draw
     from dbsp.cli import session
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, magic, recursion)
+    compiled = session.load_program(
+        program, strategy, macros, include, no_warn, disabled, magic, functors, recursion
+    )
     circuit = compiled.circuit(stage)
     title = f"{program.name} ({stage})"
     if output is None:

@@ -46,6 +46,7 @@ def live(
     recursion: options.RecursionMode = Recursion.AUTO,
     disabled: options.Disabled = None,
     magic: options.Magic = None,
+    functors: options.Functors = None,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
 ) -> None:
@@ -58,7 +59,9 @@ def live(
     from dbsp.cli import session
     from dbsp.cli.conversation import Conversation
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, magic, recursion)
+    compiled = session.load_program(
+        program, strategy, macros, include, no_warn, disabled, magic, functors, recursion
+    )
     if fact_dir is not None:
         at_work = session.start(compiled, fact_dir, max_iterations, changes_from_stdin=True)
     else:

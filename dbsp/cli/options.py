@@ -97,6 +97,15 @@ Disabled = Annotated[
         show_default=False,
     ),
 ]
+Functors = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--functors",
+        metavar="FILE.py|MODULE",
+        help="Where the Python functions for the program's functors are; may be given several times.",
+        show_default=False,
+    ),
+]
 MaxIterations = Annotated[
     int,
     typer.Option(

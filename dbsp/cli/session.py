@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from dbsp.cli.console import loading, remark, tell_about_kernels
+from dbsp.cli.functors import load_functors
 from dbsp.compiler.datalog.rewrites import NAMES
 from dbsp.compiler.datalog.steps import RulePlan
 from dbsp.compiler.planner.strategy import Strategy
@@ -32,12 +33,14 @@ def load_program(
     no_warnings: bool = False,
     disabled: Sequence[str] | None = None,
     magic: Sequence[str] | None = None,
+    functors: Sequence[str] | None = None,
     recursion: Recursion = Recursion.AUTO,
 ) -> Program:
     """Compile the program; what is legal and yet probably a mistake is said on stderr, if it may be.
 
     `macros` are the values of `-M`; a name without a value is defined as 1.
-    `disabled` are those of `-z`, rewritings with commas between them, and `magic` those of `-m`, relations.
+    `disabled` are those of `-z`, rewritings with commas between them, `magic` those of `-m`, relations, and
+    `functors` those of `--functors`.
     """
     defined: dict[str, str] = {}
     for one in (one for option in macros or () for one in _MACRO.findall(option)):
@@ -50,6 +53,7 @@ def load_program(
         include=include or (),
         rewrites=_rewrites(disabled),
         magic=_names(magic),
+        functors=load_functors(functors or ()),
         recursion=recursion,
     )
     for warning in () if no_warnings else program.warnings:

@@ -226,6 +226,106 @@ def test_a_chain_of_many_relations() -> None:
     assert len(rewrite(checked_program(text))[0].rules) == 1
 
 
+# --- aggregates ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("term", "split"),
+    [
+        ("count : { e(x, a), f(x, _) }", "count : { e(x, a) } * count : { f(x, _) }"),
+        ("sum a : { f(x, _), e(x, a), n(x), x > 1 }",
+         "sum a : { e(x, a), n(x), x > 1 } * count : { f(x, _) }"),
+        ("sum a + b : { e(x, a), f(_, x), p(a, b), q(b, c), c < 9 }",
+         "sum a + b : { e(x, a), p(a, b), q(b, c), c < 9 } * count : { f(_, x) }"),
+        ("max a : { e(x, a), f(x, b), !n(b) }", "max a : { e(x, a), 0 < count : { f(x, b), !n(b) } }"),
+        ("count : { e(a, _), f(_, b), n(c) }",
+         "count : { e(a, _) } * count : { f(_, b) } * count : { n(c) }"),
+        ("sum 1 : { e(x, _), f(x, _) }", "sum 1 : { e(x, _) } * count : { f(x, _) }"),
+        # Not products, or not to be split.
+        ("count : { e(x, a), f(a, _) }", None),
+        ("sum a : { e(x, a), n(x), !f(x, a) }", None),
+        ("count : { e(x, a), f(x, b), a < b }", None),
+        ("sum a + b : { e(x, a), f(x, b) }", None),
+        ("sum a : { e(x, a), f(x, b), b / 2 > 1 }", None),
+    ],
+)  # fmt: skip
+def test_aggregates_over_products(term: str, split: str | None) -> None:
+    rules = rewritten(f"oo(x, v) :- n(x), v = {term}.", "split_aggregates")
+    assert rules == [f"oo(x, v) :- n(x), v = {split or term}."]
+
+
+AGGREGATES = """
+    .decl v(x: number, a: number, b: number, c: number, d: number)
+    .output v
+    v(x, a, b, c, d) :- n(x), a = count : { e(x, _), f(x, _) }, b = sum y : { e(x, y), f(x, _), f(_, x) },
+        c = min y : { e(x, y), f(x, _) }, d = max y : { f(x, y), e(y, _), n(_) }.
+    oo(x, y) :- n(x), y = sum z : { f(x, z), e(x, _), n(z) }, y != 1.
+    o(y) :- y = count : { e(_, _), f(_, _) }.
+"""
+
+
+@settings(max_examples=max(1, int(25 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_split_aggregates_are_exact(data: st.DataObject) -> None:
+    subject = SUBJECT
+    assert "split_aggregates" in [one.name for one in subject.program.rewrites]
+    initial, *ticks = data.draw(program_changes(subject, VALUES))
+    live = subject.start(initial)
+    for tick in ticks:
+        live.tick(tick)
+
+
+SUBJECT = Subject(GRAPH + AGGREGATES)
+
+
+# --- shared joins ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rules", "second"),
+    [
+        # Other names, another order.
+        ("oo(x, z) :- e(x, y), f(y, z), n(z). oo(i, l) :- p(k, l), f(j, k), e(i, j).",
+         "oo(x, l) :- e(x, y), f(y, z), p(z, l)."),
+        # A name that the earlier rule has for something else gives way.
+        ("oo(x, z) :- e(x, y), f(y, z), n(z). oo(y, x) :- e(y, w), f(w, z), p(z, x).",
+         "oo(x, x1) :- e(x, y), f(y, z), p(z, x1)."),
+        # As many atoms as possible, with constants and wildcards where they stand.
+        ("o(x) :- e(x, y), f(y, _), p(y, 3), n(x). o(b) :- n(b), p(a, 3), f(a, _), e(b, a), p(a, b).",
+         "o(x) :- e(x, y), f(y, _), p(y, 3), n(x), p(y, x)."),
+        # The same relation twice.
+        ("oo(x, z) :- e(x, y), e(y, z). oo(a, c) :- e(b, c), e(a, b), n(b).",
+         "oo(x, z) :- e(x, y), e(y, z), n(y)."),
+    ],
+)  # fmt: skip
+def test_rules_are_written_as_earlier_ones_are(rules: str, second: str) -> None:
+    assert rewritten(rules, "share")[1] == second
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "oo(a, c) :- f(b, c), e(b, a).",  # another join
+        "oo(a, c) :- e(a, b), f(d, c), n(b), n(d).",  # nothing in common
+        "oo(a, c + 1) :- e(a, b), f(b, c).",  # an error would show names
+        "oo(a, c) :- e(a, b), f(b, c), n(c). .plan 0: (3, 2, 1)",
+        "oo(a, a) :- e(a, b), f(b, a).",  # two variables would become one
+        "oo(a, c) :- e(a, b), f(b, c), n(7), c = 1 / a.",
+    ],
+)
+def test_rules_that_are_not_alike(second: str) -> None:
+    assert told(f"oo(x, z) :- e(x, y), f(y, z). {second}", "share") == []
+
+
+@pytest.mark.parametrize("second", ["e(a, b), f(b, c), e(c, d)", "e(c, d), f(b, c), e(a, b)"])
+def test_what_is_written_alike_is_joined_once(second: str) -> None:
+    def nodes(rules: str) -> int:
+        return sum(1 for _ in dbsp.compile(GRAPH + rules).circuit("physical").walk())
+
+    first = "oo(x, w) :- e(x, y), f(y, z), f(z, w). "
+    assert nodes(f"{first} oo(a, d) :- {second}.") == nodes(f"{first} oo(x, w) :- e(x, y), f(y, z), e(z, w).")
+
+
 # --- all of them -----------------------------------------------------------------------------------
 
 

@@ -8,6 +8,8 @@ may be gone or hold fewer rows. The strata are made anew at the end.
     drop_dead             rules that never hold, and what no output depends on
     specialise            a constant that all uses of a relation have is put into its rules
     inline_once           a relation that is used once is put into the rule that uses it
+    split_aggregates      an aggregate over a product is made of aggregates over its factors
+    share                 rules that join the same atoms are written alike
 
     demand                if asked for: rows are derived only if something uses them (magic sets)
 """
@@ -24,14 +26,21 @@ from dbsp.compiler.datalog.rewrites.constants import propagate_constants
 from dbsp.compiler.datalog.rewrites.dead import drop_dead
 from dbsp.compiler.datalog.rewrites.demand import demand
 from dbsp.compiler.datalog.rewrites.inline import inline_once
+from dbsp.compiler.datalog.rewrites.plain import by_iterations
+from dbsp.compiler.datalog.rewrites.share import share
 from dbsp.compiler.datalog.rewrites.specialise import specialise
+from dbsp.compiler.datalog.rewrites.split_aggregates import split_aggregates
 from dbsp.compiler.datalog.stratify import stratify
 
 Pass = Callable[[checked.Program, list[str]], checked.Program]
 
 PASSES: tuple[Pass, ...] = (propagate_constants, drop_dead, specialise, inline_once)
+"""Applied in turn until none finds anything to do."""
 
-NAMES = tuple(one.__name__ for one in PASSES)
+LAST: tuple[Pass, ...] = (split_aggregates, share)
+"""Applied once, to what is left."""
+
+NAMES = tuple(one.__name__ for one in (*PASSES, *LAST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +71,15 @@ def rewrite(
     and once more. Each application of one takes time linear in the size of the rules; every further turn
     comes of a rule, a relation or a variable that is gone.
     """
-    changes: dict[str, list[str]] = {one.__name__: [] for one in PASSES if one.__name__ in names}
+    changes: dict[str, list[str]] = {one.__name__: [] for one in (*PASSES, *LAST) if one.__name__ in names}
     program = _settled(program, changes)
     if magic:
         asked: list[str] = []
         program = _settled(demand(program, magic, asked), changes)
         changes[demand.__name__] = asked
+    for one in LAST:
+        if one.__name__ in changes:
+            program = one(program, changes[one.__name__])
     applied = tuple(Applied(name, tuple(noted)) for name, noted in changes.items() if noted)
     return restratified(program) if applied else program, applied
 
@@ -78,9 +90,23 @@ def _settled(program: checked.Program, changes: dict[str, list[str]]) -> checked
         before = program
         for one in PASSES:
             if one.__name__ in changes:
-                rewritten = one(program, changes[one.__name__])
-                program = program if rewritten.rules == program.rules else rewritten
+                noted: list[str] = []
+                rewritten = _with_rules_of(by_iterations(program), program, one(program, noted))
+                if rewritten.rules != program.rules:
+                    changes[one.__name__] += noted
+                    program = rewritten
     return program
+
+
+def _with_rules_of(
+    relations: Collection[str], program: checked.Program, rewritten: checked.Program
+) -> checked.Program:
+    """The rewritten program with the rules that these relations had before."""
+    if not relations:
+        return rewritten
+    rules = [rule for rule in rewritten.rules if rule.head.relation not in relations]
+    rules += [rule for rule in program.rules if rule.head.relation in relations]
+    return replace(rewritten, rules=tuple(sorted(rules, key=lambda rule: rule.number)))
 
 
 def restratified(program: checked.Program) -> checked.Program:
@@ -89,7 +115,7 @@ def restratified(program: checked.Program) -> checked.Program:
     Relations that have lost all rules but are still looked at come first: they are empty.
     """
     report = Report("", "")
-    strata = stratify(program.relations, program.rules, report)
+    strata = stratify(program.relations, program.rules, program.subsumptions, report)
     report.raise_errors()
     there = {*program.inputs, *(name for stratum in strata for name in stratum.relations)}
     asked = needed_relations(program) - there
