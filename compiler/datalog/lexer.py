@@ -36,6 +36,7 @@ KEYWORDS = {
     "utoi": "FUNCTOR",
     "utof": "FUNCTOR",
     "range": "FUNCTOR",
+    "autoinc": "FUNCTOR",
     "lor": "LOR",
     "lxor": "LXOR",
     "land": "LAND",
@@ -69,7 +70,7 @@ KEYWORDS = {
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "nil",
+    "btree_delete", "choice-domain", "debug_delta", "eqrel", "nil",
     "recursive_iteration_cnt",
 })
 # fmt: on

@@ -27,7 +27,7 @@ import networkx as nx
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.rewrites.plain import is_plain
 from dbsp.compiler.datalog.rewrites.sideways import passes
-from dbsp.compiler.datalog.rewrites.terms import is_simple, uses
+from dbsp.compiler.datalog.rewrites.terms import is_simple, numbers_rows, uses
 from dbsp.compiler.datalog.show import show_rule
 from dbsp.compiler.datalog.stratify import dependencies
 from dbsp.errors import CompileError
@@ -95,6 +95,8 @@ def _whole(program: checked.Program) -> dict[str, str]:
         if not is_plain(relation):
             why.setdefault(name, "it is an input, or more than a set of rows")
     for rule in program.rules:
+        if numbers_rows(rule):
+            why.setdefault(rule.head.relation, f"rule {rule.number} at {rule.span} numbers its rows")
         positive = {id(literal) for literal in rule.body if isinstance(literal, checked.Atom)}
         for atom in uses(rule):
             if id(atom) not in positive:
