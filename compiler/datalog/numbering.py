@@ -31,6 +31,8 @@ def check_counters(clause: FlatClause, report: Report) -> bool:
                             report.error(inner.span, "autoinc() cannot stand in an aggregate", hint)
                 elif _is_counter(part) and clause.is_fact:
                     report.error(part.span, "autoinc() in a fact", "the arguments of a fact are constants")
+                elif _is_counter(part) and clause.subsumes:
+                    report.error(part.span, "autoinc() in a subsumption", "compare columns that have numbers")
     return report.error_count == errors
 
 
