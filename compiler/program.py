@@ -151,7 +151,7 @@ class Program:
     ) -> dict[int, RulePlan]:
         """The plan of every rule, or of some, by its number, for data of which these are the counts."""
         policy = Policy(statistics, self.strategy)
-        chosen = self.rewritten.rules if rules is None else rules
+        chosen = self.rewritten.clauses if rules is None else rules
         return {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in chosen}
 
     def circuit_for(self, plans: Mapping[int, RulePlan], max_iterations: int = MAX_ITERATIONS) -> Circuit:

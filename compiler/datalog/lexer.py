@@ -63,14 +63,16 @@ KEYWORDS = {
     "magic": "QUALIFIER",
     "no_magic": "QUALIFIER",
     "overridable": "QUALIFIER",
+    "eqrel": "QUALIFIER",
+    "btree_delete": "QUALIFIER",
+    "choice-domain": "CHOICE",
     "_": "UNDERSCORE",
 }
 
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "nil",
-    "recursive_iteration_cnt",
+    "autoinc", "debug_delta", "nil", "recursive_iteration_cnt",
 })
 # fmt: on
 
@@ -84,6 +86,8 @@ DIRECTIVES = {
     ".comp": "COMP",
     ".init": "INIT",
     ".override": "OVERRIDE",
+    ".limitsize": "LIMITSIZE",
+    ".pragma": "PRAGMA",
     ".functor": "FUNCTOR_DECL",
     ".include": "INCLUDE",
     ".once": "ONCE",
@@ -92,7 +96,7 @@ DIRECTIVES = {
 }
 # fmt: off
 UNSUPPORTED_DIRECTIVES = frozenset({
-    ".lattice", ".limitsize", ".pragma",
+    ".lattice",
 })
 # fmt: on
 

@@ -113,7 +113,10 @@ NormalLiteral: TypeAlias = Scan | Absent | Condition | Generated | AggregateLite
 
 @dataclass(frozen=True, slots=True)
 class NormalRule:
-    """`head` has one term without aggregates per column; None as body means that it never holds."""
+    """`head` has one term without aggregates per column, of a subsumption for both of its rows.
+
+    None as body means that it never holds.
+    """
 
     rule: checked.Rule
     head: tuple[checked.Term, ...]
@@ -143,7 +146,8 @@ def normalise_with_origins(rule: checked.Rule) -> tuple[NormalRule, tuple[int, .
     for place, literal in enumerate(rule.body):
         normaliser.literal(literal, body)
         origins += [place] * (len(body) - len(origins))
-    head = tuple(normaliser.term(term, body) for term in rule.head.arguments)
+    arguments = rule.head.arguments + (rule.dominating.arguments if rule.dominating else ())
+    head = tuple(normaliser.term(term, body) for term in arguments)
     origins += [len(rule.body)] * (len(body) - len(origins))
     return NormalRule(rule, head, tuple(body)), tuple(origins)
 

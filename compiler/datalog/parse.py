@@ -163,7 +163,9 @@ _WORDS = {kind: f"'{sign}'" for sign, kind in SIGNS.items()} | {
     "IDENT": "a name",
     "QUALIFIED": "a qualified name",
     "NUMBER": "a number",
+    "STRING": "a string",
     "QUALIFIER": "a qualifier such as 'btree'",
+    "CHOICE": "'choice-domain'",
     "$END": "the end of the text",
 }
 
@@ -173,11 +175,15 @@ def _expected_words(expected: set[str]) -> str:
     left = set(expected)
     if "IDENT" in left:
         left.discard("QUALIFIED")
+    if "IF" in left:
+        left.discard("LE")  # subsumption is rare
+    if "QUALIFIER" in left:
+        left.discard("CHOICE")
     for needed, name in _GROUPS:
         if needed <= left:
             words.append(name)
             left -= _COVERED[name]
-    words.extend(_WORDS.get(kind, kind.lower()) for kind in sorted(left - {"$END", "QUALIFIER"}))
+    words.extend(_WORDS.get(kind, kind.lower()) for kind in sorted(left - {"$END", "QUALIFIER", "CHOICE"}))
     if not words:
         words = [_WORDS[kind] for kind in sorted(left)]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
@@ -220,8 +226,8 @@ def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | N
         return f"'{before}' is a reserved word and cannot be a name"
     if before is not None and "DOT" in expected and _on_new_line(tokens, position):
         return f"is a '.' missing at the end of line {Builder.span_of(before).end_line}?"
-    if "IF" in expected and found.type == "LE":
-        return "subsumption is not part of this dialect"
+    if "IF" in expected and (found.type == "LE" or expected == {"IF"}):
+        return "a subsumption is written 'dominated <= dominating :- body.', each an atom"
     if "IF" in expected:
         return "a fact is written 'head.', a rule 'head :- body.'"
     return None

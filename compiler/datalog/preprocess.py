@@ -1,11 +1,11 @@
-"""The preprocessor: `#include`, `#define`, `#undef`, `#ifdef`, `#ifndef`, `#else`, `#endif`.
+"""The preprocessor: `#include`, `#define`, `#undef`, `#if`, `#ifdef`, `#ifndef`, `#elif`, `#else`, `#endif`.
 
 Soufflé's own `.include "file"` and `.once` are acted on here as well, and `__LINE__` and `__FILE__` stand for
 the place where they are written.
 
 It works on tokens, so that comments and strings are left alone and every token keeps the file, line and
 column where it was written. The lines mean what they mean to a C preprocessor, which Souffle runs over its
-programs; `#if` with its arithmetic is not among them.
+programs. `RAM_DOMAIN_SIZE` is a macro from the beginning, as there: the size of a word, 64.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dbsp.compiler.datalog.conditions import holds
 from dbsp.compiler.datalog.lexer import Lexer, PlacedToken, escaped, placed
 from dbsp.compiler.datalog.macros import Expander, Macro
 from dbsp.compiler.datalog.report import Report
@@ -24,7 +25,7 @@ from dbsp.diagnostics import SourceSpan, did_you_mean
 MAX_DEPTH = 50
 """Files within files. One may come back within itself as long as an `#ifndef` ends that at some time."""
 
-LINES = ("include", "define", "undef", "ifdef", "ifndef", "else", "endif")
+LINES = ("include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _LINE = re.compile(r"\#[ \t]*([A-Za-z]*)")
 _FILE = re.compile(r'[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)\s*(?://.*|/\*.*\*/\s*)?\Z')
@@ -78,11 +79,12 @@ class _File:
 
 @dataclass(slots=True)
 class _Condition:
-    """An `#ifdef` that is open: whether its lines count, and where its `#else` was."""
+    """An `#if` that is open: whether its lines count, or did before, and where its `#else` was."""
 
     span: SourceSpan
     active: bool
     outer: bool
+    done: bool = False
     otherwise: SourceSpan | None = None
 
 
@@ -90,7 +92,9 @@ class _Preprocessor:
     def __init__(self, report: Report, sources: Sources) -> None:
         self.report = report
         self.sources = sources
-        self.macros: dict[str, Macro] = {}
+        place = SourceSpan("<Souffle>", 1, 1, 1, 1)
+        word_size = placed("NUMBER", "64", place, 0, 2)
+        self.macros = {"RAM_DOMAIN_SIZE": Macro("RAM_DOMAIN_SIZE", None, (word_size,), place)}
         self.once: set[Path] = set()
 
     def given(self, name: str, value: str) -> None:
@@ -161,23 +165,33 @@ class _Preprocessor:
             name = self._name(kind, word, lexer, rest) if outer else None
             open_.append(_Condition(word, outer and (name in self.macros) == (kind == "ifdef"), outer))
         elif kind == "if":
-            if outer:
-                self.report.error(word, "'#if' is not part of this dialect", "'#ifdef' and '#ifndef' are")
-            open_.append(_Condition(word, False, outer))
+            open_.append(_Condition(word, outer and self._holds(word, lexer, rest), outer))
         elif not open_:
-            self.report.error(word, f"there is no '#ifdef' before this '#{kind}'")
+            self.report.error(word, f"there is no '#if' before this '#{kind}'")
         elif kind == "endif":
             open_.pop()
-        elif kind == "elif":
-            if open_[-1].outer:
-                self.report.error(word, "'#elif' is not part of this dialect", "'#ifdef' within '#else' is")
         elif open_[-1].otherwise is not None:
             place = open_[-1].otherwise.place
             self.report.error(word, "this condition has an '#else' already", f"the first is at {place}")
         else:
             condition = open_[-1]
-            condition.otherwise = word
-            condition.active = condition.outer and not condition.active
+            condition.done |= condition.active
+            asked = condition.outer and not condition.done
+            if kind == "else":
+                condition.otherwise = word
+                condition.active = asked
+            else:
+                condition.active = asked and self._holds(word, lexer, rest)
+
+    def _holds(self, word: SourceSpan, lexer: Lexer, rest: tuple[int, int]) -> bool:
+        text = lexer.text[slice(*rest)]
+        try:
+            return holds(text, self.macros)
+        except ValueError as error:
+            start = rest[0] + len(text) - len(text.lstrip())
+            stop = rest[0] + len(text.rstrip())
+            self.report.error(lexer.span(start, stop) if start < stop else word, str(error))
+            return False
 
     def _name(self, kind: str, word: SourceSpan, lexer: Lexer, rest: tuple[int, int]) -> str | None:
         """The only word behind the line's own."""

@@ -113,5 +113,8 @@ def show_rule(rule: checked.Rule) -> str:
     """
     A rule in one line; what `;` and several heads were expanded to, not the clause as written.
     """
+    if rule.dominating is not None:
+        body = show_body(rule.body[2:])
+        return f"{show_literal(rule.head)} <= {show_literal(rule.dominating)} :- {body}."
     body = f" :- {show_body(rule.body)}" if rule.body else ""
     return f"{show_literal(rule.head)}{body}."

@@ -25,6 +25,7 @@ from dbsp.compiler.datalog.rewrites.constants import propagate_constants
 from dbsp.compiler.datalog.rewrites.dead import drop_dead
 from dbsp.compiler.datalog.rewrites.demand import demand
 from dbsp.compiler.datalog.rewrites.inline import inline_once
+from dbsp.compiler.datalog.rewrites.plain import by_iterations
 from dbsp.compiler.datalog.rewrites.share import share
 from dbsp.compiler.datalog.rewrites.specialise import specialise
 from dbsp.compiler.datalog.stratify import stratify
@@ -87,9 +88,23 @@ def _settled(program: checked.Program, changes: dict[str, list[str]]) -> checked
         before = program
         for one in PASSES:
             if one.__name__ in changes:
-                rewritten = one(program, changes[one.__name__])
-                program = program if rewritten.rules == program.rules else rewritten
+                noted: list[str] = []
+                rewritten = _with_rules_of(by_iterations(program), program, one(program, noted))
+                if rewritten.rules != program.rules:
+                    changes[one.__name__] += noted
+                    program = rewritten
     return program
+
+
+def _with_rules_of(
+    relations: Collection[str], program: checked.Program, rewritten: checked.Program
+) -> checked.Program:
+    """The rewritten program with the rules that these relations had before."""
+    if not relations:
+        return rewritten
+    rules = [rule for rule in rewritten.rules if rule.head.relation not in relations]
+    rules += [rule for rule in program.rules if rule.head.relation in relations]
+    return replace(rewritten, rules=tuple(sorted(rules, key=lambda rule: rule.number)))
 
 
 def restratified(program: checked.Program) -> checked.Program:
@@ -98,7 +113,7 @@ def restratified(program: checked.Program) -> checked.Program:
     Relations that have lost all rules but are still looked at come first: they are empty.
     """
     report = Report("", "")
-    strata = stratify(program.relations, program.rules, report)
+    strata = stratify(program.relations, program.rules, program.subsumptions, report)
     report.raise_errors()
     there = {*program.inputs, *(name for stratum in strata for name in stratum.relations)}
     asked = needed_relations(program) - there

@@ -23,7 +23,7 @@ from dataclasses import replace
 import networkx as nx
 
 from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.rewrites.plain import derived_for_itself, recursive_groups
+from dbsp.compiler.datalog.rewrites.plain import by_iterations, derived_for_itself, recursive_groups
 from dbsp.compiler.datalog.rewrites.terms import free_variables, is_total, substitute, uses, variables, walk
 from dbsp.compiler.planner.acyclic import reduce_ears
 
@@ -35,6 +35,7 @@ def inline_once(program: checked.Program, changes: list[str]) -> checked.Program
     """The program without the relations that are better derived where they are used."""
     groups = recursive_groups(program)
     plain = derived_for_itself(program) - groups.keys()
+    fixed = by_iterations(program)
     users: dict[str, list[int]] = {}
     for rule in program.rules:
         for atom in uses(rule):
@@ -46,12 +47,12 @@ def inline_once(program: checked.Program, changes: list[str]) -> checked.Program
     rules_of: dict[str, list[int]] = {}
     for rule in program.rules:
         rules_of.setdefault(rule.head.relation, []).append(rule.number)
-    last = max(rules)
+    last = max(rule.number for rule in program.clauses)
     for name in _used_first(program, once):
         (number,) = users[name]
         user = rules[number]
         own = [rules[one] for one in rules_of[name]]
-        if not _pays(name, own, user, groups):
+        if user.head.relation in fixed or not _pays(name, own, user, groups):
             continue
         made = [_inlined(user, one) for one in own]
         numbers = [number, *range(last + 1, last + len(made))]
