@@ -1,12 +1,13 @@
 """inline_once: a derived relation that is used once is put into the rule that uses it.
 
-    both(x, y) :- edge(x, y), edge(y, x).     far(x, z) :- both(x, y), edge(y, z), good(z).
-    is      far(x, z) :- edge(x, y), edge(y, x), edge(y, z), good(z).        and `both` is no more
+    hop(x, y, z) :- edge(x, y), edge(y, z).     far(x, z) :- hop(x, _, z), start(x).
+    is      far(x, z) :- edge(x, y), edge(y, z), start(x).        and `hop` is no more
 
 The relation is kept nowhere then, and all atoms are joined by one plan. It pays, and is done, where
 
 - the relation has one rule, which projects nothing away: then its rows are as many as the ways to derive
-  them (over `hop(x, z) :- edge(x, y), edge(y, z)` others would meet the same row again and again), or
+  them (over `hop(x, z) :- edge(x, y), edge(y, z)` others would meet the same row again and again), and the
+  atoms then form no cycle: those are joined all at once, which the relation's few rows make easier; or
 - all that the using rule does with the relation is to select and project: its alternatives are that rule's;
 
 and not into a recursion, which would join anew in every iteration what can be joined once outside of it.
@@ -33,6 +34,7 @@ from dbsp.compiler.datalog.rewrites.terms import (
     variables,
     walk,
 )
+from dbsp.compiler.planner.acyclic import reduce_ears
 
 MAX_ATOMS = 8
 """More atoms in one body would take the planner long."""
@@ -100,7 +102,10 @@ def _pays(name: str, own: Sequence[checked.Rule], user: checked.Rule, groups: di
         return len(own) == 1 and len(own[0].body) == 1 and _keeps_all(own[0])
     if not others and all(is_total(literal) for literal in user.body):
         return True
-    return len(own) == 1 and _keeps_all(own[0])
+    if len(own) > 1 or not _keeps_all(own[0]):
+        return False
+    edges = [frozenset(variables(atom)) for atom in _positive(_inlined(user, own[0]))]
+    return len(_positive(own[0])) < 2 or reduce_ears(edges).acyclic
 
 
 def _keeps_all(rule: checked.Rule) -> bool:
