@@ -25,6 +25,7 @@ from dbsp.compiler.datalog.preprocess import Sources
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.rewrites import NAMES, Applied, chosen_passes, rewrite
 from dbsp.compiler.datalog.rewrites.demand import on_demand
+from dbsp.compiler.datalog.rewrites.terms import numbers_rows
 from dbsp.compiler.datalog.steps import RulePlan
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
@@ -233,7 +234,9 @@ class Program:
         is left alone (see `dbsp.durable`). Raises CheckpointError.
         """
         planner = None
-        if circuit is None and Stage(stage) is Stage.PHYSICAL:
+        # Rows that are numbered keep their numbers, so the circuit keeps its plans.
+        fixed = any(map(numbers_rows, self.rewritten.rules))
+        if circuit is None and Stage(stage) is Stage.PHYSICAL and not fixed:
             planner = ProgramPlanner(self, self.plans if plans is None else plans, max_iterations)
         if circuit is None and plans is None and max_iterations == MAX_ITERATIONS:
             circuit = self._query

@@ -18,6 +18,7 @@ from dbsp.compiler.datalog.steps import (
     Generate,
     Join,
     Multiway,
+    Number,
     RulePlan,
     Step,
     Without,
@@ -153,6 +154,9 @@ def _steps(steps: Sequence[Step], recursive: Sequence[str], first: bool = True) 
                 yield f"keep rows with {show_literal(condition)}"
             case Assign(variable=variable, term=term):
                 yield f"let {show_variable(variable)} = {show_term(term)}"
+            case Number(variable=variable):
+                numbers = ", ".join(str(step.first + step.step * place) for place in range(3))
+                yield f"number the rows as {show_variable(variable)} = {numbers}, ..."
             case Generate(variable=variable, call=call):
                 yield f"for each {show_variable(variable)} in {show_term(call)}"
             case Aggregated():

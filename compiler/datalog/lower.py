@@ -39,6 +39,7 @@ from dbsp.compiler.datalog.steps import (
     Generate,
     Join,
     Multiway,
+    Number,
     Part,
     RulePlan,
     Step,
@@ -52,6 +53,7 @@ from dbsp.operators.calls import Call, avg, count, max_, min_, sum_
 from dbsp.operators.delta_term import Term
 from dbsp.operators.generate_series import GenerateSeries
 from dbsp.operators.multiway_join import MultiwayJoin
+from dbsp.operators.number_rows import NumberRows
 from dbsp.schema import Schema
 
 _AGGREGATES = {"sum": sum_, "min": min_, "max": max_, "mean": avg}
@@ -278,6 +280,10 @@ class _Lowering:
                 case Generate(variable=variable, call=call, keep=keep):
                     series = GenerateSeries(tuple(map(expression, call.arguments)), variable)
                     current = _columns(series(self.or_unit(current)), {name: col(name) for name in keep})
+                case Number(variable=variable, order=order, keep=keep):
+                    found = self.or_unit(current).distinct()
+                    number = NumberRows(found.schema.indices(order), variable, step.first, step.step)
+                    current = _columns(number(found), {name: col(name) for name in keep})
                 case Without(pattern=pattern):
                     absent = self.scan(pattern, set(pattern.names))
                     current = self.or_unit(current).antijoin(absent, on=list(pattern.names))

@@ -11,8 +11,9 @@ The relation is kept nowhere then, and all atoms are joined by one plan. It pays
 - all that the using rule does with the relation is to select and project: its alternatives are that rule's;
 
 and not into a recursion, which would join anew in every iteration what can be joined once outside of it.
-Under a negation or in an aggregate nothing is inlined, nor is a rule that could fail: it would not fail any
-more for rows that the rest of the body rules out, and the error would name another rule.
+Under a negation or in an aggregate, or into a rule that numbers its rows, nothing is inlined, nor is a
+rule that could fail: it would not fail any more for rows that the rest of the body rules out, and the
+error would name another rule.
 """
 
 from __future__ import annotations
@@ -24,7 +25,15 @@ import networkx as nx
 
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.rewrites.plain import by_iterations, derived_for_itself, recursive_groups
-from dbsp.compiler.datalog.rewrites.terms import free_variables, is_total, substitute, uses, variables, walk
+from dbsp.compiler.datalog.rewrites.terms import (
+    free_variables,
+    is_total,
+    numbers_rows,
+    substitute,
+    uses,
+    variables,
+    walk,
+)
 from dbsp.compiler.planner.acyclic import reduce_ears
 
 MAX_ATOMS = 8
@@ -79,7 +88,7 @@ def _used_first(program: checked.Program, names: set[str]) -> Iterator[str]:
 def _pays(name: str, own: Sequence[checked.Rule], user: checked.Rule, groups: dict[str, int]) -> bool:
     """Whether the relation with these rules may be put into the rule that uses it, and should."""
     place = next((one for one in _positive(user) if one.relation == name), None)
-    if place is None or user.order is not None or not is_total(place):
+    if place is None or user.order is not None or not is_total(place) or numbers_rows(user):
         return False
     if not all(is_total(part) for rule in own for part in (*rule.head.arguments, *rule.body)):
         return False
