@@ -7,8 +7,8 @@
 A circuit makes one node of nodes that do the same to the same streams. What a join does is told by the names
 of its columns too, which are the variables of the rule. So a rule takes over names from the earlier rule with
 which it has most atoms in common, two at least that share a variable; if it has no others, also their order,
-for among atoms of equal standing those written first are joined first. Neither changes what a rule means. Rules
-that can fail keep their names, which their errors show, and rules with a `.plan` their order.
+for among atoms of equal standing those written first are joined first. Neither changes what a rule means.
+Rules that can fail keep their names, which their errors show, and rules with a `.plan` their order.
 """
 
 from __future__ import annotations
