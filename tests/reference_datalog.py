@@ -51,35 +51,125 @@ def evaluate(
     when a relation gets more rows than `limit`.
     """
     relations: dict[str, set[Row]] = {name: set(inputs.get(name, ())) for name in program.relations}
-    level = levels(program)
-    for height in range(max(level.values(), default=0) + 1):
-        rules = [rule for rule in program.rules if level[rule.head.relation] == height]
-        changed = True
-        while changed:
-            changed = False
-            for rule in rules:
-                new = derive(rule, relations) - relations[rule.head.relation]
-                relations[rule.head.relation] |= new
-                changed |= bool(new)
-                if len(relations[rule.head.relation]) > limit:
-                    raise TooLargeError(rule.head.relation)
+    for names in components(program):
+        if any(is_special(name, program) for name in names):
+            evaluate_by_iterations(names, program, relations, limit)
+        else:
+            saturate(names, program, relations, limit)
     return {name: frozenset(rows) for name, rows in relations.items()}
 
 
-def levels(program: checked.Program) -> dict[str, int]:
-    """A level for each relation: not below those it uses, above those it negates or aggregates over."""
-    level = dict.fromkeys(program.relations, 0)
+def saturate(
+    names: Sequence[str], program: checked.Program, relations: dict[str, set[Row]], limit: int
+) -> None:
+    """Applies the rules of plain relations until nothing is new."""
+    rules = [rule for rule in program.rules if rule.head.relation in names]
     changed = True
     while changed:
         changed = False
-        for rule in program.rules:
-            head = rule.head.relation
-            for used, strictly in uses(rule):
-                if level[head] < level[used] + strictly:
-                    level[head] = level[used] + strictly
-                    changed = True
-                    assert level[head] <= len(program.relations), "the program cannot be stratified"
-    return level
+        for rule in rules:
+            new = derive(rule, relations) - relations[rule.head.relation]
+            relations[rule.head.relation] |= new
+            changed |= bool(new)
+            if len(relations[rule.head.relation]) > limit:
+                raise TooLargeError(rule.head.relation)
+
+
+def components(program: checked.Program) -> list[list[str]]:
+    """The relations that depend on one another, those that others use before these."""
+    needs: dict[str, set[str]] = {name: {name} for name in program.relations}
+    strict: set[tuple[str, str]] = set()
+    for rule in (*program.rules, *program.subsumptions):
+        head = rule.head.relation
+        for used, strictly in uses(rule):
+            needs[head].add(used)
+            if strictly:
+                strict.add((head, used))
+    for _ in needs:
+        for name in needs:
+            needs[name] = set().union(*(needs[other] for other in needs[name]))
+    for head, used in strict:
+        assert head not in needs[used], "the program cannot be stratified"
+    found = {tuple(sorted(other for other in needs[name] if name in needs[other])) for name in needs}
+    return [list(names) for names in sorted(found, key=lambda names: len(needs[names[0]]))]
+
+
+# --- relations that are more than sets of rows -----------------------------------------------------
+
+
+def is_special(name: str, program: checked.Program) -> bool:
+    relation = program.relations[name]
+    subsumed = any(rule.head.relation == name for rule in program.subsumptions)
+    return bool(relation.equivalence or relation.choices or relation.limit or subsumed)
+
+
+def evaluate_by_iterations(
+    names: Sequence[str], program: checked.Program, relations: dict[str, set[Row]], limit: int
+) -> None:
+    """All rules at once, again and again, as `checked.Stratum` and `checked.Relation` say it."""
+    rules = [rule for rule in program.rules if rule.head.relation in names]
+    given = {name: relations[name] for name in names}
+    known: dict[str, set[Row]] = {name: set() for name in names}
+    recursive = any(used in names for rule in rules for used, _ in uses(rule))
+    while True:
+        relations.update(left_by_subsumption(names, program, {**relations, **known}))
+        limits = [(name, program.relations[name].limit) for name in names]
+        if recursive and any(most and len(relations[name]) >= most for name, most in limits):
+            return
+        following: dict[str, set[Row]] = {}
+        for name in names:
+            relation = program.relations[name]
+            derived = set(given[name]).union(
+                *(derive(rule, relations) for rule in rules if rule.head.relation == name)
+            )
+            if relation.equivalence:
+                following[name] = equivalence(known[name] | derived)
+            elif relation.choices:
+                following[name] = choose(known[name], derived, relation.choices)
+            else:
+                following[name] = known[name] | derived
+            if len(following[name]) > limit:
+                raise TooLargeError(name)
+        if following == known:
+            return
+        known = following
+
+
+def left_by_subsumption(
+    names: Sequence[str], program: checked.Program, relations: Relations
+) -> dict[str, set[Row]]:
+    left = {}
+    for name in names:
+        pairs: set[tuple[Row, Row]] = set()
+        for rule in program.subsumptions:
+            if rule.head.relation == name:
+                assert rule.dominating is not None
+                for found in solutions(rule.body, {}, relations):
+                    lower, upper = (
+                        tuple(value_of(term, found, relations) for term in atom.arguments)
+                        for atom in (rule.head, rule.dominating)
+                    )
+                    pairs.add((lower, upper))
+        out = {a for a, b in pairs if a != b and ((b, a) not in pairs or b < a)}  # type: ignore[operator]
+        left[name] = relations[name] - out
+    return left
+
+
+def equivalence(pairs: set[Row]) -> set[Row]:
+    classes: list[set[Value]] = []
+    for pair in pairs:
+        touched = [one for one in classes if not one.isdisjoint(pair)]
+        classes = [one for one in classes if one not in touched]
+        classes.append(set(pair).union(*touched))
+    return {(a, b) for one in classes for a in one for b in one}
+
+
+def choose(kept: set[Row], candidates: set[Row], domains: Sequence[Sequence[int]]) -> set[Row]:
+    chosen = set(kept)
+    for row in sorted(candidates):  # type: ignore[type-var]
+        if not any(all(row[c] == other[c] for c in domain) for other in chosen for domain in domains):
+            chosen.add(row)
+    return chosen
 
 
 def uses(rule: checked.Rule) -> Iterator[tuple[str, bool]]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import TypeAlias, cast
 
 from lark import Token, Tree
 
 from dbsp.compiler.datalog import syntax
 from dbsp.compiler.datalog.lexer import PlacedToken, unescape
+from dbsp.compiler.datalog.rebuild import Rebuilder
 from dbsp.compiler.datalog.report import Report
 from dbsp.diagnostics import SourceSpan
 
@@ -39,6 +41,8 @@ class Builder:
             case "rule":
                 heads = tuple(self.atom(child) for child in _trees(_child(tree, 0)))
                 return syntax.Clause(heads, self.formula(_child(tree, 2)), self.span(tree))
+            case "subsumption":
+                return self._subsumption(tree)
             case "relation_declaration":
                 return self._relation(tree)
             case "functor_declaration":
@@ -55,6 +59,9 @@ class Builder:
                 return syntax.Instance(name, self._component_type(_child(tree, 3)), self.span(tree))
             case "override":
                 return syntax.Override(self._names(tree.children[1]), self.span(tree))
+            case "pragma":
+                key, *value = map(self._unescape, _tokens(tree)[1:])
+                return syntax.Pragma(key, "".join(value), self.span(tree))
             case "plan":
                 return syntax.Plan(tuple(map(self._order, _trees(tree))), self.span(tree))
             case _:
@@ -81,9 +88,13 @@ class Builder:
     # --- declarations ----------------------------------------------------------------------------
 
     def _relation(self, tree: ParseTree) -> syntax.RelationDeclaration:
-        _, names, _, attributes, _, qualifiers = tree.children
+        _, names, _, attributes, _, qualifiers, choices = tree.children
         return syntax.RelationDeclaration(
-            self._names(names), self._attributes(attributes), self._names(qualifiers), self.span(tree)
+            self._names(names),
+            self._attributes(attributes),
+            self._names(qualifiers),
+            self.span(tree),
+            tuple(self._names(d.children[min(1, len(d.children) - 1)]) for d in _trees(choices)),
         )
 
     def _attributes(self, tree: Child) -> tuple[syntax.Attribute, ...]:
@@ -115,16 +126,18 @@ class Builder:
         if tree.data in ("record_type", "adt_type"):
             named = self._name(cast(Token, tree.children[1]))
             made: syntax.TypeForm = "record" if tree.data == "record_type" else "adt"
-            return syntax.TypeDeclaration(named, made, (), self.span(tree), self._branches(tree))
+            branches = self._branches(tree)
+            return syntax.TypeDeclaration(named, made, (), self.span(tree), branches=branches)
         names = [self._name(token) for token in _tokens(tree) if token.type in ("IDENT", "QUALIFIED")]
         parents = tuple(names[1:])
         form: syntax.TypeForm = "subtype"
         if tree.data == "alias_or_union":
             form = "alias" if len(parents) == 1 else "union"
-        elif tree.data == "old_type":
+        deprecated = tree.data == "old_type"
+        if deprecated:
             kind = "number" if _tokens(tree)[0].type == "NUMBER_TYPE" else "symbol"
             parents = (syntax.Name(kind, names[0].span),)
-        return syntax.TypeDeclaration(names[0], form, parents, self.span(tree))
+        return syntax.TypeDeclaration(names[0], form, parents, self.span(tree), deprecated)
 
     def _directive(self, tree: ParseTree) -> syntax.Directive:
         kind, names, _, parameters, _ = tree.children
@@ -152,12 +165,21 @@ class Builder:
         return syntax.PlanOrder(version, tuple(positions), self.span(tree))
 
     def _names(self, tree: Child) -> tuple[syntax.Name, ...]:
+        if isinstance(tree, Token):
+            return (self._name(tree),)
         return tuple(self._name(token) for token in _tokens(tree) if token.type != "COMMA")
 
     def _name(self, token: Token) -> syntax.Name:
         return syntax.Name(str(token), self.span_of(token))
 
     # --- bodies ----------------------------------------------------------------------------------
+
+    def _subsumption(self, tree: ParseTree) -> syntax.Clause:
+        naming = _NamedWildcards()
+        dominated, dominating = (naming.atom(self.atom(tree.children[at])) for at in (0, 2))
+        body = self.formula(tree.children[4])
+        whole = syntax.Conjunction((dominated, dominating, body), body.span)
+        return syntax.Clause((dominated,), whole, self.span(tree), subsumes=True)
 
     def formula(self, tree: Child) -> syntax.Formula:
         assert isinstance(tree, Tree)
@@ -211,6 +233,8 @@ class Builder:
                 return syntax.Call(str(operator), (self.term(left), self.term(right)), span)
             case "negative":
                 return self._negative(self.term(tree.children[1]), span)
+            case "counter":
+                return syntax.Call("autoinc", (), span)
             case "user_call":
                 return syntax.Call(f"@{tree.children[1]}", self.terms(tree.children[3]), span)
             case "cast":
@@ -300,6 +324,18 @@ class Builder:
         """The place from the first to the last token of a tree."""
         first, last = _edge(tree, 0), _edge(tree, -1)
         return self.span_of(first).to(self.span_of(last))
+
+
+class _NamedWildcards(Rebuilder):
+    """Gives every `_` a name that no source can have; the underscore says that it may stand alone."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def term(self, term: syntax.Term) -> syntax.Term:
+        if isinstance(term, syntax.Wildcard):
+            return syntax.Variable(f"_#{next(self._numbers)}", term.span)
+        return super().term(term)
 
 
 def _edge(tree: ParseTree, end: int) -> Token:

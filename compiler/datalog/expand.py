@@ -28,6 +28,7 @@ class FlatClause:
     body: tuple[syntax.BodyLiteral, ...]
     is_fact: bool
     span: SourceSpan
+    subsumes: bool = False
 
 
 class _TooManyError(Exception):
@@ -42,7 +43,11 @@ def expand(clause: syntax.Clause, report: Report) -> list[FlatClause]:
     bodies = [()] if clause.body is None else expander.alternatives(clause.body, clause.span)
     if report.error_count > errors:
         return []
-    return [FlatClause(head, body, clause.body is None, clause.span) for head in heads for body in bodies]
+    return [
+        FlatClause(head, body, clause.body is None, clause.span, clause.subsumes)
+        for head in heads
+        for body in bodies
+    ]
 
 
 class _Expander:

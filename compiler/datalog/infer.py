@@ -395,10 +395,11 @@ class _Inference:
         try:
             compiled(pattern.value)
         except RegexError as error:
-            self._mismatch(
+            # Soufflé goes on, and so do programs that are written for it.
+            self.report.warning(
                 pattern.span,
                 f"{_quoted(pattern)} is no regular expression: {error}",
-                "regular expressions are those of ECMAScript",
+                "nothing matches it and nothing fails to; regular expressions are those of ECMAScript",
             )
 
     def _mismatch(self, span: SourceSpan, message: str, hint: str | None) -> None:

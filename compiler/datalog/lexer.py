@@ -36,6 +36,7 @@ KEYWORDS = {
     "utoi": "FUNCTOR",
     "utof": "FUNCTOR",
     "range": "FUNCTOR",
+    "autoinc": "FUNCTOR",
     "lor": "LOR",
     "lxor": "LXOR",
     "land": "LAND",
@@ -63,6 +64,9 @@ KEYWORDS = {
     "magic": "QUALIFIER",
     "no_magic": "QUALIFIER",
     "overridable": "QUALIFIER",
+    "eqrel": "QUALIFIER",
+    "btree_delete": "QUALIFIER",
+    "choice-domain": "CHOICE",
     "_": "UNDERSCORE",
     "nil": "NIL",
 }
@@ -70,8 +74,7 @@ KEYWORDS = {
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel",
-    "recursive_iteration_cnt",
+    "debug_delta", "recursive_iteration_cnt",
 })
 # fmt: on
 
@@ -85,6 +88,8 @@ DIRECTIVES = {
     ".comp": "COMP",
     ".init": "INIT",
     ".override": "OVERRIDE",
+    ".limitsize": "LIMITSIZE",
+    ".pragma": "PRAGMA",
     ".functor": "FUNCTOR_DECL",
     ".include": "INCLUDE",
     ".once": "ONCE",
@@ -93,7 +98,7 @@ DIRECTIVES = {
 }
 # fmt: off
 UNSUPPORTED_DIRECTIVES = frozenset({
-    ".lattice", ".limitsize", ".pragma",
+    ".lattice",
 })
 # fmt: on
 

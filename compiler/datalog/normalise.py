@@ -92,6 +92,15 @@ class Generated:
 
 
 @dataclass(frozen=True, slots=True)
+class Numbered:
+    """Binds a variable to the number of the row of all other variables of the body."""
+
+    variable: str
+    first: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class AggregateResult:
     """One aggregate function and the variable it binds; `value` is None for `count`."""
 
@@ -115,12 +124,15 @@ class AggregateLiteral:
         return tuple(result.variable for result in self.results)
 
 
-NormalLiteral: TypeAlias = Scan | Absent | Condition | Generated | AggregateLiteral
+NormalLiteral: TypeAlias = Scan | Absent | Condition | Generated | Numbered | AggregateLiteral
 
 
 @dataclass(frozen=True, slots=True)
 class NormalRule:
-    """`head` has one term without aggregates per column; None as body means that it never holds."""
+    """`head` has one term without aggregates per column, of a subsumption for both of its rows.
+
+    None as body means that it never holds.
+    """
 
     rule: checked.Rule
     head: tuple[checked.Term, ...]
@@ -150,7 +162,8 @@ def normalise_with_origins(rule: checked.Rule) -> tuple[NormalRule, tuple[int, .
     for place, literal in enumerate(rule.body):
         normaliser.literal(literal, body)
         origins += [place] * (len(body) - len(origins))
-    head = tuple(normaliser.term(term, body) for term in rule.head.arguments)
+    arguments = rule.head.arguments + (rule.dominating.arguments if rule.dominating else ())
+    head = tuple(normaliser.term(term, body) for term in arguments)
     origins += [len(rule.body)] * (len(body) - len(origins))
     return NormalRule(rule, head, tuple(body)), tuple(origins)
 
@@ -315,6 +328,13 @@ class _Normaliser:
             case checked.Call(function=function, kind=kind, span=span) if function in GENERATORS:
                 name = self.new_name()
                 self.generated(name, term, out)
+                return checked.Variable(name, kind, span)
+            case checked.Call(function="autoinc", kind=kind, span=span):
+                name = self.new_name()
+                first, step = (one.value for one in term.arguments if isinstance(one, checked.Constant))
+                assert isinstance(first, int)
+                assert isinstance(step, int)
+                out.append(Numbered(name, first, step))
                 return checked.Variable(name, kind, span)
             case checked.Call(arguments=arguments):
                 return replace(term, arguments=tuple(self.term(part, out) for part in arguments))

@@ -148,7 +148,7 @@ _GROUPS: tuple[tuple[frozenset[str], str], ...] = (
 )
 _TERM_STARTS = frozenset(
     {"IDENT", "QUALIFIED", "NUMBER", "UNSIGNED", "FLOAT", "STRING", "UNDERSCORE", "LPAREN", "MINUS"}
-    | {"FUNCTOR", "MINMAX", "AGGREGATE", "COMPLEMENT", "AS", "LBRACKET", "NIL", "BRANCH", "AT"}
+    | {"FUNCTOR", "MINMAX", "AGGREGATE", "COMPLEMENT", "AS", "LBRACKET", "NIL", "BRANCH", "AT", "DOLLAR"}
 )
 _COVERED = {
     "a rule, a fact or a directive": _ITEM_STARTS,
@@ -165,7 +165,9 @@ _WORDS = {kind: f"'{sign}'" for sign, kind in SIGNS.items()} | {
     "NUMBER": "a number",
     "BRANCH": "a branch such as '$Leaf'",
     "NIL": "'nil'",
+    "STRING": "a string",
     "QUALIFIER": "a qualifier such as 'btree'",
+    "CHOICE": "'choice-domain'",
     "$END": "the end of the text",
 }
 
@@ -175,19 +177,18 @@ def _expected_words(expected: set[str]) -> str:
     left = set(expected)
     if "IDENT" in left:
         left.discard("QUALIFIED")
+    if "IF" in left:
+        left.discard("LE")  # subsumption is rare
+    if "QUALIFIER" in left:
+        left.discard("CHOICE")
     for needed, name in _GROUPS:
         if needed <= left:
             words.append(name)
             left -= _COVERED[name]
-    words.extend(_WORDS.get(kind, kind.lower()) for kind in sorted(left - {"$END", "QUALIFIER"}))
+    words.extend(_WORDS.get(kind, kind.lower()) for kind in sorted(left - {"$END", "QUALIFIER", "CHOICE"}))
     if not words:
         words = [_WORDS[kind] for kind in sorted(left)]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
-
-
-_UNSUPPORTED_SIGNS = {
-    "DOLLAR": "'$' as a counter is not part of this dialect",
-}
 
 
 def _report_unexpected(tokens: Sequence[Token], position: int, expected: set[str], report: Report) -> None:
@@ -209,8 +210,6 @@ def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | N
     before = tokens[position - 1] if position else None
     if found.type == "AT" and before is not None and before.type == "AT":
         return "aggregates by functors of the user's are not part of this dialect"
-    if found.type in _UNSUPPORTED_SIGNS:
-        return _UNSUPPORTED_SIGNS[found.type]
     if found.type == "RESERVED":
         return f"'{found}' is a reserved word of a feature that is not part of this dialect"
     if found.type == "QUALIFIED" and "IDENT" in expected:
@@ -221,8 +220,8 @@ def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | N
         return f"'{before}' is a reserved word and cannot be a name"
     if before is not None and "DOT" in expected and _on_new_line(tokens, position):
         return f"is a '.' missing at the end of line {Builder.span_of(before).end_line}?"
-    if "IF" in expected and found.type == "LE":
-        return "subsumption is not part of this dialect"
+    if "IF" in expected and (found.type == "LE" or expected == {"IF"}):
+        return "a subsumption is written 'dominated <= dominating :- body.', each an atom"
     if "IF" in expected:
         return "a fact is written 'head.', a rule 'head :- body.'"
     return None

@@ -160,11 +160,16 @@ Node: TypeAlias = Term | Formula
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A fact (`body` is None) or a rule with one or several heads."""
+    """A fact (`body` is None), a rule with one or several heads, or a subsumption.
+
+    `dominated <= dominating :- body.` has the dominated atom as its head; its body begins with both
+    atoms, and their `_` have names.
+    """
 
     heads: tuple[Atom, ...]
     body: Formula | None
     span: SourceSpan = field(compare=False, repr=False)
+    subsumes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +188,13 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class RelationDeclaration:
-    """`.decl r, s(x: number) qualifiers`"""
+    """`.decl r, s(x: number) qualifiers choice-domain x, (y, z)`"""
 
     names: tuple[Name, ...]
     attributes: tuple[Attribute, ...]
     qualifiers: tuple[Name, ...]
     span: SourceSpan = field(compare=False, repr=False)
+    choices: tuple[tuple[Name, ...], ...] = ()
 
 
 TypeForm = Literal["subtype", "alias", "union", "record", "adt"]
@@ -207,16 +213,18 @@ class TypeDeclaration:
     """`.type A <: B` (subtype), `.type A = B` (alias), `.type A = B | C` (union).
 
     `.type A = [x: B]` (record) and `.type A = P { x: B } | Q {}` (adt) have branches and no parents.
+    `deprecated` are the old forms of a subtype: `.type A`, `.symbol_type A`, `.number_type A`.
     """
 
     name: Name
     form: TypeForm
     parents: tuple[Name, ...]
     span: SourceSpan = field(compare=False, repr=False)
+    deprecated: bool = False
     branches: tuple[BranchDeclaration, ...] = ()
 
 
-DirectiveKind = Literal["input", "output", "printsize"]
+DirectiveKind = Literal["input", "output", "printsize", "limitsize"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +234,15 @@ class Directive:
     kind: DirectiveKind
     relations: tuple[Name, ...]
     parameters: tuple[tuple[str, str], ...]
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pragma:
+    """`.pragma "key" "value"`; without a value it is empty."""
+
+    key: str
+    value: str
     span: SourceSpan = field(compare=False, repr=False)
 
 
@@ -304,6 +321,7 @@ Item: TypeAlias = (
     | RelationDeclaration
     | TypeDeclaration
     | Directive
+    | Pragma
     | FunctorDeclaration
     | Plan
     | Component

@@ -9,6 +9,7 @@ from dbsp.kernels.aggregate import (
     shifted,
     sum_floats,
 )
+from dbsp.kernels.classes import first_of_each, least_members
 from dbsp.kernels.distinct import assert_runs, distinct_runs, distinct_timed_runs, sum_weights
 from dbsp.kernels.hashing import find_rows, intern_rows, place_rows
 from dbsp.kernels.join import gather, join_bands, join_runs, join_timed_bands, join_timed_runs
@@ -29,6 +30,7 @@ __all__ = [
     "extend_prefixes",
     "extremes",
     "find_rows",
+    "first_of_each",
     "gather",
     "gather_bands",
     "intern_rows",
@@ -37,6 +39,7 @@ __all__ = [
     "join_timed_bands",
     "join_timed_runs",
     "leading",
+    "least_members",
     "merge_some",
     "nearest_present",
     "place_rows",

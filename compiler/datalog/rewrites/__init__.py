@@ -8,7 +8,6 @@ may be gone or hold fewer rows. The strata are made anew at the end.
     drop_dead             rules that never hold, and what no output depends on
     specialise            a constant that all uses of a relation have is put into its rules
     inline_once           a relation that is used once is put into the rule that uses it
-    split_aggregates      an aggregate over a product is made of aggregates over its factors
     share                 rules that join the same atoms are written alike
 
     demand                if asked for: rows are derived only if something uses them (magic sets)
@@ -26,9 +25,9 @@ from dbsp.compiler.datalog.rewrites.constants import propagate_constants
 from dbsp.compiler.datalog.rewrites.dead import drop_dead
 from dbsp.compiler.datalog.rewrites.demand import demand
 from dbsp.compiler.datalog.rewrites.inline import inline_once
+from dbsp.compiler.datalog.rewrites.plain import by_iterations
 from dbsp.compiler.datalog.rewrites.share import share
 from dbsp.compiler.datalog.rewrites.specialise import specialise
-from dbsp.compiler.datalog.rewrites.split_aggregates import split_aggregates
 from dbsp.compiler.datalog.stratify import stratify
 
 Pass = Callable[[checked.Program, list[str]], checked.Program]
@@ -36,7 +35,7 @@ Pass = Callable[[checked.Program, list[str]], checked.Program]
 PASSES: tuple[Pass, ...] = (propagate_constants, drop_dead, specialise, inline_once)
 """Applied in turn until none finds anything to do."""
 
-LAST: tuple[Pass, ...] = (split_aggregates, share)
+LAST: tuple[Pass, ...] = (share,)
 """Applied once, to what is left."""
 
 NAMES = tuple(one.__name__ for one in (*PASSES, *LAST))
@@ -89,9 +88,23 @@ def _settled(program: checked.Program, changes: dict[str, list[str]]) -> checked
         before = program
         for one in PASSES:
             if one.__name__ in changes:
-                rewritten = one(program, changes[one.__name__])
-                program = program if rewritten.rules == program.rules else rewritten
+                noted: list[str] = []
+                rewritten = _with_rules_of(by_iterations(program), program, one(program, noted))
+                if rewritten.rules != program.rules:
+                    changes[one.__name__] += noted
+                    program = rewritten
     return program
+
+
+def _with_rules_of(
+    relations: Collection[str], program: checked.Program, rewritten: checked.Program
+) -> checked.Program:
+    """The rewritten program with the rules that these relations had before."""
+    if not relations:
+        return rewritten
+    rules = [rule for rule in rewritten.rules if rule.head.relation not in relations]
+    rules += [rule for rule in program.rules if rule.head.relation in relations]
+    return replace(rewritten, rules=tuple(sorted(rules, key=lambda rule: rule.number)))
 
 
 def restratified(program: checked.Program) -> checked.Program:
@@ -100,7 +113,7 @@ def restratified(program: checked.Program) -> checked.Program:
     Relations that have lost all rules but are still looked at come first: they are empty.
     """
     report = Report("", "")
-    strata = stratify(program.relations, program.rules, report)
+    strata = stratify(program.relations, program.rules, program.subsumptions, report)
     report.raise_errors()
     there = {*program.inputs, *(name for stratum in strata for name in stratum.relations)}
     asked = needed_relations(program) - there

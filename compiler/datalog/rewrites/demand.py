@@ -10,8 +10,9 @@ its body are asked one after the other (see `sideways`); it is a relation like a
 data. Each relation keeps one form, by the columns that all uses bind: it never has more rows than it had.
 
 A relation is derived whole when it is an output or an input by directive, when some use binds nothing, and
-when it is negated or aggregated over; also when its demand would make the program unstratifiable, as when it
-is asked only for what is not in a relation that depends on it.
+when it is negated or aggregated over, or used where iterations or subsumptions choose rows; also when its
+demand would make the program unstratifiable, as when it is asked only for what is not in a relation that
+depends on it.
 
 Sources: Bancilhon, Maier, Sagiv, Ullman, "Magic sets and other strange ways to implement logic programs",
 PODS 1986; Beeri and Ramakrishnan, "On the power of magic", PODS 1987.
@@ -25,9 +26,9 @@ from dataclasses import replace
 import networkx as nx
 
 from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.rewrites.plain import is_plain
+from dbsp.compiler.datalog.rewrites.plain import by_iterations, is_plain
 from dbsp.compiler.datalog.rewrites.sideways import passes
-from dbsp.compiler.datalog.rewrites.terms import is_simple, uses
+from dbsp.compiler.datalog.rewrites.terms import is_simple, numbers_rows, uses
 from dbsp.compiler.datalog.show import show_rule
 from dbsp.compiler.datalog.stratify import dependencies
 from dbsp.errors import CompileError
@@ -95,6 +96,16 @@ def _whole(program: checked.Program) -> dict[str, str]:
         if not is_plain(relation):
             why.setdefault(name, "it is an input, or more than a set of rows")
     for rule in program.rules:
+        if numbers_rows(rule):
+            why.setdefault(rule.head.relation, f"rule {rule.number} at {rule.span} numbers its rows")
+    fixed = by_iterations(program)
+    for name in fixed:
+        why.setdefault(name, "its rows depend on the iterations that they take")
+    for rule in program.clauses:
+        if rule.head.relation in fixed or rule.dominating is not None:
+            # It must be there before these iterations begin.
+            for atom in uses(rule):
+                why.setdefault(atom.relation, f"rule {rule.number} at {rule.span} needs it in time")
         positive = {id(literal) for literal in rule.body if isinstance(literal, checked.Atom)}
         for atom in uses(rule):
             if id(atom) not in positive:
@@ -146,7 +157,7 @@ def _guarded(program: checked.Program, columns: Columns) -> tuple[checked.Rule, 
             order = None if rule.order is None else (0, *(place + 1 for place in rule.order))
             rule = replace(rule, body=(guard, *rule.body), order=order)
         rules.append(rule)
-    number = max((rule.number for rule in program.rules), default=0)
+    number = max((rule.number for rule in program.clauses), default=0)
     found: dict[tuple[checked.Atom, frozenset[checked.Literal]], checked.Rule] = {}
     for rule in _demanding(program, columns):
         key = (rule.head, frozenset(rule.body))
