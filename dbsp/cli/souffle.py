@@ -39,7 +39,6 @@ INSTEAD = {
     "--library-dir": _FUNCTORS,
     "-L": _FUNCTORS,
     "--live-profile": _PROFILED,
-    "--magic-transform-exclude": f'{_PRAGMA} "magic-transform-exclude" "RELATIONS"',
     "--magic-transform-exclude": "write 'no_magic' behind the declaration of the relation",
     "--parse-errors": "'dbsp check' shows all errors of a program",
     "--pragma": f'{_PRAGMA} "key" "value"',
