@@ -213,6 +213,8 @@ class Builder:
                 return syntax.Call(str(operator), (self.term(left), self.term(right)), span)
             case "negative":
                 return self._negative(self.term(tree.children[1]), span)
+            case "counter":
+                return syntax.Call("autoinc", (), span)
             case "user_call":
                 return syntax.Call(f"@{tree.children[1]}", self.terms(tree.children[3]), span)
             case "cast":

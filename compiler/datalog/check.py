@@ -31,6 +31,7 @@ from dbsp.compiler.datalog.hints import order_of, plans_of_clauses
 from dbsp.compiler.datalog.infer import TypedClause, infer
 from dbsp.compiler.datalog.inline import Inlining
 from dbsp.compiler.datalog.localise import localise
+from dbsp.compiler.datalog.numbering import check_counters, check_recursion, with_numbers
 from dbsp.compiler.datalog.pragmas import read_pragmas
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.resolve import resolve
@@ -90,7 +91,9 @@ def check(
     subsumptions = [replace(rule, number=n) for n, rule in enumerate(subsumptions, len(rules) + 1)]
     relations = {n: one for n, one in declarations.relations.items() if n not in declarations.inlined}
     declarations = replace(declarations, relations=relations)
+    rules = with_numbers(rules)
     strata = stratify(declarations.relations, rules, subsumptions, report)
+    check_recursion(strata, report)
     report.raise_errors()
     _warn_of_idle_limits(relations.values(), strata, report)
     return _program(declarations, facts, rules, subsumptions, strata, report)
@@ -152,7 +155,7 @@ def _inlined(
 
 def _check_clause(clause: FlatClause, declarations: Declarations, report: Report) -> TypedClause | None:
     clause = localise(ground_witnesses(clause))
-    if not check_ground(clause, report):
+    if not check_ground(clause, report) or not check_counters(clause, report):
         return None
     typed = infer(clause, declarations, report)
     return typed if typed is not None and check_subtypes(clause, declarations, report) else None

@@ -218,6 +218,11 @@ class Relation:
 class Rule:
     """`head :- body.` `number` counts the rules of the program in source order, from 1.
 
+    A call of `autoinc` in it, with a first number and a step as its arguments, numbers the ways to satisfy
+    the body, wildcards included: a way gets the next of first, first + step, ... in the tick in which it
+    comes and keeps it until it goes. Ways that come in one tick are numbered by the values of the variables
+    in the order in which these stand in the rule.
+
     `order` has the places of the positive atoms of the body, counted from 0, in the order in which
     they are to be joined, if the program asks for one.
 

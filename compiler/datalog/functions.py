@@ -31,6 +31,7 @@ function                meaning
                         unsigned as by `itou`, `utoi`; a symbol as a number by `ord`
 `range(a, b)`,          any of the numbers a, a + s, a + 2 s ... before b is reached (b itself is none); s
 `range(a, b, s)`        is 1, or -1 where a > b, if it is not given. For s = 0 it is a alone, if a != b.
+`autoinc()`, `$`        the number of this way to satisfy the body of the rule: see `checked.Rule`
 `itou`, `itof`,         conversions between number (i), unsigned (u) and float (f), as by the `to_`
 `utoi`, `utof`,         functions
 `ftoi`, `ftou`
@@ -109,6 +110,7 @@ FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
     "to_number": _conversions(_NUMBER),
     "to_unsigned": _conversions(_UNSIGNED),
     "to_float": _conversions(_FLOAT),
+    "autoinc": (Signature((), _NUMBER),),
     "range": _same(*_NUMERIC) + _same(*_NUMERIC, arity=3),
     # The kind of the result is that of the type after the comma.
     "as": (*_same(*Kind, arity=1), *(Signature((one,), other) for one, other in CASTS)),

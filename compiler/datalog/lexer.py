@@ -36,6 +36,7 @@ KEYWORDS = {
     "utoi": "FUNCTOR",
     "utof": "FUNCTOR",
     "range": "FUNCTOR",
+    "autoinc": "FUNCTOR",
     "lor": "LOR",
     "lxor": "LXOR",
     "land": "LAND",
@@ -72,7 +73,7 @@ KEYWORDS = {
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "autoinc", "debug_delta", "nil", "recursive_iteration_cnt",
+    "debug_delta", "nil", "recursive_iteration_cnt",
 })
 # fmt: on
 

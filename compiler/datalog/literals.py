@@ -13,6 +13,7 @@ from dbsp.compiler.datalog.normalise import (
     Condition,
     Generated,
     NormalLiteral,
+    Numbered,
     Scan,
     calls_in,
     variables_of,
@@ -39,6 +40,8 @@ def uses(literal: NormalLiteral) -> Iterable[str]:
             return literal.names
         case Generated():
             return (literal.variable, *literal.arguments)
+        case Numbered():
+            return (literal.variable,)
         case AggregateLiteral():
             return (*literal.variables, *literal.injected)
 

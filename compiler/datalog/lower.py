@@ -40,6 +40,7 @@ from dbsp.compiler.datalog.steps import (
     Generate,
     Join,
     Multiway,
+    Number,
     Part,
     RulePlan,
     Step,
@@ -53,6 +54,8 @@ from dbsp.operators.calls import Call, avg, count, max_, min_, sum_
 from dbsp.operators.delta_term import Term
 from dbsp.operators.generate_series import GenerateSeries
 from dbsp.operators.multiway_join import MultiwayJoin
+from dbsp.operators.number_rows import NumberRows
+from dbsp.operators.recursion import Recursion
 from dbsp.schema import Schema
 
 _AGGREGATES = {"sum": sum_, "min": min_, "max": max_, "mean": avg}
@@ -69,13 +72,19 @@ def schema_of(relation: Relation) -> Schema:
     )
 
 
-def lower(program: checked.Program, plans: Mapping[int, RulePlan], name: str, max_iterations: int) -> Circuit:
+def lower(
+    program: checked.Program,
+    plans: Mapping[int, RulePlan],
+    name: str,
+    max_iterations: int,
+    recursion: Recursion = Recursion.AUTO,
+) -> Circuit:
     """The logical circuit of a program; `plans` has the plan of every rule, by its number.
 
     Every input of the program is an input of the circuit, every output and every relation whose
     size is printed an output. Relations that no output depends on are left out.
     """
-    return _Lowering(program, plans, Circuit(name), max_iterations).circuit_of_program()
+    return _Lowering(program, plans, Circuit(name), max_iterations, recursion).circuit_of_program()
 
 
 def needed_relations(program: checked.Program) -> set[str]:
@@ -105,11 +114,13 @@ class _Lowering:
         plans: Mapping[int, RulePlan],
         circuit: Circuit,
         max_iterations: int,
+        recursion: Recursion,
     ) -> None:
         self.program = program
         self.plans = plans
         self.circuit = circuit
         self.cap = max_iterations
+        self.recursion = recursion
         self.streams: dict[str, Stream] = {}
         self._unit: Stream | None = None
 
@@ -196,7 +207,8 @@ class _Lowering:
             return
         variables: dict[str, Stream] = {}
         values: dict[str, Stream] = {}
-        with self.at(names[0]), self.circuit.fixpoint(", ".join(names), max_iterations=self.cap) as scope:
+        opened = self.circuit.fixpoint(", ".join(names), max_iterations=self.cap, recursion=self.recursion)
+        with self.at(names[0]), opened as scope:
             for name in names:
                 with self.at(name):
                     schema = schema_of(self.program.relations[name])
@@ -283,6 +295,10 @@ class _Lowering:
                 case Generate(variable=variable, call=call, keep=keep):
                     series = GenerateSeries(tuple(map(expression, call.arguments)), variable)
                     current = _columns(series(self.or_unit(current)), {name: col(name) for name in keep})
+                case Number(variable=variable, order=order, keep=keep):
+                    found = self.or_unit(current).distinct()
+                    number = NumberRows(found.schema.indices(order), variable, step.first, step.step)
+                    current = _columns(number(found), {name: col(name) for name in keep})
                 case Without(pattern=pattern):
                     absent = self.scan(pattern, set(pattern.names))
                     current = self.or_unit(current).antijoin(absent, on=list(pattern.names))

@@ -20,6 +20,7 @@ from dbsp.compiler.datalog.normalise import (
     Generated,
     NormalLiteral,
     NormalRule,
+    Numbered,
     Scan,
 )
 
@@ -62,19 +63,23 @@ def _merged(body: tuple[NormalLiteral, ...]) -> tuple[NormalLiteral, ...]:
 
 def _name_wildcards(literal: AggregateLiteral) -> AggregateLiteral:
     """The aggregate with a name for every column of an atom that is not looked at."""
-    prefix, numbers = literal.results[0].variable, count(1)
+    return replace(literal, body=name_wildcards(literal.body, f"{literal.results[0].variable}."))
+
+
+def name_wildcards(body: tuple[NormalLiteral, ...], prefix: str) -> tuple[NormalLiteral, ...]:
+    """The body with a name for every column of an atom that is not looked at."""
+    numbers = count(1)
 
     def named(scan: Scan) -> Scan:
         settled = {column for column, _ in scan.constants} | {column for _, column in scan.equal}
         names = tuple(
-            f"{prefix}.{next(numbers)}" if name is None and column not in settled else name
+            f"{prefix}{next(numbers)}" if name is None and column not in settled else name
             for column, name in enumerate(scan.variables)
         )
         return replace(scan, variables=names)
 
     # In a negated atom `_` means any value; only positive atoms get names.
-    body = tuple(named(inner) if isinstance(inner, Scan) else inner for inner in literal.body)
-    return replace(literal, body=body)
+    return tuple(named(inner) if isinstance(inner, Scan) else inner for inner in body)
 
 
 def _number_locals(literal: AggregateLiteral) -> dict[str, str]:
@@ -128,6 +133,8 @@ def _rename(literal: NormalLiteral, names: Mapping[str, str]) -> NormalLiteral:
             renamed_call = _rename_term(call, names)
             assert isinstance(renamed_call, checked.Call)
             return Generated(names.get(variable, variable), renamed_call)
+        case Numbered():
+            raise AssertionError("no rows are numbered in aggregates")
         case AggregateLiteral():
             raise AssertionError("aggregates that contain aggregates are not merged")
 

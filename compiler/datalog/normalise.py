@@ -85,6 +85,15 @@ class Generated:
 
 
 @dataclass(frozen=True, slots=True)
+class Numbered:
+    """Binds a variable to the number of the row of all other variables of the body."""
+
+    variable: str
+    first: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class AggregateResult:
     """One aggregate function and the variable it binds; `value` is None for `count`."""
 
@@ -108,7 +117,7 @@ class AggregateLiteral:
         return tuple(result.variable for result in self.results)
 
 
-NormalLiteral: TypeAlias = Scan | Absent | Condition | Generated | AggregateLiteral
+NormalLiteral: TypeAlias = Scan | Absent | Condition | Generated | Numbered | AggregateLiteral
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +249,13 @@ class _Normaliser:
             case checked.Call(function=function, kind=kind, span=span) if function in GENERATORS:
                 name = self.new_name()
                 self.generated(name, term, out)
+                return checked.Variable(name, kind, span)
+            case checked.Call(function="autoinc", kind=kind, span=span):
+                name = self.new_name()
+                first, step = (one.value for one in term.arguments if isinstance(one, checked.Constant))
+                assert isinstance(first, int)
+                assert isinstance(step, int)
+                out.append(Numbered(name, first, step))
                 return checked.Variable(name, kind, span)
             case checked.Call(arguments=arguments):
                 return replace(term, arguments=tuple(self.term(part, out) for part in arguments))

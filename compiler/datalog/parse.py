@@ -148,7 +148,7 @@ _GROUPS: tuple[tuple[frozenset[str], str], ...] = (
 )
 _TERM_STARTS = frozenset(
     {"IDENT", "QUALIFIED", "NUMBER", "UNSIGNED", "FLOAT", "STRING", "UNDERSCORE", "LPAREN", "MINUS"}
-    | {"FUNCTOR", "MINMAX", "AGGREGATE", "COMPLEMENT", "AS", "AT"}
+    | {"FUNCTOR", "MINMAX", "AGGREGATE", "COMPLEMENT", "AS", "AT", "DOLLAR"}
 )
 _COVERED = {
     "a rule, a fact or a directive": _ITEM_STARTS,
@@ -191,7 +191,6 @@ def _expected_words(expected: set[str]) -> str:
 
 _UNSUPPORTED_SIGNS = {
     "LBRACKET": "records are not part of this dialect",
-    "DOLLAR": "'$' (counters and branches of algebraic types) is not part of this dialect",
 }
 
 

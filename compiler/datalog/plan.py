@@ -14,7 +14,8 @@ what is possible,
 5. a generator over bound variables;
 6. an aggregate, or a condition with a function that has no value for some arguments (`/`, `%`,
    `to_number` ...): late, so that it sees only rows that everything else lets through;
-7. a scan that shares nothing (a cross product), or a generator over constants.
+7. a scan that shares nothing (a cross product), or a generator over constants;
+8. the numbering of the rows that are found, and then what asks for their numbers.
 
 A multi-way join takes up the conditions and equations between its variables itself. After each step only
 the variables that are still needed are kept.
@@ -42,11 +43,13 @@ from dbsp.compiler.datalog.literals import (
     is_safe,
     uses,
 )
+from dbsp.compiler.datalog.merge import name_wildcards
 from dbsp.compiler.datalog.normalise import (
     AggregateLiteral,
     Condition,
     NormalLiteral,
     NormalRule,
+    Numbered,
     Scan,
     variables_of,
 )
@@ -74,7 +77,12 @@ def plan(rule: NormalRule, policy: Policy | None = None) -> RulePlan:
         return RulePlan(rule, None)
     policy = replace(policy or Policy(Statistics.none()), order=rule.rule.order)
     needed = frozenset().union(*map(variables_of, rule.head))
-    planner = _Planner(rule.body, (), needed, policy, [])
+    body = rule.body
+    if any(isinstance(literal, Numbered) for literal in body):
+        # Whatever tells the ways to satisfy the body apart, not only what the head asks for.
+        body = name_wildcards(body, "#_")
+        needed = needed.union(*map(uses, body))
+    planner = _Planner(body, (), needed, policy, [])
     return RulePlan(rule, planner.steps(), tuple(planner.joined))
 
 
@@ -109,7 +117,7 @@ class _Planner(Placing):
             placed = placed or self.place_membership() or self.place_equation()
             placed = placed or self._place_scan(connected=True) or self.place_generated(constant=False)
             placed = placed or self._place_late() or self._place_scan(connected=False)
-            placed = placed or self.place_generated(constant=True)
+            placed = placed or self.place_generated(constant=True) or self.place_number()
             assert placed, "a checked body can always be ordered"
         return tuple(self.done)
 

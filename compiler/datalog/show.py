@@ -59,6 +59,8 @@ def _show(term: AnyTerm, level: int) -> str:
 
 
 def _show_call(call: syntax.Call | checked.Call, level: int) -> str:
+    if call.function == "autoinc":
+        return "autoinc()"
     own = _LEVELS.get(call.function)
     if len(call.arguments) == 1 and call.function in _PREFIXES:
         own, text = _SIGNED, f"{_PREFIXES[call.function]}{_show(call.arguments[0], _SIGNED)}"

@@ -27,6 +27,7 @@ from dbsp.compiler.datalog.normalise import (
     Condition,
     Generated,
     NormalLiteral,
+    Numbered,
     Scan,
     calls_in,
     variables_of,
@@ -34,7 +35,7 @@ from dbsp.compiler.datalog.normalise import (
 from dbsp.compiler.datalog.translate import TYPES, constant, expression, predicate
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.table import Table
-from dbsp.errors import DbspError
+from dbsp.errors import DbspError, InputError
 from dbsp.expressions import Expression
 from dbsp.expressions.bound import Bound, bind
 from dbsp.expressions.series import coded_series
@@ -91,6 +92,10 @@ class Solver:
                     given = given.take(np.bincount(found, minlength=given.size) == 0)
                 case Condition():
                     given = self._conditioned(literal.comparison, given)
+                case Numbered():
+                    raise InputError(
+                        "there is no proof through autoinc(): numbers of rows depend on the ticks so far"
+                    )
                 case Generated():
                     given = self._generated(literal, given)
                 case AggregateLiteral():
@@ -109,6 +114,8 @@ class Solver:
                 return (2 if bound or not free else 6), free, len(self.tables[literal.relation])
             case Generated(variable=variable):
                 return (0 if variable in known else 5), 0, 0
+            case Numbered():
+                return 7, 0, 0
             case AggregateLiteral():
                 return 3, 0, 0
             case Absent():
@@ -320,7 +327,7 @@ def askable(body: Body, bound: Collection[str]) -> list[NormalLiteral]:
 def _is_ready(literal: NormalLiteral, known: Collection[str]) -> bool:
     """Whether all that has to be bound before a literal is asked is bound."""
     match literal:
-        case Scan():
+        case Scan() | Numbered():
             return True
         case Absent(pattern=pattern):
             return all(name in known for name in pattern.names)

@@ -8,7 +8,6 @@ may be gone or hold fewer rows. The strata are made anew at the end.
     drop_dead             rules that never hold, and what no output depends on
     specialise            a constant that all uses of a relation have is put into its rules
     inline_once           a relation that is used once is put into the rule that uses it
-    split_aggregates      an aggregate over a product is made of aggregates over its factors
     share                 rules that join the same atoms are written alike
 
     demand                if asked for: rows are derived only if something uses them (magic sets)
@@ -29,7 +28,6 @@ from dbsp.compiler.datalog.rewrites.inline import inline_once
 from dbsp.compiler.datalog.rewrites.plain import by_iterations
 from dbsp.compiler.datalog.rewrites.share import share
 from dbsp.compiler.datalog.rewrites.specialise import specialise
-from dbsp.compiler.datalog.rewrites.split_aggregates import split_aggregates
 from dbsp.compiler.datalog.stratify import stratify
 
 Pass = Callable[[checked.Program, list[str]], checked.Program]
@@ -37,7 +35,7 @@ Pass = Callable[[checked.Program, list[str]], checked.Program]
 PASSES: tuple[Pass, ...] = (propagate_constants, drop_dead, specialise, inline_once)
 """Applied in turn until none finds anything to do."""
 
-LAST: tuple[Pass, ...] = (split_aggregates, share)
+LAST: tuple[Pass, ...] = (share,)
 """Applied once, to what is left."""
 
 NAMES = tuple(one.__name__ for one in (*PASSES, *LAST))

@@ -28,7 +28,7 @@ import networkx as nx
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.rewrites.plain import by_iterations, is_plain
 from dbsp.compiler.datalog.rewrites.sideways import passes
-from dbsp.compiler.datalog.rewrites.terms import is_simple, uses
+from dbsp.compiler.datalog.rewrites.terms import is_simple, numbers_rows, uses
 from dbsp.compiler.datalog.show import show_rule
 from dbsp.compiler.datalog.stratify import dependencies
 from dbsp.errors import CompileError
@@ -95,6 +95,9 @@ def _whole(program: checked.Program) -> dict[str, str]:
     for name, relation in program.relations.items():
         if not is_plain(relation):
             why.setdefault(name, "it is an input, or more than a set of rows")
+    for rule in program.rules:
+        if numbers_rows(rule):
+            why.setdefault(rule.head.relation, f"rule {rule.number} at {rule.span} numbers its rows")
     fixed = by_iterations(program)
     for name in fixed:
         why.setdefault(name, "its rows depend on the iterations that they take")
