@@ -18,8 +18,10 @@ from dbsp.compiler.datalog.plan import plan
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.why.heights import heights
+from dbsp.compiler.why.proof import Proof
 from dbsp.compiler.why.prove import Prover
-from dbsp.compiler.why.question import ANSWER, Question
+from dbsp.compiler.why.question import ANSWER, Question, read_goal
+from dbsp.compiler.why.refusal import Refusal
 from dbsp.compiler.why.table import Table
 from dbsp.errors import InputError
 from dbsp.interner import Interner
@@ -98,6 +100,21 @@ class State:
     def _check(self, name: str) -> None:
         if name not in self.program.relations:
             raise InputError(f"there is no relation '{name}'{did_you_mean(name, self.program.relations)}")
+
+    def why(self, goal: str, *, limit: int, depth: int | None = None) -> list[Proof]:
+        """Proofs of rows that a goal such as `path(1, _)` fits, at most so many; those of small height first.
+
+        Raises CompileError for a goal that is no single atom of the program.
+        """
+        atom, rule = read_goal(self.program, goal)
+        prover = self.prover(atom.relation)
+        found = (prover.prove(atom.relation, row, depth) for row in prover.matching(rule, limit))
+        return [proof for proof in found if proof is not None]
+
+    def why_not(self, goal: str, *, depth: int = 1) -> Refusal | None:
+        """Why no row fits a goal; None if one does. Raises as `why`."""
+        atom, rule = read_goal(self.program, goal)
+        return self.prover(atom.relation).refuse(rule, depth)
 
     def answer(self, question: Question) -> ZSet:
         """The answers to a question, by a circuit made for it. Raises what a tick of it raises."""
