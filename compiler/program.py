@@ -29,7 +29,6 @@ from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.replanning import ProgramPlanner, statistics
 from dbsp.compiler.why.proof import Proof
-from dbsp.compiler.why.question import read_question
 from dbsp.compiler.why.refusal import Refusal
 from dbsp.compiler.why.state import Progress, State
 from dbsp.diagnostics import Diagnostic
@@ -332,7 +331,7 @@ class Program:
         >>> program.query(run, "edge(x, y), edge(y, z), n = count : { edge(_, _) }").rows()
         [(1, 2, 3, 2)]
         """
-        return self.state(run).answer(read_question(self.checked, body))
+        return self.state(run).ask(body)
 
     def state(self, run: Run, progress: Progress | None = None) -> State:
         """What a run of the program holds now: every relation, proofs of rows, answers to questions.

@@ -20,7 +20,7 @@ from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.why.heights import heights
 from dbsp.compiler.why.proof import Proof
 from dbsp.compiler.why.prove import Prover
-from dbsp.compiler.why.question import ANSWER, Question, read_goal
+from dbsp.compiler.why.question import ANSWER, Question, read_goal, read_question
 from dbsp.compiler.why.refusal import Refusal
 from dbsp.compiler.why.table import Table
 from dbsp.errors import InputError
@@ -115,6 +115,10 @@ class State:
         """Why no row fits a goal; None if one does. Raises as `why`."""
         atom, rule = read_goal(self.program, goal)
         return self.prover(atom.relation).refuse(rule, depth)
+
+    def ask(self, body: str) -> ZSet:
+        """The answers to a question; see `Program.query`."""
+        return self.answer(read_question(self.program, body))
 
     def answer(self, question: Question) -> ZSet:
         """The answers to a question, by a circuit made for it. Raises what a tick of it raises."""
