@@ -7,7 +7,8 @@ same result; the status is 1 if they do not.
 
 `kernels` measures the inner loops, `growth` how the tick of each operator grows with its state at a constant
 change, `circuit` what a large circuit costs that has nothing to do, `scaling` with which exponent
-triangles take longer on larger graphs, `planner` what its choice of joins costs against the others, and
+triangles take longer on larger graphs, `planner` what its choice of joins costs against the others,
+`rewrites` what each rewriting of the rules is worth, and
 `spark` what a tick costs that Spark drives, over what Spark takes without it.
 
 `spark-crash` measures nothing: it kills Spark and the circuits it drives at random, 4, 30 or 100 times, and
@@ -49,8 +50,11 @@ from benchmarks.report import (
     print_planner,
     print_rates,
     print_results,
+    print_rewrites,
     print_scaling,
 )
+from benchmarks.rewrites import SHARES as REWRITES
+from benchmarks.rewrites import measure_rewrites
 from benchmarks.scaling import POWERS, measure_scaling
 from benchmarks.spark import DRIVEN, PASSING, measure_driven, measure_passing
 from benchmarks.spark_crash import KILLS, measure_crashes
@@ -88,6 +92,7 @@ class What(StrEnum):
     circuit = "circuit"
     scaling = "scaling"
     planner = "planner"
+    rewrites = "rewrites"
     spark_crash = "spark-crash"
     spark = "spark"
 
@@ -98,6 +103,7 @@ APART: dict[What, list[str]] = {
     What.circuit: [],
     What.scaling: [],
     What.planner: [],
+    What.rewrites: [],
     What.spark_crash: [],
     What.spark: [],
 }
@@ -119,7 +125,8 @@ def main(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Only contestants (operators of `growth`, queries of `planner`) whose name contains this."
+            help="Only contestants (operators of `growth`, queries of `planner`, rewritings) whose name "
+            "contains this."
         ),
     ] = None,
 ) -> None:
@@ -164,6 +171,11 @@ def main(
         with console.status("planner"):
             planned = list(measure_planner(share, only=part))
         print_planner(console, planned)
+    if what in (What.all, What.rewrites):
+        share = one_of(REWRITES, size, what)
+        with console.status("rewrites"):
+            rewritten = list(measure_rewrites(share, only=part))
+        print_rewrites(console, rewritten)
     if what in (What.all, What.spark):
         agreed = through_spark(console, one_of(PASSING, size, what), one_of(DRIVEN, size, what)) and agreed
     if what in (What.all, What.circuit):

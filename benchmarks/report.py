@@ -14,6 +14,7 @@ from benchmarks.contest import Phase, Result
 from benchmarks.growth import Growth
 from benchmarks.kernels import Rate
 from benchmarks.planner import STRATEGIES, Planned, Times
+from benchmarks.rewrites import Figures, Rewritten
 from benchmarks.scaling import BATCH, Scaling
 from benchmarks.spark import FLOOR, Driven, Passing
 from benchmarks.spark_crash import Crashes
@@ -197,6 +198,23 @@ def print_planner(console: Console, planned: Sequence[Planned]) -> None:
         " most",
         style="dim",
     )
+
+
+def print_rewrites(console: Console, rewritten: Sequence[Rewritten]) -> None:
+    """One line per case: what the run with the rewriting takes and keeps, and the ratio to that without."""
+    table = Table(title="rewrites: with to without", title_justify="left", title_style="bold")
+    for name in ("rewriting", "program", "graph"):
+        table.add_column(name)
+    for name in ("edges", *(f"{one}{part}" for one in Figures._fields for part in ("", " ratio"))):
+        table.add_column(name, justify="right")
+    for one in rewritten:
+        own = one.with_it
+        texts = (time_text(own.load), time_text(own.tick), f"{own.rows:,}", f"{own.bytes:,}")
+        cells = [
+            cell for text, ratio in zip(texts, one.ratios, strict=True) for cell in (text, f"{ratio:.3f}")
+        ]
+        table.add_row(one.case.rewriting, one.case.what, one.case.graph, f"{one.edges:,}", *cells)
+    console.print(table)
 
 
 def print_passing(console: Console, passings: Sequence[Passing]) -> None:

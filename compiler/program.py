@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,8 @@ from dbsp.compiler.datalog.plan import plan
 from dbsp.compiler.datalog.preprocess import Sources
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.rewrites import NAMES, Applied, chosen_passes, rewrite
+from dbsp.compiler.datalog.rewrites.demand import on_demand
+from dbsp.compiler.datalog.rewrites.terms import numbers_rows
 from dbsp.compiler.datalog.steps import RulePlan
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
@@ -52,6 +54,8 @@ def compile(
     macros: Mapping[str, str | float] | None = None,
     include: Iterable[str | Path] = (),
     rewrites: bool | Iterable[str] = True,
+    magic: bool | Iterable[str] = False,
+    functors: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Program:
     """Compiles a Datalog program, given as text or as the path of a file.
 
@@ -65,7 +69,13 @@ def compile(
     them stands, the present folder for a text, and then in the folders of `include`.
 
     `rewrites` are the passes of `compiler.datalog.rewrites` to apply to the rules: all, none or those named.
-    They change what a run costs and never what it hands out.
+    They change what a run costs and never what it hands out. `magic` are relations that are to be derived on
+    demand, only as far as the outputs need them: all for which that is possible, or those named. (A row that
+    is not derived is no error either, if one would come of it.)
+
+    `functors` are the Python functions for the functors that the program declares, `.functor f(...)`, by
+    name. Each must be a function of its arguments alone: a row is computed again when it is retracted, and
+    results are remembered.
 
     Raises CompileError with every error found in the program, each with its line, a caret and a hint;
     also when the file cannot be read. ValueError for an unknown strategy or rewriting.
@@ -85,12 +95,18 @@ def compile(
     {(1, 3): -1, (2, 3): -1}
     """
     strategy, passes = Strategy(strategy), chosen_passes(rewrites)
+    if not isinstance(magic, bool):
+        magic = tuple(magic)
     defined = {name: str(value) for name, value in (macros or {}).items()}
     folders = tuple(map(Path, include))
     if isinstance(text_or_path, Path) or ("\n" not in text_or_path and text_or_path.endswith(".dl")):
         path = Path(text_or_path)
-        return Program(_read(path), str(text_or_path), strategy, Sources(path, folders, defined), passes)
-    return Program(text_or_path, "<program>", strategy, Sources(None, folders, defined), passes)
+        return Program(
+            _read(path), str(text_or_path), strategy, Sources(path, folders, defined), passes, magic, functors
+        )
+    return Program(
+        text_or_path, "<program>", strategy, Sources(None, folders, defined), passes, magic, functors
+    )
 
 
 def _read(path: Path) -> str:
@@ -112,18 +128,21 @@ class Program:
         strategy: Strategy = Strategy.AUTO,
         sources: Sources | None = None,
         passes: Collection[str] = NAMES,
+        magic: bool | Collection[str] = False,
+        functors: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         self.text = text
         self.file = file
         self.strategy = strategy
+        self._functors = dict(functors or {})
         report = Report(file, text)
-        self.checked: checked.Program = check(parse(text, report, sources), report)
+        self.checked: checked.Program = check(parse(text, report, sources), report, self._functors)
         """The program's meaning: resolved, typed, in strata (see `compiler.datalog.checked`)."""
         self.rewritten: checked.Program
         """What is planned and run: rules for the same outputs that cost less (see `datalog.rewrites`)."""
         self.rewrites: tuple[Applied, ...]
         """What was changed on the way there, and why."""
-        self.rewritten, self.rewrites = rewrite(self.checked, passes)
+        self.rewritten, self.rewrites = rewrite(self.checked, passes, on_demand(self.checked, magic))
         self._all_text = "\0".join(report.sources.values())
         self.plans: dict[int, RulePlan] = self.plans_for(Statistics.none())
         """The plan of every rule, by the rule's number, made by the shape of the rules alone."""
@@ -134,7 +153,7 @@ class Program:
     ) -> dict[int, RulePlan]:
         """The plan of every rule, or of some, by its number, for data of which these are the counts."""
         policy = Policy(statistics, self.strategy)
-        chosen = self.rewritten.rules if rules is None else rules
+        chosen = self.rewritten.clauses if rules is None else rules
         return {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in chosen}
 
     def circuit_for(self, plans: Mapping[int, RulePlan], max_iterations: int = MAX_ITERATIONS) -> Circuit:
@@ -216,7 +235,9 @@ class Program:
         is left alone (see `dbsp.durable`). Raises CheckpointError.
         """
         planner = None
-        if circuit is None and Stage(stage) is Stage.PHYSICAL:
+        # Rows that are numbered keep their numbers, so the circuit keeps its plans.
+        fixed = any(map(numbers_rows, self.rewritten.rules))
+        if circuit is None and Stage(stage) is Stage.PHYSICAL and not fixed:
             planner = ProgramPlanner(self, self.plans if plans is None else plans, max_iterations)
         if circuit is None and plans is None and max_iterations == MAX_ITERATIONS:
             circuit = self._query
@@ -276,7 +297,7 @@ class Program:
         query = hashlib.sha256(self._all_text.encode()).hexdigest()
         store.check(query)
         # The circuit is taken as it was: by now another plan might be chosen.
-        run = circuit.start(stage) if store.circuit is None else Run(from_json(store.circuit))
+        run = circuit.start(stage) if store.circuit is None else Run(from_json(store.circuit, self._functors))
         store.attach(run, query)
         return run
 

@@ -48,7 +48,7 @@ class ProgramPlanner:
         program = self.program
         worth = [
             rule
-            for rule in program.rewritten.rules
+            for rule in program.rewritten.clauses
             if any(
                 len(one.scans) > 2 and one.choice.kind != "multiway" for one in self.plans[rule.number].joined
             )
@@ -62,7 +62,7 @@ class ProgramPlanner:
         program = self.program
         changed = [
             rule
-            for rule in program.rewritten.rules
+            for rule in program.rewritten.clauses
             if self.restored or plans[rule.number].steps != self.plans[rule.number].steps
         ]
         if not changed:

@@ -10,7 +10,8 @@ operators (`dbsp.operators.interchange`).
 
 `inputs` and `strict` (inputs read one step late) count nodes of the same scope. A value that JSON has no
 form for is an object with one key that says what it is: `{"schema": ...}`, `{"column": "x"}`,
-`{"function": "math:sqrt"}`, `{"scope": ...}` and so on.
+`{"function": "math:sqrt"}`, `{"scope": ...}` and so on. Of a functor of a Datalog program there is only the
+name; whoever reads the circuit gives the function again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any
 import networkx as nx
 
 from dbsp.errors import CircuitError
-from dbsp.expressions import Call, Column, Expression, Literal
+from dbsp.expressions import Call, Column, Expression, FunctorCall, Literal
 from dbsp.graph import Graph, Node
 from dbsp.operator import Operator
 from dbsp.schema import Schema
@@ -128,6 +129,14 @@ def _expression(value: Expression) -> Any:
         return {"column": value.name}
     if isinstance(value, Literal):
         return {"literal": encode(value.value)} | ({} if value.type is None else {"of": str(value.type)})
+    if isinstance(value, FunctorCall):
+        functor = value.functor
+        types = [str(type_) for type_ in (*functor.parameters, functor.result)]
+        return {
+            "functor": functor.name,
+            "types": types,
+            "arguments": [_expression(argument) for argument in value.arguments],
+        }
     assert isinstance(value, Call)
     return {"call": value.function, "arguments": [_expression(argument) for argument in value.arguments]}
 

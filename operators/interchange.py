@@ -10,6 +10,7 @@ import datetime as dt
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
@@ -18,7 +19,7 @@ import networkx as nx
 
 import dbsp.operators
 from dbsp.errors import CircuitError
-from dbsp.expressions import Call, Column, Expression, Literal
+from dbsp.expressions import Call, Column, Expression, Functor, FunctorCall, Literal
 from dbsp.graph import Graph, Stream
 from dbsp.interchange import FORMAT, VERSION
 from dbsp.operator import Operator
@@ -32,10 +33,15 @@ from dbsp.values import as_type
 Scoped = Callable[[Mapping[str, Any]], Body]
 
 
-def from_json(text: str) -> Graph:
+_FUNCTORS: ContextVar[Mapping[str, Callable[..., Any]]] = ContextVar("functors")
+"""The functions of the functors of the circuit that is being read."""
+
+
+def from_json(text: str, functors: Mapping[str, Callable[..., Any]] | None = None) -> Graph:
     """The circuit that `to_json` wrote: a `Circuit` if it was one, else a lowered graph for `dbsp.Run`.
 
-    Raises CircuitError if the text is no circuit, or names what cannot be imported.
+    `functors` are the functions of a Datalog program's functors, by name: they are not written. Raises
+    CircuitError if the text is no circuit, or names what cannot be imported.
     """
     try:
         written = json.loads(text)
@@ -45,7 +51,11 @@ def from_json(text: str) -> Graph:
         raise CircuitError(f'this JSON is no circuit: it lacks "format": "{FORMAT}"')
     if written.get("version") != VERSION:
         raise CircuitError(f"this circuit is of version {written.get('version')}, not {VERSION}")
-    return from_document(written)
+    token = _FUNCTORS.set(functors or {})
+    try:
+        return from_document(written)
+    finally:
+        _FUNCTORS.reset(token)
 
 
 def from_networkx(graph: nx.MultiDiGraph) -> Graph:
@@ -143,7 +153,7 @@ def decode(written: Any, body: Scoped) -> Any:
             return cls(**fields)
         except TypeError as error:
             raise CircuitError(f"{written['class']} is not made of {', '.join(fields)}: {error}") from None
-    if "call" in written or "column" in written or "literal" in written:
+    if not written.keys().isdisjoint(("call", "column", "functor", "literal")):
         return _expression(written)
     if len(written) == 1:
         ((tag, value),) = written.items()
@@ -168,10 +178,25 @@ _TAGS: dict[str, Callable[[Any], Any]] = {
 def _expression(written: Mapping[str, Any]) -> Expression:
     if "column" in written:
         return Column(written["column"])
+    if "functor" in written:
+        return _functor_call(written)
     if "call" in written:
         return Call(written["call"], tuple(map(_expression, written["arguments"])))
     type_ = as_type(written["of"]) if "of" in written else None
     return Literal(decode(written["literal"], _no_scope), type_)
+
+
+def _functor_call(written: Mapping[str, Any]) -> Expression:
+    name = written["functor"]
+    function = _FUNCTORS.get({}).get(name)
+    if function is None:
+        raise CircuitError(
+            f"the circuit calls the functor '{name}', whose function is not written: give it again, as in "
+            f'from_json(text, functors={{"{name}": function}})'
+        )
+    *parameters, result = map(as_type, written["types"])
+    functor = Functor(name, tuple(parameters), result, function)
+    return FunctorCall(f"@{name}", tuple(map(_expression, written["arguments"])), functor)
 
 
 def _no_scope(written: Mapping[str, Any]) -> Body:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from dbsp.expressions import Call, Column, Expression
 
@@ -18,7 +19,7 @@ def substitute(expression: Expression, columns: Mapping[str, Expression]) -> Exp
     if isinstance(expression, Column):
         return columns[expression.name]
     if isinstance(expression, Call):
-        return Call(expression.function, tuple(substitute(a, columns) for a in expression.arguments))
+        return replace(expression, arguments=tuple(substitute(a, columns) for a in expression.arguments))
     return expression
 
 

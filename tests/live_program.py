@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -28,9 +28,18 @@ PYTHON_TYPES = {Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float, Kind.SY
 class Subject:
     """A program, and what the reference says about it for given inputs (remembered)."""
 
-    def __init__(self, text: str, limit: int = 400, strategy: str = "auto") -> None:
+    def __init__(
+        self,
+        text: str,
+        limit: int = 400,
+        strategy: str = "auto",
+        magic: bool = False,
+        functors: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
         self.text = text
-        self.program = dbsp.compile(text, strategy, include=[Path(__file__).parent / "programs"])
+        self.functors = functors
+        folder = Path(__file__).parent / "programs"
+        self.program = dbsp.compile(text, strategy, include=[folder], magic=magic, functors=functors)
         self.limit = limit
         self.outputs = list(self.program.outputs)
         self._known: dict[object, dict[str, frozenset[Row]]] = {}
@@ -45,7 +54,7 @@ class Subject:
 
     def planned(self, strategy: str) -> Subject:
         """The same program with joins of one kind."""
-        other = Subject(self.text, self.limit, strategy)
+        other = Subject(self.text, self.limit, strategy, functors=self.functors)
         other._known = self._known
         return other
 

@@ -18,9 +18,10 @@ from .reference_datalog import (
     Row,
     choices,
     match_row,
-    settle,
+    settled,
     uses,
-    value_of,
+    with_head,
+    without_ranges,
 )
 
 
@@ -50,23 +51,26 @@ def heights(
 
 def derived(rule: checked.Rule, so_far: Relations, complete: Relations) -> Iterator[Row]:
     """What a rule derives when its own atoms range over some of the rows, all else over all of them."""
-    atoms = [literal for literal in rule.body if isinstance(literal, checked.Atom)]
-    for found, conditions in choices(atoms, {}, so_far):
-        row = head_row(rule, found, conditions, complete)
-        if row is not None:
-            yield row
+    for found, conditions in choices(atoms_of(rule), {}, so_far):
+        yield from head_rows(rule, found, conditions, complete)
 
 
-def head_row(rule: checked.Rule, found: Bindings, conditions: list, complete: Relations) -> Row | None:
-    """The row of the head for a choice of rows, None if anything else in the body does not hold."""
-    others = [literal for literal in rule.body if not isinstance(literal, checked.Atom)]
+def atoms_of(rule: checked.Rule) -> list[checked.Atom]:
+    """The atoms of a rule as they are to be matched with rows: a variable stands for each range."""
+    body, _ = without_ranges(rule.body)
+    return [literal for literal in body if isinstance(literal, checked.Atom)]
+
+
+def head_rows(rule: checked.Rule, found: Bindings, conditions: list, complete: Relations) -> list[Row]:
+    """The rows of the head for a choice of rows: none if anything else in the body does not hold."""
+    head, whole = with_head(rule)
+    body, ranges = without_ranges(whole)
+    others = [literal for literal in body if not isinstance(literal, checked.Atom)]
     try:
-        settled = settle(found, [*others, *conditions], complete)
-        if settled is None:
-            return None
-        return tuple(value_of(term, settled, complete) for term in rule.head.arguments)
+        every = list(settled(found, [*others, *conditions], ranges, complete))
     except (EmptyError, NoValueError):
-        return None
+        return []
+    return [tuple(one[name] for name in head) for one in every]
 
 
 def check_proof(
@@ -95,7 +99,7 @@ def check_step(
     program: checked.Program, step: Step, rows: list[tuple[str, Row]], complete: Relations
 ) -> None:
     (rule,) = (rule for rule in program.rules if rule.number == step.number)
-    atoms = [literal for literal in rule.body if isinstance(literal, checked.Atom)]
+    atoms = atoms_of(rule)
     assert [atom.relation for atom in atoms] == [name for name, _ in rows]
     found: Bindings = {}
     conditions: list = []
@@ -105,7 +109,7 @@ def check_step(
         found, more = matched
         conditions += more
     assert rule.head.relation == step.key[0]
-    assert head_row(rule, found, conditions, complete) == step.key[1]
+    assert step.key[1] in head_rows(rule, found, conditions, complete)
 
 
 def is_positive(program: checked.Program) -> bool:

@@ -8,10 +8,10 @@ included, are on the other side of the comparison. Even the strata are found ane
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from dbsp.compiler.datalog import checked
@@ -21,6 +21,7 @@ Value: TypeAlias = int | float | str
 Row: TypeAlias = tuple[Value, ...]
 Relations: TypeAlias = Mapping[str, set[Row]]
 Bindings: TypeAlias = dict[str, Value]
+Ranges: TypeAlias = Mapping[str, checked.Call]
 Condition: TypeAlias = checked.Literal | tuple[checked.Term, Value]  # the pair: the term has the value
 
 
@@ -45,35 +46,125 @@ def evaluate(
     when a relation gets more rows than `limit`.
     """
     relations: dict[str, set[Row]] = {name: set(inputs.get(name, ())) for name in program.relations}
-    level = levels(program)
-    for height in range(max(level.values(), default=0) + 1):
-        rules = [rule for rule in program.rules if level[rule.head.relation] == height]
-        changed = True
-        while changed:
-            changed = False
-            for rule in rules:
-                new = derive(rule, relations) - relations[rule.head.relation]
-                relations[rule.head.relation] |= new
-                changed |= bool(new)
-                if len(relations[rule.head.relation]) > limit:
-                    raise TooLargeError(rule.head.relation)
+    for names in components(program):
+        if any(is_special(name, program) for name in names):
+            evaluate_by_iterations(names, program, relations, limit)
+        else:
+            saturate(names, program, relations, limit)
     return {name: frozenset(rows) for name, rows in relations.items()}
 
 
-def levels(program: checked.Program) -> dict[str, int]:
-    """A level for each relation: not below those it uses, above those it negates or aggregates over."""
-    level = dict.fromkeys(program.relations, 0)
+def saturate(
+    names: Sequence[str], program: checked.Program, relations: dict[str, set[Row]], limit: int
+) -> None:
+    """Applies the rules of plain relations until nothing is new."""
+    rules = [rule for rule in program.rules if rule.head.relation in names]
     changed = True
     while changed:
         changed = False
-        for rule in program.rules:
-            head = rule.head.relation
-            for used, strictly in uses(rule):
-                if level[head] < level[used] + strictly:
-                    level[head] = level[used] + strictly
-                    changed = True
-                    assert level[head] <= len(program.relations), "the program cannot be stratified"
-    return level
+        for rule in rules:
+            new = derive(rule, relations) - relations[rule.head.relation]
+            relations[rule.head.relation] |= new
+            changed |= bool(new)
+            if len(relations[rule.head.relation]) > limit:
+                raise TooLargeError(rule.head.relation)
+
+
+def components(program: checked.Program) -> list[list[str]]:
+    """The relations that depend on one another, those that others use before these."""
+    needs: dict[str, set[str]] = {name: {name} for name in program.relations}
+    strict: set[tuple[str, str]] = set()
+    for rule in (*program.rules, *program.subsumptions):
+        head = rule.head.relation
+        for used, strictly in uses(rule):
+            needs[head].add(used)
+            if strictly:
+                strict.add((head, used))
+    for _ in needs:
+        for name in needs:
+            needs[name] = set().union(*(needs[other] for other in needs[name]))
+    for head, used in strict:
+        assert head not in needs[used], "the program cannot be stratified"
+    found = {tuple(sorted(other for other in needs[name] if name in needs[other])) for name in needs}
+    return [list(names) for names in sorted(found, key=lambda names: len(needs[names[0]]))]
+
+
+# --- relations that are more than sets of rows -----------------------------------------------------
+
+
+def is_special(name: str, program: checked.Program) -> bool:
+    relation = program.relations[name]
+    subsumed = any(rule.head.relation == name for rule in program.subsumptions)
+    return bool(relation.equivalence or relation.choices or relation.limit or subsumed)
+
+
+def evaluate_by_iterations(
+    names: Sequence[str], program: checked.Program, relations: dict[str, set[Row]], limit: int
+) -> None:
+    """All rules at once, again and again, as `checked.Stratum` and `checked.Relation` say it."""
+    rules = [rule for rule in program.rules if rule.head.relation in names]
+    given = {name: relations[name] for name in names}
+    known: dict[str, set[Row]] = {name: set() for name in names}
+    recursive = any(used in names for rule in rules for used, _ in uses(rule))
+    while True:
+        relations.update(left_by_subsumption(names, program, {**relations, **known}))
+        limits = [(name, program.relations[name].limit) for name in names]
+        if recursive and any(most and len(relations[name]) >= most for name, most in limits):
+            return
+        following: dict[str, set[Row]] = {}
+        for name in names:
+            relation = program.relations[name]
+            derived = set(given[name]).union(
+                *(derive(rule, relations) for rule in rules if rule.head.relation == name)
+            )
+            if relation.equivalence:
+                following[name] = equivalence(known[name] | derived)
+            elif relation.choices:
+                following[name] = choose(known[name], derived, relation.choices)
+            else:
+                following[name] = known[name] | derived
+            if len(following[name]) > limit:
+                raise TooLargeError(name)
+        if following == known:
+            return
+        known = following
+
+
+def left_by_subsumption(
+    names: Sequence[str], program: checked.Program, relations: Relations
+) -> dict[str, set[Row]]:
+    left = {}
+    for name in names:
+        pairs: set[tuple[Row, Row]] = set()
+        for rule in program.subsumptions:
+            if rule.head.relation == name:
+                assert rule.dominating is not None
+                for found in solutions(rule.body, {}, relations):
+                    lower, upper = (
+                        tuple(value_of(term, found, relations) for term in atom.arguments)
+                        for atom in (rule.head, rule.dominating)
+                    )
+                    pairs.add((lower, upper))
+        out = {a for a, b in pairs if a != b and ((b, a) not in pairs or b < a)}  # type: ignore[operator]
+        left[name] = relations[name] - out
+    return left
+
+
+def equivalence(pairs: set[Row]) -> set[Row]:
+    classes: list[set[Value]] = []
+    for pair in pairs:
+        touched = [one for one in classes if not one.isdisjoint(pair)]
+        classes = [one for one in classes if one not in touched]
+        classes.append(set(pair).union(*touched))
+    return {(a, b) for one in classes for a in one for b in one}
+
+
+def choose(kept: set[Row], candidates: set[Row], domains: Sequence[Sequence[int]]) -> set[Row]:
+    chosen = set(kept)
+    for row in sorted(candidates):  # type: ignore[type-var]
+        if not any(all(row[c] == other[c] for c in domain) for other in chosen for domain in domains):
+            chosen.add(row)
+    return chosen
 
 
 def uses(rule: checked.Rule) -> Iterator[tuple[str, bool]]:
@@ -105,11 +196,18 @@ def uses(rule: checked.Rule) -> Iterator[tuple[str, bool]]:
 
 def derive(rule: checked.Rule, relations: Relations) -> set[Row]:
     """The rows one application of a rule gives."""
-    rows: set[Row] = set()
-    for found in solutions(rule.body, {}, relations):
-        with contextlib.suppress(EmptyError):
-            rows.add(tuple(value_of(term, found, relations) for term in rule.head.arguments))
-    return rows
+    head, body = with_head(rule)
+    return {tuple(found[name] for name in head) for found in solutions(body, {}, relations)}
+
+
+def with_head(rule: checked.Rule) -> tuple[list[str], list[checked.Literal]]:
+    """Variables for the columns of the head, and the body with the equations that bind them."""
+    names = [f"head {column}" for column in range(len(rule.head.arguments))]
+    equations = [
+        checked.Comparison("=", checked.Variable(name, term.kind, term.span), term, term.span)
+        for name, term in zip(names, rule.head.arguments, strict=True)
+    ]
+    return names, [*rule.body, *equations]
 
 
 # --- bodies ----------------------------------------------------------------------------------------
@@ -117,12 +215,76 @@ def derive(rule: checked.Rule, relations: Relations) -> set[Row]:
 
 def solutions(body: Sequence[checked.Literal], given: Bindings, relations: Relations) -> Iterator[Bindings]:
     """Every way to make a body true, one for each choice of a row for each of its positive atoms."""
+    body, ranges = without_ranges(body)
     atoms = [literal for literal in body if isinstance(literal, checked.Atom)]
     others: list[Condition] = [literal for literal in body if not isinstance(literal, checked.Atom)]
     for found, conditions in choices(atoms, given, relations):
-        settled = settle(found, [*others, *conditions], relations)
-        if settled is not None:
-            yield settled
+        yield from settled(found, [*others, *conditions], ranges, relations)
+
+
+def settled(
+    found: Bindings, conditions: list[Condition], ranges: Ranges, relations: Relations
+) -> Iterator[Bindings]:
+    """The ways to make the conditions true, one for each choice of a value of each range.
+
+    A range is looked at as soon as the variables that it needs are bound.
+    """
+    if not ranges:
+        result = settle(found, conditions, relations)
+        if result is not None:
+            yield result
+        return
+    known = settle(found, conditions, relations, partly=True)
+    if known is None:
+        return
+    ready = [name for name, term in ranges.items() if all(is_bound(one, known) for one in term.arguments)]
+    assert ready, f"nothing binds what {ranges} need"
+    term = ranges[ready[0]]
+    rest = {name: other for name, other in ranges.items() if name != ready[0]}
+    for value in range_values(*(value_of(one, known, relations) for one in term.arguments)):
+        yield from settled({**found, ready[0]: value}, conditions, rest, relations)
+
+
+def without_ranges(body: Sequence[checked.Literal]) -> tuple[list[checked.Literal], Ranges]:
+    """The body with a variable in place of every range that is not in an aggregate, and the ranges."""
+    ranges: dict[str, checked.Call] = {}
+
+    def in_term(term: checked.Term) -> checked.Term:
+        if not isinstance(term, checked.Call):
+            return term
+        term = replace(term, arguments=tuple(map(in_term, term.arguments)))
+        if term.function != "range":
+            return term
+        name = f"range {len(ranges)}"
+        ranges[name] = term
+        return checked.Variable(name, term.kind, term.span)
+
+    def in_literal(literal: checked.Literal) -> checked.Literal:
+        match literal:
+            case checked.Atom(arguments=arguments):
+                return replace(literal, arguments=tuple(map(in_term, arguments)))
+            case checked.Negation(atom=atom):
+                return replace(literal, atom=replace(atom, arguments=tuple(map(in_term, atom.arguments))))
+            case checked.Comparison(left=left, right=right):
+                return replace(literal, left=in_term(left), right=in_term(right))
+            case _:
+                return literal
+
+    return [in_literal(literal) for literal in body], ranges
+
+
+def range_values(start: Any, end: Any, step: Any = None) -> list[Any]:
+    """From the start by equal steps, as long as the end is ahead."""
+    step = (1 if start <= end else -1) if step is None else step
+    if step == 0:
+        return [start] if start != end else []
+    values = []
+    while start < end if step > 0 else start > end:
+        values.append(start)
+        start += step
+        if len(values) > 1_000:
+            raise TooLargeError("range")
+    return values
 
 
 def choices(
@@ -158,11 +320,13 @@ def match_row(atom: checked.Atom, row: Row, given: Bindings) -> tuple[Bindings, 
     return found, conditions
 
 
-def settle(found: Bindings, conditions: list[Condition], relations: Relations) -> Bindings | None:
+def settle(
+    found: Bindings, conditions: list[Condition], relations: Relations, partly: bool = False
+) -> Bindings | None:
     """The bindings, with the variables that equations bind, or None when a condition does not hold.
 
     A condition that fails beats a condition without a value: only rows that everything else lets
-    through are errors.
+    through are errors. With `partly`, conditions may be left whose variables nothing binds yet.
     """
     found = dict(found)
     while conditions:
@@ -178,6 +342,8 @@ def settle(found: Bindings, conditions: list[Condition], relations: Relations) -
                 return None
             if holds is None:
                 waiting.append(condition)
+        if len(waiting) == len(conditions) and partly:
+            return found
         if len(waiting) == len(conditions):
             raise failure or AssertionError(f"nothing binds the variables of {waiting}")
         conditions = waiting
@@ -258,6 +424,12 @@ def value_of(term: checked.Term, found: Bindings, relations: Relations) -> Value
         case checked.Call(function=function, kind=kind) if function in BITS:
             bits = bits_of(term, found, relations)
             return in_range(bits - 2**64 if kind is Kind.NUMBER and bits >= 2**63 else bits, kind)
+        case checked.Call(functor=checked.Functor() as functor, arguments=arguments, kind=kind):
+            given = [value_of(argument, found, relations) for argument in arguments]
+            try:
+                return in_range(functor.function(*given), kind)
+            except Exception as error:
+                raise NoValueError(f"{functor.name}{tuple(given)}") from error
         case checked.Call(function=function, arguments=arguments, kind=kind):
             values = [value_of(argument, found, relations) for argument in arguments]
             return in_range(call(function, values, arguments[0].kind, kind), kind)

@@ -7,7 +7,9 @@ import io
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -31,10 +33,14 @@ from benchmarks.report import (
     print_planner,
     print_rates,
     print_results,
+    print_rewrites,
     print_scaling,
 )
+from benchmarks.rewrites import SHARES as REWRITES
+from benchmarks.rewrites import compared, measure_rewrites
 from benchmarks.scaling import POWERS, Scaling, measure_scaling, tripartite, two_hubs
 from benchmarks.workloads import COLUMNS, SIZES, Workload, find_folder, make, read_folder, read_graph
+from dbsp.compiler.datalog.rewrites import NAMES
 
 WORKLOADS = list(SIZES)
 GRAPHS = list(PATTERNS_OF)
@@ -304,6 +310,22 @@ def test_exponents_are_fitted_and_printed() -> None:
     printed = console.file.getvalue()
     assert "2^10 edges" in printed
     assert f"{measured[0].exponent:.2f}" in printed
+
+
+def test_rewritings_are_compared_with_doing_without() -> None:
+    measured = list(measure_rewrites(REWRITES["tiny"], ticks=3, repeat=1))
+    assert {one.case.rewriting for one in measured} == {*NAMES, "demand"}
+    for one in measured:
+        if one.case.rewriting in ("specialise", "demand"):
+            assert one.ratios[2] < 1
+    console = Console(file=io.StringIO(), width=190)
+    print_rewrites(console, measured)
+    assert isinstance(console.file, io.StringIO)
+    assert all(one.case.what in console.file.getvalue() for one in measured)
+    with pytest.raises(ValueError, match="share changes the result of x"):
+        case = replace(measured[0].case, rewriting="share", what="x")
+        with patch("benchmarks.rewrites.play", lambda case, on, base, changes: (measured[0].with_it, on)):
+            compared(case, uniform(10, np.random.default_rng(1)), [], 1)
 
 
 def test_the_planner_is_compared_with_the_strategies_it_chooses_from() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import TypeAlias, cast
 
 from lark import Token, Tree
 
 from dbsp.compiler.datalog import syntax
 from dbsp.compiler.datalog.lexer import PlacedToken, unescape
+from dbsp.compiler.datalog.rebuild import Rebuilder
 from dbsp.compiler.datalog.report import Report
 from dbsp.diagnostics import SourceSpan
 
@@ -38,8 +40,12 @@ class Builder:
             case "rule":
                 heads = tuple(self.atom(child) for child in _trees(_child(tree, 0)))
                 return syntax.Clause(heads, self.formula(_child(tree, 2)), self.span(tree))
+            case "subsumption":
+                return self._subsumption(tree)
             case "relation_declaration":
                 return self._relation(tree)
+            case "functor_declaration":
+                return self._functor(tree)
             case "directive":
                 return self._directive(tree)
             case "component":
@@ -52,6 +58,9 @@ class Builder:
                 return syntax.Instance(name, self._component_type(_child(tree, 3)), self.span(tree))
             case "override":
                 return syntax.Override(self._names(tree.children[1]), self.span(tree))
+            case "pragma":
+                key, *value = map(self._unescape, _tokens(tree)[1:])
+                return syntax.Pragma(key, "".join(value), self.span(tree))
             case "plan":
                 return syntax.Plan(tuple(map(self._order, _trees(tree))), self.span(tree))
             case _:
@@ -78,7 +87,7 @@ class Builder:
     # --- declarations ----------------------------------------------------------------------------
 
     def _relation(self, tree: ParseTree) -> syntax.RelationDeclaration:
-        _, names, _, attributes, _, qualifiers = tree.children
+        _, names, _, attributes, _, qualifiers, choices = tree.children
         columns = []
         for attribute in _trees(attributes):
             name, _, type_name = _tokens(attribute)
@@ -91,7 +100,11 @@ class Builder:
                 )
             )
         return syntax.RelationDeclaration(
-            self._names(names), tuple(columns), self._names(qualifiers), self.span(tree)
+            self._names(names),
+            tuple(columns),
+            self._names(qualifiers),
+            self.span(tree),
+            tuple(self._names(d.children[min(1, len(d.children) - 1)]) for d in _trees(choices)),
         )
 
     def _type(self, tree: ParseTree) -> syntax.TypeDeclaration:
@@ -100,9 +113,11 @@ class Builder:
         form: syntax.TypeForm = "subtype"
         if tree.data == "alias_or_union":
             form = "alias" if len(parents) == 1 else "union"
-        elif tree.data == "old_symbol_type":
-            parents = (syntax.Name("symbol", names[0].span),)
-        return syntax.TypeDeclaration(names[0], form, parents, self.span(tree))
+        deprecated = tree.data == "old_type"
+        if deprecated:
+            kind = "number" if _tokens(tree)[0].type == "NUMBER_TYPE" else "symbol"
+            parents = (syntax.Name(kind, names[0].span),)
+        return syntax.TypeDeclaration(names[0], form, parents, self.span(tree), deprecated)
 
     def _directive(self, tree: ParseTree) -> syntax.Directive:
         kind, names, _, parameters, _ = tree.children
@@ -113,6 +128,11 @@ class Builder:
             values.append((str(key), text))
         name = cast(syntax.DirectiveKind, str(kind)[1:])
         return syntax.Directive(name, self._names(names), tuple(values), self.span(tree))
+
+    def _functor(self, tree: ParseTree) -> syntax.FunctorDeclaration:
+        name, result = (self._name(cast(Token, tree.children[place])) for place in (1, 6))
+        types = (self._name(_tokens(parameter)[-1]) for parameter in _trees(tree.children[3]))
+        return syntax.FunctorDeclaration(name, tuple(types), result, self.span(tree))
 
     def _component_type(self, tree: ParseTree) -> syntax.ComponentType:
         name, _, parameters, _ = tree.children
@@ -125,12 +145,21 @@ class Builder:
         return syntax.PlanOrder(version, tuple(positions), self.span(tree))
 
     def _names(self, tree: Child) -> tuple[syntax.Name, ...]:
+        if isinstance(tree, Token):
+            return (self._name(tree),)
         return tuple(self._name(token) for token in _tokens(tree) if token.type != "COMMA")
 
     def _name(self, token: Token) -> syntax.Name:
         return syntax.Name(str(token), self.span_of(token))
 
     # --- bodies ----------------------------------------------------------------------------------
+
+    def _subsumption(self, tree: ParseTree) -> syntax.Clause:
+        naming = _NamedWildcards()
+        dominated, dominating = (naming.atom(self.atom(tree.children[at])) for at in (0, 2))
+        body = self.formula(tree.children[4])
+        whole = syntax.Conjunction((dominated, dominating, body), body.span)
+        return syntax.Clause((dominated,), whole, self.span(tree), subsumes=True)
 
     def formula(self, tree: Child) -> syntax.Formula:
         assert isinstance(tree, Tree)
@@ -184,6 +213,10 @@ class Builder:
                 return syntax.Call(str(operator), (self.term(left), self.term(right)), span)
             case "negative":
                 return self._negative(self.term(tree.children[1]), span)
+            case "counter":
+                return syntax.Call("autoinc", (), span)
+            case "user_call":
+                return syntax.Call(f"@{tree.children[1]}", self.terms(tree.children[3]), span)
             case "cast":
                 _, _, value, _, type_name, _ = tree.children
                 target = self._name(cast(Token, type_name))
@@ -199,9 +232,9 @@ class Builder:
                 return self._aggregate(tree, span)
 
     def _number(self, text: str, span: SourceSpan) -> syntax.NumberLiteral:
-        if "." in text:  # an IPv4 address is a number
-            parts = [int(part[:3]) for part in text.split(".")]
-            return syntax.NumberLiteral(int.from_bytes(bytes(min(p, 255) for p in parts)), False, span)
+        if "." in text:  # an IPv4 address is a number, in Souffle an `int` of C++ whatever the word size
+            parts = bytes(min(int(part[:3]), 255) for part in text.split("."))
+            return syntax.NumberLiteral(int.from_bytes(parts, signed=True), False, span)
         unsigned = text.endswith("u")
         # An integer literal may have leading zeros, which int(text, 0) would refuse.
         digits = text.removesuffix("u")
@@ -264,6 +297,18 @@ class Builder:
         """The place from the first to the last token of a tree."""
         first, last = _edge(tree, 0), _edge(tree, -1)
         return self.span_of(first).to(self.span_of(last))
+
+
+class _NamedWildcards(Rebuilder):
+    """Gives every `_` a name that no source can have; the underscore says that it may stand alone."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def term(self, term: syntax.Term) -> syntax.Term:
+        if isinstance(term, syntax.Wildcard):
+            return syntax.Variable(f"_#{next(self._numbers)}", term.span)
+        return super().term(term)
 
 
 def _edge(tree: ParseTree, end: int) -> Token:

@@ -1,10 +1,11 @@
 """From the syntax tree to the checked program: the passes in order, all their errors in one run.
 
     components  instances of components to plain declarations and clauses
-    declare     types, relations, directives
+    declare     types, relations and their kinds, directives
     expand      several heads and `;` to flat clauses
     resolve     names, numbers of arguments, places of `_`
     inline      the rules of relations declared inline into those that use them
+    witness     values for variables that only a min or max binds
     localise    which variables of an aggregate come from outside
     ground      every variable is bound
     infer       kinds of all terms
@@ -17,32 +18,44 @@ A clause in which a pass finds an error does not reach the next one; the other c
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dbsp.compiler.datalog import checked, syntax
 from dbsp.compiler.datalog.components import instantiate
 from dbsp.compiler.datalog.declare import Declarations, declare
 from dbsp.compiler.datalog.expand import FlatClause, expand
+from dbsp.compiler.datalog.functors import Function, check_functions, functors_in
 from dbsp.compiler.datalog.ground import check_ground
 from dbsp.compiler.datalog.hints import order_of, plans_of_clauses
 from dbsp.compiler.datalog.infer import TypedClause, infer
 from dbsp.compiler.datalog.inline import Inlining
 from dbsp.compiler.datalog.localise import localise
+from dbsp.compiler.datalog.numbering import check_counters, check_recursion, with_numbers
+from dbsp.compiler.datalog.pragmas import read_pragmas
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.resolve import resolve
 from dbsp.compiler.datalog.stratify import stratify
 from dbsp.compiler.datalog.subtypes import check_subtypes
 from dbsp.compiler.datalog.walk import subterms, terms_of
+from dbsp.compiler.datalog.witness import ground_witnesses
 
 
-def check(tree: syntax.Program, report: Report) -> checked.Program:
-    """The checked program; raises CompileError with every error found."""
+def check(
+    tree: syntax.Program, report: Report, functions: Mapping[str, Function] | None = None
+) -> checked.Program:
+    """The checked program; raises CompileError with every error found.
+
+    `functions` are those that the user gives for functors, by name.
+    """
     tree = instantiate(tree, report)
-    declarations = declare(tree, report)
+    declarations = declare(tree, functions or {}, read_pragmas(tree.items, report), report)
     facts: list[checked.Fact] = []
     rules: list[checked.Rule] = []
+    subsumptions: list[checked.Rule] = []
     plans = plans_of_clauses(tree.items, report)
     inlining = _inlining(tree, declarations, report)
+    used: set[str] = set()
     for place, item in enumerate(tree.items):
         if not isinstance(item, syntax.Clause):
             continue
@@ -57,6 +70,7 @@ def check(tree: syntax.Program, report: Report) -> checked.Program:
         if inlining.names:
             flat = _inlined(item, flat, inlining, declarations, report)
         for clause in flat:
+            used.update(functors_in(clause))
             typed = _check_clause(clause, declarations, report)
             if typed is None:
                 continue
@@ -65,13 +79,35 @@ def check(tree: syntax.Program, report: Report) -> checked.Program:
                 facts.append(checked.Fact(typed.head.relation, row, typed.span))
             else:
                 order = order_of(plans[place], clause.body, report) if place in plans else None
-                rules.append(checked.Rule(len(rules) + 1, typed.head, typed.body, typed.span, order))
+                rule = checked.Rule(len(rules) + 1, typed.head, typed.body, typed.span, order)
+                if clause.subsumes:
+                    dominating = typed.body[1]
+                    assert isinstance(dominating, checked.Atom)
+                    subsumptions.append(replace(rule, dominating=dominating))
+                else:
+                    rules.append(rule)
+    check_functions(tree, used, declarations.functors, report)
     report.note = None
+    subsumptions = [replace(rule, number=n) for n, rule in enumerate(subsumptions, len(rules) + 1)]
     relations = {n: one for n, one in declarations.relations.items() if n not in declarations.inlined}
     declarations = replace(declarations, relations=relations)
-    strata = stratify(declarations.relations, rules, report)
+    rules = with_numbers(rules)
+    strata = stratify(declarations.relations, rules, subsumptions, report)
+    check_recursion(strata, report)
     report.raise_errors()
-    return _program(declarations, facts, rules, strata, report)
+    _warn_of_idle_limits(relations.values(), strata, report)
+    return _program(declarations, facts, rules, subsumptions, strata, report)
+
+
+def _warn_of_idle_limits(
+    relations: Iterable[checked.Relation], strata: Sequence[checked.Stratum], report: Report
+) -> None:
+    """As in Souffle a limit ends a recursion, and does nothing elsewhere."""
+    recursive = {name for stratum in strata if stratum.recursive for name in stratum.relations}
+    for relation in relations:
+        if relation.limit is not None and relation.name not in recursive:
+            message = f".limitsize has no effect on '{relation.name}', which is not recursive"
+            report.warning(relation.span, message, "it ends the iterations of a recursion")
 
 
 def _resolved(item: syntax.Clause, declarations: Declarations, report: Report) -> list[FlatClause]:
@@ -83,7 +119,9 @@ def _inlining(tree: syntax.Program, declarations: Declarations, report: Report) 
     """The rules of the inlined relations; one with an error in a rule is broken."""
     inlining = Inlining(declarations.inlined, report)
     for item in tree.items if declarations.inlined else ():
-        if isinstance(item, syntax.Clause) and any(one.relation in inlining.names for one in item.heads):
+        if not isinstance(item, syntax.Clause) or item.subsumes:
+            continue
+        if any(one.relation in inlining.names for one in item.heads):
             inlining.add(item)
             scratch = Report(report.file, "")
             _resolved(item, declarations, scratch)
@@ -116,8 +154,8 @@ def _inlined(
 
 
 def _check_clause(clause: FlatClause, declarations: Declarations, report: Report) -> TypedClause | None:
-    clause = localise(clause)
-    if not check_ground(clause, report):
+    clause = localise(ground_witnesses(clause))
+    if not check_ground(clause, report) or not check_counters(clause, report):
         return None
     typed = infer(clause, declarations, report)
     return typed if typed is not None and check_subtypes(clause, declarations, report) else None
@@ -168,6 +206,7 @@ def _program(
     declarations: Declarations,
     facts: list[checked.Fact],
     rules: list[checked.Rule],
+    subsumptions: list[checked.Rule],
     strata: tuple[checked.Stratum, ...],
     report: Report,
 ) -> checked.Program:
@@ -196,6 +235,8 @@ def _program(
         outputs=outputs,
         sizes=sizes,
         warnings=report.of("warning"),
+        subsumptions=tuple(subsumptions),
+        functors=declarations.functors,
     )
 
 

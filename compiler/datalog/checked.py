@@ -16,11 +16,14 @@ This is the meaning of a program, and what both the planner and any other evalua
   `count : { r(_, _) }` is the number of rows of r and `sum x : { r(x, _) }` counts equal x of
   different rows. Over no binding at all, `count` is 0 and `sum` is 0; `min`, `max` and `mean` have
   no value, and the rule gives nothing for that binding.
+- A call of one of `functions.GENERATORS` stands for any of several values. Each place where one is
+  written counts by itself: the rule holds for every choice of a value for each of them.
 - A function without a value (division by zero, text that is no number) is an error of the tick. How
   much of a body is asked before such a function is left open, except that no row is ever tried that
   a literal not needing its result rules out and that can be asked without a cross product.
 - Facts whose arguments are literals are in `facts`; they are rows inserted in the first tick.
-- `strata` has the relations that have rules; the others are inputs and hold what is put in.
+- `strata` has the relations that have rules, or that are more than sets of rows: equivalences, choices and
+  those with subsumptions. The others are inputs and hold what is put in.
 
 Values are Python's: `number` and `unsigned` are int, `float` is float, `symbol` is str. What the
 functions do with them is written in `functions`.
@@ -29,7 +32,7 @@ functions do with them is written in `functions`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -78,14 +81,28 @@ class Constant:
     span: SourceSpan = field(compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Functor:
+    """A function of the user's: `.functor name(parameters): result`."""
+
+    name: str
+    parameters: tuple[Kind, ...]
+    result: Kind
+    function: Callable[..., Value]
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of `functions.FUNCTIONS` applied; `kind` is the kind of its result."""
+    """A function of `functions.FUNCTIONS` applied; `kind` is the kind of its result.
+
+    Or a `functor` of the user's; then `function` is its name with `@` before it.
+    """
 
     function: str
     arguments: tuple[Term, ...]
     kind: Kind
     span: SourceSpan = field(compare=False, repr=False)
+    functor: Functor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +142,8 @@ TEXT_TESTS = frozenset({"match", "!match", "contains", "!contains"})
 class Comparison:
     """`operator` is one of `= != < <= > >=` or of `TEXT_TESTS`; both sides have the same kind.
 
+    Among normalised literals it may also be `in`: the left side is one of the values of the right.
+
     Symbols compare as text. `match(p, s)`: the whole of s matches the regular expression p, see `regex`;
     where p is none, neither `match` nor `!match` holds. `contains(p, s)`: p occurs in s.
     """
@@ -160,7 +179,17 @@ class Relation:
     """A declared relation.
 
     `inputs`, `outputs` and `sizes` hold the parameters of each `.input`, `.output` and `.printsize`
-    directive (usually one or none of each).
+    directive (usually one or none of each). `magic` is what the declaration says of deriving the relation on
+    demand, None if nothing: it changes no meaning.
+
+    - `equivalence`: the relation is the least equivalence, on the values that occur in it, that has
+      every row put in or derived.
+    - `choices`: the columns of each choice-domain; no two rows agree in all columns of one. Without
+      recursion rows are taken in their order (columns from left to right, symbols as text), each that
+      agrees with none taken before. In a recursion, the rows of an iteration are taken in that order
+      after those of the iterations before, which stay.
+    - `limit`: the iterations of the recursion end with the first in which the relation has as many rows.
+    - `subsumed`: there are subsumptions, which leave rows out.
     """
 
     name: str
@@ -169,18 +198,37 @@ class Relation:
     inputs: tuple[Mapping[str, str], ...] = ()
     outputs: tuple[Mapping[str, str], ...] = ()
     sizes: tuple[Mapping[str, str], ...] = ()
+    equivalence: bool = False
+    choices: tuple[tuple[int, ...], ...] = ()
+    limit: int | None = None
+    subsumed: bool = False
+    magic: bool | None = field(default=None, compare=False)
 
     @property
     def arity(self) -> int:
         return len(self.attributes)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it just has the rows that are put in or derived."""
+        return not (self.equivalence or self.choices or self.limit or self.subsumed)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """`head :- body.` `number` counts the rules of the program in source order, from 1.
 
+    A call of `autoinc` in it, with a first number and a step as its arguments, numbers the ways to satisfy
+    the body, wildcards included: a way gets the next of first, first + step, ... in the tick in which it
+    comes and keeps it until it goes. Ways that come in one tick are numbered by the values of the variables
+    in the order in which these stand in the rule.
+
     `order` has the places of the positive atoms of the body, counted from 0, in the order in which
     they are to be joined, if the program asks for one.
+
+    With a `dominating` row this is a subsumption: no row is derived, but the row of the head is left out
+    of the relation if the body holds. The first two literals of the body are the dominated and the
+    dominating row. Of rows that dominate each other the least is kept.
     """
 
     number: int
@@ -188,6 +236,7 @@ class Rule:
     body: tuple[Literal, ...]
     span: SourceSpan = field(compare=False, repr=False)
     order: tuple[int, ...] | None = None
+    dominating: Atom | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +253,18 @@ class Stratum:
     `recursive` is true when they depend on one another or a relation depends on itself; then
     `rules` are to be applied until nothing changes. Everything negated or aggregated over in
     `rules` lies in an earlier stratum.
+
+    `subsumptions` are those of its relations. With any, or with a choice-domain, a recursive stratum
+    `accumulates`: each iteration adds, to all rows derived before, what rules derive from the rows that are
+    left in the last one; rows that are left out stay known, for they still dominate others, and it is
+    known rows that subsumptions read of the relations of their stratum.
     """
 
     relations: tuple[str, ...]
     rules: tuple[Rule, ...]
     recursive: bool
+    subsumptions: tuple[Rule, ...] = ()
+    accumulates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +273,7 @@ class Program:
 
     `inputs` names the relations that take changes from outside: those with `.input`, with facts, or
     with neither facts nor rules. An input may also have rules; it then holds both. `types` are those
-    declared, for whoever checks a question about the program.
+    declared, and `functors` those of the user's, for whoever checks a question about the program.
     """
 
     relations: Mapping[str, Relation]
@@ -229,3 +285,11 @@ class Program:
     outputs: tuple[str, ...]
     sizes: tuple[str, ...]
     warnings: tuple[Diagnostic, ...] = ()
+    functors: Mapping[str, Functor] = field(default_factory=dict)
+    subsumptions: tuple[Rule, ...] = ()
+    """They are numbered after the rules."""
+
+    @property
+    def clauses(self) -> tuple[Rule, ...]:
+        """The rules and the subsumptions: all that has a body to be planned."""
+        return self.rules + self.subsumptions

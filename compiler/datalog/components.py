@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dbsp.compiler.datalog import syntax
+from dbsp.compiler.datalog.overrides import check_overrides
 from dbsp.compiler.datalog.rebuild import Rebuilder
 from dbsp.compiler.datalog.report import Report
 from dbsp.diagnostics import did_you_mean
@@ -35,6 +36,7 @@ def instantiate(program: syntax.Program, report: Report) -> syntax.Program:
     instantiator = _Instantiator(report)
     outermost = _Scope(None, None, program.items)
     instantiator.check_names(program.items)
+    check_overrides(program.items, report)
     found = instantiator.content(program.items, outermost, {}, frozenset(), "", 0, None)
     report.raise_errors()
     notes = {place: note for place, (_, note) in enumerate(found) if note is not None}
@@ -166,7 +168,6 @@ class _Instantiator:
             if bound is not None:
                 scope.bases.append(bound[0])
                 found += self.collect(*bound, hidden, path, depth, note, (*below, component))
-        self.check_overrides(own, component, [item for item, _ in found])
         return found + self.content(component.items, scope, binding, overridden, path, depth, note)
 
     def find(
@@ -211,28 +212,6 @@ class _Instantiator:
             message = f"{what} '{name.text}' is declared twice"
             self.report.error(name.span, message, f"first declared at {first.span.place}")
 
-    def check_overrides(
-        self, names: Sequence[syntax.Name], component: syntax.Component, inherited: Sequence[syntax.Item]
-    ) -> None:
-        """What is overridden is declared in a base, as overridable."""
-        declared = {
-            name.text: item
-            for item in inherited
-            if isinstance(item, syntax.RelationDeclaration)
-            for name in item.names
-        }
-        for name in names:
-            if name.text not in declared:
-                self.report.error(
-                    name.span,
-                    f"no base component of '{component.head.name.text}' has a relation '{name.text}'",
-                    did_you_mean(name.text, declared),
-                )
-            elif all(one.text != "overridable" for one in declared[name.text].qualifiers):
-                place = declared[name.text].span.place
-                hint = f"declare it so at {place}: .decl {name.text}(...) overridable"
-                self.report.error(name.span, f"relation '{name.text}' is not overridable", hint)
-
 
 def _of(scope: _Scope) -> syntax.Component:
     assert scope.component is not None
@@ -262,6 +241,9 @@ class _Namer(Rebuilder):
             case syntax.TypeDeclaration(name=name, parents=parents):
                 own = name if self.parameters else self.named((name,), self.types)[0]
                 return replace(item, name=own, parents=self.named(parents, self.types))
+            case syntax.FunctorDeclaration(parameters=parameters, result=result):
+                (result,) = self.named((result,), self.types)
+                return replace(item, parameters=self.named(parameters, self.types), result=result)
             case syntax.Directive(relations=names):
                 return replace(item, relations=self.named(names, self.relations))
             case _:

@@ -6,9 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dbsp.compiler.datalog import syntax
-from dbsp.compiler.datalog.checked import Attribute, Kind, Relation
+from dbsp.compiler.datalog.checked import Attribute, Functor, Kind, Relation
+from dbsp.compiler.datalog.functions import FUNCTIONS, Signature
+from dbsp.compiler.datalog.functors import Function, declare_functors
+from dbsp.compiler.datalog.kinds import (
+    DEPRECATED,
+    check_qualifiers,
+    check_subsumptions,
+    choice_domains,
+    is_equivalence,
+    limit_size,
+)
+from dbsp.compiler.datalog.pragmas import Pragmas
 from dbsp.compiler.datalog.report import Report
-from dbsp.compiler.datalog.types import TypeEnvironment, declare_types
+from dbsp.compiler.datalog.types import PRIMITIVES, TypeEnvironment, declare_types
 from dbsp.diagnostics import did_you_mean
 from dbsp.io.directives import unknown_parameters, wrong_parameters
 
@@ -24,28 +35,50 @@ class Declarations:
     relations: Mapping[str, Relation]
     broken: frozenset[str]
     inlined: frozenset[str]
+    functors: Mapping[str, Functor]
+    """The functors of the user's, by their names with `@` before them."""
+
+    def signatures(self, function: str) -> tuple[Signature, ...]:
+        """What a function or a declared functor takes and gives."""
+        functor = self.functors.get(function)
+        return FUNCTIONS[function] if functor is None else (Signature(functor.parameters, functor.result),)
 
 
-def declare(program: syntax.Program, report: Report) -> Declarations:
-    """The declarations of a program. A relation with an undefined type is known but broken."""
+def declare(
+    program: syntax.Program, functions: Mapping[str, Function], pragmas: Pragmas, report: Report
+) -> Declarations:
+    """The declarations of a program. A relation with an undefined type is known but broken.
+
+    `functions` are those that the user gives for functors, by name.
+    """
     types = declare_types(
-        [item for item in program.items if isinstance(item, syntax.TypeDeclaration)], report
+        [item for item in program.items if isinstance(item, syntax.TypeDeclaration)], report, pragmas.legacy
     )
     relations: dict[str, Relation] = {}
     broken: set[str] = set()
     for place, item in enumerate(program.items):
         report.note = program.notes.get(place)
         if isinstance(item, syntax.RelationDeclaration):
+            check_qualifiers(item, report, pragmas.legacy)
             _declare_relations(item, types, relations, broken, report)
     for place, item in enumerate(program.items):
         report.note = program.notes.get(place)
         if isinstance(item, syntax.Directive):
             _apply(item, relations, report)
     report.note = None
-    return Declarations(types, relations, frozenset(broken), _inlined(program, report))
+    for name, relation in relations.items():
+        if relation.magic is None and name in pragmas.no_magic:
+            relations[name] = replace(relation, magic=False)
+        elif relation.magic is None and not pragmas.magic.isdisjoint((name, "*")):
+            relations[name] = replace(relation, magic=True)
+    for name in check_subsumptions(program.items, report) & relations.keys():
+        relations[name] = replace(relations[name], subsumed=True)
+    inlined = _inlined(program, pragmas.not_inlined, report)
+    functors = declare_functors(program, types, functions, report)
+    return Declarations(types, relations, frozenset(broken), inlined, functors)
 
 
-def _inlined(program: syntax.Program, report: Report) -> frozenset[str]:
+def _inlined(program: syntax.Program, excluded: frozenset[str], report: Report) -> frozenset[str]:
     """The relations declared `inline`, which have no rows that could be read or written."""
     names: set[str] = set()
     hint = "leave out 'inline', or read and write another relation"
@@ -53,7 +86,7 @@ def _inlined(program: syntax.Program, report: Report) -> frozenset[str]:
         if isinstance(item, syntax.RelationDeclaration):
             qualifiers = {qualifier.text: qualifier for qualifier in item.qualifiers}
             if "inline" in qualifiers:
-                names.update(name.text for name in item.names)
+                names.update(name.text for name in item.names if name.text not in excluded)
                 for kind in qualifiers.keys() & {"input", "output", "printsize"}:
                     report.error(
                         qualifiers[kind].span, "an inlined relation has no rows to read or write", hint
@@ -91,6 +124,8 @@ def _declare_relations(
         # Some kind, so that the number of columns is right; no clause is typed with it.
         attributes.append(Attribute(attribute.name, attribute.type_name, Kind.NUMBER))
         sound = False
+    equivalence = is_equivalence(item, tuple(attributes), types, report)
+    choices = choice_domains(item, tuple(attributes), report)
     for name in item.names:
         if name.text in relations:
             first = relations[name.text].span
@@ -98,14 +133,19 @@ def _declare_relations(
                 name.span, f"relation '{name.text}' is declared twice", f"first declared at {first.place}"
             )
             continue
-        if name.text in types:
+        if name.text in types and name.text not in PRIMITIVES:
             report.error(name.span, f"'{name.text}' is already the name of a type")
-        relations[name.text] = Relation(name.text, tuple(attributes), name.span)
+        relations[name.text] = Relation(
+            name.text, tuple(attributes), name.span, equivalence=equivalence, choices=choices
+        )
         if not sound:
             broken.add(name.text)
+        words = {qualifier.text for qualifier in item.qualifiers}
+        if words & {"magic", "no_magic"}:
+            relations[name.text] = replace(relations[name.text], magic="no_magic" not in words)
         for qualifier in item.qualifiers:
             # Old programs write `.decl r(...) input`; storage qualifiers (btree, brie) mean nothing here.
-            if qualifier.text in ("input", "output", "printsize"):
+            if qualifier.text in DEPRECATED:
                 _add_directive(relations, name.text, qualifier.text, {})
 
 
@@ -116,6 +156,8 @@ def _apply(directive: syntax.Directive, relations: dict[str, Relation], report: 
             report.error(name.span, f"undefined relation '{name.text}' in .{directive.kind}", hint)
         elif directive.kind == "printsize" and relations[name.text].sizes:
             report.error(name.span, f"the size of '{name.text}' is printed already")
+        elif directive.kind == "limitsize":
+            relations[name.text] = limit_size(directive, relations[name.text], report)
         else:
             parameters = dict(directive.parameters)
             for message, hint in wrong_parameters(directive.kind, parameters, relations[name.text].arity):

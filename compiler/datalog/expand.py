@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import count, product
 
 from dbsp.compiler.datalog import syntax
 from dbsp.compiler.datalog.report import Report
@@ -28,6 +28,7 @@ class FlatClause:
     body: tuple[syntax.BodyLiteral, ...]
     is_fact: bool
     span: SourceSpan
+    subsumes: bool = False
 
 
 class _TooManyError(Exception):
@@ -42,12 +43,17 @@ def expand(clause: syntax.Clause, report: Report) -> list[FlatClause]:
     bodies = [()] if clause.body is None else expander.alternatives(clause.body, clause.span)
     if report.error_count > errors:
         return []
-    return [FlatClause(head, body, clause.body is None, clause.span) for head in heads for body in bodies]
+    return [
+        FlatClause(head, body, clause.body is None, clause.span, clause.subsumes)
+        for head in heads
+        for body in bodies
+    ]
 
 
 class _Expander:
     def __init__(self, report: Report) -> None:
         self.report = report
+        self.numbers = count(1)
 
     def alternatives(self, formula: syntax.Formula, span: SourceSpan) -> list[tuple[syntax.BodyLiteral, ...]]:
         """The conjunctions whose disjunction is the formula."""
@@ -89,8 +95,23 @@ class _Expander:
         return [tuple(literal for part in parts for literal in part) for parts in product(*choices)]
 
     def literal(self, literal: syntax.BodyLiteral) -> syntax.BodyLiteral:
-        """The literal with the bodies of its aggregates expanded."""
+        """The literal with the bodies of its aggregates expanded.
+
+        `_ = term` asks for a value of the term: the variable has a name from here on.
+        """
+        match literal:
+            case syntax.Comparison(operator="=", left=syntax.Wildcard(span=span), right=other) if (
+                not isinstance(other, syntax.Wildcard)
+            ):
+                literal = replace(literal, left=self._unnamed(span))
+            case syntax.Comparison(operator="=", left=other, right=syntax.Wildcard(span=span)) if (
+                not isinstance(other, syntax.Wildcard)
+            ):
+                literal = replace(literal, right=self._unnamed(span))
         return map_literal(literal, self._term)
+
+    def _unnamed(self, span: SourceSpan) -> syntax.Variable:
+        return syntax.Variable(f"_#_{next(self.numbers)}", span)
 
     def _term(self, term: syntax.Term) -> syntax.Term:
         match term:

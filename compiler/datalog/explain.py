@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.explain_joins import joins, show_multiway, show_scan
+from dbsp.compiler.datalog.kinds_of_rows import by_extreme
 from dbsp.compiler.datalog.lower import needed_relations, reads_any
 from dbsp.compiler.datalog.rewrites import Applied
 from dbsp.compiler.datalog.show import show_literal, show_rule, show_term, show_variable
@@ -14,8 +15,10 @@ from dbsp.compiler.datalog.steps import (
     Assign,
     Bag,
     Filter,
+    Generate,
     Join,
     Multiway,
+    Number,
     RulePlan,
     Step,
     Without,
@@ -70,17 +73,40 @@ def _report(program: checked.Program, plans: Mapping[int, RulePlan], run: Run | 
         if needed.isdisjoint(stratum.relations):
             yield "  left out: no output depends on it"
             continue
+        yield from _kinds(program, stratum)
         for rule in stratum.rules:
             base = stratum.recursive and not reads_any(rule, stratum.relations)
             yield f"  rule {rule.number} at {rule.span}{', outside of the scope' if base else ''}"
             yield f"    {show_rule(rule)}"
             yield from _plan(plans[rule.number], stratum)
             yield from (f"      {line}" for line in joins(plans[rule.number], met))
+        for rule in stratum.subsumptions:
+            yield f"  subsumption {rule.number} at {rule.span}"
+            yield f"    {show_rule(rule)}"
+            best = by_extreme(stratum, rule.head.relation)
+            if best is None:
+                yield from _plan(plans[rule.number], stratum)
+            else:
+                column = program.relations[rule.head.relation].attributes[best[0]].name
+                yield f"      keep the {'greatest' if best[1] else 'least'} {column} for all other columns"
     yield ""
     yield "outputs"
     for name in dict.fromkeys((*program.outputs, *program.sizes)):
         size = " (its size)" if name not in program.outputs else ""
         yield f"  {_declaration(program.relations[name])}{size}"
+
+
+def _kinds(program: checked.Program, stratum: checked.Stratum) -> Iterator[str]:
+    """What the relations of a stratum are besides sets of rows."""
+    for name in stratum.relations:
+        relation = program.relations[name]
+        if relation.equivalence:
+            yield f"  {name} is an equivalence: classes of values, joined to pairs"
+        for domain in relation.choices:
+            columns = ", ".join(relation.attributes[column].name for column in domain)
+            yield f"  {name} has one row for each ({columns})"
+        if relation.limit is not None and stratum.recursive:
+            yield f"  ends with the first iteration in which {name} has {relation.limit:,} rows"
 
 
 def _declaration(relation: checked.Relation) -> str:
@@ -95,7 +121,9 @@ def _plan(plan: RulePlan, stratum: checked.Stratum) -> Iterator[str]:
     recursive = stratum.relations if stratum.recursive else ()
     for number, line in enumerate(_steps(plan.steps, recursive), 1):
         yield f"      {number}. {line}"
-    yield f"      => {show_literal(plan.rule.rule.head)}"
+    rule = plan.rule.rule
+    subsumption = rule.dominating is not None
+    yield f"      => {'leave out ' if subsumption else ''}{show_literal(rule.head)}"
 
 
 def _steps(steps: Sequence[Step], recursive: Sequence[str], first: bool = True) -> Iterator[str]:
@@ -126,6 +154,11 @@ def _steps(steps: Sequence[Step], recursive: Sequence[str], first: bool = True) 
                 yield f"keep rows with {show_literal(condition)}"
             case Assign(variable=variable, term=term):
                 yield f"let {show_variable(variable)} = {show_term(term)}"
+            case Number(variable=variable):
+                numbers = ", ".join(str(step.first + step.step * place) for place in range(3))
+                yield f"number the rows as {show_variable(variable)} = {numbers}, ..."
+            case Generate(variable=variable, call=call):
+                yield f"for each {show_variable(variable)} in {show_term(call)}"
             case Aggregated():
                 yield from _aggregated(step, recursive)
         first = False
@@ -137,7 +170,7 @@ def _traces(program: checked.Program, circuit: Graph, run: Run | None) -> Iterat
     kept = {} if run is None else run.kept()
     relations = {str(relation.span): name for name, relation in program.relations.items()}
     rules: dict[str, str] = {}
-    for rule in program.rules:
+    for rule in program.clauses:
         rules.setdefault(str(rule.span), f"rule {rule.number}")
 
     def named(node: Node) -> str:

@@ -29,6 +29,9 @@ function                meaning
 `to_float(x)`           a symbol that spells a number (else an error); a number as a float
 `as(x, T)`              x as a value of type T: the same value for a type of the same kind; number and
                         unsigned as by `itou`, `utoi`; a symbol as a number by `ord`
+`range(a, b)`,          any of the numbers a, a + s, a + 2 s ... before b is reached (b itself is none); s
+`range(a, b, s)`        is 1, or -1 where a > b, if it is not given. For s = 0 it is a alone, if a != b.
+`autoinc()`, `$`        the number of this way to satisfy the body of the rule: see `checked.Rule`
 `itou`, `itof`,         conversions between number (i), unsigned (u) and float (f), as by the `to_`
 `utoi`, `utof`,         functions
 `ftoi`, `ftou`
@@ -77,6 +80,11 @@ def _conversions(result: Kind) -> tuple[Signature, ...]:
 BIT_FUNCTIONS = frozenset({"band", "bor", "bxor", "bnot", "bshl", "bshr", "bshru"})
 """They work on all 64 bits; an unsigned may have all of them set in between, if not in the end."""
 
+_NUMERIC = (_NUMBER, _UNSIGNED, _FLOAT)
+
+GENERATORS = frozenset({"range"})
+"""Functions with any number of values: a rule holds for each of them."""
+
 CASTS: Mapping[tuple[Kind, Kind], str] = {
     (_UNSIGNED, _NUMBER): "utoi",
     (_NUMBER, _UNSIGNED): "itou",
@@ -102,6 +110,8 @@ FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
     "to_number": _conversions(_NUMBER),
     "to_unsigned": _conversions(_UNSIGNED),
     "to_float": _conversions(_FLOAT),
+    "autoinc": (Signature((), _NUMBER),),
+    "range": _same(*_NUMERIC) + _same(*_NUMERIC, arity=3),
     # The kind of the result is that of the type after the comma.
     "as": (*_same(*Kind, arity=1), *(Signature((one,), other) for one, other in CASTS)),
     "itof": (Signature((_NUMBER,), _FLOAT),),
@@ -121,3 +131,8 @@ AGGREGATES = ("count", "sum", "min", "max", "mean")
 # Functions that have no value for some arguments. The planner evaluates them after everything that
 # might discard the row, so that `r(x, y), x != 0, z = y / x` is never an error.
 PARTIAL = frozenset({"/", "%", "^", "to_number", "to_unsigned", "to_float", "itou", "ftoi", "ftou"})
+
+
+def is_partial(function: str) -> bool:
+    """Whether it may have no value for some arguments, as any functor of the user's may."""
+    return function in PARTIAL or function.startswith("@")

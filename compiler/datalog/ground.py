@@ -90,6 +90,8 @@ class _Checker:
         if self.clause.is_fact:
             message = f"variable '{name}' in a fact"
             self.report.error(variable.span, message, "the arguments of a fact are constants")
+        elif name == "_":
+            self.report.error(variable.span, "'_' in a comparison has no value")
         else:
             message = f"unsafe variable '{name}' {where}: no positive atom or equation binds it"
             self.report.error(variable.span, message, self._hint(variable.name, bound))

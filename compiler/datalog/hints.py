@@ -42,6 +42,12 @@ def order_of(plan: syntax.Plan, body: Sequence[syntax.BodyLiteral], report: Repo
     for order in plan.orders:
         if order.version.value in orders:
             report.error(order.version.span, f"version {order.version.value} is given twice")
+        elif order.version.value >= max(number, 1):
+            report.error(
+                order.version.span,
+                f"there is no version {order.version.value}: the body has {_atoms(number)}",
+                "they are counted from 0, one for each recursive atom",
+            )
         orders[order.version.value] = order
         _check(order, number, report)
     if report.error_count > errors:
@@ -59,7 +65,7 @@ def order_of(plan: syntax.Plan, body: Sequence[syntax.BodyLiteral], report: Repo
 
 def _check(order: syntax.PlanOrder, number: int, report: Report) -> None:
     """Each position from 1 to `number` is there, once."""
-    atoms = f"{number} atom{'' if number == 1 else 's'}"
+    atoms = _atoms(number)
     seen: set[int] = set()
     for position in order.positions:
         if not 1 <= position.value <= number:
@@ -71,3 +77,7 @@ def _check(order: syntax.PlanOrder, number: int, report: Report) -> None:
     missing = [str(position) for position in range(1, number + 1) if position not in seen]
     if missing and len(seen) == len(order.positions) < number:
         report.error(order.span, f"the plan leaves out {', '.join(missing)} of the {atoms} of the body")
+
+
+def _atoms(number: int) -> str:
+    return f"{number} atom{'' if number == 1 else 's'}"

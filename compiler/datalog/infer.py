@@ -13,7 +13,7 @@ from dbsp.compiler.datalog import checked, syntax
 from dbsp.compiler.datalog.checked import TEXT_TESTS, Kind
 from dbsp.compiler.datalog.declare import Declarations
 from dbsp.compiler.datalog.expand import FlatClause
-from dbsp.compiler.datalog.functions import CASTS, FUNCTIONS, Signature
+from dbsp.compiler.datalog.functions import CASTS, Signature
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.show import show_term
 from dbsp.compiler.datalog.walk import literals
@@ -81,6 +81,7 @@ class _Inference:
     def __init__(self, declarations: Declarations, report: Report) -> None:
         self.relations = declarations.relations
         self.types = declarations.types
+        self.declarations = declarations
         self.report = report
         self.parents: list[int] = []
         self.classes: list[_Class] = []
@@ -143,7 +144,9 @@ class _Inference:
                 pass
 
     def _collect_call(self, call: syntax.Call, node: int, arguments: tuple[syntax.Term, ...]) -> None:
-        signatures = [s for s in FUNCTIONS[call.function] if s.accepts_count(len(arguments))]
+        signatures = [
+            s for s in self.declarations.signatures(call.function) if s.accepts_count(len(arguments))
+        ]
         if call.target is not None:
             kinds = frozenset({self.types.kind(call.target.text)})
             self._narrow(
@@ -229,7 +232,7 @@ class _Inference:
         wanted = " or ".join(
             dict.fromkeys(
                 f"({', '.join(kind.value for kind in signature.parameters)}) -> {signature.result.value}"
-                for signature in FUNCTIONS[call.function]
+                for signature in self.declarations.signatures(call.function)
             )
         )
         self._mismatch(
@@ -296,10 +299,11 @@ class _Inference:
         try:
             compiled(pattern.value)
         except RegexError as error:
-            self._mismatch(
+            # Soufflé goes on, and so do programs that are written for it.
+            self.report.warning(
                 pattern.span,
                 f"{_quoted(pattern)} is no regular expression: {error}",
-                "regular expressions are those of ECMAScript",
+                "nothing matches it and nothing fails to; regular expressions are those of ECMAScript",
             )
 
     def _mismatch(self, span: SourceSpan, message: str, hint: str | None) -> None:
@@ -339,7 +343,8 @@ class _Inference:
                     return inner
                 return checked.Call(CASTS[inner.kind, kind], (inner,), kind, span)
             case syntax.Call(function=function, arguments=arguments, span=span):
-                return checked.Call(function, tuple(map(self.typed, arguments)), kind, span)
+                functor = self.declarations.functors.get(function)
+                return checked.Call(function, tuple(map(self.typed, arguments)), kind, span, functor)
             case syntax.Aggregate():
                 return checked.Aggregate(
                     term.function,

@@ -35,6 +35,8 @@ KEYWORDS = {
     "ftou": "FUNCTOR",
     "utoi": "FUNCTOR",
     "utof": "FUNCTOR",
+    "range": "FUNCTOR",
+    "autoinc": "FUNCTOR",
     "lor": "LOR",
     "lxor": "LXOR",
     "land": "LAND",
@@ -49,6 +51,7 @@ KEYWORDS = {
     "as": "AS",
     "match": "TEXT_TEST",
     "contains": "TEXT_TEST",
+    "stateful": "STATEFUL",
     "true": "TRUE",
     "false": "FALSE",
     "btree": "QUALIFIER",
@@ -58,15 +61,19 @@ KEYWORDS = {
     "printsize": "QUALIFIER",
     "inline": "QUALIFIER",
     "no_inline": "QUALIFIER",
+    "magic": "QUALIFIER",
+    "no_magic": "QUALIFIER",
     "overridable": "QUALIFIER",
+    "eqrel": "QUALIFIER",
+    "btree_delete": "QUALIFIER",
+    "choice-domain": "CHOICE",
     "_": "UNDERSCORE",
 }
 
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "autoinc", "btree_delete", "choice-domain", "debug_delta", "eqrel", "magic", "nil", "no_magic", "range",
-    "recursive_iteration_cnt", "stateful",
+    "debug_delta", "nil", "recursive_iteration_cnt",
 })
 # fmt: on
 
@@ -80,11 +87,17 @@ DIRECTIVES = {
     ".comp": "COMP",
     ".init": "INIT",
     ".override": "OVERRIDE",
+    ".limitsize": "LIMITSIZE",
+    ".pragma": "PRAGMA",
+    ".functor": "FUNCTOR_DECL",
+    ".include": "INCLUDE",
+    ".once": "ONCE",
+    ".number_type": "NUMBER_TYPE",
+    ".symbol_type": "SYMBOL_TYPE",
 }
 # fmt: off
 UNSUPPORTED_DIRECTIVES = frozenset({
-    ".functor", ".include", ".lattice", ".limitsize", ".number_type", ".once", ".pragma",
-    ".symbol_type",
+    ".lattice",
 })
 # fmt: on
 
@@ -264,3 +277,8 @@ def unescape(literal: str) -> tuple[str, str | None]:
 
     value = re.sub(r"\\(.)", replacement, literal[1:-1], flags=re.DOTALL)
     return value, bad[0] if bad else None
+
+
+def escaped(text: str) -> str:
+    """A string literal whose value is the text, which has no control characters."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

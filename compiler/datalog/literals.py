@@ -6,12 +6,14 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.functions import PARTIAL
+from dbsp.compiler.datalog.functions import is_partial as may_fail
 from dbsp.compiler.datalog.normalise import (
     Absent,
     AggregateLiteral,
     Condition,
+    Generated,
     NormalLiteral,
+    Numbered,
     Scan,
     calls_in,
     variables_of,
@@ -36,6 +38,10 @@ def uses(literal: NormalLiteral) -> Iterable[str]:
             return pattern.names
         case Condition():
             return literal.names
+        case Generated():
+            return (literal.variable, *literal.arguments)
+        case Numbered():
+            return (literal.variable,)
         case AggregateLiteral():
             return (*literal.variables, *literal.injected)
 
@@ -56,7 +62,7 @@ def equations(literal: Condition) -> Iterator[tuple[str, checked.Term]]:
 def is_partial(literal: Condition) -> bool:
     """Whether a function in it has no value for some arguments."""
     comparison = literal.comparison
-    return any(name in PARTIAL for side in (comparison.left, comparison.right) for name in calls_in(side))
+    return any(may_fail(name) for side in (comparison.left, comparison.right) for name in calls_in(side))
 
 
 def is_safe(term: checked.Term) -> bool:
@@ -66,7 +72,7 @@ def is_safe(term: checked.Term) -> bool:
     """
     if not isinstance(term, checked.Call):
         return True
-    if term.function in PARTIAL or (term.function == "-" and term.kind is checked.Kind.UNSIGNED):
+    if may_fail(term.function) or (term.function == "-" and term.kind is checked.Kind.UNSIGNED):
         return False
     return all(map(is_safe, term.arguments))
 
@@ -74,10 +80,11 @@ def is_safe(term: checked.Term) -> bool:
 def has_partial(literal: AggregateLiteral) -> bool:
     """Whether evaluating the body for groups that nobody asks for could be an error."""
     values = [result.value for result in literal.results if result.value is not None]
-    if any(name in PARTIAL for value in values for name in calls_in(value)):
+    if any(may_fail(name) for value in values for name in calls_in(value)):
         return True
     return any(
         (isinstance(inner, Condition) and is_partial(inner))
+        or (isinstance(inner, Generated) and any(may_fail(name) for name in calls_in(inner.call)))
         or (isinstance(inner, AggregateLiteral) and has_partial(inner))
         for inner in literal.body
     )
@@ -115,6 +122,8 @@ def binds(body: Sequence[NormalLiteral]) -> set[str]:
             match literal:
                 case Scan():
                     bound.update(literal.names)
+                case Generated() if bound >= literal.arguments:
+                    bound.add(literal.variable)
                 case AggregateLiteral() if bound.issuperset(literal.injected):
                     bound.update(literal.variables)
                 case Condition():

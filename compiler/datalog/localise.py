@@ -16,7 +16,16 @@ from itertools import count
 from dbsp.compiler.datalog import syntax
 from dbsp.compiler.datalog.expand import FlatClause
 from dbsp.compiler.datalog.ground import bound_variables
-from dbsp.compiler.datalog.walk import aggregates_in, literals, map_literal, map_parts, subterms, terms_of
+from dbsp.compiler.datalog.walk import (
+    aggregates_in,
+    literals,
+    map_literal,
+    map_parts,
+    outer_variables,
+    rename,
+    subterms,
+    terms_of,
+)
 
 
 def localise(clause: FlatClause) -> FlatClause:
@@ -36,24 +45,12 @@ def _has_aggregate(term: syntax.Term) -> bool:
     return next(aggregates_in(term), None) is not None
 
 
-def _outside(term: syntax.Term) -> Iterator[syntax.Variable]:
-    """The variables of a term outside of its aggregates: an aggregate counts as bound by itself."""
-    match term:
-        case syntax.Variable():
-            yield term
-        case syntax.Call(arguments=arguments):
-            for part in arguments:
-                yield from _outside(part)
-        case _:
-            return
-
-
 class _Localiser:
     def __init__(self) -> None:
         self.numbers = count(1)
 
     def clause(self, clause: FlatClause) -> FlatClause:
-        bound = bound_variables(clause.body, needs=_outside)
+        bound = bound_variables(clause.body, needs=outer_variables)
         head = map_literal(clause.head, lambda term: self.term(term, bound))
         assert isinstance(head, syntax.Atom)
         body = tuple(map_literal(literal, lambda term: self.term(term, bound)) for literal in clause.body)
@@ -70,22 +67,18 @@ class _Localiser:
     def aggregate(self, aggregate: syntax.Aggregate, bound: set[str]) -> syntax.Aggregate:
         names = [part.name for part in subterms(aggregate) if isinstance(part, syntax.Variable)]
         target = (
-            set() if aggregate.value is None else {variable.name for variable in _outside(aggregate.value)}
+            set()
+            if aggregate.value is None
+            else {variable.name for variable in outer_variables(aggregate.value)}
         )
         injected = tuple(dict.fromkeys(name for name in names if name in bound and name not in target))
         number = next(self.numbers)
         renamed = {name: f"{name}#{number}" for name in names if name not in injected}
-        inside = map_parts(aggregate, lambda term: _rename(term, renamed))
+        inside = map_parts(aggregate, lambda term: rename(term, renamed))
         assert isinstance(inside, syntax.Aggregate)
-        inner = bound_variables(literals(inside.body), injected, needs=_outside)
+        inner = bound_variables(literals(inside.body), injected, needs=outer_variables)
         # The nested aggregates are localised after the renaming: what is local to this one may be
         # injected into them.
         done = map_parts(inside, lambda term: self.term(term, inner))
         assert isinstance(done, syntax.Aggregate)
         return replace(done, injected=injected)
-
-
-def _rename(term: syntax.Term, names: dict[str, str]) -> syntax.Term:
-    if isinstance(term, syntax.Variable):
-        return replace(term, name=names.get(term.name, term.name))
-    return map_parts(term, lambda part: _rename(part, names))

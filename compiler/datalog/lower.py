@@ -4,6 +4,8 @@
     recursive stratum  =  one scope with one variable per relation; rules that use no relation of
                           the stratum are computed outside and enter as its base
 
+Relations that are more than sets of rows are made of these parts in other ways (see `kinds_of_rows`).
+
 The columns of a stream inside a rule are named by the variables of the rule. Weights count
 derivations until the `distinct` of the relation; inside an aggregate they are the multiplicities
 over which it is computed, so there nothing may merge or drop them.
@@ -16,6 +18,17 @@ from contextlib import AbstractContextManager
 
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.checked import Kind, Relation
+from dbsp.compiler.datalog.kinds_of_rows import (
+    by_extreme,
+    chosen,
+    classes,
+    decided_by,
+    dominating_names,
+    equivalent,
+    has_rows,
+    undominated,
+    with_extremes,
+)
 from dbsp.compiler.datalog.normalise import Scan
 from dbsp.compiler.datalog.steps import (
     Aggregated,
@@ -23,24 +36,25 @@ from dbsp.compiler.datalog.steps import (
     Bag,
     Filter,
     Found,
+    Generate,
     Join,
     Multiway,
+    Number,
     Part,
     RulePlan,
     Step,
     Without,
 )
 from dbsp.compiler.datalog.stratify import dependencies
-from dbsp.compiler.datalog.translate import constant, expression, predicate
+from dbsp.compiler.datalog.translate import TYPES, constant, expression, predicate
 from dbsp.expressions import Expression, col, lit
 from dbsp.operators.builder import Circuit, Stream
 from dbsp.operators.calls import Call, avg, count, max_, min_, sum_
 from dbsp.operators.delta_term import Term
+from dbsp.operators.generate_series import GenerateSeries
 from dbsp.operators.multiway_join import MultiwayJoin
+from dbsp.operators.number_rows import NumberRows
 from dbsp.schema import Schema
-from dbsp.values import FLOAT, INT, STR, Type
-
-TYPES: Mapping[Kind, Type] = {Kind.NUMBER: INT, Kind.UNSIGNED: INT, Kind.FLOAT: FLOAT, Kind.SYMBOL: STR}
 
 _AGGREGATES = {"sum": sum_, "min": min_, "max": max_, "mean": avg}
 _ZEROS = {Kind.NUMBER: 0, Kind.UNSIGNED: 0, Kind.FLOAT: 0.0}
@@ -68,7 +82,7 @@ def lower(program: checked.Program, plans: Mapping[int, RulePlan], name: str, ma
 def needed_relations(program: checked.Program) -> set[str]:
     """The outputs and all relations they depend on."""
     uses: dict[str, set[str]] = {}
-    for rule in program.rules:
+    for rule in program.clauses:
         uses.setdefault(rule.head.relation, set()).update(use.used for use in dependencies(rule))
     needed: set[str] = set()
     waiting = [*program.outputs, *program.sizes]
@@ -112,9 +126,7 @@ class _Lowering:
             if stratum.recursive:
                 self.recursive(stratum)
             else:
-                (name,) = stratum.relations
-                self.streams[name] = self.union(name, self.base(name, stratum.rules))
-                self.circuit.named[name] = self.streams[name]
+                self.once(stratum)
         for name in dict.fromkeys((*self.program.outputs, *self.program.sizes)):
             with self.at(name):
                 self.circuit.output(name, self.streams[name])
@@ -138,6 +150,38 @@ class _Lowering:
                 return self.circuit.constant([], schema_of(self.program.relations[name]))
             return parts[0].union(*parts[1:]).distinct()
 
+    def once(self, stratum: checked.Stratum) -> None:
+        """A stratum of one relation that does not depend on itself."""
+        (name,) = stratum.relations
+        relation = self.program.relations[name]
+        rows = self.union(name, self.base(name, stratum.rules))
+        with self.at(name):
+            if relation.equivalence:
+                rows = equivalent(classes(rows))
+            elif relation.choices:
+                rows = chosen(relation, rows)
+        self.streams[name] = self.present(name, rows, stratum)
+        self.circuit.named[name] = self.streams[name]
+
+    def present(self, name: str, rows: Stream, stratum: checked.Stratum) -> Stream:
+        """The rows of a relation that its subsumptions leave."""
+        subsumptions = [rule for rule in stratum.subsumptions if rule.head.relation == name]
+        if not subsumptions:
+            return rows
+        with self.at(name):
+            best = by_extreme(stratum, name)
+            if best is not None:
+                return with_extremes(rows, *best)
+            before = self.streams.get(name)
+            self.streams[name] = rows
+            pairs = self.rules(subsumptions)
+            if before is not None:
+                self.streams[name] = before
+            if not pairs:
+                return rows
+            one_way = len(subsumptions) == 1 and decided_by(subsumptions[0]) is not None
+            return undominated(rows, pairs[0].union(*pairs[1:]), one_way)
+
     def recursive(self, stratum: checked.Stratum) -> None:
         """A stratum whose relations depend on one another."""
         names = stratum.relations
@@ -150,19 +194,52 @@ class _Lowering:
                 self.streams[name] = self.union(name, ())
             return
         variables: dict[str, Stream] = {}
+        values: dict[str, Stream] = {}
         with self.at(names[0]), self.circuit.fixpoint(", ".join(names), max_iterations=self.cap) as scope:
             for name in names:
                 with self.at(name):
                     schema = schema_of(self.program.relations[name])
                     self.streams[name] = variables[name] = scope.variable(name, schema)
+                    if self.program.relations[name].equivalence:
+                        self.streams[name] = equivalent(variables[name])
+            # A subsumption reads all known rows of its own relation and those present of the others.
+            self.streams.update({name: self.present(name, self.streams[name], stratum) for name in names})
+            limits = [self.limit(name) for name in names if self.program.relations[name].limit is not None]
             for name in names:
-                rules = self.rules(rule for rule in inner if rule.head.relation == name)
-                relation = self.union(name, [*bases[name], *rules])
-                scope.define(variables[name], relation)
-                self.circuit.named[name] = relation
+                parts = [*bases[name], *self.rules(rule for rule in inner if rule.head.relation == name)]
+                if stratum.accumulates and not self.program.relations[name].choices:
+                    parts.append(variables[name])
+                value = self.value(name, parts, variables[name])
+                with self.at(name):
+                    for reached in limits:
+                        value = value.antijoin(reached, on=[]) + variables[name].semijoin(reached, on=[])
+                    values[name] = value
+                scope.define(variables[name], values[name])
         for name in names:
             with self.at(name):
-                self.streams[name] = scope.leave(variables[name])
+                if self.program.relations[name].equivalence:
+                    self.streams[name] = equivalent(scope.leave(variables[name]))
+                elif any(rule.head.relation == name for rule in stratum.subsumptions):
+                    self.streams[name] = scope.leave(self.streams[name])
+                else:
+                    self.circuit.named[name] = values[name]
+                    self.streams[name] = scope.leave(variables[name])
+
+    def value(self, name: str, parts: Sequence[Stream], before: Stream) -> Stream:
+        """What the variable of a recursive relation is in the next iteration."""
+        relation = self.program.relations[name]
+        if not (relation.equivalence or relation.choices):
+            return self.union(name, parts)
+        with self.at(name):
+            whole = parts[0].union(*parts[1:])
+            return classes(whole) if relation.equivalence else chosen(relation, whole, before)
+
+    def limit(self, name: str) -> Stream:
+        """Whether a relation has reached its limit in the iteration before."""
+        with self.at(name):
+            number = self.program.relations[name].limit
+            assert number is not None
+            return has_rows(self.streams[name], number)
 
     def at(self, relation: str) -> AbstractContextManager[None]:
         """Nodes added inside come from the declaration of the relation."""
@@ -177,8 +254,10 @@ class _Lowering:
         relation = self.program.relations[plan.rule.relation]
         with self.circuit.at(plan.rule.rule.span):
             stream = self.body(plan.steps, None, bag=False)
-            head = dict(zip(schema_of(relation).names, map(expression, plan.rule.head), strict=True))
-            return _columns(stream, head)
+            names = list(schema_of(relation).names)
+            if plan.rule.rule.dominating is not None:
+                names += dominating_names(names)
+            return _columns(stream, dict(zip(names, map(expression, plan.rule.head), strict=True)))
 
     def body(self, steps: Sequence[Step], start: Stream | None, bag: bool) -> Stream:
         """The bindings a body allows, from those of `start` (None is the one empty binding).
@@ -198,6 +277,13 @@ class _Lowering:
                 case Assign(variable=variable, term=term, keep=keep):
                     columns = {name: col(name) for name in keep} | {variable: expression(term)}
                     current = _columns(self.or_unit(current), columns)
+                case Generate(variable=variable, call=call, keep=keep):
+                    series = GenerateSeries(tuple(map(expression, call.arguments)), variable)
+                    current = _columns(series(self.or_unit(current)), {name: col(name) for name in keep})
+                case Number(variable=variable, order=order, keep=keep):
+                    found = self.or_unit(current).distinct()
+                    number = NumberRows(found.schema.indices(order), variable, step.first, step.step)
+                    current = _columns(number(found), {name: col(name) for name in keep})
                 case Without(pattern=pattern):
                     absent = self.scan(pattern, set(pattern.names))
                     current = self.or_unit(current).antijoin(absent, on=list(pattern.names))

@@ -17,8 +17,10 @@ from dbsp.compiler.datalog.normalise import (
     Absent,
     AggregateLiteral,
     Condition,
+    Generated,
     NormalLiteral,
     NormalRule,
+    Numbered,
     Scan,
 )
 
@@ -61,19 +63,23 @@ def _merged(body: tuple[NormalLiteral, ...]) -> tuple[NormalLiteral, ...]:
 
 def _name_wildcards(literal: AggregateLiteral) -> AggregateLiteral:
     """The aggregate with a name for every column of an atom that is not looked at."""
-    prefix, numbers = literal.results[0].variable, count(1)
+    return replace(literal, body=name_wildcards(literal.body, f"{literal.results[0].variable}."))
+
+
+def name_wildcards(body: tuple[NormalLiteral, ...], prefix: str) -> tuple[NormalLiteral, ...]:
+    """The body with a name for every column of an atom that is not looked at."""
+    numbers = count(1)
 
     def named(scan: Scan) -> Scan:
         settled = {column for column, _ in scan.constants} | {column for _, column in scan.equal}
         names = tuple(
-            f"{prefix}.{next(numbers)}" if name is None and column not in settled else name
+            f"{prefix}{next(numbers)}" if name is None and column not in settled else name
             for column, name in enumerate(scan.variables)
         )
         return replace(scan, variables=names)
 
     # In a negated atom `_` means any value; only positive atoms get names.
-    body = tuple(named(inner) if isinstance(inner, Scan) else inner for inner in literal.body)
-    return replace(literal, body=body)
+    return tuple(named(inner) if isinstance(inner, Scan) else inner for inner in body)
 
 
 def _number_locals(literal: AggregateLiteral) -> dict[str, str]:
@@ -87,6 +93,9 @@ def _number_locals(literal: AggregateLiteral) -> dict[str, str]:
             case Condition(comparison=comparison):
                 for side in (comparison.left, comparison.right):
                     _collect(side, names)
+            case Generated(variable=variable, call=call):
+                names[variable] = None
+                _collect(call, names)
             case _:
                 pass
     own = [name for name in names if name not in literal.injected]
@@ -120,6 +129,12 @@ def _rename(literal: NormalLiteral, names: Mapping[str, str]) -> NormalLiteral:
         case Condition(comparison=comparison):
             sides = (_rename_term(comparison.left, names), _rename_term(comparison.right, names))
             return Condition(replace(comparison, left=sides[0], right=sides[1]))
+        case Generated(variable=variable, call=call):
+            renamed_call = _rename_term(call, names)
+            assert isinstance(renamed_call, checked.Call)
+            return Generated(names.get(variable, variable), renamed_call)
+        case Numbered():
+            raise AssertionError("no rows are numbered in aggregates")
         case AggregateLiteral():
             raise AssertionError("aggregates that contain aggregates are not merged")
 

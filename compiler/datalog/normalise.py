@@ -4,10 +4,11 @@ In a normalised body
 
 - an atom has variables, constants and `_` as arguments only; anything else has been replaced by a
   variable of its own and an equation;
-- no term contains an aggregate: each has become a literal that binds a variable.
+- no term contains an aggregate or a generator: each has become a literal that binds a variable.
 
     r(x, x + 1, s(...))      is   r(x, v, ...), v = x + 1, ...
     y > count : { r(_) }     is   v := count : { r(_) }, y > v
+    s(range(0, x))           is   v in range(0, x), s(v)
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from itertools import count
 from typing import TypeAlias
 
 from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.functions import GENERATORS
 from dbsp.diagnostics import SourceSpan
 
 
@@ -64,6 +66,34 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class Generated:
+    """Binds a variable to each of the values of a generator, or tests it where it is bound already."""
+
+    variable: str
+    call: checked.Call
+
+    @property
+    def arguments(self) -> frozenset[str]:
+        """The variables that the values are computed from."""
+        return variables_of(self.call)
+
+    @property
+    def membership(self) -> checked.Comparison:
+        """The condition that the variable is one of the values."""
+        variable = checked.Variable(self.variable, self.call.kind, self.call.span)
+        return checked.Comparison("in", variable, self.call, self.call.span)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """Binds a variable to the number of the row of all other variables of the body."""
+
+    variable: str
+    first: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class AggregateResult:
     """One aggregate function and the variable it binds; `value` is None for `count`."""
 
@@ -87,12 +117,15 @@ class AggregateLiteral:
         return tuple(result.variable for result in self.results)
 
 
-NormalLiteral: TypeAlias = Scan | Absent | Condition | AggregateLiteral
+NormalLiteral: TypeAlias = Scan | Absent | Condition | Generated | Numbered | AggregateLiteral
 
 
 @dataclass(frozen=True, slots=True)
 class NormalRule:
-    """`head` has one term without aggregates per column; None as body means that it never holds."""
+    """`head` has one term without aggregates per column, of a subsumption for both of its rows.
+
+    None as body means that it never holds.
+    """
 
     rule: checked.Rule
     head: tuple[checked.Term, ...]
@@ -122,7 +155,8 @@ def normalise_with_origins(rule: checked.Rule) -> tuple[NormalRule, tuple[int, .
     for place, literal in enumerate(rule.body):
         normaliser.literal(literal, body)
         origins += [place] * (len(body) - len(origins))
-    head = tuple(normaliser.term(term, body) for term in rule.head.arguments)
+    arguments = rule.head.arguments + (rule.dominating.arguments if rule.dominating else ())
+    head = tuple(normaliser.term(term, body) for term in arguments)
     origins += [len(rule.body)] * (len(body) - len(origins))
     return NormalRule(rule, head, tuple(body)), tuple(origins)
 
@@ -168,6 +202,14 @@ class _Normaliser:
                 out.append(self.pattern(literal, out))
             case checked.Negation(atom=atom):
                 out.append(Absent(self.pattern(atom, out)))
+            case checked.Comparison(
+                operator="=", left=checked.Variable(name=name), right=checked.Call() as call
+            ) | (
+                checked.Comparison(
+                    operator="=", left=checked.Call() as call, right=checked.Variable(name=name)
+                )
+            ) if call.function in GENERATORS:
+                self.generated(name, call, out)
             case checked.Comparison(operator=operator, left=left, right=right, span=span):
                 sides = (self.term(left, out), self.term(right, out))
                 out.append(Condition(checked.Comparison(operator, *sides, span)))
@@ -204,12 +246,27 @@ class _Normaliser:
     def term(self, term: checked.Term, out: list[NormalLiteral]) -> checked.Term:
         """The term with a variable in the place of every aggregate."""
         match term:
-            case checked.Call(function=function, arguments=arguments, kind=kind, span=span):
-                return checked.Call(function, tuple(self.term(part, out) for part in arguments), kind, span)
+            case checked.Call(function=function, kind=kind, span=span) if function in GENERATORS:
+                name = self.new_name()
+                self.generated(name, term, out)
+                return checked.Variable(name, kind, span)
+            case checked.Call(function="autoinc", kind=kind, span=span):
+                name = self.new_name()
+                first, step = (one.value for one in term.arguments if isinstance(one, checked.Constant))
+                assert isinstance(first, int)
+                assert isinstance(step, int)
+                out.append(Numbered(name, first, step))
+                return checked.Variable(name, kind, span)
+            case checked.Call(arguments=arguments):
+                return replace(term, arguments=tuple(self.term(part, out) for part in arguments))
             case checked.Aggregate():
                 return self.aggregate(term, out)
             case _:
                 return term
+
+    def generated(self, name: str, call: checked.Call, out: list[NormalLiteral]) -> None:
+        arguments = tuple(self.term(part, out) for part in call.arguments)
+        out.append(Generated(name, replace(call, arguments=arguments)))
 
     def aggregate(self, aggregate: checked.Aggregate, out: list[NormalLiteral]) -> checked.Variable:
         body: list[NormalLiteral] = []

@@ -15,6 +15,7 @@ from lark import Lark, Token
 from lark.exceptions import UnexpectedToken
 
 from dbsp.compiler.datalog import syntax
+from dbsp.compiler.datalog.annotations import without_annotations
 from dbsp.compiler.datalog.build import Builder
 from dbsp.compiler.datalog.lexer import DIRECTIVES, KEYWORDS, SIGNS
 from dbsp.compiler.datalog.preprocess import Sources, preprocess
@@ -23,7 +24,7 @@ from dbsp.compiler.datalog.report import Report
 
 def parse(text: str, report: Report, sources: Sources | None = None) -> syntax.Program:
     """The syntax tree of a text and what it includes; raises CompileError with every syntax error found."""
-    tokens = list(preprocess(text, report, sources or Sources()))
+    tokens = list(without_annotations(preprocess(text, report, sources or Sources()), report))
     builder = Builder(report)
     items: list[syntax.Item] = []
     around: list[tuple[syntax.Component, list[syntax.Item]]] = []  # components not closed yet
@@ -138,7 +139,7 @@ def _on_new_line(tokens: Sequence[Token], position: int) -> bool:
 
 # Groups of tokens that are named together when all of them would fit.
 _GROUPS: tuple[tuple[frozenset[str], str], ...] = (
-    (_ITEM_STARTS - {"BROKEN_DIRECTIVE", "QUALIFIED"}, "a rule, a fact or a directive"),
+    (_ITEM_STARTS - {"BROKEN_DIRECTIVE", "QUALIFIED", "INCLUDE", "ONCE"}, "a rule, a fact or a directive"),
     (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "NOT", "TRUE", "FALSE"}), "an atom or a condition"),
     (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "UNDERSCORE"}), "a term"),
     (frozenset({"EQUALS", "NE", "LT", "LE", "GT", "GE"}), "a comparison"),
@@ -147,7 +148,7 @@ _GROUPS: tuple[tuple[frozenset[str], str], ...] = (
 )
 _TERM_STARTS = frozenset(
     {"IDENT", "QUALIFIED", "NUMBER", "UNSIGNED", "FLOAT", "STRING", "UNDERSCORE", "LPAREN", "MINUS"}
-    | {"FUNCTOR", "MINMAX", "AGGREGATE", "COMPLEMENT", "AS"}
+    | {"FUNCTOR", "MINMAX", "AGGREGATE", "COMPLEMENT", "AS", "AT", "DOLLAR"}
 )
 _COVERED = {
     "a rule, a fact or a directive": _ITEM_STARTS,
@@ -162,7 +163,9 @@ _WORDS = {kind: f"'{sign}'" for sign, kind in SIGNS.items()} | {
     "IDENT": "a name",
     "QUALIFIED": "a qualified name",
     "NUMBER": "a number",
+    "STRING": "a string",
     "QUALIFIER": "a qualifier such as 'btree'",
+    "CHOICE": "'choice-domain'",
     "$END": "the end of the text",
 }
 
@@ -172,11 +175,15 @@ def _expected_words(expected: set[str]) -> str:
     left = set(expected)
     if "IDENT" in left:
         left.discard("QUALIFIED")
+    if "IF" in left:
+        left.discard("LE")  # subsumption is rare
+    if "QUALIFIER" in left:
+        left.discard("CHOICE")
     for needed, name in _GROUPS:
         if needed <= left:
             words.append(name)
             left -= _COVERED[name]
-    words.extend(_WORDS.get(kind, kind.lower()) for kind in sorted(left - {"$END", "QUALIFIER"}))
+    words.extend(_WORDS.get(kind, kind.lower()) for kind in sorted(left - {"$END", "QUALIFIER", "CHOICE"}))
     if not words:
         words = [_WORDS[kind] for kind in sorted(left)]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
@@ -184,8 +191,6 @@ def _expected_words(expected: set[str]) -> str:
 
 _UNSUPPORTED_SIGNS = {
     "LBRACKET": "records are not part of this dialect",
-    "DOLLAR": "'$' (counters and branches of algebraic types) is not part of this dialect",
-    "AT": "user-defined functors are not part of this dialect",
 }
 
 
@@ -206,6 +211,8 @@ def _report_unexpected(tokens: Sequence[Token], position: int, expected: set[str
 def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | None:
     found = tokens[position]
     before = tokens[position - 1] if position else None
+    if found.type == "AT" and before is not None and before.type == "AT":
+        return "aggregates by functors of the user's are not part of this dialect"
     if found.type in _UNSUPPORTED_SIGNS:
         return _UNSUPPORTED_SIGNS[found.type]
     if found.type == "RESERVED":
@@ -218,8 +225,8 @@ def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | N
         return f"'{before}' is a reserved word and cannot be a name"
     if before is not None and "DOT" in expected and _on_new_line(tokens, position):
         return f"is a '.' missing at the end of line {Builder.span_of(before).end_line}?"
-    if "IF" in expected and found.type == "LE":
-        return "subsumption is not part of this dialect"
+    if "IF" in expected and (found.type == "LE" or expected == {"IF"}):
+        return "a subsumption is written 'dominated <= dominating :- body.', each an atom"
     if "IF" in expected:
         return "a fact is written 'head.', a rule 'head :- body.'"
     return None

@@ -10,10 +10,12 @@ from dbsp.compiler.datalog.normalise import (
     Absent,
     AggregateLiteral,
     Condition,
+    Generated,
     NormalLiteral,
+    Numbered,
     variables_of,
 )
-from dbsp.compiler.datalog.steps import Assign, Filter, Step, Without
+from dbsp.compiler.datalog.steps import Assign, Filter, Generate, Number, Step, Without
 from dbsp.compiler.planner.conjunction import determined
 
 
@@ -22,7 +24,8 @@ class Placing:
 
     `left` are the literals to be placed, `bound` the variables that go on from the steps in `done`, in
     the order of their columns; `needed` are those used after the end. Variables that are `reserved` are
-    the results of aggregates: an equation with one of them waits for the aggregate.
+    the results of aggregates and numbers of rows: an equation with one of them waits for that. `order` has
+    the variables as they stand in the rule.
     """
 
     def __init__(self, body: Sequence[NormalLiteral], given: Iterable[str], needed: frozenset[str]) -> None:
@@ -30,6 +33,10 @@ class Placing:
         self.bound = dict.fromkeys(given)
         self.needed = needed
         self.reserved = {name for one in body if isinstance(one, AggregateLiteral) for name in one.variables}
+        self.reserved.update(one.variable for one in body if isinstance(one, Numbered))
+        self.order = tuple(
+            dict.fromkeys(name for one in body if not isinstance(one, Numbered) for name in uses(one))
+        )
         self.done: list[Step] = []
 
     # Each of these places one literal and says whether it did.
@@ -56,6 +63,39 @@ class Placing:
             if isinstance(literal, Absent) and set(literal.pattern.names) <= self.bound.keys():
                 self.take(literal)
                 self.done.append(Without(literal.pattern))
+                return True
+        return False
+
+    def place_membership(self) -> bool:
+        """A generator of which only has to be known whether a value is among its own."""
+        for literal in self.left:
+            if isinstance(literal, Generated) and {literal.variable, *literal.arguments} <= self.bound.keys():
+                self.take(literal)
+                self.done.append(Filter(literal.membership))
+                return True
+        return False
+
+    def place_generated(self, constant: bool) -> bool:
+        """A generator over what is bound, or with `constant` also one over nothing but constants."""
+        for literal in self.left:
+            if not isinstance(literal, Generated) or not literal.arguments <= self.bound.keys():
+                continue
+            if literal.arguments or constant:
+                self.take(literal)
+                keep = self.keep((literal.variable,), always=True)
+                self.done.append(Generate(literal.variable, literal.call, keep))
+                return True
+        return False
+
+    def place_number(self) -> bool:
+        """The numbering of the rows, when there is nothing else that could be placed."""
+        for literal in self.left:
+            if isinstance(literal, Numbered):
+                self.take(literal)
+                order = tuple(name for name in self.order if name in self.bound)
+                keep = self.keep((literal.variable,), always=True)
+                step = Number(literal.variable, literal.first, literal.step, order, keep)
+                self.done.append(step)
                 return True
         return False
 

@@ -5,15 +5,17 @@ its tree is followed from the left, with two-way joins, multi-way joins, and bag
 Where it has no rows to count and nothing cyclic to look out for, the order is greedy. Next is always, of
 what is possible,
 
-1. a condition whose variables are bound: it only removes rows;
+1. a condition whose variables are bound, or a generator whose value is: they only remove rows;
 2. a negated atom whose variables are bound;
 3. an equation that binds a variable: after what removes rows, for its value may be out of range;
 4. the next join of the tree, or a scan that shares a bound variable with what was joined so far, the
    one with most bound columns first, then the one written first; the very first scan is the one with
    most constants;
-5. an aggregate, or a condition with a function that has no value for some arguments (`/`, `%`,
+5. a generator over bound variables;
+6. an aggregate, or a condition with a function that has no value for some arguments (`/`, `%`,
    `to_number` ...): late, so that it sees only rows that everything else lets through;
-6. a scan that shares nothing (a cross product).
+7. a scan that shares nothing (a cross product), or a generator over constants;
+8. the numbering of the rows that are found, and then what asks for their numbers.
 
 A multi-way join takes up the conditions and equations between its variables itself. After each step only
 the variables that are still needed are kept.
@@ -41,11 +43,13 @@ from dbsp.compiler.datalog.literals import (
     is_safe,
     uses,
 )
+from dbsp.compiler.datalog.merge import name_wildcards
 from dbsp.compiler.datalog.normalise import (
     AggregateLiteral,
     Condition,
     NormalLiteral,
     NormalRule,
+    Numbered,
     Scan,
     variables_of,
 )
@@ -73,7 +77,12 @@ def plan(rule: NormalRule, policy: Policy | None = None) -> RulePlan:
         return RulePlan(rule, None)
     policy = replace(policy or Policy(Statistics.none()), order=rule.rule.order)
     needed = frozenset().union(*map(variables_of, rule.head))
-    planner = _Planner(rule.body, (), needed, policy, [])
+    body = rule.body
+    if any(isinstance(literal, Numbered) for literal in body):
+        # Whatever tells the ways to satisfy the body apart, not only what the head asks for.
+        body = name_wildcards(body, "#_")
+        needed = needed.union(*map(uses, body))
+    planner = _Planner(body, (), needed, policy, [])
     return RulePlan(rule, planner.steps(), tuple(planner.joined))
 
 
@@ -105,8 +114,10 @@ class _Planner(Placing):
             self._choose()
         while self.left:
             placed = self._place_multiway() or self.place_filter() or self.place_absent()
-            placed = placed or self.place_equation() or self._place_scan(connected=True)
+            placed = placed or self.place_membership() or self.place_equation()
+            placed = placed or self._place_scan(connected=True) or self.place_generated(constant=False)
             placed = placed or self._place_late() or self._place_scan(connected=False)
+            placed = placed or self.place_generated(constant=True) or self.place_number()
             assert placed, "a checked body can always be ordered"
         return tuple(self.done)
 

@@ -1,8 +1,11 @@
-"""The preprocessor: `#include`, `#define`, `#undef`, `#ifdef`, `#ifndef`, `#else`, `#endif`.
+"""The preprocessor: `#include`, `#define`, `#undef`, `#if`, `#ifdef`, `#ifndef`, `#elif`, `#else`, `#endif`.
+
+Soufflé's own `.include "file"` and `.once` are acted on here as well, and `__LINE__` and `__FILE__` stand for
+the place where they are written.
 
 It works on tokens, so that comments and strings are left alone and every token keeps the file, line and
 column where it was written. The lines mean what they mean to a C preprocessor, which Souffle runs over its
-programs; `#if` with its arithmetic is not among them.
+programs. `RAM_DOMAIN_SIZE` is a macro from the beginning, as there: the size of a word, 64.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dbsp.compiler.datalog.lexer import Lexer, PlacedToken
+from dbsp.compiler.datalog.conditions import holds
+from dbsp.compiler.datalog.lexer import Lexer, PlacedToken, escaped, placed
 from dbsp.compiler.datalog.macros import Expander, Macro
 from dbsp.compiler.datalog.report import Report
 from dbsp.diagnostics import SourceSpan, did_you_mean
@@ -21,7 +25,7 @@ from dbsp.diagnostics import SourceSpan, did_you_mean
 MAX_DEPTH = 50
 """Files within files. One may come back within itself as long as an `#ifndef` ends that at some time."""
 
-LINES = ("include", "define", "undef", "ifdef", "ifndef", "else", "endif")
+LINES = ("include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _LINE = re.compile(r"\#[ \t]*([A-Za-z]*)")
 _FILE = re.compile(r'[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)\s*(?://.*|/\*.*\*/\s*)?\Z')
@@ -46,7 +50,19 @@ def preprocess(text: str, report: Report, sources: Sources) -> Iterator[PlacedTo
     for name, value in sources.macros.items():
         preprocessor.given(name, value)
     origin = _File(report.file, sources.file)
-    return Expander(preprocessor.file(text, origin, ()), preprocessor.macros, report).tokens()
+    expanded = Expander(preprocessor.file(text, origin, ()), preprocessor.macros, report).tokens()
+    return map(_place_word, expanded)
+
+
+def _place_word(token: PlacedToken) -> PlacedToken:
+    """The token; in place of `__LINE__` and `__FILE__` what they stand for."""
+    if token.type != "IDENT" or not token.startswith("__"):
+        return token
+    kind, text = {
+        "__LINE__": ("NUMBER", str(token.span.line)),
+        "__FILE__": ("STRING", escaped(token.span.file)),
+    }.get(str(token), (token.type, str(token)))
+    return placed(kind, text, token.span, token.start_pos or 0, token.end_pos or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +79,12 @@ class _File:
 
 @dataclass(slots=True)
 class _Condition:
-    """An `#ifdef` that is open: whether its lines count, and where its `#else` was."""
+    """An `#if` that is open: whether its lines count, or did before, and where its `#else` was."""
 
     span: SourceSpan
     active: bool
     outer: bool
+    done: bool = False
     otherwise: SourceSpan | None = None
 
 
@@ -75,7 +92,10 @@ class _Preprocessor:
     def __init__(self, report: Report, sources: Sources) -> None:
         self.report = report
         self.sources = sources
-        self.macros: dict[str, Macro] = {}
+        place = SourceSpan("<Souffle>", 1, 1, 1, 1)
+        word_size = placed("NUMBER", "64", place, 0, 2)
+        self.macros = {"RAM_DOMAIN_SIZE": Macro("RAM_DOMAIN_SIZE", None, (word_size,), place)}
+        self.once: set[Path] = set()
 
     def given(self, name: str, value: str) -> None:
         """A macro from outside of the text."""
@@ -91,7 +111,19 @@ class _Preprocessor:
         """The tokens of one file and of those it includes, with macros left to be expanded."""
         lexer = Lexer(text, self.report, file.name)
         open_: list[_Condition] = []
-        for token in lexer.tokens():
+        tokens = lexer.tokens()
+        for token in tokens:
+            if token.type == "INCLUDE":
+                name = next(tokens, None)
+                if name is None or name.type != "STRING":
+                    self.report.error(token.span, "'.include' is followed by a file", '.include "file.dl"')
+                else:
+                    yield from self._include(token.span.to(name.span), name[1:-1], file, around)
+                continue
+            if token.type == "ONCE":
+                if file.path is not None:
+                    self.once.add(file.path.resolve())
+                continue
             if token.type != "HASH_LINE":
                 yield token
                 continue
@@ -107,13 +139,17 @@ class _Preprocessor:
             elif lexer.skipping:
                 continue
             elif kind == "include":
-                yield from self._include(token, match.end(), file, around)
+                found = _FILE.match(token, match.end())
+                if found is None:
+                    self.report.error(token.span, "'#include' is followed by a file", '#include "file.dl"')
+                else:
+                    yield from self._include(token.span, found[1] or found[2], file, around)
             elif kind == "define":
                 self._define(word, lexer, rest)
             elif kind == "undef":
-                name = self._name(kind, word, lexer, rest)
-                if name is not None:
-                    self.macros.pop(name, None)
+                undefined = self._name(kind, word, lexer, rest)
+                if undefined is not None:
+                    self.macros.pop(undefined, None)
             elif kind:
                 self.report.error(word, f"unknown line '#{kind}'", did_you_mean(kind, LINES) or _known())
         for condition in open_:
@@ -129,23 +165,33 @@ class _Preprocessor:
             name = self._name(kind, word, lexer, rest) if outer else None
             open_.append(_Condition(word, outer and (name in self.macros) == (kind == "ifdef"), outer))
         elif kind == "if":
-            if outer:
-                self.report.error(word, "'#if' is not part of this dialect", "'#ifdef' and '#ifndef' are")
-            open_.append(_Condition(word, False, outer))
+            open_.append(_Condition(word, outer and self._holds(word, lexer, rest), outer))
         elif not open_:
-            self.report.error(word, f"there is no '#ifdef' before this '#{kind}'")
+            self.report.error(word, f"there is no '#if' before this '#{kind}'")
         elif kind == "endif":
             open_.pop()
-        elif kind == "elif":
-            if open_[-1].outer:
-                self.report.error(word, "'#elif' is not part of this dialect", "'#ifdef' within '#else' is")
         elif open_[-1].otherwise is not None:
             place = open_[-1].otherwise.place
             self.report.error(word, "this condition has an '#else' already", f"the first is at {place}")
         else:
             condition = open_[-1]
-            condition.otherwise = word
-            condition.active = condition.outer and not condition.active
+            condition.done |= condition.active
+            asked = condition.outer and not condition.done
+            if kind == "else":
+                condition.otherwise = word
+                condition.active = asked
+            else:
+                condition.active = asked and self._holds(word, lexer, rest)
+
+    def _holds(self, word: SourceSpan, lexer: Lexer, rest: tuple[int, int]) -> bool:
+        text = lexer.text[slice(*rest)]
+        try:
+            return holds(text, self.macros)
+        except ValueError as error:
+            start = rest[0] + len(text) - len(text.lstrip())
+            stop = rest[0] + len(text.rstrip())
+            self.report.error(lexer.span(start, stop) if start < stop else word, str(error))
+            return False
 
     def _name(self, kind: str, word: SourceSpan, lexer: Lexer, rest: tuple[int, int]) -> str | None:
         """The only word behind the line's own."""
@@ -193,23 +239,20 @@ class _Preprocessor:
     # --- files -------------------------------------------------------------------------------------
 
     def _include(
-        self, line: PlacedToken, start: int, file: _File, around: tuple[_File, ...]
+        self, span: SourceSpan, name: str, file: _File, around: tuple[_File, ...]
     ) -> Iterator[PlacedToken]:
-        match = _FILE.match(line, start)
-        if match is None:
-            self.report.error(line.span, "'#include' is followed by a file", '#include "file.dl"')
-            return
-        name = match.group(1) or match.group(2)
         included = self._found(name, file)
         if included is None:
             also = ", ".join(map(str, self.sources.folders))
             hint = f"looked also in {also}" if also else "it is looked for where this file is"
-            self.report.error(line.span, f"there is no file '{name}'", hint)
+            self.report.error(span, f"there is no file '{name}'", hint)
+            return
+        if included.path is not None and included.path.resolve() in self.once:
             return
         inside = (*around, file)
         if len(inside) > MAX_DEPTH:
-            self._endless(line, included, inside)
-        text = self._read(included, line.span)
+            self._endless(span, included, inside)
+        text = self._read(included, span)
         if text is not None:
             self.report.add_source(included.name, text)
             yield from self.file(text, included, inside)
@@ -232,17 +275,17 @@ class _Preprocessor:
             self.report.error(span, f"cannot read '{file.name}': {error.strerror}")
         return None
 
-    def _endless(self, line: PlacedToken, included: _File, inside: tuple[_File, ...]) -> None:
+    def _endless(self, span: SourceSpan, included: _File, inside: tuple[_File, ...]) -> None:
         """Ends the run: a file that is within itself without end, or very many within each other."""
         names = [file.name for file in (*inside, included)]
         real = [file.path and file.path.resolve() for file in (*inside, included)]
-        hint = "put '#ifndef NAME', '#define NAME' before its text and '#endif' behind it"
+        hint = "write '.once' into it, or '#ifndef NAME', '#define NAME' before its text and '#endif' behind"
         if real[-1] in real[:-1]:
             cycle = names[-1 - real[-2::-1].index(real[-1]) - 1 :]
             message = f"'{names[-1]}' includes itself without end: {' -> '.join(cycle)}"
-            self.report.error(line.span, message, hint)
+            self.report.error(span, message, hint)
         else:
-            self.report.error(line.span, f"more than {MAX_DEPTH} files are within each other")
+            self.report.error(span, f"more than {MAX_DEPTH} files are within each other")
         self.report.raise_errors()
 
 

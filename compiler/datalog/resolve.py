@@ -5,7 +5,6 @@ from __future__ import annotations
 from dbsp.compiler.datalog import syntax
 from dbsp.compiler.datalog.declare import Declarations
 from dbsp.compiler.datalog.expand import FlatClause
-from dbsp.compiler.datalog.functions import FUNCTIONS
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.walk import literals, terms_of
 from dbsp.diagnostics import SourceSpan, did_you_mean
@@ -28,6 +27,7 @@ class _Resolver:
         self.relations = declarations.relations
         self.broken = declarations.broken
         self.types = declarations.types
+        self.declarations = declarations
         self.report = report
         self.sound = True
 
@@ -69,11 +69,7 @@ class _Resolver:
             case syntax.Wildcard(span=span):
                 self._error(span, f"'_' in {place} has no value")
             case syntax.Call(function=name, arguments=arguments):
-                if not any(signature.accepts_count(len(arguments)) for signature in FUNCTIONS[name]):
-                    wanted = len(FUNCTIONS[name][0].parameters)
-                    number = "at least one argument" if name == "cat" else _count(wanted, "argument")
-                    message = f"'{name}' takes {number}, but {len(arguments)} {_be(len(arguments))} given"
-                    self._error(term.span, message)
+                self.call(term)
                 if term.target is not None:
                     self.type(term.target)
                 for argument in arguments:
@@ -85,6 +81,27 @@ class _Resolver:
                     self.literal(literal)
             case _:
                 pass
+
+    def call(self, call: syntax.Call) -> None:
+        """That the function is there and has as many arguments as one of its signatures."""
+        functors = self.declarations.functors
+        if call.function.startswith("@") and call.function not in functors:
+            hint = (
+                did_you_mean(call.function, functors)
+                or f"declare it first: .functor {call.function[1:]}(...)"
+            )
+            self._error(call.span, f"undefined functor '{call.function}'", hint)
+            return
+        signatures, given = self.declarations.signatures(call.function), len(call.arguments)
+        if not any(signature.accepts_count(given) for signature in signatures):
+            numbers = sorted({len(signature.parameters) for signature in signatures})
+            number = (
+                f"{numbers[0]} or {numbers[1]} arguments" if numbers[1:] else _count(numbers[0], "argument")
+            )
+            if signatures[0].variadic:
+                number = "at least one argument"
+            message = f"'{call.function}' takes {number}, but {given} {_be(given)} given"
+            self._error(call.span, message)
 
     def type(self, name: syntax.Name) -> None:
         if name.text in self.types.broken:

@@ -59,6 +59,8 @@ def _show(term: AnyTerm, level: int) -> str:
 
 
 def _show_call(call: syntax.Call | checked.Call, level: int) -> str:
+    if call.function == "autoinc":
+        return "autoinc()"
     own = _LEVELS.get(call.function)
     if len(call.arguments) == 1 and call.function in _PREFIXES:
         own, text = _SIGNED, f"{_PREFIXES[call.function]}{_show(call.arguments[0], _SIGNED)}"
@@ -113,5 +115,8 @@ def show_rule(rule: checked.Rule) -> str:
     """
     A rule in one line; what `;` and several heads were expanded to, not the clause as written.
     """
+    if rule.dominating is not None:
+        body = show_body(rule.body[2:])
+        return f"{show_literal(rule.head)} <= {show_literal(rule.dominating)} :- {body}."
     body = f" :- {show_body(rule.body)}" if rule.body else ""
     return f"{show_literal(rule.head)}{body}."

@@ -67,12 +67,22 @@ def _in_term(term: checked.Term, user: str) -> Iterator[Dependency]:
         yield from _in_body(term.body, user, "aggregates over")
 
 
-def stratify(relations: Mapping[str, Relation], rules: Sequence[Rule], report: Report) -> tuple[Stratum, ...]:
+def subsumption_dependencies(rule: Rule) -> Iterator[Dependency]:
+    """What a subsumption needs besides the rows of its own relation, among which it chooses."""
+    for use in dependencies(rule):
+        if use.how or use.used != use.user:
+            yield use
+
+
+def stratify(
+    relations: Mapping[str, Relation], rules: Sequence[Rule], subsumptions: Sequence[Rule], report: Report
+) -> tuple[Stratum, ...]:
     """The strata of the relations that have rules, in an order in which they can be computed."""
     graph = nx.DiGraph()
     order = {name: position for position, name in enumerate(relations)}
     graph.add_nodes_from(relations)
     found = [dependency for rule in rules for dependency in dependencies(rule)]
+    found += [dependency for rule in subsumptions for dependency in subsumption_dependencies(rule)]
     graph.add_edges_from((dependency.used, dependency.user) for dependency in found)
     component_of: dict[str, int] = {}
     components: list[list[str]] = []
@@ -90,13 +100,19 @@ def stratify(relations: Mapping[str, Relation], rules: Sequence[Rule], report: R
     rules_of: dict[int, list[Rule]] = {}
     for rule in rules:
         rules_of.setdefault(component_of[rule.head.relation], []).append(rule)
+    subsumed: dict[int, list[Rule]] = {}
+    for rule in subsumptions:
+        subsumed.setdefault(component_of[rule.head.relation], []).append(rule)
     sequence = nx.lexicographical_topological_sort(condensed, key=lambda one: order[components[one][0]])
     strata: list[Stratum] = []
     for number in sequence:
-        if number in rules_of:
-            names = components[number]
+        names = components[number]
+        own, left_out = rules_of.get(number, []), subsumed.get(number, [])
+        kind = any(relations[name].equivalence or relations[name].choices for name in names)
+        if own or left_out or kind:
             recursive = len(names) > 1 or graph.has_edge(names[0], names[0])
-            strata.append(Stratum(tuple(names), tuple(rules_of[number]), recursive))
+            accumulates = recursive and bool(left_out or any(relations[name].choices for name in names))
+            strata.append(Stratum(tuple(names), tuple(own), recursive, tuple(left_out), accumulates))
     return tuple(strata)
 
 

@@ -56,7 +56,7 @@ class StringLiteral:
 class Call:
     """A functor applied to arguments; operators are functors named by their sign (`-` may be unary).
 
-    `as(x, T)` has one argument, and T as its `target`.
+    `as(x, T)` has one argument, and T as its `target`. The name of a user's functor begins with `@`.
     """
 
     function: str
@@ -152,11 +152,16 @@ Node: TypeAlias = Term | Formula
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A fact (`body` is None) or a rule with one or several heads."""
+    """A fact (`body` is None), a rule with one or several heads, or a subsumption.
+
+    `dominated <= dominating :- body.` has the dominated atom as its head; its body begins with both
+    atoms, and their `_` have names.
+    """
 
     heads: tuple[Atom, ...]
     body: Formula | None
     span: SourceSpan = field(compare=False, repr=False)
+    subsumes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +180,13 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class RelationDeclaration:
-    """`.decl r, s(x: number) qualifiers`"""
+    """`.decl r, s(x: number) qualifiers choice-domain x, (y, z)`"""
 
     names: tuple[Name, ...]
     attributes: tuple[Attribute, ...]
     qualifiers: tuple[Name, ...]
     span: SourceSpan = field(compare=False, repr=False)
+    choices: tuple[tuple[Name, ...], ...] = ()
 
 
 TypeForm = Literal["subtype", "alias", "union"]
@@ -188,15 +194,19 @@ TypeForm = Literal["subtype", "alias", "union"]
 
 @dataclass(frozen=True, slots=True)
 class TypeDeclaration:
-    """`.type A <: B` (subtype), `.type A = B` (alias), `.type A = B | C` (union)."""
+    """`.type A <: B` (subtype), `.type A = B` (alias), `.type A = B | C` (union).
+
+    `deprecated` are the old forms of a subtype: `.type A`, `.symbol_type A`, `.number_type A`.
+    """
 
     name: Name
     form: TypeForm
     parents: tuple[Name, ...]
     span: SourceSpan = field(compare=False, repr=False)
+    deprecated: bool = False
 
 
-DirectiveKind = Literal["input", "output", "printsize"]
+DirectiveKind = Literal["input", "output", "printsize", "limitsize"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +216,25 @@ class Directive:
     kind: DirectiveKind
     relations: tuple[Name, ...]
     parameters: tuple[tuple[str, str], ...]
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pragma:
+    """`.pragma "key" "value"`; without a value it is empty."""
+
+    key: str
+    value: str
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctorDeclaration:
+    """`.functor f(x: number, symbol): symbol stateful`: a function that comes with the program."""
+
+    name: Name
+    parameters: tuple[Name, ...]
+    result: Name
     span: SourceSpan = field(compare=False, repr=False)
 
 
@@ -274,6 +303,8 @@ Item: TypeAlias = (
     | RelationDeclaration
     | TypeDeclaration
     | Directive
+    | Pragma
+    | FunctorDeclaration
     | Plan
     | Component
     | ComponentEnd

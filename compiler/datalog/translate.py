@@ -5,6 +5,7 @@ What each function means is written in `functions`; here is how the engine is as
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,11 +16,13 @@ from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.checked import Kind
 from dbsp.compiler.datalog.functions import BIT_FUNCTIONS
 from dbsp.errors import ValueOutOfRangeError
-from dbsp.expressions import Expression, col, lit, max_of, min_of, when
+from dbsp.expressions import Expression, Functor, FunctorCall, col, lit, max_of, min_of, when
 from dbsp.expressions import call as call_function
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import GiveUp, Operation
-from dbsp.values import FLOAT, INT, STR
+from dbsp.values import FLOAT, INT, STR, Type
+
+TYPES: Mapping[Kind, Type] = {Kind.NUMBER: INT, Kind.UNSIGNED: INT, Kind.FLOAT: FLOAT, Kind.SYMBOL: STR}
 
 
 def expression(term: checked.Term) -> Expression:
@@ -33,6 +36,10 @@ def expression(term: checked.Term) -> Expression:
             bits = _bits(term)
             # All bits of an unsigned do not fit its range; only bnot and bshl can set the highest.
             return call_function(_UNSIGNED, bits) if term.kind is Kind.UNSIGNED else bits
+        case checked.Call(functor=checked.Functor() as functor):
+            given = tuple(map(expression, term.arguments))
+            called = FunctorCall(term.function, given, _functor(functor))
+            return call_function(_UNSIGNED, called) if term.kind is Kind.UNSIGNED else called
         case checked.Call(function=function, arguments=arguments):
             return _CALLS[function](term, *map(expression, arguments))
         case _:
@@ -45,7 +52,11 @@ def constant(term: checked.Constant) -> Expression:
 
 def predicate(comparison: checked.Comparison) -> Expression:
     """The condition a comparison stands for."""
-    left, right = expression(comparison.left), expression(comparison.right)
+    left = expression(comparison.left)
+    if comparison.operator == "in":
+        assert isinstance(comparison.right, checked.Call)
+        return call_function("in_series", left, *map(expression, comparison.right.arguments))
+    right = expression(comparison.right)
     match comparison.operator:
         case "match":
             return call_function("ecmascript_match", right, left)
@@ -71,6 +82,13 @@ _COMPARISONS: Mapping[str, Callable[[Expression, Expression], Expression]] = {
 def _kind(call: checked.Call) -> Kind:
     """The kind of the first argument, which decides between the meanings of an overloaded name."""
     return call.arguments[0].kind
+
+
+@functools.lru_cache(maxsize=1024)
+def _functor(functor: checked.Functor) -> Functor:
+    """The functor of the engine, the same for all places so that results are remembered for all."""
+    parameters = tuple(TYPES[kind] for kind in functor.parameters)
+    return Functor(functor.name, parameters, TYPES[functor.result], functor.function)
 
 
 def _bits(term: checked.Term) -> Expression:

@@ -89,11 +89,16 @@ class TypeEnvironment:
         return frozenset(below_a | below_b)
 
 
-def declare_types(declarations: Sequence[syntax.TypeDeclaration], report: Report) -> TypeEnvironment:
+def declare_types(
+    declarations: Sequence[syntax.TypeDeclaration], report: Report, legacy: bool = False
+) -> TypeEnvironment:
     """The environment of a program's type declarations, which may come in any order."""
     by_name: dict[str, syntax.TypeDeclaration] = {}
     for declaration in declarations:
         name = declaration.name
+        if declaration.deprecated and not legacy:
+            hint = f"write '.type {name.text} <: {declaration.parents[0].text}'"
+            report.warning(name.span, f"this way to declare type '{name.text}' is deprecated", hint)
         if name.text in PRIMITIVES:
             report.error(name.span, f"'{name.text}' is a predefined type and cannot be declared again")
         elif name.text in by_name:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from dbsp.compiler.datalog import syntax
@@ -73,6 +73,18 @@ def needed_variables(term: syntax.Term) -> Iterator[syntax.Variable]:
             return
 
 
+def outer_variables(term: syntax.Term) -> Iterator[syntax.Variable]:
+    """The variables of a term outside of its aggregates: an aggregate counts as bound by itself."""
+    match term:
+        case syntax.Variable():
+            yield term
+        case syntax.Call(arguments=arguments):
+            for part in arguments:
+                yield from outer_variables(part)
+        case _:
+            return
+
+
 def map_literal(
     literal: syntax.BodyLiteral, change: Callable[[syntax.Term], syntax.Term]
 ) -> syntax.BodyLiteral:
@@ -102,3 +114,10 @@ def map_parts(term: syntax.Term, change: Callable[[syntax.Term], syntax.Term]) -
             )
         case _:
             return term
+
+
+def rename(term: syntax.Term, names: Mapping[str, str]) -> syntax.Term:
+    """The term with other names for some of its variables, those in aggregates included."""
+    if isinstance(term, syntax.Variable):
+        return replace(term, name=names.get(term.name, term.name))
+    return map_parts(term, lambda part: rename(part, names))

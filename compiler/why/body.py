@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.checked import Relation
-from dbsp.compiler.datalog.lower import TYPES
 from dbsp.compiler.datalog.normalise import (
     AggregateLiteral,
     Condition,
@@ -18,6 +17,7 @@ from dbsp.compiler.datalog.normalise import (
     normalise_with_origins,
 )
 from dbsp.compiler.datalog.show import show_literal, show_term
+from dbsp.compiler.datalog.translate import TYPES
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.solve import Solver
 from dbsp.interner import Interner

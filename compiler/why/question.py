@@ -79,7 +79,7 @@ def _clause(tree: syntax.Program, text: str, report: Report) -> syntax.Clause:
 def _question(program: checked.Program, clause: syntax.Clause, report: Report) -> Question:
     answer = Relation(ANSWER, (), clause.span)
     relations = {**program.relations, ANSWER: answer}
-    declarations = Declarations(program.types, relations, frozenset(), frozenset())
+    declarations = Declarations(program.types, relations, frozenset(), frozenset(), program.functors)
     head = replace(clause.heads[0], relation=ANSWER)
     typed: list[TypedClause] = []
     for flat in expand(replace(clause, heads=(head,)), report):

@@ -5,8 +5,8 @@ every condition that can be asked is asked of them at once, and the pieces in wh
 taken up grow. So the first solution comes soon, and many come at the speed of arrays.
 
 Literals come in this order: conditions and equations whose variables are bound; negations; atoms with a
-bound column; aggregates; functions that may have no value; atoms with nothing bound. A binding for which a
-function has no value satisfies nothing.
+bound column; aggregates; functions that may have no value; generators; atoms with nothing bound. A
+binding for which a function has no value satisfies nothing.
 """
 
 from __future__ import annotations
@@ -19,24 +19,26 @@ import numpy as np
 from dbsp.batch import Codes
 from dbsp.columns import decode_column
 from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.functions import PARTIAL
-from dbsp.compiler.datalog.lower import TYPES
+from dbsp.compiler.datalog.functions import is_partial
 from dbsp.compiler.datalog.normalise import (
     Absent,
     AggregateLiteral,
     AggregateResult,
     Condition,
+    Generated,
     NormalLiteral,
+    Numbered,
     Scan,
     calls_in,
     variables_of,
 )
-from dbsp.compiler.datalog.translate import constant, expression, predicate
+from dbsp.compiler.datalog.translate import TYPES, constant, expression, predicate
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.table import Table
-from dbsp.errors import DbspError
+from dbsp.errors import DbspError, InputError
 from dbsp.expressions import Expression
 from dbsp.expressions.bound import Bound, bind
+from dbsp.expressions.series import coded_series
 from dbsp.interner import Interner
 from dbsp.kernels import sum_floats
 from dbsp.schema import Schema
@@ -90,6 +92,12 @@ class Solver:
                     given = given.take(np.bincount(found, minlength=given.size) == 0)
                 case Condition():
                     given = self._conditioned(literal.comparison, given)
+                case Numbered():
+                    raise InputError(
+                        "there is no proof through autoinc(): numbers of rows depend on the ticks so far"
+                    )
+                case Generated():
+                    given = self._generated(literal, given)
                 case AggregateLiteral():
                     given = self._aggregated(literal, given)
         if given.size:
@@ -104,13 +112,17 @@ class Solver:
                 bound = looked_at - free + len(literal.constants)
                 # Where no column is looked at, all that is asked is whether there is a row.
                 return (2 if bound or not free else 6), free, len(self.tables[literal.relation])
+            case Generated(variable=variable):
+                return (0 if variable in known else 5), 0, 0
+            case Numbered():
+                return 7, 0, 0
             case AggregateLiteral():
                 return 3, 0, 0
             case Absent():
                 return 1, 0, 0
             case Condition(comparison=comparison):
                 calls = {*calls_in(comparison.left), *calls_in(comparison.right)}
-                return (4 if calls & PARTIAL else 0), 0, 0
+                return (4 if any(map(is_partial, calls)) else 0), 0, 0
 
     # --- atoms -----------------------------------------------------------------------------------
 
@@ -207,6 +219,28 @@ class Solver:
             known = self._bound[id(what)] = (what, bind(made, schema))
         return known[1]
 
+    # --- generators ------------------------------------------------------------------------------
+
+    def _generated(self, literal: Generated, given: Bindings) -> Bindings:
+        """The bindings with each value of a generator; with none where it has too many to be one."""
+        if literal.variable in given.values:
+            return self._conditioned(literal.membership, given)
+        names = tuple(f"{literal.variable}.{place}" for place in range(len(literal.call.arguments)))
+        for name, argument in zip(names, literal.call.arguments, strict=True):
+            given, codes = self.evaluate(argument, given)
+            given = given.bind(name, codes)
+        kind = TYPES[literal.call.kind].kind
+        found: list[int] = []
+        made: list[Codes] = [np.empty(0, np.int64)]
+        for at, ends in enumerate(given.matrix(names)):
+            try:
+                values, _ = coded_series(kind, [ends[place : place + 1] for place in range(len(names))])
+            except DbspError:
+                continue
+            found += [at] * len(values)
+            made.append(values)
+        return given.take(np.array(found, np.int64)).bind(literal.variable, np.concatenate(made))
+
     # --- aggregates ------------------------------------------------------------------------------
 
     def _aggregated(self, literal: AggregateLiteral, given: Bindings) -> Bindings:
@@ -283,6 +317,8 @@ def askable(body: Body, bound: Collection[str]) -> list[NormalLiteral]:
                     known.update(literal.variables)
                 case Condition():
                     known.update(literal.names)
+                case Generated(variable=variable):
+                    known.add(variable)
         asked += ready
         waiting = [literal for literal in waiting if literal not in ready]
     return asked
@@ -291,12 +327,14 @@ def askable(body: Body, bound: Collection[str]) -> list[NormalLiteral]:
 def _is_ready(literal: NormalLiteral, known: Collection[str]) -> bool:
     """Whether all that has to be bound before a literal is asked is bound."""
     match literal:
-        case Scan():
+        case Scan() | Numbered():
             return True
         case Absent(pattern=pattern):
             return all(name in known for name in pattern.names)
         case AggregateLiteral(injected=injected):
             return all(name in known for name in injected)
+        case Generated():
+            return all(name in known for name in literal.arguments)
         case Condition(comparison=comparison):
             return _is_decided(comparison, known)
 

@@ -72,7 +72,7 @@ class State:
         self._check(name)
         if name in self.run.outputs:
             return self.run.view(name)
-        if name not in self._with_rules:
+        if name not in self._with_rules and self.program.relations[name].is_plain:
             return self.run.asserted(name)
         table = self.tables([name])[name]
         return ZSet.wrap(table.schema, self._interner, Batch(table.rows, np.ones(len(table), np.int64)))

@@ -36,6 +36,8 @@ def check(
     no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
     disabled: options.Disabled = None,
+    magic: options.Magic = None,
+    functors: options.Functors = None,
     max_iterations: options.MaxIterations = 1_000,
 ) -> None:
     """Compile a program without running it; with --ticks, check its three circuits against each other.
@@ -47,7 +49,7 @@ def check(
     from dbsp.cli import session
     from dbsp.operators.stages import incrementalize
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled)
+    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, magic, functors)
     if rules:
         for firing in incrementalize(compiled.circuit())[1]:
             print(firing)

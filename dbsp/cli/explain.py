@@ -44,6 +44,8 @@ def explain(
     no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
     disabled: options.Disabled = None,
+    magic: options.Magic = None,
+    functors: options.Functors = None,
 ) -> None:
     """Say how a program is evaluated: its strata, the order of work in each rule, its recursion.
 
@@ -55,7 +57,7 @@ def explain(
     """
     from dbsp.cli import session
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled)
+    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, magic, functors)
     if fact_dir is None:
         plans = compiled.plans
         print(compiled.explain())

@@ -45,6 +45,8 @@ def graph(
     no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
     disabled: options.Disabled = None,
+    magic: options.Magic = None,
+    functors: options.Functors = None,
 ) -> None:
     """Draw the circuit of a program, as DOT or as a picture.
 
@@ -54,7 +56,9 @@ def graph(
     from dbsp import draw
     from dbsp.cli import session
 
-    circuit = session.load_program(program, strategy, macros, include, no_warn, disabled).circuit(stage)
+    circuit = session.load_program(
+        program, strategy, macros, include, no_warn, disabled, magic, functors
+    ).circuit(stage)
     title = f"{program.name} ({stage})"
     if output is None:
         print(draw.to_dot(circuit, title=title), end="")

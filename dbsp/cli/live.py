@@ -41,6 +41,8 @@ def live(
     no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
     disabled: options.Disabled = None,
+    magic: options.Magic = None,
+    functors: options.Functors = None,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
 ) -> None:
@@ -56,7 +58,7 @@ def live(
     from dbsp.cli import session
     from dbsp.cli.conversation import Conversation, show_initial
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled)
+    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, magic, functors)
     if fact_dir is not None:
         at_work = session.start(compiled, fact_dir, max_iterations, changes_from_stdin=True)
     else:

@@ -67,6 +67,17 @@ JoinStrategy = Annotated[
         "all at once by worst-case optimal joins.",
     ),
 ]
+Magic = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--magic-transform",
+        "-m",
+        metavar="NAME,...",
+        help="Derive these relations on demand, only as far as the outputs need them; '*' for all for "
+        "which that is possible.",
+        show_default=False,
+    ),
+]
 Disabled = Annotated[
     list[str] | None,
     typer.Option(
@@ -74,6 +85,15 @@ Disabled = Annotated[
         "-z",
         metavar="NAME,...",
         help="Leave out rewritings of the rules, those that 'dbsp explain' names; 'all' for every one.",
+        show_default=False,
+    ),
+]
+Functors = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--functors",
+        metavar="FILE.py|MODULE",
+        help="Where the Python functions for the program's functors are; may be given several times.",
         show_default=False,
     ),
 ]

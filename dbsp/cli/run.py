@@ -42,6 +42,8 @@ def run(
     no_preprocessor: options.NoPreprocessor = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
     disabled: options.Disabled = None,
+    magic: options.Magic = None,
+    functors: options.Functors = None,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
 ) -> None:
@@ -54,7 +56,7 @@ def run(
     from dbsp.cli import session
     from dbsp.cli.outputs import Folder, Stdout
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled)
+    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, magic, functors)
     outputs = Stdout(compiled, time) if str(output_dir) == "-" else Folder(compiled, output_dir, time)
     # Read before anything is computed: a mistake in line 10,000 should show at once.
     ticks = [] if deltas is None else session.read_changes(compiled, deltas)

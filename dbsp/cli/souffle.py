@@ -33,6 +33,7 @@ INSTEAD = {
     "--inline-exclude": "write 'no_inline' behind the declaration of the relation",
     "--legacy": "old forms are understood without it",
     "--live-profile": _PROFILED,
+    "--magic-transform-exclude": "write 'no_magic' behind the declaration of the relation",
     "--parse-errors": "'dbsp check' shows all errors of a program",
     "--preprocessor": "the preprocessor is built in; -M defines macros, -I names folders",
     "--profile": _PROFILED,

@@ -60,6 +60,10 @@ def use_every_kernel() -> None:
         figures(n, total, least, most, middle) :-
             n = count : { edge(_, _) }, total = sum s : { size(_, s) }, least = min x : { edge(x, _) },
             most = max y : { edge(_, y) }, middle = mean s : { size(_, s) }.
+        .decl same(x: number, y: number) eqrel
+        .decl pair(x: number, y: number) choice-domain x, y
+        .output same, pair
+        same(x, y), pair(x, y) :- edge(x, y).
         """
     ).start()
     for edges in ([(1, 2), (2, 3), (3, 1)], [(3, 4), (4, 5)], [(5, 6)]):

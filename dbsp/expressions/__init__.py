@@ -11,7 +11,16 @@ schema and gives a `Bound`, which evaluates.
 
 from dbsp.expressions.bound import Bound, bind
 from dbsp.expressions.build import cat, col, lit, max_of, min_of, when
-from dbsp.expressions.expression import Call, Column, Expression, Literal, as_expression, call
+from dbsp.expressions.expression import (
+    Call,
+    Column,
+    Expression,
+    Functor,
+    FunctorCall,
+    Literal,
+    as_expression,
+    call,
+)
 from dbsp.expressions.functions import FUNCTIONS
 
 __all__ = [
@@ -20,6 +29,8 @@ __all__ = [
     "Call",
     "Column",
     "Expression",
+    "Functor",
+    "FunctorCall",
     "Literal",
     "as_expression",
     "bind",

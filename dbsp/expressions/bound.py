@@ -9,10 +9,20 @@ import numpy as np
 
 from dbsp.batch import Codes
 from dbsp.errors import DbspError, SchemaError
-from dbsp.expressions import arithmetic, bits, comparison, regex, strings  # noqa: F401  (they fill the table)
-from dbsp.expressions.expression import Call, Column, Expression, Literal
-from dbsp.expressions.functions import FUNCTIONS, refuse
-from dbsp.expressions.nodes import ColumnNode, ConstantNode, Mask, Node, Scalar, VectorFn, fold, to_codes
+from dbsp.expressions import arithmetic, bits, comparison, regex, series, strings  # noqa: F401  (they fill the table)
+from dbsp.expressions.expression import Call, Column, Expression, FunctorCall, Literal
+from dbsp.expressions.functions import FUNCTIONS, Function, Overload, overloads, refuse
+from dbsp.expressions.nodes import (
+    ColumnNode,
+    ConstantNode,
+    Mask,
+    Node,
+    Operation,
+    Scalar,
+    VectorFn,
+    fold,
+    to_codes,
+)
 from dbsp.interner import Interner
 from dbsp.schema import Schema
 from dbsp.values import (
@@ -128,6 +138,8 @@ def _bind(expression: Expression, schema: Schema) -> Node:
         return _constant(expression)
     if not isinstance(expression, Call):
         raise SchemaError(f"{expression!r} is no expression over columns")
+    if isinstance(expression, FunctorCall):
+        return _functor_node(expression, [_bind(argument, schema) for argument in expression.arguments])
     function = FUNCTIONS.get(expression.function)
     if function is None:
         raise SchemaError(f"there is no function {expression.function!r}")
@@ -136,6 +148,17 @@ def _bind(expression: Expression, schema: Schema) -> Node:
     if node is None:
         raise refuse(function, list(map(repr, expression.arguments)), arguments)
     return fold(node)
+
+
+def _functor_node(call: FunctorCall, arguments: Sequence[Node]) -> Node:
+    functor = call.functor
+    signature = Overload(functor.parameters, functor.result, Operation(functor, fallible=True))
+    node = overloads(signature)(arguments)
+    if node is None:
+        expected = ", ".join(map(str, functor.parameters))
+        function = Function(call.function, f"{call.function} expects ({expected})", overloads(signature))
+        raise refuse(function, list(map(repr, call.arguments)), arguments)
+    return node
 
 
 def _constant(literal: Literal) -> ConstantNode:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from dbsp.errors import EvaluationError
 from dbsp.schema import Schema
-from dbsp.values import Type
+from dbsp.values import Type, shorten
 
 if TYPE_CHECKING:
     from dbsp.expressions.bound import Bound
@@ -305,6 +307,55 @@ class Call(Expression):
     def _columns(self) -> Iterator[str]:
         for argument in self.arguments:
             yield from argument._columns()
+
+
+@dataclass(frozen=True, eq=False)
+class Functor:
+    """A function of the user's with the types of its arguments and of its result.
+
+    It is called once for the same arguments, mostly: so it must be a function of them alone, and change
+    nothing. It gets and gives Python values; a result of another type, and whatever it raises, is an
+    EvaluationError that names it and the arguments.
+    """
+
+    name: str
+    parameters: tuple[Type, ...]
+    result: Type
+    function: Callable[..., Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_known", functools.lru_cache(maxsize=_REMEMBERED)(self._computed))
+
+    def __call__(self, *arguments: Any) -> Any:
+        known: Callable[..., Any] = self._known  # type: ignore[attr-defined]  # set above
+        return known(*arguments)
+
+    def _computed(self, *arguments: Any) -> Any:
+        shown = f"@{self.name}({', '.join(map(shorten, arguments))})"
+        try:
+            value = self.function(*arguments)
+        except Exception as error:
+            raise EvaluationError(f"{shown} raised {type(error).__name__}: {error}") from error
+        kind = self.result.kind
+        if kind == "float" and type(value) is int:
+            value = float(value)
+        if type(value) is not {"int": int, "float": float, "str": str}[kind]:
+            raise EvaluationError(f"{shown} returned {shorten(value)}, which is no {kind}")
+        return value
+
+
+_REMEMBERED = 65_536
+"""Results of a functor that are kept for arguments that come again."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FunctorCall(Call):
+    """A functor applied to other expressions; `function` is the functor's name with `@` before it."""
+
+    functor: Functor
+
+    def _key(self) -> tuple[Any, ...]:
+        return (*super()._key(), id(self.functor.function))
 
 
 def _value_key(value: Any) -> tuple[Any, ...]:

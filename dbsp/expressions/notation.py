@@ -76,6 +76,6 @@ def notation(call: Call) -> str:
     if name == "abs":
         operand = arguments[0]
         return f"abs({_receiver(operand) if isinstance(operand, Literal) else repr(operand)})"
-    if name in _FUNCTIONS:
+    if name in _FUNCTIONS or name.startswith("@"):
         return f"{name}({', '.join(map(repr, arguments))})"
     return f"{_receiver(arguments[0])}.{name}({', '.join(map(repr, arguments[1:]))})"

@@ -227,7 +227,7 @@ class _Reader:
         rows: list[tuple[()]] = []
         for number, raw in enumerate(lines_of(data), 1):
             line = raw.decode("utf-8", "replace")
-            if line.strip() == _EMPTY_ROW:
+            if line.strip() in ("", _EMPTY_ROW):
                 rows.append(())
             else:
                 message = f"relation '{self.relation}' has no columns; its only row is written {_EMPTY_ROW}"

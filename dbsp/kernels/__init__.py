@@ -9,6 +9,7 @@ from dbsp.kernels.aggregate import (
     shifted,
     sum_floats,
 )
+from dbsp.kernels.classes import first_of_each, least_members
 from dbsp.kernels.distinct import assert_runs, distinct_runs, distinct_timed_runs, sum_weights
 from dbsp.kernels.join import gather, join_bands, join_runs, join_timed_bands, join_timed_runs
 from dbsp.kernels.merge import merge_some
@@ -27,6 +28,7 @@ __all__ = [
     "distinct_timed_runs",
     "extend_prefixes",
     "extremes",
+    "first_of_each",
     "gather",
     "gather_bands",
     "join_bands",
@@ -34,6 +36,7 @@ __all__ = [
     "join_timed_bands",
     "join_timed_runs",
     "leading",
+    "least_members",
     "merge_some",
     "nearest_present",
     "project",

@@ -168,3 +168,29 @@ def test_items_read_before_an_error_are_not_reported_again() -> None:
 @pytest.mark.parametrize("text", ["", "   \n\t", "// nothing", "/* nothing */", "\ufeff"])
 def test_empty_programs(text: str) -> None:
     assert parsed(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("127.0.0.1", 2130706433), ("128.0.0.1", -2147483647), ("255.255.255.255", -1)]
+)
+def test_an_address_is_a_number_of_32_bits_with_a_sign(text: str, value: int) -> None:
+    term = term_of(text)
+    assert isinstance(term, syntax.NumberLiteral)
+    assert (term.value, term.unsigned) == (value, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "grouped"),
+    [
+        ("a lor b lxor c land d", "a lor (b lxor (c land d))"),
+        ("a bor b bxor c band d", "a bor (b bxor (c band d))"),
+        ("a band b bshl c + d * e", "a band (b bshl (c + (d * e)))"),
+        ("a bshl b bshr c bshru d", "((a bshl b) bshr c) bshru d"),
+        ("bnot a ^ b + lnot - c", "(bnot (a ^ b)) + (lnot (- c))"),
+        ("a land b band c", "a land (b band c)"),
+    ],
+)
+def test_bit_operators_bind_as_in_souffle(text: str, grouped: str) -> None:
+    assert term_of(text) == term_of(grouped)
+    assert term_of(show_term(term_of(text))) == term_of(text)
+    assert "(" not in show_term(term_of(grouped))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+import dbsp
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.checked import Kind
 from dbsp.compiler.datalog.show import show_rule
 from dbsp.errors import CompileError
+from dbsp.expressions.regex import RegexWarning
 
 from .support import checked_program
 
@@ -344,3 +346,17 @@ def test_a_base_within_reach_of_a_parameter() -> None:
         .init r = Reach<Num>
     """
     assert checked_program(text).outputs == ("r.n",)
+
+
+def test_a_pattern_that_is_none_is_a_warning() -> None:
+    """As in Soufflé, whose programs go on; and neither `match` nor its negation holds."""
+    text = ".decl a(s: symbol)\n.input a\n.decl b, c(s: symbol)\n.output b, c\n"
+    program = dbsp.compile(text + 'b(s) :- a(s), match("x[", s).\nc(s) :- a(s), !match("x[", s).\n')
+    message = "\"x[\" is no regular expression: a '[' is never closed"
+    assert [str(one).split("\n")[0] for one in program.warnings] == [
+        f"<program>:5:21: warning: {message}",
+        f"<program>:6:22: warning: {message}",
+    ]
+    with pytest.warns(RegexWarning):
+        run = program.start({"a": [("x",), ("x[",)]})
+    assert run.view("b").rows() == run.view("c").rows() == []

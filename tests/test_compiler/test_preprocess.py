@@ -115,3 +115,57 @@ def test_a_checkpoint_of_another_included_text_is_refused(tmp_path: Path) -> Non
         else:
             with pytest.raises(dbsp.CheckpointError):
                 program.start(checkpoint=tmp_path / "kept")
+
+
+def test_places_of_words_and_files_that_are_read_once(tmp_path: Path) -> None:
+    (tmp_path / "part.dl").write_text('.once\n__FILE__ __LINE__\n.include "part.dl"\n')
+    main = tmp_path / "main.dl"
+    main.write_text('#define AT __LINE__\n.include "part.dl"\n#include "part.dl"\n\nAT __other__\n')
+    report = Report("main.dl", main.read_text())
+    found = preprocess(main.read_text(), report, Sources(main))
+    assert " ".join(map(str, found)) == '"part.dl" 2 5 __other__'
+    assert report.of("error") == ()
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("1", True),
+        ("0 /* no */ // more", False),
+        ("NOTHING", False),
+        ("A == 3 && B", True),
+        ("defined A && defined(B) && !defined C", True),
+        ("-7 / 2 == -3 && -7 % 2 == -1 && 7 / -2 == -3", True),
+        ("1 + 2 * 3 == 7 && (1 + 2) * 3 == 9", True),
+        ("1 << 4 == 16 && 0x1F == 31 && 010 == 8 && 0b11 == 3 && 5UL == 5", True),
+        ("~0 == -1 && (6 & 3) == 2 && (6 | 3) == 7 && (6 ^ 3) == 5 && 6 >> 1 == 3", True),
+        ("1 ? 0 : 1", False),
+        ("0 ? 1 : 0 ? 1 : 2", True),
+        ("1 || 1 / 0", True),
+        ("0 && 1 / 0", False),
+        ("A < 3 || A >= 4 || A != 3 || A > 3 || !(A <= 3)", False),
+        ("RAM_DOMAIN_SIZE == 64", True),
+        ("SELF == 1", True),
+    ],
+)
+def test_conditions(condition: str, expected: bool) -> None:
+    text = f"#define A 3\n#define B (A - 2)\n#define SELF SELF + 1\n#if {condition}\nyes\n#else\nno\n#endif\n"
+    assert words(text) == ("yes" if expected else "no")
+
+
+def test_the_first_condition_that_holds_counts() -> None:
+    text = "#if A == 1\none\n#elif A == 2\ntwo\n#elif A >= 2\nthree\n#else\nfour\n#endif"
+    assert [words(text, A=value) for value in "1234"] == ["one", "two", "three", "three"]
+    assert words(text) == "four"
+    assert words(f"#ifdef NO\n{text.replace('A == 1', '1 +')}\n#endif\nafter") == "after"
+
+
+def test_conditions_without_end_are_refused() -> None:
+    doubling = (
+        "".join(f"#define A{i} A{i + 1} A{i + 1}\n" for i in range(60)) + "#define A60\n#if A0\n#endif\n"
+    )
+    chain = "".join(f"#define B{i} B{i + 1}\n" for i in range(2000)) + "#if B0\n#endif\n"
+    deep = "#if " + "(" * 5000 + "\n#endif\n"
+    for text in (doubling, chain, deep):
+        with pytest.raises(dbsp.CompileError, match=r"the condition is (too long|nested too deeply)"):
+            dbsp.compile(text)

@@ -208,6 +208,7 @@ def test_relations_used_once_are_inlined(rules: str, result: list[str]) -> None:
         "p(x, y) :- e(x, y). oo(x, y) :- f(x, y), !p(x, y).",
         "p(x, y) :- e(x, y). oo(x, c) :- n(x), c = count : { p(x, _) }.",
         "p(x, y) :- e(x, z), f(z, y). oo(x, z) :- oo(x, y), p(y, z). oo(x, x) :- n(x).",  # a join
+        "p(x, y) :- e(x, y), e(y, x). oo(x, z) :- p(x, y), e(y, z), e(z, x).",  # a cycle
         "p(x, x / 2) :- n(x). oo(x, y) :- p(x, y), e(x, y).",  # an error would be asked for later
         "p(x, x + 1) :- n(x). oo(x, y) :- p(x, y), e(x, y).",  # and its place would be another
         "p(x, y) :- e(x, y). oo(x, z) :- p(x, y), f(y, z). .plan 0: (2, 1)",
@@ -224,6 +225,66 @@ def test_a_chain_of_many_relations() -> None:
     chain = "".join(f".decl c{i}(x: number)\nc{i}(x) :- c{i - 1}(x), x != {i}.\n" for i in range(1, 400))
     text = f".decl c0(x: number)\n.input c0\n{chain}.decl end(x: number)\n.output end\nend(x) :- c399(x).\n"
     assert len(rewrite(checked_program(text))[0].rules) == 1
+
+
+# --- aggregates ------------------------------------------------------------------------------------
+
+
+def test_an_aggregate_over_a_product_does_not_multiply_it_out() -> None:
+    """Columns that no step needs are dropped before the join, and equal rows are one with a weight."""
+    text = GRAPH + "oo(x, c) :- n(x), c = count : { e(x, _), f(_, x) }."
+    star = [(0, n) for n in range(500)]
+    run = dbsp.compile(text).start({"n": [(0,)], "e": star, "f": [(y, x) for x, y in star]})
+    assert run.view("oo").rows() == [(0, 250_000)]
+    assert run.state_rows < 1_100
+
+
+# --- shared joins ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rules", "second"),
+    [
+        # Other names, another order.
+        ("oo(x, z) :- e(x, y), f(y, z), n(z). oo(i, l) :- p(k, l), f(j, k), e(i, j).",
+         "oo(x, l) :- e(x, y), f(y, z), p(z, l)."),
+        # A name that the earlier rule has for something else gives way.
+        ("oo(x, z) :- e(x, y), f(y, z), n(z). oo(y, x) :- e(y, w), f(w, z), p(z, x).",
+         "oo(x, x1) :- e(x, y), f(y, z), p(z, x1)."),
+        # As many atoms as possible, with constants and wildcards where they stand.
+        ("o(x) :- e(x, y), f(y, _), p(y, 3), n(x). o(b) :- n(b), p(a, 3), f(a, _), e(b, a), p(a, b).",
+         "o(x) :- e(x, y), f(y, _), p(y, 3), n(x), p(y, x)."),
+        # The same relation twice.
+        ("oo(x, z) :- e(x, y), e(y, z). oo(a, c) :- e(b, c), e(a, b), n(b).",
+         "oo(x, z) :- e(x, y), e(y, z), n(y)."),
+    ],
+)  # fmt: skip
+def test_rules_are_written_as_earlier_ones_are(rules: str, second: str) -> None:
+    assert rewritten(rules, "share")[1] == second
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "oo(a, c) :- f(b, c), e(b, a).",  # another join
+        "oo(a, c) :- e(a, b), f(d, c), n(b), n(d).",  # nothing in common
+        "oo(a, c + 1) :- e(a, b), f(b, c).",  # an error would show names
+        "oo(a, c) :- e(a, b), f(b, c), n(c). .plan 0: (3, 2, 1)",
+        "oo(a, a) :- e(a, b), f(b, a).",  # two variables would become one
+        "oo(a, c) :- e(a, b), f(b, c), n(7), c = 1 / a.",
+    ],
+)
+def test_rules_that_are_not_alike(second: str) -> None:
+    assert told(f"oo(x, z) :- e(x, y), f(y, z). {second}", "share") == []
+
+
+@pytest.mark.parametrize("second", ["e(a, b), f(b, c), e(c, d)", "e(c, d), f(b, c), e(a, b)"])
+def test_what_is_written_alike_is_joined_once(second: str) -> None:
+    def nodes(rules: str) -> int:
+        return sum(1 for _ in dbsp.compile(GRAPH + rules).circuit("physical").walk())
+
+    first = "oo(x, w) :- e(x, y), f(y, z), f(z, w). "
+    assert nodes(f"{first} oo(a, d) :- {second}.") == nodes(f"{first} oo(x, w) :- e(x, y), f(y, z), e(z, w).")
 
 
 # --- all of them -----------------------------------------------------------------------------------

@@ -114,7 +114,24 @@ def test_heights_are_the_rounds_of_naive_evaluation(data: st.DataObject) -> None
         check_state(live)
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+OF_KINDS = {"choices", "chosen", "dominated", "equivalence", "equivalences", "limits", "shortest"}
+"""Programs with relations that are more than sets of rows."""
+
+
+@pytest.mark.parametrize("path", [path for path in PROGRAMS if path.stem in OF_KINDS], ids=lambda p: p.stem)
+def test_there_are_no_proofs_through_relations_that_are_more_than_sets(path: Path) -> None:
+    program = subject_of(path).program
+    run = program.start()
+    kinds = [name for name, relation in program.relations.items() if not relation.is_plain]
+    assert kinds
+    for name in kinds:
+        with pytest.raises(dbsp.InputError, match="and there are no proofs through such a relation"):
+            program.why(run, name, (0,) * program.relations[name].arity)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in PROGRAMS if path.stem not in OF_KINDS], ids=lambda path: path.stem
+)
 def test_rows_of_every_feature_have_proofs(path: Path) -> None:
     subject = subject_of(path)
 

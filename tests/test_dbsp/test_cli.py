@@ -653,6 +653,18 @@ def test_an_interrupted_command(folder: Path) -> None:
         assert b"Traceback" not in peer.stderr.read()
 
 
+def test_relations_on_demand(folder: Path, run: Command) -> None:
+    (folder / "near.dl").write_text(
+        REACH.replace(".output path", "")
+        + ".decl near(x: number)\n.output near\nnear(y) :- path(x, y), edge(_, x)."
+    )
+    for names in ("*", "path"):
+        assert "path: only rows whose x is asked for" in run("explain", "near.dl", "-m", names).out
+    assert "\n3\n" in run("run", "near.dl", "-F", "facts", "-D", "-", "--magic-transform", "*").out
+    unknown = run("explain", "near.dl", "-m", "paths")
+    assert (unknown.code, "did you mean 'path'?" in unknown.err) == (1, True)
+
+
 def test_rewritings_can_be_left_out(folder: Path, run: Command) -> None:
     (folder / "reach.dl").write_text(REACH + ".decl unused(x: number)\nunused(x) :- path(x, y), y = 2.\n")
     dead = "rewritten by drop_dead\n  unused is left out: no output depends on it\n"

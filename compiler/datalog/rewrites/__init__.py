@@ -8,6 +8,9 @@ may be gone or hold fewer rows. The strata are made anew at the end.
     drop_dead             rules that never hold, and what no output depends on
     specialise            a constant that all uses of a relation have is put into its rules
     inline_once           a relation that is used once is put into the rule that uses it
+    share                 rules that join the same atoms are written alike
+
+    demand                if asked for: rows are derived only if something uses them (magic sets)
 """
 
 from __future__ import annotations
@@ -20,15 +23,22 @@ from dbsp.compiler.datalog.lower import needed_relations
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.rewrites.constants import propagate_constants
 from dbsp.compiler.datalog.rewrites.dead import drop_dead
+from dbsp.compiler.datalog.rewrites.demand import demand
 from dbsp.compiler.datalog.rewrites.inline import inline_once
+from dbsp.compiler.datalog.rewrites.plain import by_iterations
+from dbsp.compiler.datalog.rewrites.share import share
 from dbsp.compiler.datalog.rewrites.specialise import specialise
 from dbsp.compiler.datalog.stratify import stratify
 
 Pass = Callable[[checked.Program, list[str]], checked.Program]
 
 PASSES: tuple[Pass, ...] = (propagate_constants, drop_dead, specialise, inline_once)
+"""Applied in turn until none finds anything to do."""
 
-NAMES = tuple(one.__name__ for one in PASSES)
+LAST: tuple[Pass, ...] = (share,)
+"""Applied once, to what is left."""
+
+NAMES = tuple(one.__name__ for one in (*PASSES, *LAST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +61,50 @@ def chosen_passes(rewrites: bool | Iterable[str]) -> tuple[str, ...]:
 
 
 def rewrite(
-    program: checked.Program, names: Collection[str] = NAMES
+    program: checked.Program, names: Collection[str] = NAMES, magic: Collection[str] = ()
 ) -> tuple[checked.Program, tuple[Applied, ...]]:
     """The program after the passes of these names, and what each of them did.
 
-    They are applied in turn until none finds anything to do. Each application of one takes time linear in
-    the size of the rules; every further turn comes of a rule, a relation or a variable that is gone.
+    They are applied in turn until none finds anything to do; then the relations in `magic` are put on demand,
+    and once more. Each application of one takes time linear in the size of the rules; every further turn
+    comes of a rule, a relation or a variable that is gone.
     """
-    changes: dict[str, list[str]] = {one.__name__: [] for one in PASSES if one.__name__ in names}
+    changes: dict[str, list[str]] = {one.__name__: [] for one in (*PASSES, *LAST) if one.__name__ in names}
+    program = _settled(program, changes)
+    if magic:
+        asked: list[str] = []
+        program = _settled(demand(program, magic, asked), changes)
+        changes[demand.__name__] = asked
+    for one in LAST:
+        if one.__name__ in changes:
+            program = one(program, changes[one.__name__])
+    applied = tuple(Applied(name, tuple(noted)) for name, noted in changes.items() if noted)
+    return restratified(program) if applied else program, applied
+
+
+def _settled(program: checked.Program, changes: dict[str, list[str]]) -> checked.Program:
     before = None
     while before is not program:
         before = program
         for one in PASSES:
             if one.__name__ in changes:
-                rewritten = one(program, changes[one.__name__])
-                program = program if rewritten.rules == program.rules else rewritten
-    applied = tuple(Applied(name, tuple(noted)) for name, noted in changes.items() if noted)
-    return restratified(program) if applied else program, applied
+                noted: list[str] = []
+                rewritten = _with_rules_of(by_iterations(program), program, one(program, noted))
+                if rewritten.rules != program.rules:
+                    changes[one.__name__] += noted
+                    program = rewritten
+    return program
+
+
+def _with_rules_of(
+    relations: Collection[str], program: checked.Program, rewritten: checked.Program
+) -> checked.Program:
+    """The rewritten program with the rules that these relations had before."""
+    if not relations:
+        return rewritten
+    rules = [rule for rule in rewritten.rules if rule.head.relation not in relations]
+    rules += [rule for rule in program.rules if rule.head.relation in relations]
+    return replace(rewritten, rules=tuple(sorted(rules, key=lambda rule: rule.number)))
 
 
 def restratified(program: checked.Program) -> checked.Program:
@@ -76,7 +113,7 @@ def restratified(program: checked.Program) -> checked.Program:
     Relations that have lost all rules but are still looked at come first: they are empty.
     """
     report = Report("", "")
-    strata = stratify(program.relations, program.rules, report)
+    strata = stratify(program.relations, program.rules, program.subsumptions, report)
     report.raise_errors()
     there = {*program.inputs, *(name for stratum in strata for name in stratum.relations)}
     asked = needed_relations(program) - there

@@ -1,17 +1,19 @@
 """inline_once: a derived relation that is used once is put into the rule that uses it.
 
-    both(x, y) :- edge(x, y), edge(y, x).     far(x, z) :- both(x, y), edge(y, z), good(z).
-    is      far(x, z) :- edge(x, y), edge(y, x), edge(y, z), good(z).        and `both` is no more
+    hop(x, y, z) :- edge(x, y), edge(y, z).     far(x, z) :- hop(x, _, z), start(x).
+    is      far(x, z) :- edge(x, y), edge(y, z), start(x).        and `hop` is no more
 
 The relation is kept nowhere then, and all atoms are joined by one plan. It pays, and is done, where
 
 - the relation has one rule, which projects nothing away: then its rows are as many as the ways to derive
-  them (over `hop(x, z) :- edge(x, y), edge(y, z)` others would meet the same row again and again), or
+  them (over `hop(x, z) :- edge(x, y), edge(y, z)` others would meet the same row again and again), and the
+  atoms then form no cycle: those are joined all at once, which the relation's few rows make easier; or
 - all that the using rule does with the relation is to select and project: its alternatives are that rule's;
 
 and not into a recursion, which would join anew in every iteration what can be joined once outside of it.
-Under a negation or in an aggregate nothing is inlined, nor is a rule that could fail: it would not fail any
-more for rows that the rest of the body rules out, and the error would name another rule.
+Under a negation or in an aggregate, or into a rule that numbers its rows, nothing is inlined, nor is a
+rule that could fail: it would not fail any more for rows that the rest of the body rules out, and the
+error would name another rule.
 """
 
 from __future__ import annotations
@@ -22,8 +24,17 @@ from dataclasses import replace
 import networkx as nx
 
 from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.rewrites.plain import derived_for_itself, recursive_groups
-from dbsp.compiler.datalog.rewrites.terms import free_variables, is_total, substitute, uses, variables, walk
+from dbsp.compiler.datalog.rewrites.plain import by_iterations, derived_for_itself, recursive_groups
+from dbsp.compiler.datalog.rewrites.terms import (
+    free_variables,
+    is_total,
+    numbers_rows,
+    substitute,
+    uses,
+    variables,
+    walk,
+)
+from dbsp.compiler.planner.acyclic import reduce_ears
 
 MAX_ATOMS = 8
 """More atoms in one body would take the planner long."""
@@ -33,6 +44,7 @@ def inline_once(program: checked.Program, changes: list[str]) -> checked.Program
     """The program without the relations that are better derived where they are used."""
     groups = recursive_groups(program)
     plain = derived_for_itself(program) - groups.keys()
+    fixed = by_iterations(program)
     users: dict[str, list[int]] = {}
     for rule in program.rules:
         for atom in uses(rule):
@@ -44,12 +56,12 @@ def inline_once(program: checked.Program, changes: list[str]) -> checked.Program
     rules_of: dict[str, list[int]] = {}
     for rule in program.rules:
         rules_of.setdefault(rule.head.relation, []).append(rule.number)
-    last = max(rules)
+    last = max(rule.number for rule in program.clauses)
     for name in _used_first(program, once):
         (number,) = users[name]
         user = rules[number]
         own = [rules[one] for one in rules_of[name]]
-        if not _pays(name, own, user, groups):
+        if user.head.relation in fixed or not _pays(name, own, user, groups):
             continue
         made = [_inlined(user, one) for one in own]
         numbers = [number, *range(last + 1, last + len(made))]
@@ -76,7 +88,7 @@ def _used_first(program: checked.Program, names: set[str]) -> Iterator[str]:
 def _pays(name: str, own: Sequence[checked.Rule], user: checked.Rule, groups: dict[str, int]) -> bool:
     """Whether the relation with these rules may be put into the rule that uses it, and should."""
     place = next((one for one in _positive(user) if one.relation == name), None)
-    if place is None or user.order is not None or not is_total(place):
+    if place is None or user.order is not None or not is_total(place) or numbers_rows(user):
         return False
     if not all(is_total(part) for rule in own for part in (*rule.head.arguments, *rule.body)):
         return False
@@ -90,7 +102,10 @@ def _pays(name: str, own: Sequence[checked.Rule], user: checked.Rule, groups: di
         return len(own) == 1 and len(own[0].body) == 1 and _keeps_all(own[0])
     if not others and all(is_total(literal) for literal in user.body):
         return True
-    return len(own) == 1 and _keeps_all(own[0])
+    if len(own) > 1 or not _keeps_all(own[0]):
+        return False
+    edges = [frozenset(variables(atom)) for atom in _positive(_inlined(user, own[0]))]
+    return len(_positive(own[0])) < 2 or reduce_ears(edges).acyclic
 
 
 def _keeps_all(rule: checked.Rule) -> bool:

@@ -14,10 +14,31 @@ def is_plain(relation: checked.Relation) -> bool:
 
 
 def derived_for_itself(program: checked.Program) -> set[str]:
-    """The derived relations that are no input, no output and nothing but sets: what others read is theirs."""
-    seen = {*program.inputs, *program.outputs, *program.sizes}
+    """The derived relations that are no input, no output and nothing but sets: what others read is theirs.
+
+    Nor are they read by subsumptions, or derived in iterations that count.
+    """
+    seen = {*program.inputs, *program.outputs, *program.sizes, *by_iterations(program)}
+    seen.update(atom.relation for rule in program.subsumptions for atom in uses(rule))
     heads = {rule.head.relation for rule in program.rules}
     return {name for name in heads - seen if is_plain(program.relations[name])}
+
+
+def by_iterations(program: checked.Program) -> frozenset[str]:
+    """The relations whose rows depend on the iteration in which they are derived.
+
+    The rules of such a recursion stay as they are: with others it would take other iterations.
+    """
+
+    def counts(relation: checked.Relation) -> bool:
+        return bool(relation.choices or relation.limit or relation.subsumed)
+
+    return frozenset(
+        name
+        for stratum in program.strata
+        if stratum.recursive and any(counts(program.relations[one]) for one in stratum.relations)
+        for name in stratum.relations
+    )
 
 
 def recursive_groups(program: checked.Program) -> dict[str, int]:

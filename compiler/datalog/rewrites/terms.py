@@ -82,6 +82,16 @@ def free_variables(node: Any) -> set[str]:
     return set().union(*map(free_variables, parts(node)))
 
 
+def is_number(node: Any) -> bool:
+    """Whether it is the number of a row: `autoinc()`."""
+    return isinstance(node, checked.Call) and node.function == "autoinc"
+
+
+def numbers_rows(rule: checked.Rule) -> bool:
+    """Whether a rule numbers the ways to satisfy its body; so these must stay what they are."""
+    return any(map(is_number, walk(rule)))
+
+
 def is_simple(node: Any) -> bool:
     """Whether it has a single value, no aggregate in it, and can only fail to have one by its size."""
     match node:

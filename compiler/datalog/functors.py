@@ -1,0 +1,83 @@
+"""Functors of the user's: `.functor f(x: number): symbol`, called as `@f(x)`: Python functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from dbsp.compiler.datalog import syntax
+from dbsp.compiler.datalog.checked import Functor, Value
+from dbsp.compiler.datalog.expand import FlatClause
+from dbsp.compiler.datalog.report import Report
+from dbsp.compiler.datalog.types import TypeEnvironment
+from dbsp.compiler.datalog.walk import subterms, terms_of
+from dbsp.diagnostics import did_you_mean
+
+Function: TypeAlias = Callable[..., Value]
+
+
+def declare_functors(
+    program: syntax.Program, types: TypeEnvironment, functions: Mapping[str, Function], report: Report
+) -> dict[str, Functor]:
+    """The functors that are declared soundly, each by its name with `@` before it."""
+    found: dict[str, Functor] = {}
+    first: dict[str, syntax.Name] = {}
+    for place, item in enumerate(program.items):
+        if not isinstance(item, syntax.FunctorDeclaration):
+            continue
+        report.note = program.notes.get(place)
+        name = item.name
+        if first.setdefault(name.text, name) is not name:
+            declared = f"first declared at {first[name.text].span.place}"
+            report.error(name.span, f"functor '{name.text}' is declared twice", declared)
+            continue
+        known = [_is_known(one, types, report) for one in (*item.parameters, item.result)]
+        if all(known):
+            kinds = tuple(types.kind(one.text) for one in item.parameters)
+            function = functions.get(name.text, _Missing())
+            found[f"@{name.text}"] = Functor(name.text, kinds, types.kind(item.result.text), function)
+    report.note = None
+    return found
+
+
+class _Missing:
+    """Stands for the function of a functor that none was given for."""
+
+    def __call__(self, *arguments: Value) -> Value:
+        raise AssertionError("a program that uses a functor without a function is refused")
+
+
+def check_functions(
+    program: syntax.Program, used: set[str], functors: Mapping[str, Functor], report: Report
+) -> None:
+    """Reports the functors that are used and have no function."""
+    waiting = set(used)
+    for place, item in enumerate(program.items):
+        if isinstance(item, syntax.FunctorDeclaration) and f"@{item.name.text}" in waiting:
+            waiting.discard(f"@{item.name.text}")
+            functor = functors.get(f"@{item.name.text}")
+            if functor is not None and isinstance(functor.function, _Missing):
+                report.note = program.notes.get(place)
+                report.error(
+                    item.name.span,
+                    f"there is no Python function for functor '{functor.name}'",
+                    f'give it: compile(text, functors={{"{functor.name}": function}}), or --functors FILE.py',
+                )
+    report.note = None
+
+
+def functors_in(clause: FlatClause) -> Iterator[str]:
+    """The functors that a clause calls."""
+    for literal in (clause.head, *clause.body):
+        for term in terms_of(literal):
+            for part in subterms(term):
+                if isinstance(part, syntax.Call) and part.function.startswith("@"):
+                    yield part.function
+
+
+def _is_known(name: syntax.Name, types: TypeEnvironment, report: Report) -> bool:
+    if name.text in types:
+        return True
+    if name.text not in types.broken:
+        report.error(name.span, f"undefined type '{name.text}'", did_you_mean(name.text, types.names()))
+    return False

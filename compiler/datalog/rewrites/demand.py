@@ -1,0 +1,196 @@
+"""demand: rows that nobody asks for are not derived; the magic-set transformation.
+
+    path(x, y) :- edge(x, y).                      path(x, y) :- path#demand(x), edge(x, y).
+    path(x, z) :- edge(x, y), path(y, z).   is     path(x, z) :- path#demand(x), edge(x, y), path(y, z).
+    near(y) :- start(x), path(x, y).               path#demand(x) :- start(x).
+                                                   path#demand(y) :- path#demand(x), edge(x, y).
+
+`path#demand` has the values of those columns that are bound wherever a rule uses `path`, when the atoms of
+its body are asked one after the other (see `sideways`); it is a relation like any other and changes with the
+data. Each relation keeps one form, by the columns that all uses bind: it never has more rows than it had.
+
+A relation is derived whole when it is an output or an input by directive, when some use binds nothing, and
+when it is negated or aggregated over, or used where iterations or subsumptions choose rows; also when its
+demand would make the program unstratifiable, as when it is asked only for what is not in a relation that
+depends on it.
+
+Sources: Bancilhon, Maier, Sagiv, Ullman, "Magic sets and other strange ways to implement logic programs",
+PODS 1986; Beeri and Ramakrishnan, "On the power of magic", PODS 1987.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+import networkx as nx
+
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.rewrites.plain import by_iterations, is_plain
+from dbsp.compiler.datalog.rewrites.sideways import passes
+from dbsp.compiler.datalog.rewrites.terms import is_simple, numbers_rows, uses
+from dbsp.compiler.datalog.show import show_rule
+from dbsp.compiler.datalog.stratify import dependencies
+from dbsp.errors import CompileError
+from dbsp.schema import did_you_mean
+
+Columns = Mapping[str, tuple[int, ...]]
+
+
+def on_demand(program: checked.Program, magic: bool | Collection[str]) -> set[str]:
+    """The relations that are asked to be derived on demand; CompileError for a name that is none.
+
+    Those declared `magic`, and those named; if all are asked for (True, "*"), all but those `no_magic`.
+    """
+    names = set() if isinstance(magic, bool) else set(magic)
+    every = magic is True or "*" in names
+    for name in names - {"*"}:
+        if name not in program.relations:
+            hint = did_you_mean(name, program.relations)
+            raise CompileError(f"no relation '{name}' can be derived on demand: there is none{hint}")
+    return {
+        name
+        for name, relation in program.relations.items()
+        if name in names or relation.magic or (every and relation.magic is None)
+    }
+
+
+def demand(program: checked.Program, relations: Collection[str], changes: list[str]) -> checked.Program:
+    """The program in which those of the relations for which it is possible are derived on demand."""
+    why = _whole(program)
+    wanted = {rule.head.relation for rule in program.rules if rule.head.relation in relations} - why.keys()
+    while True:
+        columns = _bound_columns(program, wanted, why)
+        rules = _guarded(program, columns)
+        rewritten = replace(program, rules=rules, relations=_with_demands(program, columns))
+        unstratified = _below_themselves(rules, columns)
+        if not unstratified:
+            break
+        why.update(dict.fromkeys(unstratified, "its demand would depend on what is not in it"))
+        wanted -= unstratified
+    for name in sorted(relations):
+        if name in columns:
+            attributes = program.relations[name].attributes
+            asked = ", ".join(attributes[column].name for column in columns[name])
+            changes.append(f"{name}: only rows whose {asked} is asked for are derived")
+            changes.extend(
+                f"  {show_rule(rule)} (rule {rule.number} at {rule.span})"
+                for rule in rules
+                if rule.head.relation == _demand(name)
+            )
+        elif name in why and any(rule.head.relation == name for rule in program.rules):
+            changes.append(f"{name} is derived whole: {why[name]}")
+    return rewritten if columns else program
+
+
+def _demand(name: str) -> str:
+    return f"{name}#demand"  # `#` stands in no name of a source
+
+
+def _whole(program: checked.Program) -> dict[str, str]:
+    """The relations of which all rows are needed, and why."""
+    why: dict[str, str] = {}
+    for name in (*program.outputs, *program.sizes):
+        why[name] = "it is an output"
+    for name, relation in program.relations.items():
+        if not is_plain(relation):
+            why.setdefault(name, "it is an input, or more than a set of rows")
+    for rule in program.rules:
+        if numbers_rows(rule):
+            why.setdefault(rule.head.relation, f"rule {rule.number} at {rule.span} numbers its rows")
+    fixed = by_iterations(program)
+    for name in fixed:
+        why.setdefault(name, "its rows depend on the iterations that they take")
+    for rule in program.clauses:
+        if rule.head.relation in fixed or rule.dominating is not None:
+            # It must be there before these iterations begin.
+            for atom in uses(rule):
+                why.setdefault(atom.relation, f"rule {rule.number} at {rule.span} needs it in time")
+        positive = {id(literal) for literal in rule.body if isinstance(literal, checked.Atom)}
+        for atom in uses(rule):
+            if id(atom) not in positive:
+                why.setdefault(atom.relation, f"rule {rule.number} at {rule.span} negates or aggregates it")
+    return why
+
+
+def _bound_columns(program: checked.Program, wanted: Collection[str], why: dict[str, str]) -> Columns:
+    """The columns of each relation that all uses bind; without those of which no column is.
+
+    The greatest solution: every round takes columns away, until what the uses bind with them is enough.
+    """
+    columns = {name: tuple(range(program.relations[name].arity)) for name in wanted}
+    for rule in program.rules:
+        if rule.head.relation in columns:
+            # A column that is hard to compute is not computed before it is known that it has to be.
+            easy = (c for c in columns[rule.head.relation] if is_simple(rule.head.arguments[c]))
+            columns[rule.head.relation] = tuple(easy)
+    columns = {name: every for name, every in columns.items() if every}
+    while True:
+        left = {name: set(every) for name, every in columns.items()}
+        for rule in program.rules:
+            for use in passes(rule, _guard(rule, columns), columns):
+                left[use.atom.relation] &= use.columns
+                if not left[use.atom.relation]:
+                    told = f"rule {rule.number} at {rule.span} asks for it with nothing bound"
+                    why.setdefault(use.atom.relation, told)
+        smaller = {name: tuple(sorted(some)) for name, some in left.items() if some}
+        if smaller == columns:
+            return columns
+        columns = smaller
+
+
+def _guard(rule: checked.Rule, columns: Columns) -> checked.Atom | None:
+    """The atom that lets a rule derive only what is asked for."""
+    name = rule.head.relation
+    if name not in columns:
+        return None
+    arguments = tuple(rule.head.arguments[column] for column in columns[name])
+    return checked.Atom(_demand(name), arguments, rule.head.span)
+
+
+def _guarded(program: checked.Program, columns: Columns) -> tuple[checked.Rule, ...]:
+    """The rules with their guards, then those of the demands."""
+    rules = []
+    for rule in program.rules:
+        guard = _guard(rule, columns)
+        if guard is not None:
+            order = None if rule.order is None else (0, *(place + 1 for place in rule.order))
+            rule = replace(rule, body=(guard, *rule.body), order=order)
+        rules.append(rule)
+    number = max((rule.number for rule in program.clauses), default=0)
+    found: dict[tuple[checked.Atom, frozenset[checked.Literal]], checked.Rule] = {}
+    for rule in _demanding(program, columns):
+        key = (rule.head, frozenset(rule.body))
+        if key not in found and rule.head not in rule.body:
+            number += 1
+            found[key] = replace(rule, number=number)
+    return (*rules, *found.values())
+
+
+def _demanding(program: checked.Program, columns: Columns) -> Iterator[checked.Rule]:
+    """What each rule asks for."""
+    for rule in program.rules:
+        for use in passes(rule, _guard(rule, columns), columns):
+            arguments = tuple(use.atom.arguments[column] for column in columns[use.atom.relation])
+            head = checked.Atom(_demand(use.atom.relation), arguments, use.atom.span)
+            yield checked.Rule(0, head, use.before, rule.span)
+
+
+def _with_demands(program: checked.Program, columns: Columns) -> dict[str, checked.Relation]:
+    relations = dict(program.relations)
+    for name, bound in columns.items():
+        relation = program.relations[name]
+        attributes = tuple(relation.attributes[column] for column in bound)
+        relations[_demand(name)] = checked.Relation(_demand(name), attributes, relation.span)
+    return relations
+
+
+def _below_themselves(rules: tuple[checked.Rule, ...], columns: Columns) -> set[str]:
+    """The relations on demand in a cycle through a negation or an aggregate."""
+    found = [use for rule in rules for use in dependencies(rule)]
+    graph: nx.DiGraph[str] = nx.DiGraph((use.used, use.user) for use in found)
+    component: dict[str, int] = {}
+    for number, names in enumerate(nx.strongly_connected_components(graph)):
+        component.update(dict.fromkeys(names, number))
+    bad = {component[use.used] for use in found if use.how and component[use.used] == component[use.user]}
+    return {name for name in columns if {component.get(name), component.get(_demand(name))} & bad}

@@ -1,0 +1,135 @@
+"""share: rules that join the same atoms are written alike, so that the circuit joins these once.
+
+    p(x, w) :- a(x, y), b(y, z), c(z, w).      q(i, l) :- d(k, l), b(j, k), a(i, j).
+    the second is     q(x, l) :- a(x, y), b(y, z), d(z, l).      and a(x, y), b(y, z) is one join for both
+
+A circuit makes one node of nodes that do the same to the same streams. What a join does is told by the names
+of its columns too, which are the variables of the rule; and in which order atoms of equal standing are joined
+is told by the order in which they are written. So a rule takes over both from the earlier rule with which it
+has most atoms in common, two at least that share a variable. Neither changes what a rule means. Rules that
+can fail keep their names, which their errors show, and rules with a `.plan` their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+
+from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.rewrites.terms import is_total, substitute, variables, walk
+
+MAX_ATOMS = 12
+"""Rules with more are left alone: all pairs of their atoms would be compared."""
+
+
+def share(program: checked.Program, changes: list[str]) -> checked.Program:
+    """The program with rules written as earlier ones are. O(rules * atoms^3)."""
+    rules: list[checked.Rule] = []
+    first: dict[object, tuple[checked.Rule, checked.Atom, checked.Atom]] = {}
+    for rule in program.rules:
+        if _is_open(rule):
+            match = max(_matches(rule, first), key=lambda one: len(one.atoms), default=None)
+            if match is not None:
+                alike = match.applied(rule)
+                if alike != rule:
+                    told = f"rule {rule.number} at {rule.span} joins {len(match.atoms)} atoms as rule"
+                    changes.append(f"{told} {match.rule.number} does")
+                    rule = alike
+            for one, other in permutations(_positive(rule), 2):
+                if not variables(one).isdisjoint(variables(other)):
+                    first.setdefault(_shape((one, other)), (rule, one, other))
+        rules.append(rule)
+    return replace(program, rules=tuple(rules))
+
+
+def _is_open(rule: checked.Rule) -> bool:
+    """Whether names and order are the compiler's to choose."""
+    return (
+        rule.order is None
+        and 2 <= len(_positive(rule)) <= MAX_ATOMS
+        and all(map(is_total, (*rule.head.arguments, *rule.body)))
+    )
+
+
+def _positive(rule: checked.Rule) -> list[checked.Atom]:
+    return [literal for literal in rule.body if isinstance(literal, checked.Atom)]
+
+
+def _shape(atoms: Sequence[checked.Atom]) -> object:
+    """What two atoms have in common with all that differ from them by the names of variables only."""
+    numbers: dict[str, int] = {}
+    shape: list[object] = []
+    for atom in atoms:
+        shape.append(atom.relation)
+        for one in walk(atom):
+            if isinstance(one, checked.Variable):
+                shape.append(numbers.setdefault(one.name, len(numbers)))
+            elif not isinstance(one, checked.Atom):
+                shape.append(one if isinstance(one, checked.Constant) else type(one))
+    return tuple(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """Atoms of a rule in the order of those of an earlier one, and the names that they have there."""
+
+    rule: checked.Rule
+    atoms: tuple[checked.Atom, ...]
+    names: Mapping[str, str]
+
+    def applied(self, rule: checked.Rule) -> checked.Rule:
+        """The rule with these atoms first and under these names, and others apart from them."""
+        rest = [literal for literal in rule.body if not any(literal is atom for atom in self.atoms)]
+        found = {one.name: one for one in walk(rule) if isinstance(one, checked.Variable)}
+        taken = {*self.names.values(), *found}
+        terms: dict[str, checked.Term] = {}
+        for name, variable in found.items():
+            new = self.names.get(name, name)
+            if name not in self.names and new in self.names.values():
+                number = 1
+                while f"{name}{number}" in taken:
+                    number += 1
+                new = f"{name}{number}"
+                taken.add(new)
+            terms[name] = replace(variable, name=new)
+        return substitute(replace(rule, body=(*self.atoms, *rest)), terms)
+
+
+def _matches(
+    rule: checked.Rule, first: Mapping[object, tuple[checked.Rule, checked.Atom, checked.Atom]]
+) -> Iterator[_Match]:
+    """What the rule has in common with earlier ones, grown from each pair of its atoms that one has."""
+    atoms = _positive(rule)
+    for pair in permutations(atoms, 2):
+        found = first.get(_shape(pair)) if not variables(pair[0]).isdisjoint(variables(pair[1])) else None
+        if found is None:
+            continue
+        earlier, one, other = found
+        names: dict[str, str] = {}
+        partners: dict[int, checked.Atom] = {}
+        for theirs in (one, other, *_positive(earlier)):
+            if id(theirs) in partners:
+                continue
+            for own in pair if theirs in (one, other) else atoms:
+                more = None if any(own is p for p in partners.values()) else _renaming(own, theirs, names)
+                if more is not None:
+                    names, partners[id(theirs)] = more, own
+                    break
+        ordered = tuple(partners[id(theirs)] for theirs in _positive(earlier) if id(theirs) in partners)
+        if len(ordered) > 1:
+            yield _Match(earlier, ordered, names)
+
+
+def _renaming(own: checked.Atom, theirs: checked.Atom, names: Mapping[str, str]) -> dict[str, str] | None:
+    """The names with those that make one atom the other; None if they differ in more."""
+    if own.relation != theirs.relation:
+        return None
+    found = dict(names)
+    for one, other in zip(own.arguments, theirs.arguments, strict=True):
+        if isinstance(one, checked.Variable) and isinstance(other, checked.Variable):
+            if found.setdefault(one.name, other.name) != other.name:
+                return None
+        elif one != other or not isinstance(one, checked.Constant | checked.Wildcard):
+            return None
+    return found if len(set(found.values())) == len(found) else None

@@ -1,0 +1,38 @@
+"""Python functions for the functors of a program, from files and modules named on the command line."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from dbsp.errors import InputError
+
+
+def load_functors(sources: Sequence[str]) -> dict[str, Callable[..., Any]]:
+    """What can be called in each FILE.py or module, by name; a later one goes before an earlier one.
+
+    Raises InputError if one cannot be loaded.
+    """
+    found: dict[str, Callable[..., Any]] = {}
+    for source in sources:
+        try:
+            module = _from_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
+        except Exception as error:  # whatever the code in it raises
+            raise InputError(
+                f"cannot load functors from {source}: {type(error).__name__}: {error}"
+            ) from error
+        found.update((name, value) for name, value in vars(module).items() if callable(value))
+    return found
+
+
+def _from_file(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,44 @@
+"""Choice: against taking the rows one after the other, at the top level and in a scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbsp import Stream
+from dbsp.operators.choice import Choice
+
+from ..everywhere import follow_everywhere
+from ..reference import Row, Z
+from ..strategies import Tick, rows, small, ticks, words
+
+COLUMNS = {"x": int, "y": int, "s": str}
+ROW = rows(st.integers(0, 2), small, words)
+
+
+def chosen(domains: Sequence[Sequence[int]]) -> Callable[[Z], Z]:
+    def choose(a: Z) -> Z:
+        kept: list[Row] = []
+        for row in sorted(row for row, weight in a.items() if weight > 0):
+            if not any(all(row[c] == other[c] for c in domain) for other in kept for domain in domains):
+                kept.append(row)
+        return dict.fromkeys(kept, 1)
+
+    return choose
+
+
+@pytest.mark.parametrize(
+    "domains", [((0,),), ((0, 2),), ((0,), (2,)), ((0, 1), (0, 2)), ((2,), (0, 1)), ((0, 1, 2),)]
+)
+def test_is_what_taking_row_by_row_gives(domains: tuple[tuple[int, ...], ...]) -> None:
+    def operator(stream: Stream) -> Stream:
+        return Choice(domains)(stream)
+
+    @given(ticks({"a": ROW}))
+    def check(sequence: list[Tick]) -> None:
+        follow_everywhere(operator, chosen(domains), COLUMNS, "x", sequence)
+
+    check()
