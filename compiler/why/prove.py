@@ -28,7 +28,14 @@ from dbsp.values import decode_value, encode_value
 class Prover:
     """Proofs of the rows of some tables; see `heights` for where these come from."""
 
-    def __init__(self, program: checked.Program, tables: Mapping[str, Table], interner: Interner) -> None:
+    def __init__(
+        self,
+        program: checked.Program,
+        tables: Mapping[str, Table],
+        interner: Interner,
+        wholes: Mapping[str, str],
+    ) -> None:
+        self.wholes = wholes
         self.program = program
         self.tables = tables
         self.interner = interner
@@ -127,7 +134,7 @@ class Prover:
         )
         attempts = tuple(refuter.attempt(body.with_equal(equal), pattern) for body in self.rules[relation])
         text = pattern_text(self.program.relations[relation], row)
-        return Refusal(text, relation in self.program.inputs, attempts)
+        return Refusal(text, relation in self.program.inputs, attempts, self.wholes.get(relation))
 
     def prove(self, relation: str, row: Row, depth: int | None) -> Proof | None:
         """A proof of the smallest height, followed `depth` rows down; None if the row is not there."""
@@ -156,7 +163,8 @@ class Prover:
         height = int(table.heights[at])
         text = row_text(self.program.relations[relation], row)
         if not height:
-            return Step((relation, row), text, 0, None, None, None, ()), []
+            leaf = self.wholes.get(relation, "put in")
+            return Step((relation, row), text, 0, None, None, None, (), leaf), []
         for body, found in self._instances(relation, table.rows[at].tolist(), height):
             rule = body.rule
             rows: list[tuple[str, int]] = []
