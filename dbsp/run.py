@@ -15,6 +15,7 @@ from dbsp.errors import CircuitError, DbspError, InputError, WeightOverflowError
 from dbsp.graph import Graph, Node
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
+from dbsp.memory import give_back
 from dbsp.operator import Step, TermRows
 from dbsp.planner import Planner, Proposal, Replanned
 from dbsp.ports import InputPort, OutputPort
@@ -440,6 +441,10 @@ class Run:
         """
         return {node: step.join_terms for node, step in _steps(self._scope) if step.join_terms}
 
+    def evaluations(self) -> dict[Node, str]:
+        """By fixpoint, how it is evaluated at present (see `dbsp.operators.recursion`)."""
+        return {node: told for node, step in _steps(self._scope) if (told := step.evaluation) is not None}
+
     def kept(self) -> dict[Node, tuple[int, int]]:
         """By node that keeps a trace, its rows and bytes; rows that were retracted but not merged count."""
         steps = _steps(self._scope)
@@ -465,9 +470,15 @@ class Run:
         return sum(trace.nbytes for trace in scope.traces) + sum(table.nbytes for table in scope.tables)
 
     def compact(self) -> None:
-        """Merge every trace into one run, so that nothing retracted takes room any more."""
+        """Merge every trace into one run, so that nothing retracted takes room any more.
+
+        Also lets go of the deltas of the latest tick inside of the circuit, and gives freed memory back to
+        the system.
+        """
+        self._scope.forget()
         for trace in self._scope.traces:
             trace.compact()
+        give_back()
 
     def _port(self, name: str) -> InputPort:
         port = self._inputs.get(name)
