@@ -13,6 +13,7 @@ from typing import Any
 from dbsp.batch import Batch, Codes
 from dbsp.changes import Change
 from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.by_classes import read_classes
 from dbsp.compiler.datalog.check import check
 from dbsp.compiler.datalog.explain import explain
 from dbsp.compiler.datalog.joins import Policy
@@ -39,6 +40,7 @@ from dbsp.errors import CompileError
 from dbsp.graph import Graph
 from dbsp.operators.builder import Circuit
 from dbsp.operators.interchange import from_json
+from dbsp.operators.recursion import Recursion
 from dbsp.run import Run
 from dbsp.schema import Schema
 from dbsp.stage import Stage
@@ -55,6 +57,7 @@ def compile(
     rewrites: bool | Iterable[str] = True,
     magic: bool | Iterable[str] = False,
     functors: Mapping[str, Callable[..., Any]] | None = None,
+    recursion: Recursion | str = Recursion.AUTO,
 ) -> Program:
     """Compiles a Datalog program, given as text or as the path of a file.
 
@@ -75,9 +78,13 @@ def compile(
     `functors` are the Python functions for the functors that the program declares, `.functor f(...)`, by
     name. Each must be a function of its arguments alone: a row is computed again when it is retracted, and
     results are remembered.
+    `recursion` is how recursive relations are evaluated: "auto" is insert-only until something is deleted,
+    and incremental from then on except for ticks that cost more than to begin anew; "incremental" and
+    "insert-only" are these alone, the latter begins anew at every deletion (see `operators.recursion`).
 
     Raises CompileError with every error found in the program, each with its line, a caret and a hint;
-    also when the file cannot be read. ValueError for an unknown strategy or rewriting.
+    also when the file cannot be read. ValueError for an unknown strategy, rewriting or
+    mode of recursion.
 
     >>> program = compile('''
     ...     .decl edge(x: number, y: number)
@@ -100,12 +107,10 @@ def compile(
     folders = tuple(map(Path, include))
     if isinstance(text_or_path, Path) or ("\n" not in text_or_path and text_or_path.endswith(".dl")):
         path = Path(text_or_path)
-        return Program(
-            _read(path), str(text_or_path), strategy, Sources(path, folders, defined), passes, magic, functors
-        )
-    return Program(
-        text_or_path, "<program>", strategy, Sources(None, folders, defined), passes, magic, functors
-    )
+        text, file, sources = _read(path), str(text_or_path), Sources(path, folders, defined)
+    else:
+        text, file, sources = text_or_path, "<program>", Sources(None, folders, defined)
+    return Program(text, file, strategy, sources, passes, magic, functors, Recursion(recursion))
 
 
 def _read(path: Path) -> str:
@@ -129,11 +134,13 @@ class Program:
         passes: Collection[str] = NAMES,
         magic: bool | Collection[str] = False,
         functors: Mapping[str, Callable[..., Any]] | None = None,
+        recursion: Recursion = Recursion.AUTO,
     ) -> None:
         self.text = text
         self.file = file
         self.strategy = strategy
         self._functors = dict(functors or {})
+        self.recursion = recursion
         report = Report(file, text)
         self.checked: checked.Program = check(parse(text, report, sources), report, self._functors)
         """The program's meaning: resolved, typed, in strata (see `compiler.datalog.checked`)."""
@@ -153,11 +160,15 @@ class Program:
         """The plan of every rule, or of some, by its number, for data of which these are the counts."""
         policy = Policy(statistics, self.strategy)
         chosen = self.rewritten.clauses if rules is None else rules
-        return {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in chosen}
+        equivalences = {name for name, relation in self.relations.items() if relation.equivalence}
+        return {
+            rule.number: plan(merge_aggregates(read_classes(normalise(rule), equivalences)), policy)
+            for rule in chosen
+        }
 
     def circuit_for(self, plans: Mapping[int, RulePlan], max_iterations: int = MAX_ITERATIONS) -> Circuit:
         """The query circuit in which the rules are evaluated by these plans; see `plans_for`."""
-        return lower(self.rewritten, plans, Path(self.file).stem, max_iterations)
+        return lower(self.rewritten, plans, Path(self.file).stem, max_iterations, self.recursion)
 
     @property
     def relations(self) -> Mapping[str, checked.Relation]:

@@ -181,7 +181,7 @@ class Graph:
                 return self.stream_class(outer)
         raise CircuitError("this stream does not come from outside", where=stream.node.describe())
 
-    def settings(self) -> dict[str, int]:
+    def settings(self) -> dict[str, int | str]:
         """What a nested scope is made with besides its name, for writing it down."""
         return {}
 

@@ -58,6 +58,11 @@ class Step:
     def step(self) -> None:
         raise AssertionError(f"{type(self).__name__} does not say how it steps")
 
+    @property
+    def evaluation(self) -> str | None:
+        """How it is evaluated at present, in words, for a step that has a choice."""
+        return None
+
     def connect(self, strict: Sequence[Step]) -> None:
         """Receive the strict inputs' steps, which may come later in the schedule."""
 
@@ -231,6 +236,11 @@ class Operator:
     @property
     def replays(self) -> bool:
         """Whether the step can hand out all of its past again from its state (`Step.replay`)."""
+        return False
+
+    @property
+    def monotone(self) -> bool:
+        """Whether more rows in never mean fewer rows out: f(a) <= f(a + b), for all a, b >= 0."""
         return False
 
     def depends_on_ticks(self, node: Node) -> bool:

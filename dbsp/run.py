@@ -433,6 +433,10 @@ class Run:
         """
         return {node: step.join_terms for node, step in _steps(self._scope) if step.join_terms}
 
+    def evaluations(self) -> dict[Node, str]:
+        """By fixpoint, how it is evaluated at present (see `dbsp.operators.recursion`)."""
+        return {node: told for node, step in _steps(self._scope) if (told := step.evaluation) is not None}
+
     def kept(self) -> dict[Node, tuple[int, int]]:
         """By node that keeps a trace, its rows and bytes; rows that were retracted but not merged count."""
         steps = _steps(self._scope)

@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from dbsp.batch import Batch
 from dbsp.errors import CircuitError, DbspError, ValueOutOfRangeError, WeightOverflowError
 from dbsp.graph import Graph, Node
 from dbsp.interner import Interner
@@ -26,8 +27,22 @@ MERGE_FACTOR = 32
 row takes part in a few merges with runs up to `dbsp.trace.RATIO` times as large as its own."""
 
 
+class Waiting(Protocol):
+    """Rows that wait for a later time within the tick."""
+
+    def rollback(self) -> None: ...
+
+
 State: TypeAlias = "Trace | Table[Any, Any]"
 """What a scope keeps for a step from tick to tick."""
+
+
+@dataclass(frozen=True)
+class NestedEstate:
+    """What a nested scope takes over, besides its states."""
+
+    journal: list[Journalled]
+    timed: bool
 
 
 @dataclass(frozen=True)
@@ -38,6 +53,8 @@ class Estate:
     """The journal that the traces and tables of the old scope write to."""
     states: Mapping[Node, Sequence[State]] = field(default_factory=dict)
     """For some nodes of the new graph the states to use, in the order in which the step asks for them."""
+    nested: Mapping[Graph, NestedEstate] = field(default_factory=dict)
+    """For some nested graphs of the new graph what their scopes take over."""
 
 
 class NodeStats:
@@ -58,7 +75,10 @@ class Scope:
     The schedule is the order in which the nodes were added: every node comes after its inputs, and
     strict inputs, which close cycles, are read as they were one step before. `now` is the time
     within the tick: the iterations of the nested scopes down to this one, outermost first; it is
-    empty at the top level.
+    empty at the top level. A nested scope that is not `timed` keeps no iterations: each of them is like
+    a tick of its own, and `now` is that of the outer scope.
+
+    Every scope has its own journal; a nested one ends its ticks when the step that holds it is told to.
     """
 
     def __init__(
@@ -68,27 +88,31 @@ class Scope:
         outer: Scope | None,
         outer_steps: Sequence[Step],
         estate: Estate | None = None,
+        timed: bool = True,
     ) -> None:
-        self.estate: Estate = (estate or Estate()) if outer is None else outer.estate
+        self.estate = estate or Estate()
         self.graph = graph
         self.interner = interner
         self.outer = outer
         self.outer_steps = tuple(outer_steps)
         self.journal: list[Journalled] = self.estate.journal
-        self.traces: list[Trace] = [] if outer is None else outer.traces
-        self.tables: list[Table[Any, Any]] = [] if outer is None else outer.tables
         self.taps: list[Tap] = [] if outer is None else outer.taps
-        self.depth: int = 0 if outer is None else outer.depth + 1
+        self.timed = timed and outer is not None
+        self.depth: int = 0 if outer is None else outer.depth + self.timed
         self.now = np.zeros(self.depth, np.int64)
         self.iteration = 0
         self.iterations = 0
         """Times a nested scope was iterated in the latest tick it had work in."""
         self.first_tick = True
+        self.entering: Sequence[Batch | None] | None = None
+        """In a nested scope that is evaluated anew: what enters it, whole, in place of deltas."""
+        self.waiting: list[Waiting] = []
+        """Where rows wait for later iterations."""
         self._merging: set[Trace] = {
             state
-            for states in self.estate.states.values()
-            for state in states
-            if outer is None and isinstance(state, Trace) and state.merging
+            for node in graph.nodes
+            for state in self.estate.states.get(node, ())
+            if isinstance(state, Trace) and state.merging
         }
         self.states: dict[Node, list[State]] = {}
         """What each node keeps, in the order in which its step asked for it."""
@@ -136,6 +160,26 @@ class Scope:
                 found.setdefault(node.inputs[0].node, []).append(node)
         return found
 
+    @property
+    def traces(self) -> list[Trace]:
+        """All traces of this scope and of those within it. A new list each time, as of `tables`."""
+        return [state for state in self._all_states() if isinstance(state, Trace)]
+
+    @property
+    def tables(self) -> list[Table[Any, Any]]:
+        """All tables of this scope and of those within it."""
+        return [state for state in self._all_states() if isinstance(state, Table)]
+
+    @property
+    def merging(self) -> bool:
+        """Whether merges of own traces go on in the next tick, whatever it changes."""
+        return bool(self._merging)
+
+    def _all_states(self) -> Iterator[State]:
+        for scope in self.scopes():
+            for states in scope.states.values():
+                yield from states
+
     def scopes(self) -> Iterator[Scope]:
         """This scope and all within it."""
         yield self
@@ -148,7 +192,6 @@ class Scope:
         trace = Trace(arity + self.depth, self.journal) if kept is None else kept[len(mine)]
         assert isinstance(trace, Trace) and trace.width == arity + self.depth
         mine.append(trace)
-        self.traces.append(trace)
         return trace
 
     def new_table(self) -> Table[Any, Any]:
@@ -157,7 +200,6 @@ class Scope:
         table: State = Table(self.journal) if kept is None else kept[len(mine)]
         assert isinstance(table, Table)
         mine.append(table)
-        self.tables.append(table)
         return table
 
     def _own_states(self) -> tuple[list[State], Sequence[State] | None]:
@@ -170,8 +212,9 @@ class Scope:
         """Set the iteration that the next `run` is for; those of the outer scopes are taken over."""
         assert self.outer is not None
         self.iteration = iteration
-        self.now[:-1] = self.outer.now
-        self.now[-1] = iteration
+        if self.timed:
+            self.now[:-1] = self.outer.now
+            self.now[-1] = iteration
 
     def run(self) -> None:
         """Step every node once, in order."""
@@ -270,5 +313,6 @@ class Scope:
         for state in self.journal:
             state.rollback()
         self.journal.clear()
-        for tap in self.taps:
-            tap.drop()
+        if self.outer is None:
+            for tap in self.taps:
+                tap.drop()

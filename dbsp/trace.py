@@ -184,6 +184,20 @@ class Trace:
         rows = np.concatenate([run.rows for run in runs])
         return Batch(*consolidate(rows, np.concatenate([run.weights for run in runs])))
 
+    def since(self, iteration: int) -> Batch:
+        """The committed rows of later iterations than this one, by the last column. O(n)."""
+        parts = []
+        for run in self.runs:
+            late = run.rows[:, -1] > iteration
+            if late.any():
+                parts.append((run.rows[late], run.weights[late]))
+        if not parts:
+            return Batch.empty(self.width)
+        if len(parts) == 1:
+            return Batch(*parts[0])
+        rows, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return Batch(*consolidate(rows, weights))
+
     def hand_out(self) -> Batch | None:
         """Merge everything into one run and present it as the delta being propagated.
 

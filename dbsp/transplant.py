@@ -25,7 +25,7 @@ from dbsp.errors import CircuitError, DbspError
 from dbsp.graph import Graph, Node
 from dbsp.operator import Step
 from dbsp.ports import InputPort, OutputPort
-from dbsp.scheduler import Estate, Scope, State
+from dbsp.scheduler import Estate, NestedEstate, Scope, State
 from dbsp.shape import equal_nodes
 
 
@@ -144,10 +144,18 @@ class Transplant:
         pairs = self._inside_too()
         steps: dict[Node, Step] = {}
         states: dict[Node, Sequence[State]] = {}
+        held: dict[Graph, Scope] = {}
         for scope in self.old.scopes():
+            held[scope.graph] = scope
             steps.update(scope.by_node)
             states.update(scope.states)
-        estate = Estate(self.old.journal, {new: states[old] for new, old in pairs.items() if old in states})
+        nested = {
+            mine: NestedEstate(held[theirs].journal, held[theirs].timed)
+            for new, old in pairs.items()
+            for mine, theirs in zip(new.operator.children(), old.operator.children(), strict=True)
+        }
+        kept = {new: states[old] for new, old in pairs.items() if old in states}
+        estate = Estate(self.old.journal, kept, nested)
         made = Scope(graph, self.old.interner, None, (), estate)
         for scope in made.scopes():
             for node, step in scope.by_node.items():

@@ -31,6 +31,10 @@ class Arrange(Operator):
     order: tuple[int, ...]
 
     @property
+    def monotone(self) -> bool:
+        return True
+
+    @property
     def label(self) -> str:
         return f"Arrange by {', '.join(map(str, self.order))}" if self.order else "Arrange"
 
@@ -90,7 +94,7 @@ class ArrangeStep(Arranged):
     def integral(self) -> Batch:
         """The integral in the stream's own column order and without iterations."""
         total = self._trace.contents()
-        if self._scope.nested:
+        if self._scope.depth:
             arity = self._trace.width - self._scope.depth
             total = Batch(*project(total.rows, total.weights, np.arange(arity)))
         if self._order is None:
@@ -109,7 +113,7 @@ class ArrangeStep(Arranged):
         if self._order is not None:
             batch = Batch(*arrange(batch.rows, batch.weights, self._order))
         self.out = batch
-        rows = with_time(batch.rows, self._scope.now) if self._scope.nested else batch.rows
+        rows = with_time(batch.rows, self._scope.now) if self._scope.depth else batch.rows
         self._trace.append(rows, batch.weights)
 
 

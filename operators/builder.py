@@ -44,6 +44,7 @@ from dbsp.operators.map import FlatMap, Map, MapFunction
 from dbsp.operators.output import Output
 from dbsp.operators.pairing import Pairing
 from dbsp.operators.project import Project, Rename
+from dbsp.operators.recursion import Recursion
 from dbsp.operators.reduce import GroupFunction
 from dbsp.operators.sequencing import Sequencing
 from dbsp.operators.statistics import Applied, Finish
@@ -281,9 +282,11 @@ class Grouped:
 class Scope:
     """A fixpoint being built; use it as a context manager (see `Circuit.fixpoint`)."""
 
-    def __init__(self, outer: graph.Graph, name: str, max_iterations: int) -> None:
+    def __init__(
+        self, outer: graph.Graph, name: str, max_iterations: int, recursion: Recursion | str = Recursion.AUTO
+    ) -> None:
         self._outer = outer
-        self._body = Body(name, outer, max_iterations)
+        self._body = Body(name, outer, max_iterations, recursion)
         self._node: Stream | None = None
 
     def __enter__(self) -> Scope:
@@ -390,7 +393,9 @@ class Circuit(graph.Graph):
         value = ZSet(rows, as_schema(schema))
         return _own(self.add_source(Constant(tuple(value.items()), value.schema)))
 
-    def fixpoint(self, name: str, *, max_iterations: int = 100_000) -> Scope:
+    def fixpoint(
+        self, name: str, *, max_iterations: int = 100_000, recursion: Recursion | str = Recursion.AUTO
+    ) -> Scope:
         """A recursive scope, as a context manager:
 
             with circuit.fixpoint("closure") as scope:
@@ -399,9 +404,11 @@ class Circuit(graph.Graph):
             result = scope.leave(path)
 
         Outer streams may be used inside. A tick that takes more than `max_iterations` raises
-        IterationLimitError and changes nothing.
+        IterationLimitError and changes nothing. `recursion` is how it is evaluated: "auto", "incremental"
+        or "insert-only" (see `dbsp.operators.recursion`); a scope in another one, or one in which more may
+        mean fewer rows, is always incremental. ValueError for any other.
         """
-        return Scope(self, name, max_iterations)
+        return Scope(self, name, max_iterations, recursion)
 
     def iterate(
         self,

@@ -44,44 +44,55 @@ class Delta0(Operator):
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         outer = scope.outer_steps[self.index]
         if isinstance(outer, Arranged):
-            return ArrangedDelta0Step(outer, scope)
-        return Delta0Step(outer, scope)
+            return ArrangedDelta0Step(outer, self.index, scope)
+        return Delta0Step(outer, self.index, scope)
 
 
 class Delta0Step(Step):
-    __slots__ = ("_outer", "_scope")
+    __slots__ = ("_index", "_outer", "_scope")
 
-    def __init__(self, outer: Step, scope: Scope) -> None:
+    def __init__(self, outer: Step, index: int, scope: Scope) -> None:
         super().__init__()
         self._outer = outer
+        self._index = index
         self._scope = scope
 
     def integral(self) -> Batch:
         return self._outer.integral()
 
     def step(self) -> None:
-        self.out = self._outer.out if self._scope.iteration == 0 else None
+        self.out = _entering(self._scope, self._outer, self._index)
+
+
+def _entering(scope: Scope, outer: Step, index: int) -> Batch | None:
+    """What enters at the present iteration: the delta, or all there is when the scope begins anew."""
+    if scope.iteration != 0:
+        return None
+    return outer.out if scope.entering is None else scope.entering[index]
 
 
 class ArrangedDelta0Step(Arranged):
     """An outer trace read inside: its rows count as iteration 0 here, so none is stored again."""
 
-    __slots__ = ("_outer", "_scope")
+    __slots__ = ("_index", "_outer", "_scope")
 
-    def __init__(self, outer: Arranged, scope: Scope) -> None:
+    def __init__(self, outer: Arranged, index: int, scope: Scope) -> None:
         super().__init__()
         self._outer = outer
+        self._index = index
         self._scope = scope
 
     def step(self) -> None:
-        self.out = self._outer.out if self._scope.iteration == 0 else None
+        self.out = _entering(self._scope, self._outer, self._index)
 
     def integral(self) -> Batch:
         return self._outer.integral()
 
     @property
     def before(self) -> int:
-        return self._outer.before if self._scope.iteration == 0 else self._outer.count
+        if self._scope.iteration != 0:
+            return self._outer.count
+        return self._outer.before if self._scope.entering is None else 0
 
     @property
     def count(self) -> int:

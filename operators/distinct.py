@@ -21,7 +21,7 @@ import numpy as np
 from dbsp.batch import Batch
 from dbsp.graph import Node, Stream
 from dbsp.interner import Interner
-from dbsp.kernels import consolidate, distinct_runs, distinct_timed_runs
+from dbsp.kernels import concatenate, consolidate, distinct_runs, distinct_timed_runs, gather, project
 from dbsp.operator import Arranged, Operator, Step, Time
 from dbsp.operators.arrange import arranged
 from dbsp.operators.groups import TimedGroupsStep
@@ -58,6 +58,10 @@ class Distinct(Operator):
 @dataclass(frozen=True)
 class DeltaDistinct(Operator):
     """The incremental form of distinct, over an arrangement in the stream's own column order."""
+
+    @property
+    def monotone(self) -> bool:
+        return True
 
     @property
     def name(self) -> str:
@@ -158,6 +162,24 @@ class TimedDistinctStep(DistinctStep):
             self._agenda.put(later, np.ones(len(times), np.int64), times.reshape(-1, 1))
         if len(weights):
             self.out = Batch(rows, weights)
+
+    def since(self, iteration: int) -> Batch:
+        """The rows that the ticks before put out at later iterations than this one, and not taken back.
+
+        Only where all weights are positive, so that a row stays once it is there.
+        """
+        trace = self._source.trace
+        assert trace is not None
+        late = trace.since(iteration)
+        if not len(late):
+            return Batch.empty(trace.width - 1)
+        columns = np.arange(trace.width - 1)
+        rows, _ = project(late.rows, np.ones(len(late), np.int64), columns)
+        found, weights, _ = gather(rows, len(columns), trace.table, trace.past, trace.width, 0)
+        early = found[:, -1] <= iteration
+        new = positive(Batch(*project(found, weights, columns)))
+        old = positive(Batch(*project(found[early], weights[early], columns)))
+        return Batch(*concatenate(new.rows, new.weights, old.rows, old.weights, -1))
 
 
 class DeeplyTimedDistinctStep(TimedGroupsStep):

@@ -10,6 +10,7 @@ from dbsp.operator import TermRows
 from dbsp.operators.arrange import Arrange
 from dbsp.operators.delta0 import Delta0
 from dbsp.operators.fixpoint import Fixpoint
+from dbsp.operators.fixpoint_step import way
 from dbsp.operators.multiway_join import DeltaMultiwayJoin, MultiwayJoin, shown
 from dbsp.operators.passes import optimise
 from dbsp.operators.rules import RULES
@@ -41,6 +42,7 @@ def _report(query: Graph, run: Run | None) -> Iterator[str]:
     circuit = physical(query) if run is None else run.graph
     kept = {} if run is None else run.kept()
     met = {} if run is None else run.join_terms()
+    evaluations = {} if run is None else run.evaluations()
     yield f"physical circuit: {sum(1 for _ in circuit.walk())} nodes"
     for use in trace_uses(circuit):
         columns = ", ".join(use.node.schema.names)
@@ -50,10 +52,10 @@ def _report(query: Graph, run: Run | None) -> Iterator[str]:
         if isinstance(node.operator, DeltaMultiwayJoin):
             yield from _terms(node, node.operator.join, met.get(node))
         if isinstance(node.operator, Fixpoint):
-            yield (
-                f"  scope {node.operator.body.name}: incremental by tick and iteration, "
-                f"at most {node.operator.body.max_iterations} iterations"
-            )
+            body = node.operator.body
+            yield f"  scope {body.name}: {way(body)}; at most {body.max_iterations} iterations"
+            if node in evaluations:
+                yield f"    {evaluations[node]}"
 
 
 def _terms(node: Node, join: MultiwayJoin, met: Sequence[TermRows] | None) -> Iterator[str]:

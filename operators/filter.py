@@ -96,6 +96,10 @@ class SameValue(Operator):
     second: int
 
     @property
+    def monotone(self) -> bool:
+        return True
+
+    @property
     def name(self) -> str:
         return "Filter"
 

@@ -18,12 +18,13 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from dbsp.batch import Batch
-from dbsp.errors import CircuitError, IterationLimitError
+from dbsp.errors import CircuitError
 from dbsp.graph import Graph, Node, Stream, placed
-from dbsp.operator import Operator, Step, Time
+from dbsp.operator import Operator, Step
 from dbsp.operators.delay import Delay
 from dbsp.operators.delta0 import Delta0
-from dbsp.operators.join import combine
+from dbsp.operators.fixpoint_step import FixpointStep
+from dbsp.operators.recursion import Recursion
 from dbsp.prune import prune
 from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
@@ -36,14 +37,18 @@ NOTHING = Schema((), ())
 class Body(Graph):
     """The graph inside a fixpoint; outer streams enter it by delta_0."""
 
-    def __init__(self, name: str, parent: Graph, max_iterations: int) -> None:
+    def __init__(
+        self, name: str, parent: Graph, max_iterations: int, recursion: Recursion | str = Recursion.AUTO
+    ) -> None:
         super().__init__(name, parent)
         self.max_iterations = max_iterations
+        self.recursion = Recursion(recursion)
+        """How the scope is to be evaluated, where there is a choice (see `dbsp.operators.recursion`)."""
         self.closed = False
         """Whether the scope has been built, so that nothing can be added to it."""
 
-    def settings(self) -> dict[str, int]:
-        return {"max_iterations": self.max_iterations}
+    def settings(self) -> dict[str, int | str]:
+        return {"max_iterations": self.max_iterations, "recursion": self.recursion.value}
 
     def append(self, operator: Operator, inputs: tuple[Stream, ...], schema: Schema, source: str) -> Stream:
         if self.closed:
@@ -119,7 +124,7 @@ class Fixpoint(Operator):
         out of the image of what is exported.
         """
         parent = rewriting.graph_of(node.graph)
-        body = Body(self.body.name, parent, self.body.max_iterations)
+        body = Body(self.body.name, parent, self.body.max_iterations, self.body.recursion)
         rewriting.map_graph(self.body, body)
         for inside, outer in zip(self.body.entered.values(), inputs, strict=True):
             rewriting.place(inside.node, entering(body, outer))
@@ -146,81 +151,7 @@ class Fixpoint(Operator):
         return len(node.inputs) < before
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
-        return FixpointStep(self.body, sources, scope)
-
-
-class FixpointStep(Step):
-    __slots__ = (
-        "_body",
-        "_exports",
-        "_fresh",
-        "_inner",
-        "_sources",
-        "_strict",
-        "_waiting",
-        "results",
-    )
-
-    def __init__(self, body: Body, sources: Sequence[Step], scope: Scope) -> None:
-        super().__init__()
-        self._body = body
-        self._sources = tuple(sources)
-        self._inner = Scope(body, scope.interner, scope, sources)
-        steps = self._inner.by_node
-        self._exports = [steps[stream.node] for stream in body.exports]
-        self._strict = [steps[node] for node in body.nodes if node.operator.strict]
-        self._fresh = [s for s in self._inner.steps if type(s).reset is not Step.reset]
-        self._waiting = [s for s in self._inner.steps if type(s).next_time is not Step.next_time]
-        self.results: list[Batch | None] = [None] * len(self._exports)
-
-    def export(self, index: int) -> Step:
-        """The step inside the scope whose sum over iterations is the `index`-th result."""
-        return self._exports[index]
-
-    def forget(self) -> None:
-        self.results = [None] * len(self._exports)
-
-    def next_time(self) -> Time | None:
-        """The earliest time of the outer scope at which something inside has to go on."""
-        waiting = [at for step in self._waiting if (at := step.next_time()) is not None]
-        return min(waiting)[:-1] if waiting else None
-
-    def step(self) -> None:
-        inner = self._inner
-        inner.iterations = 0
-        iteration: int | None = 0
-        if all(source.out is None for source in self._sources):
-            iteration = self._next_iteration()
-        pieces: list[list[Batch]] = [[] for _ in self._exports]
-        for step in self._fresh:
-            step.reset()
-        while iteration is not None:
-            if inner.iterations >= self._body.max_iterations:
-                raise IterationLimitError(
-                    f"scope '{self._body.name}' has not converged after {inner.iterations} iterations; "
-                    "the recursion may be without bound (it makes new values for ever); raise "
-                    "max_iterations if it is not. The tick was abandoned and nothing has changed",
-                    where=self.node.describe(),
-                )
-            inner.iterate(iteration)
-            inner.run()
-            inner.iterations += 1
-            for collected, export in zip(pieces, self._exports, strict=True):
-                if export.out is not None:
-                    collected.append(export.out)
-            # Every strict step must advance, so no short-circuit here.
-            moving = [step.advance() for step in self._strict]
-            iteration = iteration + 1 if any(moving) else self._next_iteration()
-        self.results = [combine([(b.rows, b.weights) for b in collected]) for collected in pieces]
-
-    def _next_iteration(self) -> int | None:
-        """The next iteration with work waiting, at the present time of the outer scopes."""
-        assert self._inner.outer is not None
-        outside = tuple(self._inner.outer.now.tolist())
-        due = [
-            at[-1] for step in self._waiting if (at := step.next_time()) is not None and at[:-1] == outside
-        ]
-        return min(due, default=None)
+        return FixpointStep(node, self.body, sources, scope)
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,10 @@ class DeltaJoin(Operator):
     """Where the left key's columns stand in the right key, if the orders of the two differ."""
 
     @property
+    def monotone(self) -> bool:
+        return True
+
+    @property
     def name(self) -> str:
         return "Join" if self.key else "Product"
 

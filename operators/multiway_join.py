@@ -316,6 +316,10 @@ class DeltaMultiwayJoin(Operator):
     arranged: tuple[tuple[int, ...], ...]
 
     @property
+    def monotone(self) -> bool:
+        return True
+
+    @property
     def name(self) -> str:
         return "MultiwayJoin"
 

@@ -21,6 +21,7 @@ class Pending:
     def __init__(self, scope: Scope) -> None:
         self._due: SortedDict[Time, list[tuple[Codes, Codes]]] = SortedDict()
         self._scope = scope
+        scope.waiting.append(self)
 
     def put(self, rows: Codes, weights: Codes, times: Codes) -> None:
         """Add rows int64[n, k] that fall due at `times` int64[n, depth]. O(n log n)."""

@@ -35,6 +35,10 @@ class Project(Operator):
     """Whether different rows stay different, as when every column of the input is kept."""
 
     @property
+    def monotone(self) -> bool:
+        return True
+
+    @property
     def label(self) -> str:
         return f"Project {', '.join(self.names)}"
 

@@ -21,6 +21,10 @@ class OverColumns(Operator):
 
     over: Schema | None = field(default=None, kw_only=True)
 
+    @property
+    def monotone(self) -> bool:
+        return True
+
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         return rewriting.add(replace(self, over=node.inputs[0].schema), *inputs)
 

@@ -76,6 +76,10 @@ class Widen(Operator):
 
     types: tuple[Type, ...]
 
+    @property
+    def monotone(self) -> bool:
+        return True
+
     def schema(self, *inputs: Schema) -> Schema:
         return Schema(inputs[0].names, self.types)
 
@@ -97,6 +101,10 @@ class Widen(Operator):
 @dataclass(frozen=True)
 class Union(Operator):
     """The sum of any number of Z-sets."""
+
+    @property
+    def monotone(self) -> bool:
+        return True
 
     def schema(self, *inputs: Schema) -> Schema:
         return same_types(*inputs)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from dbsp.operators.fixpoint_step import FixpointStep
+from dbsp.operators.recursion import Recursion
 
 # The first call of a kernel compiles it, so no example has a deadline.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -12,3 +17,12 @@ settings.register_profile("default", max_examples=60, **_COMMON)
 settings.register_profile("ci", max_examples=60, derandomize=True, **_COMMON)
 settings.register_profile("long", max_examples=2000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default"))
+
+
+@pytest.fixture(scope="module", params=["auto", "incremental"])
+def every_recursion(request: pytest.FixtureRequest) -> Iterator[None]:
+    """All scopes of a module's tests in one mode; small ticks would else all be begun anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "incremental":
+            patch.setattr(FixpointStep, "mode", property(lambda step: Recursion.INCREMENTAL))
+        yield

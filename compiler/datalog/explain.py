@@ -25,6 +25,8 @@ from dbsp.compiler.datalog.steps import (
 )
 from dbsp.graph import Graph, Node
 from dbsp.operators.explain import trace_uses
+from dbsp.operators.fixpoint import Fixpoint
+from dbsp.operators.fixpoint_step import way
 from dbsp.operators.input import Input
 from dbsp.run import Run
 
@@ -42,7 +44,7 @@ def explain(
     have met and the rows and bytes of the traces are told too; `rewrites` are what made the program.
     """
     traces = _traces(program, circuit, run)
-    return "\n".join((*_rewrites(rewrites), *_report(program, plans, run), "", *traces))
+    return "\n".join((*_rewrites(rewrites), *_report(program, plans, circuit, run), "", *traces))
 
 
 def _rewrites(rewrites: Sequence[Applied]) -> Iterator[str]:
@@ -54,7 +56,10 @@ def _rewrites(rewrites: Sequence[Applied]) -> Iterator[str]:
         yield ""
 
 
-def _report(program: checked.Program, plans: Mapping[int, RulePlan], run: Run | None) -> Iterator[str]:
+def _report(
+    program: checked.Program, plans: Mapping[int, RulePlan], circuit: Graph, run: Run | None
+) -> Iterator[str]:
+    scopes = _scopes(circuit if run is None else run.graph, run)
     met = None if run is None else run.join_terms()
     facts: dict[str, int] = {}
     for fact in program.facts:
@@ -74,6 +79,7 @@ def _report(program: checked.Program, plans: Mapping[int, RulePlan], run: Run | 
             yield "  left out: no output depends on it"
             continue
         yield from _kinds(program, stratum)
+        yield from (f"  {line}" for line in scopes.get(names, ()))
         for rule in stratum.rules:
             base = stratum.recursive and not reads_any(rule, stratum.relations)
             yield f"  rule {rule.number} at {rule.span}{', outside of the scope' if base else ''}"
@@ -94,6 +100,16 @@ def _report(program: checked.Program, plans: Mapping[int, RulePlan], run: Run | 
     for name in dict.fromkeys((*program.outputs, *program.sizes)):
         size = " (its size)" if name not in program.outputs else ""
         yield f"  {_declaration(program.relations[name])}{size}"
+
+
+def _scopes(circuit: Graph, run: Run | None) -> dict[str, list[str]]:
+    """By the name of a scope, how it is evaluated; after a run, also what it is now."""
+    evaluations = {} if run is None else run.evaluations()
+    return {
+        node.operator.body.name: [way(node.operator.body), *filter(None, [evaluations.get(node)])]
+        for node in circuit.nodes
+        if isinstance(node.operator, Fixpoint)
+    }
 
 
 def _kinds(program: checked.Program, stratum: checked.Stratum) -> Iterator[str]:

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.by_classes import classes_name
 from dbsp.compiler.datalog.checked import Kind, Relation
 from dbsp.compiler.datalog.kinds_of_rows import (
     by_extreme,
@@ -54,6 +55,7 @@ from dbsp.operators.delta_term import Term
 from dbsp.operators.generate_series import GenerateSeries
 from dbsp.operators.multiway_join import MultiwayJoin
 from dbsp.operators.number_rows import NumberRows
+from dbsp.operators.recursion import Recursion
 from dbsp.schema import Schema
 
 _AGGREGATES = {"sum": sum_, "min": min_, "max": max_, "mean": avg}
@@ -70,13 +72,19 @@ def schema_of(relation: Relation) -> Schema:
     )
 
 
-def lower(program: checked.Program, plans: Mapping[int, RulePlan], name: str, max_iterations: int) -> Circuit:
+def lower(
+    program: checked.Program,
+    plans: Mapping[int, RulePlan],
+    name: str,
+    max_iterations: int,
+    recursion: Recursion = Recursion.AUTO,
+) -> Circuit:
     """The logical circuit of a program; `plans` has the plan of every rule, by its number.
 
     Every input of the program is an input of the circuit, every output and every relation whose
     size is printed an output. Relations that no output depends on are left out.
     """
-    return _Lowering(program, plans, Circuit(name), max_iterations).circuit_of_program()
+    return _Lowering(program, plans, Circuit(name), max_iterations, recursion).circuit_of_program()
 
 
 def needed_relations(program: checked.Program) -> set[str]:
@@ -106,11 +114,13 @@ class _Lowering:
         plans: Mapping[int, RulePlan],
         circuit: Circuit,
         max_iterations: int,
+        recursion: Recursion,
     ) -> None:
         self.program = program
         self.plans = plans
         self.circuit = circuit
         self.cap = max_iterations
+        self.recursion = recursion
         self.streams: dict[str, Stream] = {}
         self._unit: Stream | None = None
 
@@ -157,11 +167,13 @@ class _Lowering:
         rows = self.union(name, self.base(name, stratum.rules))
         with self.at(name):
             if relation.equivalence:
-                rows = equivalent(classes(rows))
+                self.streams[classes_name(name)] = classes(rows)
+                rows = equivalent(self.streams[classes_name(name)])
             elif relation.choices:
                 rows = chosen(relation, rows)
         self.streams[name] = self.present(name, rows, stratum)
-        self.circuit.named[name] = self.streams[name]
+        if not relation.equivalence:
+            self.circuit.named[name] = self.streams[name]
 
     def present(self, name: str, rows: Stream, stratum: checked.Stratum) -> Stream:
         """The rows of a relation that its subsumptions leave."""
@@ -195,12 +207,14 @@ class _Lowering:
             return
         variables: dict[str, Stream] = {}
         values: dict[str, Stream] = {}
-        with self.at(names[0]), self.circuit.fixpoint(", ".join(names), max_iterations=self.cap) as scope:
+        opened = self.circuit.fixpoint(", ".join(names), max_iterations=self.cap, recursion=self.recursion)
+        with self.at(names[0]), opened as scope:
             for name in names:
                 with self.at(name):
                     schema = schema_of(self.program.relations[name])
                     self.streams[name] = variables[name] = scope.variable(name, schema)
                     if self.program.relations[name].equivalence:
+                        self.streams[classes_name(name)] = variables[name]
                         self.streams[name] = equivalent(variables[name])
             # A subsumption reads all known rows of its own relation and those present of the others.
             self.streams.update({name: self.present(name, self.streams[name], stratum) for name in names})
@@ -218,7 +232,8 @@ class _Lowering:
         for name in names:
             with self.at(name):
                 if self.program.relations[name].equivalence:
-                    self.streams[name] = equivalent(scope.leave(variables[name]))
+                    self.streams[classes_name(name)] = scope.leave(variables[name])
+                    self.streams[name] = equivalent(self.streams[classes_name(name)])
                 elif any(rule.head.relation == name for rule in stratum.subsumptions):
                     self.streams[name] = scope.leave(self.streams[name])
                 else:

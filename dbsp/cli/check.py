@@ -8,6 +8,7 @@ import typer
 
 from dbsp.cli import options
 from dbsp.compiler.planner.strategy import Strategy
+from dbsp.operators.recursion import Recursion
 
 EXAMPLES = """Examples:
 
@@ -35,6 +36,7 @@ def check(
     include: options.IncludeFolders = None,
     no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
+    recursion: options.RecursionMode = Recursion.AUTO,
     disabled: options.Disabled = None,
     magic: options.Magic = None,
     functors: options.Functors = None,
@@ -49,7 +51,9 @@ def check(
     from dbsp.cli import session
     from dbsp.operators.stages import incrementalize
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, magic, functors)
+    compiled = session.load_program(
+        program, strategy, macros, include, no_warn, disabled, magic, functors, recursion
+    )
     if rules:
         for firing in incrementalize(compiled.circuit())[1]:
             print(firing)

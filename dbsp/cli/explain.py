@@ -9,6 +9,7 @@ import typer
 
 from dbsp.cli import options
 from dbsp.compiler.planner.strategy import Strategy
+from dbsp.operators.recursion import Recursion
 
 EXAMPLES = """Examples:
 
@@ -43,6 +44,7 @@ def explain(
     include: options.IncludeFolders = None,
     no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
+    recursion: options.RecursionMode = Recursion.AUTO,
     disabled: options.Disabled = None,
     magic: options.Magic = None,
     functors: options.Functors = None,
@@ -57,7 +59,9 @@ def explain(
     """
     from dbsp.cli import session
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, magic, functors)
+    compiled = session.load_program(
+        program, strategy, macros, include, no_warn, disabled, magic, functors, recursion
+    )
     if fact_dir is None:
         plans = compiled.plans
         print(compiled.explain())

@@ -9,6 +9,7 @@ import typer
 
 from dbsp.cli import options
 from dbsp.compiler.planner.strategy import Strategy
+from dbsp.operators.recursion import Recursion
 from dbsp.stage import Stage
 
 EXAMPLES = """Examples:
@@ -44,6 +45,7 @@ def graph(
     include: options.IncludeFolders = None,
     no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
+    recursion: options.RecursionMode = Recursion.AUTO,
     disabled: options.Disabled = None,
     magic: options.Magic = None,
     functors: options.Functors = None,
@@ -56,9 +58,10 @@ def graph(
     from dbsp import draw
     from dbsp.cli import session
 
-    circuit = session.load_program(
-        program, strategy, macros, include, no_warn, disabled, magic, functors
-    ).circuit(stage)
+    compiled = session.load_program(
+        program, strategy, macros, include, no_warn, disabled, magic, functors, recursion
+    )
+    circuit = compiled.circuit(stage)
     title = f"{program.name} ({stage})"
     if output is None:
         print(draw.to_dot(circuit, title=title), end="")

@@ -12,6 +12,7 @@ import typer
 
 from dbsp.cli import options
 from dbsp.compiler.planner.strategy import Strategy
+from dbsp.operators.recursion import Recursion
 
 EXAMPLES = """Examples:
 
@@ -42,6 +43,7 @@ def live(
     include: options.IncludeFolders = None,
     no_warn: options.NoWarnings = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
+    recursion: options.RecursionMode = Recursion.AUTO,
     disabled: options.Disabled = None,
     magic: options.Magic = None,
     functors: options.Functors = None,
@@ -57,7 +59,9 @@ def live(
     from dbsp.cli import session
     from dbsp.cli.conversation import Conversation
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, magic, functors)
+    compiled = session.load_program(
+        program, strategy, macros, include, no_warn, disabled, magic, functors, recursion
+    )
     if fact_dir is not None:
         at_work = session.start(compiled, fact_dir, max_iterations, changes_from_stdin=True)
     else:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dbsp.compiler.planner.strategy import Strategy
+from dbsp.operators.recursion import Recursion
 
 
 def _jobs(text: str) -> str:
@@ -65,6 +66,14 @@ JoinStrategy = Annotated[
         "--strategy",
         help="How rules without a .plan are joined: as the planner chooses, two relations at a time, or "
         "all at once by worst-case optimal joins.",
+    ),
+]
+RecursionMode = Annotated[
+    Recursion,
+    typer.Option(
+        "--recursion",
+        help="How recursive relations are evaluated: insert-only until something is deleted and incremental "
+        "from then on, or one of these alone.",
     ),
 ]
 Magic = Annotated[

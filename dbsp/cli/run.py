@@ -9,6 +9,7 @@ import typer
 
 from dbsp.cli import options
 from dbsp.compiler.planner.strategy import Strategy
+from dbsp.operators.recursion import Recursion
 
 EXAMPLES = """Examples:
 
@@ -41,6 +42,7 @@ def run(
     jobs: options.Jobs = "1",
     no_preprocessor: options.NoPreprocessor = False,
     strategy: options.JoinStrategy = Strategy.AUTO,
+    recursion: options.RecursionMode = Recursion.AUTO,
     disabled: options.Disabled = None,
     magic: options.Magic = None,
     functors: options.Functors = None,
@@ -56,7 +58,9 @@ def run(
     from dbsp.cli import session
     from dbsp.cli.outputs import Folder, Stdout
 
-    compiled = session.load_program(program, strategy, macros, include, no_warn, disabled, magic, functors)
+    compiled = session.load_program(
+        program, strategy, macros, include, no_warn, disabled, magic, functors, recursion
+    )
     outputs = Stdout(compiled, time) if str(output_dir) == "-" else Folder(compiled, output_dir, time)
     # Read before anything is computed: a mistake in line 10,000 should show at once.
     ticks = [] if deltas is None else session.read_changes(compiled, deltas)

@@ -18,6 +18,7 @@ from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.program import Program, compile
 from dbsp.errors import DbspError, InputError
 from dbsp.io import ChangeScriptReader, Place, Tick, fact_source, read_change_script, read_place
+from dbsp.operators.recursion import Recursion
 from dbsp.run import Run, TickResult
 
 # One NAME=VALUE: a blank belongs to it inside of quotes and behind a backslash.
@@ -33,6 +34,7 @@ def load_program(
     disabled: Sequence[str] | None = None,
     magic: Sequence[str] | None = None,
     functors: Sequence[str] | None = None,
+    recursion: Recursion = Recursion.AUTO,
 ) -> Program:
     """Compile the program; what is legal and yet probably a mistake is said on stderr, if it may be.
 
@@ -52,6 +54,7 @@ def load_program(
         rewrites=_rewrites(disabled),
         magic=_names(magic),
         functors=load_functors(functors or ()),
+        recursion=recursion,
     )
     for warning in () if no_warnings else program.warnings:
         remark(warning.render())

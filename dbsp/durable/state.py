@@ -38,7 +38,8 @@ def recall(scope: Scope, memories: Memories) -> None:
     for table, entries in zip(scope.tables, memories.tables, strict=True):
         table.update(entries)
         table.commit()
-    scope.journal.clear()
+    for one in scope.scopes():
+        one.journal.clear()
 
 
 def _steps(scope: Scope) -> Iterator[Step]:

@@ -140,6 +140,8 @@ class Store:
             if len(run.interner) != piece["end"]:
                 raise CheckpointError(f"{self.folder / piece['file']} does not hold what the manifest says")
         scope = run._scope
+        with open(self.folder / manifest["memory"], "rb") as source:
+            recall(scope, pickle.load(source))  # first: it tells what traces there are
         small = read_small(self.folder / manifest["small"])
         for trace, files in zip(scope.traces, manifest["traces"], strict=True):
             runs = [small[file] if isinstance(file, int) else read_run(self.folder / file) for file in files]
@@ -147,8 +149,6 @@ class Store:
             for kept, file in zip(trace.runs, files, strict=True):
                 if isinstance(file, str):
                     self._files[id(kept)] = (kept, file)
-        with open(self.folder / manifest["memory"], "rb") as source:
-            recall(scope, pickle.load(source))
         scope.first_tick = False
         run.tick = self._snapshot_tick = manifest["tick"]
         self._pieces = list(manifest["interned"])

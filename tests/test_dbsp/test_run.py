@@ -186,7 +186,8 @@ def test_iterations_of_the_latest_tick() -> None:
 
 def test_state_is_counted_and_comes_back() -> None:
     run = start(closure)
-    run.step({"edge": [(1, 2)], "name": [(1, "a")]})
+    run.step({"edge": [(1, 2), (8, 9)], "name": [(1, "a")]})
+    run.step({"edge": {(8, 9): -1}})  # a scope keeps more once something has left it
     run.compact()
     rows_before, bytes_before = run.state_rows, run.state_bytes
     assert rows_before > 0 and bytes_before > rows_before * 16

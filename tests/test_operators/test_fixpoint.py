@@ -17,6 +17,8 @@ from ..harness import apply, apply_set, final_views, follow, start, view
 from ..reference import Z, add, distinct
 from ..strategies import Tick, resplit, rows, set_ticks, small, ticks
 
+pytestmark = pytest.mark.usefixtures("every_recursion")
+
 EDGE = {"x": int, "y": int}
 PAIR = rows(small, small)
 SETS = set_ticks({"edge": PAIR}, max_ticks=9)

@@ -1,13 +1,14 @@
 """share: rules that join the same atoms are written alike, so that the circuit joins these once.
 
-    p(x, w) :- a(x, y), b(y, z), c(z, w).      q(i, l) :- d(k, l), b(j, k), a(i, j).
-    the second is     q(x, l) :- a(x, y), b(y, z), d(z, l).      and a(x, y), b(y, z) is one join for both
+    p(x, w) :- a(x, y), b(y, z), c(z, w).
+    q(i, l) :- a(i, j), b(j, k), d(k, l).     is     q(x, l) :- a(x, y), b(y, z), d(z, l).
+    r(i, l) :- c(k, l), b(j, k), a(i, j).     is     r(x, w) :- a(x, y), b(y, z), c(z, w).
 
 A circuit makes one node of nodes that do the same to the same streams. What a join does is told by the names
-of its columns too, which are the variables of the rule; and in which order atoms of equal standing are joined
-is told by the order in which they are written. So a rule takes over both from the earlier rule with which it
-has most atoms in common, two at least that share a variable. Neither changes what a rule means. Rules that
-can fail keep their names, which their errors show, and rules with a `.plan` their order.
+of its columns too, which are the variables of the rule. So a rule takes over names from the earlier rule with
+which it has most atoms in common, two at least that share a variable; if it has no others, also their order,
+for among atoms of equal standing those written first are joined first. Neither changes what a rule means.
+Rules that can fail keep their names, which their errors show, and rules with a `.plan` their order.
 """
 
 from __future__ import annotations
@@ -79,8 +80,13 @@ class _Match:
     names: Mapping[str, str]
 
     def applied(self, rule: checked.Rule) -> checked.Rule:
-        """The rule with these atoms first and under these names, and others apart from them."""
+        """The rule under these names, others apart from them; in this order if no other atom is there."""
         rest = [literal for literal in rule.body if not any(literal is atom for atom in self.atoms)]
+        if any(isinstance(literal, checked.Atom) for literal in rest):
+            # What is best to begin with, the rule itself says best.
+            body = rule.body
+        else:
+            body = (*self.atoms, *rest)
         found = {one.name: one for one in walk(rule) if isinstance(one, checked.Variable)}
         taken = {*self.names.values(), *found}
         terms: dict[str, checked.Term] = {}
@@ -93,7 +99,7 @@ class _Match:
                 new = f"{name}{number}"
                 taken.add(new)
             terms[name] = replace(variable, name=new)
-        return substitute(replace(rule, body=(*self.atoms, *rest)), terms)
+        return substitute(replace(rule, body=body), terms)
 
 
 def _matches(

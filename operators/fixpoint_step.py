@@ -1,0 +1,309 @@
+"""A fixpoint at work: which way of evaluation each tick takes, and how one gives way to another.
+
+What enters and what leaves is the same in every way (see `dbsp.operators.recursion`). To begin anew is to
+evaluate a new scope over all that has entered, and to put out its results less those of the old scope,
+which stays as it was until the tick is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dbsp.batch import Batch, Codes
+from dbsp.graph import Node
+from dbsp.kernels import concatenate
+from dbsp.operator import Arranged, Step, Time
+from dbsp.operators.arrange import Arrange
+from dbsp.operators.convergence import Convergence
+from dbsp.operators.delta0 import Delta0
+from dbsp.operators.iterated import Iterated, Pass
+from dbsp.operators.monotone import negated_imports
+from dbsp.operators.recursion import CHANGED_ROW, WAYS, Course, Recursion, joined
+from dbsp.scheduler import Estate, Scope
+
+if TYPE_CHECKING:
+    from dbsp.operators.fixpoint import Body
+
+
+class FixpointStep(Step):
+    """In the mode of the body where all of them are possible, else incremental."""
+
+    __slots__ = (
+        "_before",
+        "_body",
+        "_course",
+        "_imports",
+        "_inner",
+        "_journalled",
+        "_negated",
+        "_outer",
+        "_replaced",
+        "_sources",
+        "results",
+    )
+
+    def __init__(self, node: Node, body: Body, sources: Sequence[Step], scope: Scope) -> None:
+        super().__init__()
+        self._body = body
+        self._sources = tuple(sources)
+        self._outer = scope
+        self._negated = choice(body)
+        self._imports = [
+            scope.new_trace(stream.schema.arity)
+            if self._negated is not None and not kept(stream.node)
+            else None
+            for stream in node.inputs
+        ]
+        """What entered so far, of the streams whose integral nobody else keeps."""
+        held = scope.estate.nested.get(body)
+        timed = self.mode is Recursion.INCREMENTAL if held is None else held.timed
+        estate = Estate([] if held is None else held.journal, scope.estate.states, scope.estate.nested)
+        self._inner = Iterated(body, body.max_iterations, scope, sources, estate, timed)
+        self._course = self._before = Course(timed, arrivals=self._no_arrivals())
+        self._replaced: Iterated | None = None
+        self._journalled = False
+        self.results: list[Batch | None] = [None] * len(self._inner.exports)
+
+    @property
+    def mode(self) -> Recursion:
+        """The mode, as far as there is a choice."""
+        return Recursion.INCREMENTAL if self._negated is None else self._body.recursion
+
+    @property
+    def evaluation(self) -> str:
+        return self._course.describe()
+
+    def export(self, index: int) -> Step:
+        """The step inside the scope whose sum over iterations is the `index`-th result."""
+        return self._inner.exports[index]
+
+    def forget(self) -> None:
+        self.results = [None] * len(self._inner.exports)
+
+    def next_time(self) -> Time | None:
+        """The earliest time of the outer scope at which something inside has to go on."""
+        return self._inner.next_time()
+
+    # --- a tick ----------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        self.results = [None] * len(self._inner.exports)
+        self._inner.scope.iterations = 0
+        quiet = all(source.out is None for source in self._sources)
+        if quiet and not self._inner.scope.merging and self._inner.next_time() is None:
+            return
+        self._begin()
+        entered = self._course.entered
+        for source, trace in zip(self._sources, self._imports, strict=True):
+            if source.out is not None:
+                entered += int(source.out.weights.sum())
+                if trace is not None:
+                    trace.append(source.out.rows, source.out.weights)
+        if quiet and self._negated is not None:
+            return
+        self._course = replace(self._course, entered=entered)
+        where = self.node.describe()
+        if self._negated is None:
+            done = self._inner.run(where, quiet)
+            assert done is not None
+            self.results = done.results
+        elif not self._course.timed:
+            self._step_insert_only(where)
+        else:
+            self._step_incrementally(where)
+
+    def _step_insert_only(self, where: str) -> None:
+        if not self._only_grows():
+            return self._begin_anew(where, timed=self.mode is Recursion.AUTO)
+        done = self._inner.run(where, quiet=False)
+        assert done is not None
+        self._course = replace(self._course, rows=self._course.rows + _gained(done))
+        if not self._course.anew_work:
+            self._course = replace(self._course, anew_work=done.work, anew_rows=self._course.rows)
+        self.results = done.results
+
+    def _step_incrementally(self, where: str) -> None:
+        deltas = [source.out.weights for source in self._sources if source.out is not None]
+        changed = sum(map(len, deltas))
+        left = sum(int(np.count_nonzero(weights < 0)) for weights in deltas)
+        auto = self.mode is Recursion.AUTO
+        if auto and self._course.begins_anew(changed, left):
+            return self._begin_anew(where, timed=True)
+        convergence = Convergence(self._inner, self._course)
+        watch = _Watch(self._course, convergence, len(self.results), auto and left > 0)
+        done = self._inner.run(where, False, watch, CHANGED_ROW)
+        if done is None:
+            return self._begin_anew(where, timed=True)
+        arrivals = tuple(map(joined, self._course.arrivals, done.arrived))
+        rows = self._course.rows + _gained(done)
+        self._course = self._course.after(changed, done.work, rows, arrivals)
+        self.results = done.results
+
+    def _only_grows(self) -> bool:
+        """Whether what enters in this tick can take nothing away from any result."""
+        assert self._negated is not None
+        for index, source in enumerate(self._sources):
+            if source.out is None:
+                continue
+            if int(source.out.weights.min()) < 0 or (self._course.anew_work and index in self._negated):
+                return False
+        return True
+
+    def _begin_anew(self, where: str, timed: bool) -> None:
+        entering = [self._entered(index) for index in range(len(self._sources))]
+        # Where there is less than nothing of a row, more is not monotone.
+        timed = timed or any(batch is not None and int(batch.weights.min()) < 0 for batch in entering)
+        old = self._inner
+        old.scope.rollback()  # what this tick has done to it so far
+        before = [old.scope.keeper(step.node) for step in old.exports]
+        outer, place = self._outer, self._outer.children.index(old.scope)
+        new = Iterated(self._body, self._body.max_iterations, outer, self._sources, Estate(), timed)
+        outer.children.remove(new.scope)
+        outer.children[place] = new.scope
+        self._inner, self._replaced = new, old
+        new.scope.copy_statistics(old.scope, {node: node for node in self._body.nodes})
+        new.scope.entering = entering
+        done = new.run(where, False, _Count() if timed else None)
+        new.scope.entering = None
+        assert done is not None
+        for index, (total, keeper) in enumerate(zip(done.results, before, strict=True)):
+            assert keeper is not None
+            self.results[index] = _difference(total, keeper.integral())
+        rows = _gained(done)
+        arrivals = self._no_arrivals()
+        self._course = replace(
+            self._course,
+            timed=timed,
+            rows=rows,
+            anew_work=done.work,
+            anew_rows=rows,
+            begun_anew=self._course.begun_anew + 1,
+            arrivals=tuple(map(joined, arrivals, done.arrived)) if timed else arrivals,
+        )
+
+    def _entered(self, index: int) -> Batch | None:
+        """All that has entered by one stream, this tick included."""
+        trace, source = self._imports[index], self._sources[index]
+        if trace is None and isinstance(source, Arranged):
+            trace = source.trace
+        if trace is not None:
+            return trace.contents() or None
+        keeper = self._outer.keeper(source.node)
+        assert keeper is not None
+        total = keeper.integral()
+        if source.out is not None and keeper.node.id > self.node.id:
+            # It comes later in the schedule, so it does not hold this tick yet.
+            total = Batch(*concatenate(total.rows, total.weights, source.out.rows, source.out.weights, 1))
+        return total or None
+
+    # --- all or nothing --------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if not self._journalled:
+            self._outer.journal.append(self)
+            self._journalled = True
+            self._before = self._course
+
+    def commit(self) -> None:
+        self._journalled = False
+        self._inner.scope.commit()
+        if self._replaced is not None:
+            self._replaced.scope.release()
+            self._replaced = None
+
+    def rollback(self) -> None:
+        self._journalled = False
+        self._course = self._before
+        if self._replaced is not None:
+            children = self._outer.children
+            children[children.index(self._inner.scope)] = self._replaced.scope
+            self._inner, self._replaced = self._replaced, None
+        self._inner.scope.rollback()
+
+    def memory(self) -> Course:
+        return self._course
+
+    def recall(self, memory: Course) -> None:
+        if memory.timed != self._inner.scope.timed:
+            children, old = self._outer.children, self._inner.scope
+            place = children.index(old)
+            self._inner = Iterated(
+                self._body, self._body.max_iterations, self._outer, self._sources, Estate(), memory.timed
+            )
+            children.remove(self._inner.scope)
+            children[place] = self._inner.scope
+        self._course = memory
+
+    def _no_arrivals(self) -> tuple[Codes, ...]:
+        return tuple(np.zeros(0, np.int64) for _ in self._inner.defining)
+
+
+class _Watch:
+    """Ends an incremental evaluation that costs too much, and knows how one goes on that has converged."""
+
+    def __init__(self, course: Course, convergence: Convergence, results: int, bounded: bool) -> None:
+        self._course = course
+        self._rows = course.rows
+        self._seen = [0] * results
+        self._bounded = bounded
+        self.rest = convergence.rest
+
+    def affords(self, work: int, results: list[list[Batch]]) -> bool:
+        if not self._bounded:
+            return True
+        for index, pieces in enumerate(results):
+            if len(pieces) > self._seen[index]:
+                self._seen[index] = len(pieces)
+                self._rows += int(pieces[-1].weights.sum())
+        return self._course.affords(work, self._rows)
+
+
+class _Count:
+    """Lets an evaluation go on as long as it takes, and has it count its work and what arrives."""
+
+    def affords(self, work: int, results: list[list[Batch]]) -> bool:
+        return True
+
+    def rest(self, iteration: int, arrived: Sequence[dict[int, int]]) -> None:
+        return None
+
+
+def way(body: Body) -> str:
+    """How a scope is going to be evaluated, in words."""
+    if choice(body) is None:
+        return f"{WAYS[Recursion.INCREMENTAL]}, since its variables do not only grow with what enters"
+    return WAYS[body.recursion]
+
+
+def choice(body: Body) -> frozenset[int] | None:
+    """The streams that must not change for a scope to only grow; None if it can only be incremental."""
+    outermost = body.parent is not None and body.parent.parent is None
+    nodes = [node.operator for node in body.nodes]
+    if not outermost or any(operator.is_port or operator.children() for operator in nodes):
+        return None
+    if any(operator.depends_on_ticks(node) for node, operator in zip(body.nodes, nodes, strict=True)):
+        return None
+    if not all(kept(s.node) and not isinstance(s.node.operator, Delta0) for s in body.exports):
+        return None  # nobody could tell what the results were before
+    return negated_imports(body)
+
+
+def kept(node: Node) -> bool:
+    """Whether somebody keeps the integral of what a node puts out."""
+    return node.operator.keeps_integral or any(
+        isinstance(reader.operator, Arrange) and reader.inputs[0].node is node for reader in node.graph.nodes
+    )
+
+
+def _gained(done: Pass) -> int:
+    return sum(int(batch.weights.sum()) for batch in done.results if batch is not None)
+
+
+def _difference(new: Batch | None, old: Batch) -> Batch | None:
+    if new is None:
+        new = Batch.empty(old.arity)
+    return Batch(*concatenate(new.rows, new.weights, old.rows, old.weights, -1)) or None
