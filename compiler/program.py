@@ -13,6 +13,7 @@ from typing import Any
 from dbsp.batch import Batch, Codes
 from dbsp.changes import Change
 from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.by_classes import read_classes
 from dbsp.compiler.datalog.check import check
 from dbsp.compiler.datalog.explain import explain
 from dbsp.compiler.datalog.joins import Policy
@@ -159,7 +160,11 @@ class Program:
         """The plan of every rule, or of some, by its number, for data of which these are the counts."""
         policy = Policy(statistics, self.strategy)
         chosen = self.rewritten.clauses if rules is None else rules
-        return {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in chosen}
+        equivalences = {name for name, relation in self.relations.items() if relation.equivalence}
+        return {
+            rule.number: plan(merge_aggregates(read_classes(normalise(rule), equivalences)), policy)
+            for rule in chosen
+        }
 
     def circuit_for(self, plans: Mapping[int, RulePlan], max_iterations: int = MAX_ITERATIONS) -> Circuit:
         """The query circuit in which the rules are evaluated by these plans; see `plans_for`."""

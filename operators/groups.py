@@ -114,14 +114,23 @@ class GroupsStep(Step):
         batch = self._source.out
         if batch is None:
             return
-        source = self._source
-        keys, _ = project(batch.rows, np.ones(len(batch), np.int64), self._columns)
-        rows, weights, split = gather(keys, self._key, source.table, source.count, batch.arity, source.before)
+        rows, weights, split = self.history(self.keys(batch.rows))
         before = self._reduce(Batch(*consolidate(rows[:split], weights[:split])))
         after = self._reduce(Batch(*consolidate(rows, weights)))
         change = _difference(after, before)
         if len(change):
             self.out = change
+
+    def keys(self, rows: Codes) -> Codes:
+        """The keys of the groups that rows of the source belong to, each once."""
+        keys, _ = project(rows, np.ones(len(rows), np.int64), self._columns)
+        return keys
+
+    def history(self, keys: Codes) -> tuple[Codes, Codes, int]:
+        """All rows of some groups with times and weights, and how many are of past ticks (the first)."""
+        source, trace = self._source, self._source.trace
+        assert trace is not None
+        return gather(keys, self._key, source.table, source.count, trace.width, source.before)
 
 
 class TimedGroupsStep(GroupsStep):
@@ -141,14 +150,12 @@ class TimedGroupsStep(GroupsStep):
         batch = self._source.out
         touched = [rows for rows, _ in self._agenda.take()]
         if batch is not None:
-            touched.append(np.ascontiguousarray(batch.rows[:, : self._key]))
+            touched.append(self.keys(batch.rows))
         if not touched:
             return
         visited = np.concatenate(touched)
         keys, _ = consolidate(visited, np.ones(len(visited), np.int64))
-        trace = self._source.trace
-        assert trace is not None
-        rows, weights, split = gather(keys, self._key, trace.table, trace.count, trace.width, trace.past)
+        rows, weights, split = self.history(keys)
         now = self._scope.now
         depth = len(now)
         times = rows[:, -depth:]
@@ -167,7 +174,16 @@ class TimedGroupsStep(GroupsStep):
             self.out = change
         later = (times > now).any(axis=1)
         if later.any():
-            self._wait(values[later][:, : self._key], np.maximum(times[later], now))
+            self._wait(self.groups_of(values)[later], np.maximum(times[later], now))
+
+    def history(self, keys: Codes) -> tuple[Codes, Codes, int]:
+        trace = self._source.trace
+        assert trace is not None
+        return gather(keys, self._key, trace.table, trace.count, trace.width, trace.past)
+
+    def groups_of(self, rows: Codes) -> Codes:
+        """The key of the group of each of the rows that were visited."""
+        return rows[:, : self._key]
 
     def _wait(self, keys: Codes, times: Codes) -> None:
         """Put each group on the agenda of the later times in its history."""

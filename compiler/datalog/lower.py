@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.by_classes import classes_name
 from dbsp.compiler.datalog.checked import Kind, Relation
 from dbsp.compiler.datalog.kinds_of_rows import (
     by_extreme,
@@ -166,11 +167,13 @@ class _Lowering:
         rows = self.union(name, self.base(name, stratum.rules))
         with self.at(name):
             if relation.equivalence:
-                rows = equivalent(classes(rows))
+                self.streams[classes_name(name)] = classes(rows)
+                rows = equivalent(self.streams[classes_name(name)])
             elif relation.choices:
                 rows = chosen(relation, rows)
         self.streams[name] = self.present(name, rows, stratum)
-        self.circuit.named[name] = self.streams[name]
+        if not relation.equivalence:
+            self.circuit.named[name] = self.streams[name]
 
     def present(self, name: str, rows: Stream, stratum: checked.Stratum) -> Stream:
         """The rows of a relation that its subsumptions leave."""
@@ -211,6 +214,7 @@ class _Lowering:
                     schema = schema_of(self.program.relations[name])
                     self.streams[name] = variables[name] = scope.variable(name, schema)
                     if self.program.relations[name].equivalence:
+                        self.streams[classes_name(name)] = variables[name]
                         self.streams[name] = equivalent(variables[name])
             # A subsumption reads all known rows of its own relation and those present of the others.
             self.streams.update({name: self.present(name, self.streams[name], stratum) for name in names})
@@ -228,7 +232,8 @@ class _Lowering:
         for name in names:
             with self.at(name):
                 if self.program.relations[name].equivalence:
-                    self.streams[name] = equivalent(scope.leave(variables[name]))
+                    self.streams[classes_name(name)] = scope.leave(variables[name])
+                    self.streams[name] = equivalent(self.streams[classes_name(name)])
                 elif any(rule.head.relation == name for rule in stratum.subsumptions):
                     self.streams[name] = scope.leave(self.streams[name])
                 else:

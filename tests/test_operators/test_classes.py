@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
+import networkx as nx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import Circuit, SchemaError, Stream
+from dbsp import Circuit, SchemaError, Stream, col
 from dbsp.operators.classes import Classes
 
 from ..everywhere import follow_everywhere
@@ -67,3 +70,49 @@ def test_one_value_stands_for_all_of_its_class() -> None:
 def test_pairs_are_of_one_type() -> None:
     with pytest.raises(SchemaError, match="an equivalence is made of pairs of values of one type"):
         start(lambda c: classes(c.input("a", x=int, y=str)))
+
+
+@pytest.mark.parametrize("values", [900, 3_000, 12_000])
+def test_parts_of_all_sizes(values: int) -> None:
+    """Chains and random pairs: some changes touch little, others more than is looked up step by step."""
+    draw = random.Random(values)
+    chain = [(i, i + 1) for i in range(values // 3)]
+    loose = [(draw.randrange(values), draw.randrange(values)) for _ in range(values // 2)]
+    present = dict.fromkeys([*chain, *loose], 1)
+    run = start(lambda c: classes(c.input("a", schema=COLUMNS)))
+    run.step({"a": present})
+    for _ in range(12):
+        tick = {}
+        for _ in range(draw.choice([1, 1, 3, 40])):
+            pair = draw.choice([draw.choice(chain), draw.choice(loose), (draw.randrange(values), 7)])
+            tick[pair] = -1 if present.get(pair) else 1
+        present = {pair: 1 for pair in {**present, **tick} if tick.get(pair, 1) > 0}
+        run.step({"a": tick})
+        graph = nx.Graph(list(present))
+        parts = {frozenset(part) for part in nx.connected_components(graph)}
+        found: dict[int, set[int]] = {}
+        for value, least in view(run):
+            found.setdefault(least, set()).add(value)
+        assert {frozenset(part) for part in found.values()} == parts
+
+
+def test_a_long_chain_in_a_scope() -> None:
+    """The pairs come one iteration after the other; cut, they are fewer and come together later."""
+    circuit = Circuit("test")
+    a = circuit.input("a", schema=COLUMNS)
+    with circuit.fixpoint("scope") as scope:
+        reached = scope.variable("reached", COLUMNS)
+        further = reached.join(a, on=[("y", "x")], select=["y", "y_right"]).rename(x="y", y="y_right")
+        scope.define(reached, (a.filter(col("x") == 0) + further).distinct())
+        inside = classes(reached)
+    circuit.output("out", scope.leave(inside))
+    run = circuit.start()
+    chain = [(i, i + 1) for i in range(400)]
+    run.step({"a": dict.fromkeys(chain, 1)})
+    assert view(run) == {(i, 0): 1 for i in range(401)}
+    run.step({"a": {(200, 201): -1}})
+    assert view(run) == {(i, 0): 1 for i in range(201)}
+    run.step({"a": {(0, 1): -1, (0, 300): 1}})
+    assert view(run) == {(i, 0): 1 for i in (0, *range(300, 401))}
+    run.step({"a": {(200, 201): 1, (0, 1): 1}})
+    assert view(run) == {(i, 0): 1 for i in range(401)}
