@@ -15,6 +15,7 @@ from dbsp.errors import CircuitError, DbspError, InputError, WeightOverflowError
 from dbsp.graph import Graph, Node
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
+from dbsp.memory import give_back
 from dbsp.operator import Step, TermRows
 from dbsp.planner import Planner, Proposal, Replanned
 from dbsp.ports import InputPort, OutputPort
@@ -462,9 +463,15 @@ class Run:
         return sum(trace.nbytes for trace in scope.traces) + sum(table.nbytes for table in scope.tables)
 
     def compact(self) -> None:
-        """Merge every trace into one run, so that nothing retracted takes room any more."""
+        """Merge every trace into one run, so that nothing retracted takes room any more.
+
+        Also lets go of the deltas of the latest tick inside of the circuit, and gives freed memory back to
+        the system.
+        """
+        self._scope.forget()
         for trace in self._scope.traces:
             trace.compact()
+        give_back()
 
     def _port(self, name: str) -> InputPort:
         port = self._inputs.get(name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from dbsp.compiler.datalog import syntax
 from dbsp.compiler.datalog.checked import Attribute, Functor, Kind, Relation
-from dbsp.compiler.datalog.functions import FUNCTIONS, Signature
+from dbsp.compiler.datalog.functions import Signature, signatures_of
 from dbsp.compiler.datalog.functors import Function, declare_functors
 from dbsp.compiler.datalog.kinds import (
     DEPRECATED,
@@ -41,7 +41,9 @@ class Declarations:
     def signatures(self, function: str) -> tuple[Signature, ...]:
         """What a function or a declared functor takes and gives."""
         functor = self.functors.get(function)
-        return FUNCTIONS[function] if functor is None else (Signature(functor.parameters, functor.result),)
+        if functor is not None:
+            return (Signature(functor.parameters, functor.result),)
+        return signatures_of(function, self.types.structured.values())
 
 
 def declare(

@@ -7,10 +7,12 @@ number, unsigned and float; what is still open in the end becomes a number.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dbsp.compiler.datalog import checked, syntax
-from dbsp.compiler.datalog.checked import TEXT_TESTS, Kind
+from dbsp.compiler.datalog.anonymous import ANONYMOUS, anonymous_record
+from dbsp.compiler.datalog.checked import TEXT_TESTS, AnyKind, Kind, Structured
 from dbsp.compiler.datalog.declare import Declarations
 from dbsp.compiler.datalog.expand import FlatClause
 from dbsp.compiler.datalog.functions import CASTS, Signature
@@ -19,10 +21,10 @@ from dbsp.compiler.datalog.show import show_term
 from dbsp.compiler.datalog.walk import literals
 from dbsp.diagnostics import SourceSpan
 from dbsp.expressions.regex import RegexError, compiled
+from dbsp.terms import Branch, Record
 
-_ALL = frozenset(Kind)
-_NUMERIC = _ALL - {Kind.SYMBOL}
-_TEXT = frozenset({Kind.SYMBOL})
+_NUMERIC: frozenset[AnyKind] = frozenset(Kind) - {Kind.SYMBOL}
+_TEXT: frozenset[AnyKind] = frozenset({Kind.SYMBOL})
 _PREFERRED = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL)
 
 _RANGES = {Kind.NUMBER: (-(2**63), 2**63 - 1), Kind.UNSIGNED: (0, 2**63 - 1)}
@@ -35,6 +37,8 @@ class TypedClause:
     head: checked.Atom
     body: tuple[checked.Literal, ...]
     span: SourceSpan
+    structured: Mapping[int, Structured]
+    """The kinds of the records and branches of the flat clause, by the `id` of the term."""
 
 
 def infer(clause: FlatClause, declarations: Declarations, report: Report) -> TypedClause | None:
@@ -49,6 +53,7 @@ def infer(clause: FlatClause, declarations: Declarations, report: Report) -> Typ
             inference.typed_atom(clause.head),
             tuple(inference.typed_literal(literal) for literal in clause.body),
             clause.span,
+            inference.opened,
         )
     except _MismatchError:
         return None
@@ -62,7 +67,7 @@ class _MismatchError(Exception):
 class _Class:
     """Terms that have one kind. `why` says what narrowed it to what it is."""
 
-    kinds: frozenset[Kind] = _ALL
+    kinds: frozenset[AnyKind]
     why: str = ""
     where: SourceSpan | None = None
 
@@ -81,6 +86,11 @@ class _Inference:
     def __init__(self, declarations: Declarations, report: Report) -> None:
         self.relations = declarations.relations
         self.types = declarations.types
+        self.structured = frozenset(declarations.types.structured.values())
+        self.records = frozenset({ANONYMOUS, *(one for one in self.structured if one.structure.is_record)})
+        self.all: frozenset[AnyKind] = frozenset(Kind) | self.structured | {ANONYMOUS}
+        self.constructs: list[tuple[syntax.Construct, int, tuple[int, ...]]] = []
+        self.opened: dict[int, Structured] = {}
         self.declarations = declarations
         self.report = report
         self.parents: list[int] = []
@@ -136,6 +146,8 @@ class _Inference:
                 self._narrow(node, frozenset({Kind.FLOAT}), term)
             case syntax.StringLiteral():
                 self._narrow(node, frozenset({Kind.SYMBOL}), term)
+            case syntax.Construct():
+                self._collect_construct(term, node)
             case syntax.Call(arguments=arguments):
                 self._collect_call(term, node, arguments)
             case syntax.Aggregate():
@@ -143,10 +155,16 @@ class _Inference:
             case _:
                 pass
 
+    def _collect_construct(self, term: syntax.Construct, node: int) -> None:
+        if term.function.startswith("$"):
+            kinds = frozenset({self.types.structured[self.types.branches[term.function[1:]]]})
+            self._narrow(node, kinds, term, f"'{term.function}' is", f"'{term.function}' is one")
+        else:
+            self._narrow(node, self.records, term, f"{_quoted(term)} is", f"{_quoted(term)} is one")
+        self.constructs.append((term, node, tuple(self.node(part) for part in term.arguments)))
+
     def _collect_call(self, call: syntax.Call, node: int, arguments: tuple[syntax.Term, ...]) -> None:
-        signatures = [
-            s for s in self.declarations.signatures(call.function) if s.accepts_count(len(arguments))
-        ]
+        fitting = [s for s in self.declarations.signatures(call.function) if s.accepts_count(len(arguments))]
         if call.target is not None:
             kinds = frozenset({self.types.kind(call.target.text)})
             self._narrow(
@@ -154,14 +172,14 @@ class _Inference:
             )
         inner = tuple(self.node(argument) for argument in arguments)
         why = f"the arguments and the result of '{call.function}' are of one type"
-        if all(set(signature.parameters) == {signature.result} for signature in signatures):
+        if all(set(signature.parameters) == {signature.result} for signature in fitting):
             # Arguments and result are of one kind, whichever it is.
             for one, argument in zip(inner, arguments, strict=True):
                 self._join(node, one, argument, why)
-            kinds = frozenset(signature.result for signature in signatures)
+            kinds = frozenset(signature.result for signature in fitting)
             self._narrow(node, kinds, call, f"'{call.function}' needs")
             return
-        self.calls.append(_Overloaded(call, node, inner, signatures))
+        self.calls.append(_Overloaded(call, node, inner, fitting))
 
     def _collect_aggregate(self, aggregate: syntax.Aggregate, node: int) -> None:
         for literal in literals(aggregate.body):
@@ -184,14 +202,92 @@ class _Inference:
     def settle(self) -> None:
         """Chooses signatures and kinds until everything has one kind."""
         while True:
-            while self._choose_signatures():
+            while self._choose_signatures() or self._open_constructs():
                 pass
+            open_ = [node for _, node, _ in self.constructs if len(self._kinds(node)) > 1]
+            if open_:
+                self.classes[self._find(open_[0])].kinds = frozenset({ANONYMOUS})
+                continue
             # Literals that nothing decides become numbers, one class at a time: a choice may decide others.
             undecided = [root for root in self._roots() if len(self.classes[root].kinds) > 1]
             if not undecided:
                 return
             chosen = self.classes[undecided[0]]
-            chosen.kinds = frozenset({next(kind for kind in _PREFERRED if kind in chosen.kinds)})
+            preferred = (kind for kind in _PREFERRED if kind in chosen.kinds)
+            chosen.kinds = frozenset({next(preferred, min(chosen.kinds, key=lambda kind: kind.value))})
+
+    def _open_constructs(self) -> bool:
+        """Gives the parts of records and branches the kinds of their fields; true when there was one."""
+        found = False
+        for term, node, inner in self.constructs:
+            kinds = self._kinds(node)
+            if id(term) in self.opened or len(kinds) > 1:
+                continue
+            (kind,) = kinds
+            assert isinstance(kind, Structured)
+            if kind == ANONYMOUS:
+                found = self._join_parts(term, node, inner) or found
+                continue
+            self.opened[id(term)] = kind
+            found = True
+            if term.function == "nil":
+                continue
+            constructor = term.function[1:] if term.function.startswith("$") else ""
+            fields = self.types.fields(kind, constructor)
+            if len(fields) != len(inner):
+                self._mismatch(
+                    term.span,
+                    f"record type '{kind.name}' has {len(fields)} field{'' if len(fields) == 1 else 's'},"
+                    f" but {len(inner)} {'is' if len(inner) == 1 else 'are'} given",
+                    None,
+                )
+            for field_, part, place in zip(fields, term.arguments, inner, strict=True):
+                where = f"field '{field_.name}' of '{term.function if constructor else kind.name}'"
+                wanted = frozenset({self.types.kind(field_.type_name)})
+                self._narrow(place, wanted, part, f"{where} is", f"it stands in {where}")
+        return found
+
+    def _join_parts(self, term: syntax.Construct, node: int, inner: tuple[int, ...]) -> bool:
+        """Makes the parts of a record those of all it is compared with, if no type says what they are."""
+        others = [
+            parts for other, at, parts in self.constructs if self._same(at, node) and other.function == "[]"
+        ]
+        if not others or any(len(parts) != len(others[0]) for parts in others):
+            self._ambiguous(term)
+        joined = False
+        if term.function == "[]":
+            for part, one, other in zip(term.arguments, inner, others[0], strict=True):
+                joined = joined or not self._same(one, other)
+                self._join(other, one, part, "it is a part of records that are compared")
+        return joined
+
+    def _same(self, a: int, b: int) -> bool:
+        return self._find(a) == self._find(b)
+
+    def kind_of(self, term: syntax.Term) -> AnyKind:
+        """The kind of a term, when all is settled."""
+        return self._final(self.node(term), term, ())
+
+    def _final(self, node: int, term: syntax.Term, around: tuple[int, ...]) -> AnyKind:
+        (kind,) = self._kinds(node)
+        if kind != ANONYMOUS:
+            return kind
+        root = self._find(node)
+        record, parts = next(
+            (one, parts)
+            for one, at, parts in self.constructs
+            if self._same(at, root) and one.function == "[]"
+        )
+        if root in around:
+            self._mismatch(term.span, f"the record {_quoted(record)} would be a part of itself", None)
+        return anonymous_record([self._final(part, term, (*around, root)) for part in parts])
+
+    def _ambiguous(self, term: syntax.Construct) -> None:
+        self._mismatch(
+            term.span,
+            f"nothing says which record type {_quoted(term)} is of",
+            "it has one in a column or in a field of a declared type",
+        )
 
     def _choose_signatures(self) -> bool:
         """One round over the calls that are not decided; true when something became narrower."""
@@ -243,7 +339,7 @@ class _Inference:
 
     def _new(self) -> int:
         self.parents.append(len(self.parents))
-        self.classes.append(_Class())
+        self.classes.append(_Class(self.all))
         return len(self.parents) - 1
 
     def _find(self, node: int) -> int:
@@ -255,11 +351,11 @@ class _Inference:
     def _roots(self) -> list[int]:
         return [node for node, parent in enumerate(self.parents) if node == parent]
 
-    def _kinds(self, node: int) -> frozenset[Kind]:
+    def _kinds(self, node: int) -> frozenset[AnyKind]:
         return self.classes[self._find(node)].kinds
 
     def _narrow(
-        self, node: int, kinds: frozenset[Kind], term: syntax.Term, demand: str = "it is", why: str = ""
+        self, node: int, kinds: frozenset[AnyKind], term: syntax.Term, demand: str = "it is", why: str = ""
     ) -> None:
         """Allows only `kinds` for a class. `demand` says what asks for them, `why` why `term` has them."""
         cell = self.classes[self._find(node)]
@@ -322,12 +418,17 @@ class _Inference:
             case syntax.Negation(atom=atom, span=span):
                 return checked.Negation(self.typed_atom(atom), span)
             case syntax.Comparison(operator=operator, left=left, right=right, span=span):
+                if operator not in ("=", "!=") and self._kinds(self.node(left)) <= self.structured | {
+                    ANONYMOUS
+                }:
+                    what = _kinds_text(self._kinds(self.node(left)))
+                    self._mismatch(span, f"'{operator}' does not compare values of {what}", "'=' and '!=' do")
                 return checked.Comparison(operator, self.typed(left), self.typed(right), span)
             case syntax.Truth(value=value, span=span):
                 return checked.Truth(value, span)
 
     def typed(self, term: syntax.Term) -> checked.Term:
-        (kind,) = self._kinds(self.node(term))
+        kind = self.kind_of(term)
         match term:
             case syntax.Variable(name=name, span=span):
                 return checked.Variable(name, kind, span)
@@ -337,10 +438,16 @@ class _Inference:
                 return checked.Constant(self._in_range(number, kind, span), kind, span)
             case syntax.FloatLiteral(value=value, span=span) | syntax.StringLiteral(value=value, span=span):
                 return checked.Constant(value, kind, span)
+            case syntax.Construct(function="nil", span=span):
+                return checked.Constant(None, kind, span)
+            case syntax.Construct(function=function, arguments=arguments, span=span):
+                return _folded(checked.Construct(function, tuple(map(self.typed, arguments)), kind, span))
             case syntax.Call(function="as", arguments=(argument,), span=span):
                 inner = self.typed(argument)
-                if inner.kind is kind:
+                if inner.kind == kind:
                     return inner
+                if isinstance(inner.kind, Structured) or isinstance(kind, Structured):
+                    return checked.Call("ord", (inner,), kind, span)
                 return checked.Call(CASTS[inner.kind, kind], (inner,), kind, span)
             case syntax.Call(function=function, arguments=arguments, span=span):
                 functor = self.declarations.functors.get(function)
@@ -355,9 +462,10 @@ class _Inference:
                     term.span,
                 )
 
-    def _in_range(self, number: int, kind: Kind, span: SourceSpan) -> int | float:
+    def _in_range(self, number: int, kind: AnyKind, span: SourceSpan) -> int | float:
         if kind is Kind.FLOAT:
             return float(number)
+        assert isinstance(kind, Kind), "a literal is no record"
         low, high = _RANGES[kind]
         if not low <= number <= high:
             self._mismatch(
@@ -373,10 +481,22 @@ def _quoted(term: syntax.Term) -> str:
     return text if isinstance(term, syntax.StringLiteral) else f"'{text}'"
 
 
-def _kinds_text(kinds: frozenset[Kind]) -> str:
-    if kinds == _ALL:
+def _folded(term: checked.Construct) -> checked.Term:
+    """A constant for a record or branch of constants."""
+    values = [part.value for part in term.arguments if isinstance(part, checked.Constant)]
+    if len(values) < len(term.arguments):
+        return term
+    value = Branch(term.constructor, *values) if term.constructor else Record(values)
+    return checked.Constant(value, term.kind, term.span)
+
+
+def _kinds_text(kinds: frozenset[AnyKind]) -> str:
+    if kinds >= frozenset(Kind):
         return "anything"
     if kinds == _NUMERIC:
         return "a number"
-    names = [kind.value for kind in _PREFERRED if kind in kinds]
-    return f"{'an' if names[0] == 'unsigned' else 'a'} {' or '.join(names)}"
+    if len(kinds) > 1 and all(isinstance(kind, Structured) for kind in kinds):
+        return "a record"
+    names: list[str] = [kind.value for kind in _PREFERRED if kind in kinds]
+    names += sorted(kind.name for kind in kinds if isinstance(kind, Structured))
+    return f"{'an' if names[0][0].lower() in 'aeiou' else 'a'} {' or '.join(names)}"

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.checked import Relation
+from dbsp.compiler.datalog.checked import Relation, type_of
 from dbsp.compiler.datalog.normalise import (
     AggregateLiteral,
     Condition,
@@ -17,7 +17,6 @@ from dbsp.compiler.datalog.normalise import (
     normalise_with_origins,
 )
 from dbsp.compiler.datalog.show import show_literal, show_term
-from dbsp.compiler.datalog.translate import TYPES
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.solve import Solver
 from dbsp.interner import Interner
@@ -32,7 +31,11 @@ SHOWN = 3
 
 def row_text(relation: Relation, row: Row) -> str:
     """A row as it would be written in a program."""
-    return pattern_text(relation, row)
+    terms = tuple(
+        checked.Constant(value, attribute.kind, relation.span)
+        for value, attribute in zip(row, relation.attributes, strict=True)
+    )
+    return show_literal(checked.Atom(relation.name, terms, relation.span))
 
 
 def pattern_text(relation: Relation, row: Row) -> str:
@@ -78,9 +81,9 @@ class RuleBody:
             self.origins += (len(rule.body),)
 
     @cached_property
-    def kinds(self) -> dict[str, checked.Kind]:
+    def kinds(self) -> dict[str, checked.AnyKind]:
         """The kinds of the variables outside of aggregates."""
-        found: dict[str, checked.Kind] = {}
+        found: dict[str, checked.AnyKind] = {}
         for term in _terms(self.rule):
             for part in _outside(term):
                 if isinstance(part, checked.Variable):
@@ -115,7 +118,7 @@ class RuleBody:
         """The values of the variables in the first of the bindings."""
         return {
             name: checked.Constant(
-                decode_value(TYPES[kind], int(found.values[name][0]), interner), kind, self.rule.span
+                decode_value(type_of(kind), int(found.values[name][0]), interner), kind, self.rule.span
             )
             for name, kind in self.kinds.items()
             if name in found.values

@@ -81,7 +81,7 @@ def _question(program: checked.Program, clause: syntax.Clause, report: Report) -
         local = localise(flat)
         if check_ground(local, report):
             found = infer(local, declarations, report)
-            if found is not None and check_subtypes(local, declarations, report):
+            if found is not None and check_subtypes(local, declarations, found.structured, report):
                 typed.append(found)
     report.raise_errors()
     columns = _columns(typed)

@@ -19,6 +19,7 @@ import numpy as np
 from dbsp.batch import Codes
 from dbsp.columns import decode_column
 from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.checked import type_of
 from dbsp.compiler.datalog.functions import is_partial
 from dbsp.compiler.datalog.normalise import (
     Absent,
@@ -32,7 +33,7 @@ from dbsp.compiler.datalog.normalise import (
     calls_in,
     variables_of,
 )
-from dbsp.compiler.datalog.translate import TYPES, constant, expression, predicate
+from dbsp.compiler.datalog.translate import constant, expression, predicate
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.table import Table
 from dbsp.errors import DbspError, InputError
@@ -207,7 +208,7 @@ class Solver:
         known = self._bound.get(id(what))
         if known is None:
             made: Expression
-            kinds: dict[str, checked.Kind] = {}
+            kinds: dict[str, checked.AnyKind] = {}
             if isinstance(what, checked.Comparison):
                 made = predicate(what)
                 _collect(what.left, kinds)
@@ -215,7 +216,7 @@ class Solver:
             else:
                 made = constant(what) if isinstance(what, checked.Constant) else expression(what)
                 _collect(what, kinds)
-            schema = Schema(tuple(kinds), tuple(TYPES[kind] for kind in kinds.values()))
+            schema = Schema(tuple(kinds), tuple(type_of(kind) for kind in kinds.values()))
             known = self._bound[id(what)] = (what, bind(made, schema))
         return known[1]
 
@@ -229,7 +230,7 @@ class Solver:
         for name, argument in zip(names, literal.call.arguments, strict=True):
             given, codes = self.evaluate(argument, given)
             given = given.bind(name, codes)
-        kind = TYPES[literal.call.kind].kind
+        kind = type_of(literal.call.kind).kind
         found: list[int] = []
         made: list[Codes] = [np.empty(0, np.int64)]
         for at, ends in enumerate(given.matrix(names)):
@@ -276,7 +277,7 @@ class Solver:
     def _aggregate(self, result: AggregateResult, inner: Sequence[Bindings]) -> int | None:
         if result.value is None:
             return sum(piece.size for piece in inner)
-        type_ = TYPES[result.value.kind]
+        type_ = type_of(result.value.kind)
         codes = np.concatenate(
             [np.empty(0, np.int64), *(self.evaluate(result.value, piece)[1] for piece in inner)]
         )
@@ -300,7 +301,7 @@ class Solver:
             if not INT64_MIN <= total <= INT64_MAX:
                 return None
         value = total / len(codes) if result.function == "mean" else total
-        return encode_value(TYPES[result.kind], value, self.interner)
+        return encode_value(type_of(result.kind), value, self.interner)
 
 
 def askable(body: Body, bound: Collection[str]) -> list[NormalLiteral]:
@@ -350,7 +351,7 @@ def _is_decided(comparison: checked.Comparison, known: Collection[str]) -> bool:
     )
 
 
-def _collect(term: checked.Term, kinds: dict[str, checked.Kind]) -> None:
+def _collect(term: checked.Term, kinds: dict[str, checked.AnyKind]) -> None:
     """Notes the variables of a term without aggregates."""
     if isinstance(term, checked.Variable):
         kinds[term.name] = term.kind

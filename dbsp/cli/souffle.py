@@ -7,6 +7,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+_PRAGMA = "write it into the program: .pragma"
+_FUNCTORS = "user-defined functors are Python functions, which --functors names"
 _COMPILED = "programs are not compiled to C++; leave the option out"
 _PROFILED = "--time says how long each tick took, 'dbsp explain' how rules are evaluated"
 _SCHEDULED = "joins are planned by counting the rows that are there; see --strategy"
@@ -32,9 +34,15 @@ INSTEAD = {
     "-N": _COMPILED,
     "--inline-exclude": "write 'no_inline' behind the declaration of the relation",
     "--legacy": "old forms are understood without it",
+    "--libraries": _FUNCTORS,
+    "-l": _FUNCTORS,
+    "--library-dir": _FUNCTORS,
+    "-L": _FUNCTORS,
     "--live-profile": _PROFILED,
     "--magic-transform-exclude": "write 'no_magic' behind the declaration of the relation",
     "--parse-errors": "'dbsp check' shows all errors of a program",
+    "--pragma": f'{_PRAGMA} "key" "value"',
+    "-P": f'{_PRAGMA} "key" "value"',
     "--preprocessor": "the preprocessor is built in; -M defines macros, -I names folders",
     "--profile": _PROFILED,
     "-p": _PROFILED,

@@ -10,6 +10,8 @@ from typing import Any
 from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import InputError
 from dbsp.io.problems import MAX_PROBLEMS, DataError
+from dbsp.io.results import text_of
+from dbsp.io.term_text import value_of
 from dbsp.schema import Schema
 from dbsp.values import INT64_MAX, INT64_MIN, Type, shorten
 from dbsp.zset import ZSet
@@ -166,6 +168,10 @@ def _fit(type_: Type, value: Any) -> Any:
         if not isinstance(value, str):
             raise ValueError("a text")
         return value
+    if type_.structure is not None:
+        if not isinstance(value, str):
+            raise ValueError(f"a text that is a value of type {type_.structure.name}")
+        return value_of(type_, value)
     raise ValueError(f"a value of type {type_}, which JSON cannot hold")
 
 
@@ -178,7 +184,13 @@ def format_json_rows(zset: ZSet, *, objects: bool = False) -> bytes:
     """
     names = zset.schema.names
     lines = []
+    nested = any(type_.structure is not None for type_ in zset.schema.types)
     for row in zset.rows():
+        if nested:
+            row = tuple(
+                value if type_.structure is None else text_of(value)
+                for value, type_ in zip(row, zset.schema.types, strict=True)
+            )
         shown = dict(zip(names, row, strict=True)) if objects else list(row)
         lines.append(json.dumps(shown if names else None, ensure_ascii=False))
     try:

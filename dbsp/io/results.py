@@ -14,6 +14,7 @@ from dbsp.columns import code_floats, decode_column
 from dbsp.errors import InputError
 from dbsp.interner import Interner
 from dbsp.ordering import value_order
+from dbsp.terms import Branch, Record, term_text
 from dbsp.values import NULL, Type
 from dbsp.zset import ZSet
 
@@ -93,11 +94,22 @@ def text_of(value: Any) -> str:
     """A value as it stands in a result file."""
     if isinstance(value, str):
         return value
+    if value is None or isinstance(value, Record | Branch):
+        return term_text(value, _part_text)
     if isinstance(value, bool):
         return "true" if value else "false"
     if hasattr(value, "isoformat"):
         return str(value.isoformat())
     return repr(value)
+
+
+def _part_text(value: Any) -> str:
+    # As numbers of whole columns are written: 1.0 is 1.
+    return (
+        str(int(value))
+        if isinstance(value, float) and value.is_integer() and abs(value) < 1e15
+        else text_of(value)
+    )
 
 
 def literal_of(value: Any) -> str:
@@ -108,6 +120,8 @@ def literal_of(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
+    if isinstance(value, Record | Branch):
+        return term_text(value, literal_of)
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     return json.dumps(text_of(value), ensure_ascii=False)

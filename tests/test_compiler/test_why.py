@@ -20,7 +20,7 @@ from ..live_program import Change, LiveProgram, Subject
 from ..proof_checker import check_proof, heights, is_positive
 from ..random_datalog import programs
 from ..reference_datalog import TooLargeError, evaluate
-from ..test_programs import OWN_VALUES, PROGRAMS, SCALE, VALUES, program_changes, subject_of
+from ..test_programs import OWN_VALUES, PROGRAMS, SCALE, VALUES, program_changes, subject_of, values_of
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 CHAIN = """
@@ -55,7 +55,7 @@ def check_state(live: LiveProgram, text_too: bool = True) -> None:
 
 def beside(rows: frozenset[Any], relation: Relation) -> list[tuple[Any, ...]]:
     """Some rows, mostly with values of others, that are not there."""
-    columns = [VALUES[attribute.kind][:2] for attribute in relation.attributes]
+    columns = [values_of(attribute.kind, VALUES)[:2] for attribute in relation.attributes]
     if rows:
         columns = [sorted(set(column), key=repr)[:4] for column in zip(*rows, strict=True)]
     return [row for row in product(*columns) if row not in rows][:12]
