@@ -159,6 +159,6 @@ def _check_cycles(
 
 
 _AGGREGATES = (
-    "; a 'min' or 'max' may stand in it if it is of what grows with a column that a subsumption makes the least"
-    " or the greatest, and gives such a column"
+    "; a 'min' or 'max' may stand in it if it is of what grows with a column that a subsumption makes"
+    " the least or the greatest, and gives such a column"
 )

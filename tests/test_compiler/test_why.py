@@ -114,7 +114,7 @@ def test_heights_are_the_rounds_of_naive_evaluation(data: st.DataObject) -> None
         check_state(live)
 
 
-OF_KINDS = {"choices", "chosen", "dominated", "equivalence", "equivalences", "limits", "shortest"}
+OF_KINDS = {"choices", "chosen", "dominated", "equivalence", "equivalences", "extremes", "limits", "shortest"}
 """Programs with relations that are more than sets of rows."""
 
 
