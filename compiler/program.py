@@ -44,6 +44,7 @@ from dbsp.operators.recursion import Recursion
 from dbsp.run import Run
 from dbsp.schema import Schema
 from dbsp.stage import Stage
+from dbsp.zset import ZSet
 
 MAX_ITERATIONS = 100_000
 
@@ -349,6 +350,20 @@ class Program:
         """
         prover = self.state(run).prover(relation)
         return prover.refute(relation, prover.codes(relation, row), depth)
+
+    def query(self, run: Run, body: str) -> ZSet:
+        """The answers to a question about what a run holds now, such as `path(1, x), x > 2`.
+
+        The body of a rule; its columns are the variables that it binds, without those that begin with `_`
+        and those of aggregates. All relations may be asked. It is answered by a circuit made for it, which
+        reads every row of the relations it names. Raises CompileError, and what evaluating it raises.
+
+        >>> program = compile(".decl edge(x: number, y: number) .input edge .output edge")
+        >>> run = program.start({"edge": [(1, 2), (2, 3)]})
+        >>> program.query(run, "edge(x, y), edge(y, z), n = count : { edge(_, _) }").rows()
+        [(1, 2, 3, 2)]
+        """
+        return self.state(run).ask(body)
 
     def state(self, run: Run, progress: Progress | None = None) -> State:
         """What a run of the program holds now: every relation, proofs of rows, answers to questions.

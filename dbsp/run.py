@@ -191,6 +191,11 @@ class Run:
         """Output relations and their columns."""
         return {name: port.columns for name, port in self._outputs.items()}
 
+    @property
+    def stepping(self) -> bool:
+        """Whether a tick is being computed: an exception raised now, by a signal say, undoes it."""
+        return self._stepping
+
     def input(self, name: str) -> InputHandle:
         """The handle by which changes of one input are staged for the next step."""
         self._port(name)
@@ -236,7 +241,9 @@ class Run:
             if log is not None:
                 staged = {name: port.staged for name, port in self._inputs.items() if port.staged is not None}
                 log.record(self.tick + 1, staged, self, label)
+            self._stepping = False  # here and not below: who interrupts only while it is set is undone
         except BaseException:
+            self._stepping = False
             self._scope.rollback()
             raise
         finally:

@@ -140,7 +140,7 @@ def finished(
         for (name, _), terms in zip(atoms, arguments, strict=True)
     ]
     for kind in draw(
-        st.lists(st.sampled_from(["negation", "condition", "equation", "aggregate"]), max_size=3)
+        st.lists(st.sampled_from(["negation", "condition", "equation", "range", "aggregate"]), max_size=3)
     ):
         match kind:
             case "negation":
@@ -151,6 +151,11 @@ def finished(
             case "equation" if "v" not in bound:
                 literals.append(f"v = {parts.computed()}")
                 bound.append("v")
+            case "range":
+                new = draw(st.sampled_from(["w", *bound, *CONSTANTS]))
+                step = draw(st.sampled_from(["", "", f", {parts.value()}"]))
+                literals.append(f"{new} = range({parts.value()}, {parts.value()}{step})")
+                bound.append(new)
             case "aggregate" if "n" not in bound:
                 body = parts.aggregate_body()
                 literals.append(f"n = {parts.function()} : {body}")
@@ -178,7 +183,7 @@ class Parts:
         return self.draw(st.sampled_from([*self.bound * 4, *CONSTANTS, *others]))
 
     def computed(self) -> str:
-        operator = self.draw(st.sampled_from(["+", "*", "-"]))
+        operator = self.draw(st.sampled_from(["+", "*", "-", "band", "bxor"]))
         return f"({self.value()} {operator} {self.value()}) % {MODULUS}"
 
     def negation(self, *others: str) -> str:

@@ -26,8 +26,9 @@ from dbsp.io.directives import unknown_parameters, wrong_parameters
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
-    """`relations` keep the order of their declarations; `broken` names those with errors of their own.
+    """`relations` keep the order of their declarations.
 
+    `broken` names the relations, and with `@` the functors, whose declarations have errors of their own.
     `inlined` are those that are put into the rules that use them.
     """
 
@@ -77,6 +78,8 @@ def declare(
         relations[name] = replace(relations[name], subsumed=True)
     inlined = _inlined(program, pragmas.not_inlined, report)
     functors = declare_functors(program, types, functions, report)
+    named = {f"@{one.name.text}" for one in program.items if isinstance(one, syntax.FunctorDeclaration)}
+    broken |= named - functors.keys()
     return Declarations(types, relations, frozenset(broken), inlined, functors)
 
 

@@ -185,7 +185,7 @@ def _traces(program: checked.Program, circuit: Graph, run: Run | None) -> Iterat
     yield "traces"
     kept = {} if run is None else run.kept()
     # The demand of a relation is declared where that is, and comes after it.
-    declared = reversed(program.relations.items())
+    declared = reversed(list(program.relations.items()))
     relations = {str(relation.span): name for name, relation in declared}
     rules: dict[str, str] = {}
     for rule in program.clauses:

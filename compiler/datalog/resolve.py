@@ -114,6 +114,9 @@ class _Resolver:
     def call(self, call: syntax.Call) -> None:
         """That the function is there and has as many arguments as one of its signatures."""
         functors = self.declarations.functors
+        if call.function in self.broken:
+            self.sound = False
+            return
         if call.function.startswith("@") and call.function not in functors:
             hint = (
                 did_you_mean(call.function, functors)

@@ -25,6 +25,9 @@ from dbsp.values import decode_value
 Row: TypeAlias = tuple[Any, ...]
 Environment: TypeAlias = Mapping[str, checked.Constant]
 
+Equal: TypeAlias = Sequence[tuple[int, int]]
+"""Pairs of columns that are to have equal values."""
+
 SHOWN = 3
 """Of the rows that an aggregate ranges over, so many are shown."""
 
@@ -79,6 +82,24 @@ class RuleBody:
             value = checked.Variable(goal, term.kind, term.span)
             self.body += (Condition(checked.Comparison("=", value, term, term.span)),)
             self.origins += (len(rule.body),)
+
+    def with_equal(self, equal: Equal) -> RuleBody:
+        """The rule for rows of the head that have equal values in these columns."""
+        if not equal:
+            return self
+        made = RuleBody(self.rule, self.relations)
+        for first, second in equal:
+            comparison = checked.Comparison("=", self._of_head(first), self._of_head(second), self.rule.span)
+            made.body += (Condition(comparison),)
+            made.origins += (len(self.rule.body),)
+        return made
+
+    def _of_head(self, column: int) -> checked.Variable:
+        """The variable that has the value of a column of the head."""
+        term = self.head[column]
+        if isinstance(term, checked.Variable):
+            return term
+        return checked.Variable(self.goals[column], term.kind, term.span)
 
     @cached_property
     def kinds(self) -> dict[str, checked.AnyKind]:

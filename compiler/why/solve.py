@@ -36,7 +36,7 @@ from dbsp.compiler.datalog.normalise import (
 from dbsp.compiler.datalog.translate import constant, expression, predicate
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.table import Table
-from dbsp.errors import DbspError, InputError
+from dbsp.errors import DbspError
 from dbsp.expressions import Expression
 from dbsp.expressions.bound import Bound, bind
 from dbsp.expressions.series import coded_series
@@ -94,9 +94,7 @@ class Solver:
                 case Condition():
                     given = self._conditioned(literal.comparison, given)
                 case Numbered():
-                    raise InputError(
-                        "there is no proof through autoinc(): numbers of rows depend on the ticks so far"
-                    )
+                    raise AssertionError("no body with numbers of rows is searched; see `whole`")
                 case Generated():
                     given = self._generated(literal, given)
                 case AggregateLiteral():
@@ -328,8 +326,10 @@ def askable(body: Body, bound: Collection[str]) -> list[NormalLiteral]:
 def _is_ready(literal: NormalLiteral, known: Collection[str]) -> bool:
     """Whether all that has to be bound before a literal is asked is bound."""
     match literal:
-        case Scan() | Numbered():
+        case Scan():
             return True
+        case Numbered():
+            return False  # what the number of a row is depends on the ticks so far
         case Absent(pattern=pattern):
             return all(name in known for name in pattern.names)
         case AggregateLiteral(injected=injected):

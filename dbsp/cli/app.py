@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dbsp.cli import check, explain, graph, live, run, warmup
+from dbsp.cli import check, explain, graph, live, run, warmup, why
 from dbsp.cli.souffle import Command
 
 app = typer.Typer(
@@ -51,6 +51,7 @@ for module, command in (
     (live, live.live),
     (graph, graph.graph),
     (explain, explain.explain),
+    (why, why.why),
     (check, check.check),
     (warmup, warmup.warmup),
 ):

@@ -118,6 +118,11 @@ def facts_of(program: Program, folder: Path, changes_from_stdin: bool = False) -
         yield initial
 
 
+def read_place_of(program: Program, name: str, place: Place) -> Any:
+    """The rows of an input that are in a place."""
+    return read_place(place, program.inputs[name], name, unsigned_columns(program).get(name, ()))
+
+
 def _sources(program: Program, folder: Path, changes_from_stdin: bool) -> list[tuple[str, Place]]:
     """Where the facts of each relation are, for every `.input`."""
     sources = [
