@@ -97,7 +97,7 @@ class Search:
         return self._merge(plans, lambda a, b: True)
 
     def _merge(self, plans: list[Plan], fitting: Callable[[Plan, Plan], bool]) -> Plan:
-        """The join that adds the least cost, until there is one plan. O(n^2) joins of n plans are looked at."""
+        """The join that adds the least cost, until there is one plan: O(n^2) joins of n plans are made."""
         known: dict[tuple[Part, Part], tuple[float, Plan] | None] = {}
 
         def joined(a: Plan, b: Plan) -> tuple[float, Plan] | None:

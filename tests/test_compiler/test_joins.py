@@ -251,7 +251,7 @@ def test_a_program_counts_its_relations() -> None:
 
 
 def test_a_rule_of_very_many_atoms_is_planned() -> None:
-    """Soufflé's own tests have one of over a hundred; every round of the greedy search looks at new pairs only."""
+    """Soufflé has a test with over a hundred; the search looks at every pair of plans once."""
     names = [f"r{number}" for number in range(60)]
     declared = "".join(f".decl {name}(x: number)\n.input {name}\n" for name in names)
     body = ", ".join(f"{name}(x)" for name in names)
