@@ -161,6 +161,20 @@ def test_random_programs(text: str, data: st.DataObject) -> None:
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+@given(programs(kinds=True), st.data())
+def test_random_programs_of_relations_that_are_more_than_sets(text: str, data: st.DataObject) -> None:
+    subject = Subject(text)
+    initial, *ticks = data.draw(program_changes(subject, VALUES))
+    live = subject.start(initial)
+    for tick in ticks:
+        live.tick(tick)
+
+
+@settings(
+    max_examples=max(1, int(60 * SCALE)),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(programs(cyclic=True), st.data())
 def test_random_cyclic_programs_by_every_plan(text: str, data: st.DataObject) -> None:
     """Two at a time, all at once, as the planner likes by the shape of a rule or by its rows."""

@@ -308,7 +308,7 @@ class Stratum:
 
     `recursive` is true when they depend on one another or a relation depends on itself; then
     `rules` are to be applied until nothing changes. Everything negated or aggregated over in
-    `rules` lies in an earlier stratum.
+    `rules` lies in an earlier stratum, but for what gets better in a recursion (see `extremes`).
 
     `subsumptions` are those of its relations. With any, or with a choice-domain, a recursive stratum
     `accumulates`: each iteration adds, to all rows derived before, what rules derive from the rows that are

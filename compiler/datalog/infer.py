@@ -17,15 +17,13 @@ from dbsp.compiler.datalog.declare import Declarations
 from dbsp.compiler.datalog.expand import FlatClause
 from dbsp.compiler.datalog.functions import CASTS, Signature
 from dbsp.compiler.datalog.report import Report
-from dbsp.compiler.datalog.show import show_term
+from dbsp.compiler.datalog.term_kinds import NUMERIC, PREFERRED, Kinds, MismatchError, kinds_text, quoted
 from dbsp.compiler.datalog.walk import literals
 from dbsp.diagnostics import SourceSpan
 from dbsp.expressions.regex import RegexError, compiled
 from dbsp.terms import Branch, Record
 
-_NUMERIC: frozenset[AnyKind] = frozenset(Kind) - {Kind.SYMBOL}
 _TEXT: frozenset[AnyKind] = frozenset({Kind.SYMBOL})
-_PREFERRED = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL)
 
 _RANGES = {Kind.NUMBER: (-(2**63), 2**63 - 1), Kind.UNSIGNED: (0, 2**63 - 1)}
 
@@ -55,21 +53,8 @@ def infer(clause: FlatClause, declarations: Declarations, report: Report) -> Typ
             clause.span,
             inference.opened,
         )
-    except _MismatchError:
+    except MismatchError:
         return None
-
-
-class _MismatchError(Exception):
-    """A type error has been reported; the rest of the clause would only repeat it."""
-
-
-@dataclass(slots=True)
-class _Class:
-    """Terms that have one kind. `why` says what narrowed it to what it is."""
-
-    kinds: frozenset[AnyKind]
-    why: str = ""
-    where: SourceSpan | None = None
 
 
 @dataclass(slots=True)
@@ -82,19 +67,16 @@ class _Overloaded:
     signatures: list[Signature] = field(default_factory=list)
 
 
-class _Inference:
+class _Inference(Kinds):
     def __init__(self, declarations: Declarations, report: Report) -> None:
         self.relations = declarations.relations
         self.types = declarations.types
         self.structured = frozenset(declarations.types.structured.values())
         self.records = frozenset({ANONYMOUS, *(one for one in self.structured if one.structure.is_record)})
-        self.all: frozenset[AnyKind] = frozenset(Kind) | self.structured | {ANONYMOUS}
+        super().__init__(frozenset(Kind) | self.structured | {ANONYMOUS}, report)
         self.constructs: list[tuple[syntax.Construct, int, tuple[int, ...]]] = []
         self.opened: dict[int, Structured] = {}
         self.declarations = declarations
-        self.report = report
-        self.parents: list[int] = []
-        self.classes: list[_Class] = []
         self.variables: dict[str, int] = {}
         # Terms by identity: equal literals in two places may have two kinds.
         self.nodes: dict[int, int] = {}
@@ -114,7 +96,7 @@ class _Inference:
                 if operator.endswith("match") and isinstance(left, syntax.StringLiteral):
                     self._regex(left)
             case syntax.Comparison(left=left, right=right):
-                self._join(self.node(left), self.node(right), right, f"it is compared with {_quoted(left)}")
+                self._join(self.node(left), self.node(right), right, f"it is compared with {quoted(left)}")
             case _:
                 pass
 
@@ -140,7 +122,7 @@ class _Inference:
     def _collect(self, term: syntax.Term, node: int) -> None:
         match term:
             case syntax.NumberLiteral(unsigned=unsigned):
-                kinds = frozenset({Kind.UNSIGNED}) if unsigned else _NUMERIC
+                kinds = frozenset({Kind.UNSIGNED}) if unsigned else NUMERIC
                 self._narrow(node, kinds, term)
             case syntax.FloatLiteral():
                 self._narrow(node, frozenset({Kind.FLOAT}), term)
@@ -160,7 +142,7 @@ class _Inference:
             kinds = frozenset({self.types.structured[self.types.branches[term.function[1:]]]})
             self._narrow(node, kinds, term, f"'{term.function}' is", f"'{term.function}' is one")
         else:
-            self._narrow(node, self.records, term, f"{_quoted(term)} is", f"{_quoted(term)} is one")
+            self._narrow(node, self.records, term, f"{quoted(term)} is", f"{quoted(term)} is one")
         self.constructs.append((term, node, tuple(self.node(part) for part in term.arguments)))
 
     def _collect_call(self, call: syntax.Call, node: int, arguments: tuple[syntax.Term, ...]) -> None:
@@ -190,7 +172,7 @@ class _Inference:
         if aggregate.value is None:
             return
         value = self.node(aggregate.value)
-        self._narrow(value, _NUMERIC, aggregate.value, f"'{name}' needs")
+        self._narrow(value, NUMERIC, aggregate.value, f"'{name}' needs")
         if name == "mean":
             self._narrow(node, frozenset({Kind.FLOAT}), aggregate, "the result of 'mean' is")
         else:
@@ -213,7 +195,7 @@ class _Inference:
             if not undecided:
                 return
             chosen = self.classes[undecided[0]]
-            preferred = (kind for kind in _PREFERRED if kind in chosen.kinds)
+            preferred = (kind for kind in PREFERRED if kind in chosen.kinds)
             chosen.kinds = frozenset({next(preferred, min(chosen.kinds, key=lambda kind: kind.value))})
 
     def _open_constructs(self) -> bool:
@@ -279,13 +261,13 @@ class _Inference:
             if self._same(at, root) and one.function == "[]"
         )
         if root in around:
-            self._mismatch(term.span, f"the record {_quoted(record)} would be a part of itself", None)
+            self._mismatch(term.span, f"the record {quoted(record)} would be a part of itself", None)
         return anonymous_record([self._final(part, term, (*around, root)) for part in parts])
 
     def _ambiguous(self, term: syntax.Construct) -> None:
         self._mismatch(
             term.span,
-            f"nothing says which record type {_quoted(term)} is of",
+            f"nothing says which record type {quoted(term)} is of",
             "it has one in a column or in a field of a declared type",
         )
 
@@ -318,8 +300,8 @@ class _Inference:
 
     def _no_signature(self, overloaded: _Overloaded) -> None:
         call = overloaded.call
-        given = ", ".join(_kinds_text(self._kinds(argument)) for argument in overloaded.arguments)
-        result = _kinds_text(self._kinds(overloaded.result))
+        given = ", ".join(kinds_text(self._kinds(argument)) for argument in overloaded.arguments)
+        result = kinds_text(self._kinds(overloaded.result))
         if call.target is not None:
             message = f"'as' does not make {given} {result}"
             self._mismatch(
@@ -337,60 +319,6 @@ class _Inference:
             f"'{call.function}' is {wanted}",
         )
 
-    def _new(self) -> int:
-        self.parents.append(len(self.parents))
-        self.classes.append(_Class(self.all))
-        return len(self.parents) - 1
-
-    def _find(self, node: int) -> int:
-        while self.parents[node] != node:
-            self.parents[node] = self.parents[self.parents[node]]
-            node = self.parents[node]
-        return node
-
-    def _roots(self) -> list[int]:
-        return [node for node, parent in enumerate(self.parents) if node == parent]
-
-    def _kinds(self, node: int) -> frozenset[AnyKind]:
-        return self.classes[self._find(node)].kinds
-
-    def _narrow(
-        self, node: int, kinds: frozenset[AnyKind], term: syntax.Term, demand: str = "it is", why: str = ""
-    ) -> None:
-        """Allows only `kinds` for a class. `demand` says what asks for them, `why` why `term` has them."""
-        cell = self.classes[self._find(node)]
-        left = cell.kinds & kinds
-        if not left:
-            hint = None
-            if cell.why and cell.where is not None:
-                hint = f"it is {_kinds_text(cell.kinds)} because {cell.why} at line {cell.where.line}"
-            self._mismatch(
-                term.span,
-                f"type mismatch: {_quoted(term)} is {_kinds_text(cell.kinds)},"
-                f" but {demand} {_kinds_text(kinds)}",
-                hint,
-            )
-        if left != cell.kinds:
-            cell.kinds, cell.why, cell.where = left, why, term.span
-
-    def _join(self, a: int, b: int, term: syntax.Term, why: str) -> None:
-        """Makes two classes one, because of `why`; `term` is what stands in class b."""
-        a, b = self._find(a), self._find(b)
-        if a == b:
-            return
-        first, second = self.classes[a], self.classes[b]
-        kinds = first.kinds & second.kinds
-        if not kinds:
-            self._mismatch(
-                term.span,
-                f"type mismatch: {_quoted(term)} is {_kinds_text(second.kinds)},"
-                f" but must be {_kinds_text(first.kinds)} because {why}",
-                None,
-            )
-        better = first if first.kinds == kinds else second
-        self.parents[b] = a
-        self.classes[a] = _Class(kinds, better.why, better.where)
-
     def _regex(self, pattern: syntax.StringLiteral) -> None:
         try:
             compiled(pattern.value)
@@ -398,13 +326,9 @@ class _Inference:
             # Soufflé goes on, and so do programs that are written for it.
             self.report.warning(
                 pattern.span,
-                f"{_quoted(pattern)} is no regular expression: {error}",
+                f"{quoted(pattern)} is no regular expression: {error}",
                 "nothing matches it and nothing fails to; regular expressions are those of ECMAScript",
             )
-
-    def _mismatch(self, span: SourceSpan, message: str, hint: str | None) -> None:
-        self.report.error(span, message, hint)
-        raise _MismatchError
 
     # --- building the typed clause ---------------------------------------------------------------
 
@@ -421,7 +345,7 @@ class _Inference:
                 if operator not in ("=", "!=") and self._kinds(self.node(left)) <= self.structured | {
                     ANONYMOUS
                 }:
-                    what = _kinds_text(self._kinds(self.node(left)))
+                    what = kinds_text(self._kinds(self.node(left)))
                     self._mismatch(span, f"'{operator}' does not compare values of {what}", "'=' and '!=' do")
                 return checked.Comparison(operator, self.typed(left), self.typed(right), span)
             case syntax.Truth(value=value, span=span):
@@ -476,11 +400,6 @@ class _Inference:
         return number
 
 
-def _quoted(term: syntax.Term) -> str:
-    text = show_term(term)
-    return text if isinstance(term, syntax.StringLiteral) else f"'{text}'"
-
-
 def _folded(term: checked.Construct) -> checked.Term:
     """A constant for a record or branch of constants."""
     values = [part.value for part in term.arguments if isinstance(part, checked.Constant)]
@@ -488,15 +407,3 @@ def _folded(term: checked.Construct) -> checked.Term:
         return term
     value = Branch(term.constructor, *values) if term.constructor else Record(values)
     return checked.Constant(value, term.kind, term.span)
-
-
-def _kinds_text(kinds: frozenset[AnyKind]) -> str:
-    if kinds >= frozenset(Kind):
-        return "anything"
-    if kinds == _NUMERIC:
-        return "a number"
-    if len(kinds) > 1 and all(isinstance(kind, Structured) for kind in kinds):
-        return "a record"
-    names: list[str] = [kind.value for kind in _PREFERRED if kind in kinds]
-    names += sorted(kind.name for kind in kinds if isinstance(kind, Structured))
-    return f"{'an' if names[0][0].lower() in 'aeiou' else 'a'} {' or '.join(names)}"

@@ -67,6 +67,7 @@ from dbsp.compiler.datalog.steps import (
     Step,
 )
 from dbsp.compiler.planner import tree as trees
+from dbsp.compiler.planner.conjunction import determined
 from dbsp.compiler.planner.estimate import Term
 from dbsp.compiler.planner.statistics import Statistics
 
@@ -299,10 +300,16 @@ class _Planner(Placing):
 def _orders(step: Multiway, planned: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
     """The planned orders, naming what the join looks at and no part of the order's own binds."""
     free = {name for name, _ in step.extensions}
+    functions = [(name, variables_of(term)) for name, term in step.extensions]
     every = [name for part in step.parts for name in part.names if name in step.looked_at]
     orders = []
     for part, order in zip(step.parts, planned, strict=True):
         others = dict.fromkeys(name for name in every if name not in part.names)
-        first = [name for name in order if name in others]
-        orders.append((*first, *(name for name in others if name not in first and name not in free)))
+        chosen = [name for name in order if name in others]
+        chosen += [name for name in others if name not in chosen and name not in free]
+        # Equations may determine variables by each other, as those of a record and its parts do.
+        for name in others:
+            if name not in determined((*part.names, *chosen), functions):
+                chosen.append(name)
+        orders.append(tuple(chosen))
     return tuple(orders)

@@ -72,17 +72,6 @@ class _Progress:
         self._tell(self._rounds, self._rows)
 
 
-def kind_of(relation: checked.Relation) -> str:
-    """What makes a relation more than a set of rows."""
-    kinds = {
-        "eqrel": relation.equivalence,
-        "choice-domain": relation.choices,
-        ".limitsize": relation.limit,
-        "subsumption": relation.subsumed,
-    }
-    return ", ".join(name for name, present in kinds.items() if present)
-
-
 def needed_by(program: checked.Program, relations: Iterable[str]) -> set[str]:
     """The relations and all that they depend on."""
     uses: dict[str, set[str]] = {}

@@ -189,3 +189,27 @@ def test_only_one_way_of_joining_a_record_is_left_in_a_plan() -> None:
     for stage in Stage:
         run = program.start({"pair": [((1, 2),), (None,)], "edge": [(1, 2), (3, 4)]}, stage=stage)
         assert run.view("both").rows() == run.view("apart").rows() == [(1, 2)]
+
+
+def test_records_and_their_parts_in_one_join() -> None:
+    """A record determines its parts and they determine it: from each atom some order binds all."""
+    program = dbsp.compile(
+        """
+        .type Pair = [a: number, b: number]
+        .decl pair(p: Pair)
+        .decl edge(a: number, b: number)
+        .decl back(p: Pair, q: Pair)
+        .input pair, edge, back
+        .decl ring(a: number, b: number, c: number)
+        .output ring
+        ring(a, b, c) :- pair([a, b]), edge(b, c), back([c, a], p), p = [a, b].
+        """,
+        strategy="wcoj",
+    )
+    assert check_agreement(lambda stage: program.start(stage=stage), 60, seed=2, values=3)
+    run = program.start()
+    run.step({"pair": [((1, 2),)], "edge": [(2, 3)]})
+    assert run.step({"back": [((3, 1), (1, 2)), ((3, 1), None)]})["ring"].to_dict() == {(1, 2, 3): 1}
+    assert run.step({"edge": {(2, 3): -1}})["ring"].to_dict() == {(1, 2, 3): -1}
+    assert run.step({"edge": {(2, 3): 1}, "pair": {((1, 2),): -1}})["ring"].to_dict() == {}
+    assert run.step({"pair": {((1, 2),): 1}})["ring"].to_dict() == {(1, 2, 3): 1}
