@@ -109,7 +109,8 @@ class _Instantiator:
                     kept = tuple(head for head in heads if head.relation not in overridden)
                     dropped = not kept
                     if kept:
-                        found.append((replace(item, heads=kept), note))
+                        namer = _Namer({}, binding, parameters=True)
+                        found.append((namer.item(replace(item, heads=kept)), note))
                 case syntax.Plan() if dropped:
                     continue
                 case _:
@@ -244,6 +245,8 @@ class _Namer(Rebuilder):
                 return replace(item, names=self.named(names, self.relations), attributes=columns)
             case syntax.TypeDeclaration(name=name, parents=parents):
                 (own,) = self.named((name,), self.types)
+                if self.parameters and own.text in {one.text for one in self.named(parents, self.types)}:
+                    own = name  # it would stand on itself
                 branches = tuple(map(self.branch, item.branches))
                 return replace(item, name=own, parents=self.named(parents, self.types), branches=branches)
             case syntax.FunctorDeclaration(parameters=parameters, result=result):
