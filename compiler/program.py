@@ -343,7 +343,7 @@ class Program:
         """Why a row is not in a relation of a run, None if it is there.
 
         For every rule of the relation, the matches that satisfy as much of it as can be, and what they lack;
-        None in the row stands for any value. With a `depth` of more than 1 also why rows that they lack are
+        `...` in the row stands for any value. With a `depth` of more than 1 also why rows that they lack are
         not there, and so on. Cost and errors as `why`.
         """
         prover = self.state(run).prover(relation)

@@ -62,7 +62,8 @@ class FixpointStep(Step):
         held = scope.estate.nested.get(body)
         timed = self.mode is Recursion.INCREMENTAL if held is None else held.timed
         estate = Estate([] if held is None else held.journal, scope.estate.states, scope.estate.nested)
-        self._inner = Iterated(body, body.max_iterations, scope, sources, estate, timed)
+        self._inner = self._made(estate, timed)
+        scope.children.append(self._inner.scope)
         self._course = self._before = Course(timed, arrivals=self._no_arrivals())
         self._replaced: Iterated | None = None
         self._journalled = False
@@ -160,11 +161,9 @@ class FixpointStep(Step):
         old = self._inner
         old.scope.rollback()  # what this tick has done to it so far
         before = [old.scope.keeper(step.node) for step in old.exports]
-        outer, place = self._outer, self._outer.children.index(old.scope)
-        new = Iterated(self._body, self._body.max_iterations, outer, self._sources, Estate(), timed)
-        outer.children.remove(new.scope)
-        outer.children[place] = new.scope
-        self._inner, self._replaced = new, old
+        new = self._made(Estate(), timed)
+        self._replaced = old
+        self._exchange(new)
         new.scope.copy_statistics(old.scope, {node: node for node in self._body.nodes})
         new.scope.entering = entering
         done = new.run(where, False, _Count() if timed else None)
@@ -219,9 +218,8 @@ class FixpointStep(Step):
         self._journalled = False
         self._course = self._before
         if self._replaced is not None:
-            children = self._outer.children
-            children[children.index(self._inner.scope)] = self._replaced.scope
-            self._inner, self._replaced = self._replaced, None
+            self._exchange(self._replaced)
+            self._replaced = None
         self._inner.scope.rollback()
 
     def memory(self) -> Course:
@@ -229,14 +227,19 @@ class FixpointStep(Step):
 
     def recall(self, memory: Course) -> None:
         if memory.timed != self._inner.scope.timed:
-            children, old = self._outer.children, self._inner.scope
-            place = children.index(old)
-            self._inner = Iterated(
-                self._body, self._body.max_iterations, self._outer, self._sources, Estate(), memory.timed
-            )
-            children.remove(self._inner.scope)
-            children[place] = self._inner.scope
+            self._exchange(self._made(Estate(), memory.timed))
         self._course = memory
+
+    def _made(self, estate: Estate, timed: bool) -> Iterated:
+        """The body in a scope of its own, which is not among those of the outer scope yet."""
+        made = Iterated(self._body, self._body.max_iterations, self._outer, self._sources, estate, timed)
+        self._outer.children.remove(made.scope)
+        return made
+
+    def _exchange(self, new: Iterated) -> None:
+        children = self._outer.children
+        children[children.index(self._inner.scope)] = new.scope
+        self._inner = new
 
     def _no_arrivals(self) -> tuple[Codes, ...]:
         return tuple(np.zeros(0, np.int64) for _ in self._inner.defining)

@@ -151,7 +151,7 @@ def left_by_subsumption(
                         for atom in (rule.head, rule.dominating)
                     )
                     pairs.add((lower, upper))
-        out = {a for a, b in pairs if a != b and ((b, a) not in pairs or b < a)}  # type: ignore[operator]
+        out = {a for a, b in pairs if a != b and ((b, a) not in pairs or order_key(b) < order_key(a))}
         left[name] = relations[name] - out
     return left
 
@@ -165,9 +165,23 @@ def equivalence(pairs: set[Row]) -> set[Row]:
     return {(a, b) for one in classes for a in one for b in one}
 
 
+def order_key(row: Row) -> Any:
+    """A key to sort rows by: records by how deep they are nested, then by their fields, nil before all."""
+
+    def depth(value: Any) -> int:
+        return 1 + max(map(depth, value), default=0) if isinstance(value, tuple) else 0
+
+    def key(value: Any) -> Any:
+        if value is None:
+            return (0,)
+        return (1, depth(value), *map(key, value)) if isinstance(value, tuple) else value
+
+    return tuple(map(key, row))
+
+
 def choose(kept: set[Row], candidates: set[Row], domains: Sequence[Sequence[int]]) -> set[Row]:
     chosen = set(kept)
-    for row in sorted(candidates):  # type: ignore[type-var]
+    for row in sorted(candidates, key=order_key):
         if not any(all(row[c] == other[c] for c in domain) for other in chosen for domain in domains):
             chosen.add(row)
     return chosen

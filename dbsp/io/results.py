@@ -80,7 +80,8 @@ def _texts(type_: Type, codes: Codes, interner: Interner, delimiter: str, quoted
     if type_.kind == "float":
         return pc.cast(pa.array(code_floats(np.ascontiguousarray(codes))), pa.large_string()), 0
     distinct, inverse = np.unique(codes, return_inverse=True)
-    values = [text_of(value) for value in decode_column(type_, distinct, interner)]
+    shown = _quoted_text_of if quoted else text_of
+    values = [shown(value) for value in decode_column(type_, distinct, interner)]
     if quoted:
         values = ['"' + value.replace('"', '""') + '"' for value in values]
     unclear = 0 if quoted else sum(delimiter in value or "\n" in value or "\r" in value for value in values)
@@ -101,6 +102,18 @@ def text_of(value: Any) -> str:
     if hasattr(value, "isoformat"):
         return str(value.isoformat())
     return repr(value)
+
+
+def _quoted_text_of(value: Any) -> str:
+    """A value for a cell in quotation marks; as in Soufflé, the symbols in a record have their own."""
+    return term_text(value, _quoted_part) if isinstance(value, Record | Branch) else text_of(value)
+
+
+def _quoted_part(value: Any) -> str:
+    if not isinstance(value, str):
+        return _part_text(value)
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _part_text(value: Any) -> str:

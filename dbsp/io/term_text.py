@@ -1,7 +1,7 @@
 """Records and branches of algebraic data types as text: `[1, [2, nil]]`, `$Add($Number(1), $Nothing)`.
 
 What a text is read as is decided by the type. In files symbols stand as they are, up to the next comma or the
-bracket that closes, as in Souffle; in change scripts they are in quotation marks.
+bracket that closes, or in quotation marks, as in Souffle; in change scripts they are in quotation marks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _BLANKS = re.compile(r"[ \t]*")
 _NAME = re.compile(r"\$[ \t]*([A-Za-z_?][A-Za-z0-9_?.]*)")
 _NIL = re.compile(r"nil(?![A-Za-z0-9_?])")
 _PLAIN = re.compile(r"[^,\[\]()]*")
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 Unquote: TypeAlias = Callable[[str, int], str]
 """From a text in quotation marks, and where it stands, to what it means."""
@@ -154,7 +155,8 @@ class _Reader:
                 if field.unsigned and value < 0:
                     raise ValueError("an unsigned number, which is not negative")
             elif self.unquote is None:
-                value = text
+                quoted = text.startswith('"') and _QUOTED.fullmatch(text)
+                value = _ESCAPED.sub(r"\1", text[1:-1]) if quoted else text
             elif text.startswith('"'):
                 value = self.unquote(text[1:-1], position + 1)
             else:
@@ -166,14 +168,19 @@ class _Reader:
         return value, end
 
     def end_of_plain(self, field: Field, position: int) -> int:
-        if self.unquote is not None and (found := _QUOTED.match(self.text, position)):
-            return found.end()
+        quoted = _QUOTED.match(self.text, position)
+        if quoted is not None and (self.unquote is not None or self._ends(quoted.end())):
+            return quoted.end()
         if field.type.kind == "str" and self.unquote is None:
             found_at = [self.text.find(mark, position) for mark in (",", self.open[-1].closing)]
             return min((at for at in found_at if at >= 0), default=len(self.text))
         found = _PLAIN.match(self.text, position)
         assert found is not None, "it matches nothing as well"
         return found.end()
+
+    def _ends(self, position: int) -> bool:
+        """Whether a field may end here."""
+        return self.text.startswith((",", self.open[-1].closing), _skip(self.text, position))
 
     def expect(self, mark: str, position: int) -> int:
         if not self.text.startswith(mark, position):
