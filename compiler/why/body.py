@@ -42,10 +42,10 @@ def row_text(relation: Relation, row: Row) -> str:
 
 
 def pattern_text(relation: Relation, row: Row) -> str:
-    """A row as it would be written in a program, with `_` for None."""
+    """A row as it would be written in a program, with `_` for `...`."""
     terms = tuple(
         checked.Wildcard(attribute.kind, relation.span)
-        if value is None
+        if value is ...
         else checked.Constant(value, attribute.kind, relation.span)
         for value, attribute in zip(row, relation.attributes, strict=True)
     )

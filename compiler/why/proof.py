@@ -212,9 +212,9 @@ def _premise_document(premise: Premise, numbers: Mapping[Key, int]) -> dict[str,
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON has it: a float that is no number of JSON's as its name, a record as a list."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
+    """The value as JSON has it: a record as a list, what JSON has no word for as its text."""
     if isinstance(value, tuple):
         return [plain(part) for part in value]
-    return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(value)
+    return value if value is None or isinstance(value, int | str) else str(value)

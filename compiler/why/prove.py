@@ -50,12 +50,12 @@ class Prover:
         return found
 
     def codes(self, relation: str, row: Row) -> Pattern:
-        """The codes of a row, None for None. Raises InputError or ValueOutOfRangeError if it does not fit."""
+        """The codes of a row, None for `...`. Raises InputError or ValueOutOfRangeError if unfit."""
         schema = self.tables[relation].schema
         if not isinstance(row, tuple) or len(row) != schema.arity:
             raise InputError(f"relation '{relation}' has rows ({schema.describe()}), {row!r} is none")
         return tuple(
-            None if value is None else encode_value(type_, value, self.interner)
+            None if value is ... else encode_value(type_, value, self.interner)
             for type_, value in zip(schema.types, row, strict=True)
         )
 
@@ -129,7 +129,7 @@ class Prover:
         refuter = Refuter(self.solver, self.program.relations)
         types = self.tables[relation].schema.types
         row = tuple(
-            None if code is None else decode_value(type_, code, self.interner)
+            ... if code is None else decode_value(type_, code, self.interner)
             for type_, code in zip(types, pattern, strict=True)
         )
         attempts = tuple(refuter.attempt(body.with_equal(equal), pattern) for body in self.rules[relation])

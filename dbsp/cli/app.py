@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dbsp.cli import check, explain, graph, live, run, warmup, why
+from dbsp.cli.options import expanded
 from dbsp.cli.souffle import Command
 
 app = typer.Typer(
@@ -55,4 +56,4 @@ for module, command in (
     (check, check.check),
     (warmup, warmup.warmup),
 ):
-    app.command(cls=Command, help=_paragraphs(command.__doc__), epilog=module.EXAMPLES)(command)
+    app.command(cls=Command, help=_paragraphs(command.__doc__), epilog=module.EXAMPLES)(expanded(command))

@@ -9,8 +9,6 @@ from typing import Annotated
 import typer
 
 from dbsp.cli import options
-from dbsp.compiler.planner.strategy import Strategy
-from dbsp.operators.recursion import Recursion
 
 EXAMPLES = """Examples:
 
@@ -24,6 +22,7 @@ tail -f changes.log | dbsp live reach.dl | ./consumer"""
 
 def live(
     program: options.ProgramPath,
+    *,
     fact_dir: Annotated[
         Path | None,
         typer.Option(
@@ -37,14 +36,7 @@ def live(
     initial: Annotated[
         bool, typer.Option("--initial", help="Print the results of the loaded facts as a tick of their own.")
     ] = False,
-    macros: options.Macros = None,
-    include: options.IncludeFolders = None,
-    no_warn: options.NoWarnings = False,
-    strategy: options.JoinStrategy = Strategy.AUTO,
-    recursion: options.RecursionMode = Recursion.AUTO,
-    disabled: options.Disabled = None,
-    magic: options.Magic = None,
-    functors: options.Functors = None,
+    compilation: options.Compilation,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
 ) -> None:
@@ -60,9 +52,7 @@ def live(
     from dbsp.cli import session
     from dbsp.cli.conversation import Conversation, show_initial
 
-    compiled = session.load_program(
-        program, strategy, macros, include, no_warn, disabled, magic, functors, recursion
-    )
+    compiled = session.load_program(program, compilation)
     if fact_dir is not None:
         at_work = session.start(compiled, fact_dir, max_iterations, changes_from_stdin=True)
     else:

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from dbsp.cli import options
-from dbsp.compiler.planner.strategy import Strategy
 
 EXAMPLES = """Examples:
 
@@ -34,6 +33,7 @@ def why(
             show_default=False,
         ),
     ],
+    *,
     fact_dir: options.FactFolder = Path("."),
     negated: Annotated[bool, typer.Option("--not", help="Say why no row fits.")] = False,
     depth: Annotated[
@@ -53,9 +53,7 @@ def why(
         Path | None,
         typer.Option("--deltas", metavar="FILE", help="Apply a change script first.", show_default=False),
     ] = None,
-    macros: options.Macros = None,
-    include: options.IncludeFolders = None,
-    no_warn: options.NoWarnings = False,
+    compilation: options.Compilation,
     max_iterations: options.MaxIterations = 100_000,
 ) -> None:
     """Say why a row is in a relation, or with --not why it is not.
@@ -70,7 +68,7 @@ def why(
         raise typer.BadParameter("--json and --dot exclude each other")
     if dot and negated:
         raise typer.BadParameter("--dot draws proofs, and --not has none")
-    compiled = session.load_program(program, Strategy.AUTO, macros, include, no_warn)
+    compiled = session.load_program(program, compilation)
     ticks = [] if deltas is None else session.read_changes(compiled, deltas)
     run = session.start(compiled, fact_dir, max_iterations)
     for tick in ticks:

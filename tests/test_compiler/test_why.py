@@ -51,6 +51,7 @@ def check_state(live: LiveProgram, text_too: bool = True) -> None:
             assert proof.height == wanted[name][row]
             assert program.why_not(live.run, name, row) is None
             assert str(proof).startswith(proof.steps[proof.goal].text)
+            json.loads(proof.to_json())
         for row in beside(rows, program.relations[name]):
             assert program.why(live.run, name, row) is None
             refusal = program.why_not(live.run, name, row)
@@ -223,8 +224,8 @@ edge(2, 9)   is not there
             }
         ]
     ]
-    assert program.why_not(run, "path", (3, None)).text == "path(3, _)"
-    assert program.why_not(run, "path", (1, None)) is None
+    assert program.why_not(run, "path", (3, ...)).text == "path(3, _)"
+    assert program.why_not(run, "path", (1, ...)) is None
 
 
 def test_rows_that_rest_on_each_other_are_proved_by_others() -> None:

@@ -593,6 +593,22 @@ def test_help_has_examples(run: Command, command: str) -> None:
     assert f"dbsp {command}" in done.out
 
 
+@pytest.mark.parametrize("command", ["run", "live", "check", "graph", "explain", "why"])
+def test_all_commands_compile_programs_with_the_same_options(run: Command, command: str) -> None:
+    shown = run(command, "--help").out
+    for option in ("-M", "-I", "-w", "--strategy", "--recursion", "-z", "-m", "--functors"):
+        assert f" {option} " in shown
+
+
+def test_a_proof_may_go_by_functors(run: Command, folder: Path) -> None:
+    program = ".functor twice(x: number): number\n.decl r(x: number)\n.output r\nr(@twice(21)).\n"
+    (folder / "twice.dl").write_text(program)
+    (folder / "functions.py").write_text("def twice(x):\n    return 2 * x\n")
+    done = run("why", "twice.dl", "r(x)", "--functors", "functions.py")
+    assert done.code == 0, done.err
+    assert done.out.startswith("r(42)\n")
+
+
 def test_help_names_commands_and_exit_codes(run: Command) -> None:
     done = run("--help")
     for word in ("run", "live", "graph", "explain", "warmup", "Exit codes"):
