@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -24,10 +24,11 @@ from dbsp.compiler.datalog.parse import parse
 from dbsp.compiler.datalog.plan import plan
 from dbsp.compiler.datalog.preprocess import Sources
 from dbsp.compiler.datalog.report import Report
-from dbsp.compiler.datalog.rewrites import NAMES, Applied, chosen_passes, rewrite
+from dbsp.compiler.datalog.rewrites import Applied, chosen_passes, rewrite
 from dbsp.compiler.datalog.rewrites.demand import on_demand
 from dbsp.compiler.datalog.rewrites.terms import numbers_rows
 from dbsp.compiler.datalog.steps import RulePlan
+from dbsp.compiler.options import CompileOptions
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.replanning import ProgramPlanner, statistics
@@ -44,6 +45,7 @@ from dbsp.operators.recursion import Recursion
 from dbsp.run import Run
 from dbsp.schema import Schema
 from dbsp.stage import Stage
+from dbsp.zset import ZSet
 
 MAX_ITERATIONS = 100_000
 
@@ -100,9 +102,13 @@ def compile(
     >>> run.step({"edge": {(2, 3): -1}})["path"].to_dict()
     {(1, 3): -1, (2, 3): -1}
     """
-    strategy, passes = Strategy(strategy), chosen_passes(rewrites)
-    if not isinstance(magic, bool):
-        magic = tuple(magic)
+    options = CompileOptions(
+        strategy=Strategy(strategy),
+        passes=chosen_passes(rewrites),
+        magic=magic if isinstance(magic, bool) else tuple(magic),
+        functors=dict(functors or {}),
+        recursion=Recursion(recursion),
+    )
     defined = {name: str(value) for name, value in (macros or {}).items()}
     folders = tuple(map(Path, include))
     if isinstance(text_or_path, Path) or ("\n" not in text_or_path and text_or_path.endswith(".dl")):
@@ -110,7 +116,7 @@ def compile(
         text, file, sources = _read(path), str(text_or_path), Sources(path, folders, defined)
     else:
         text, file, sources = text_or_path, "<program>", Sources(None, folders, defined)
-    return Program(text, file, strategy, sources, passes, magic, functors, Recursion(recursion))
+    return Program(text, file, sources, options)
 
 
 def _read(path: Path) -> str:
@@ -125,30 +131,20 @@ def _read(path: Path) -> str:
 class Program:
     """A compiled program. It holds no data: `start` makes a run, as many as wanted."""
 
-    def __init__(
-        self,
-        text: str,
-        file: str,
-        strategy: Strategy = Strategy.AUTO,
-        sources: Sources | None = None,
-        passes: Collection[str] = NAMES,
-        magic: bool | Collection[str] = False,
-        functors: Mapping[str, Callable[..., Any]] | None = None,
-        recursion: Recursion = Recursion.AUTO,
-    ) -> None:
+    def __init__(self, text: str, file: str, sources: Sources, options: CompileOptions) -> None:
         self.text = text
         self.file = file
-        self.strategy = strategy
-        self._functors = dict(functors or {})
-        self.recursion = recursion
+        self.options = options
         report = Report(file, text)
-        self.checked: checked.Program = check(parse(text, report, sources), report, self._functors)
+        self.checked: checked.Program = check(parse(text, report, sources), report, options.functors)
         """The program's meaning: resolved, typed, in strata (see `compiler.datalog.checked`)."""
         self.rewritten: checked.Program
         """What is planned and run: rules for the same outputs that cost less (see `datalog.rewrites`)."""
         self.rewrites: tuple[Applied, ...]
         """What was changed on the way there, and why."""
-        self.rewritten, self.rewrites = rewrite(self.checked, passes, on_demand(self.checked, magic))
+        self.rewritten, self.rewrites = rewrite(
+            self.checked, options.passes, on_demand(self.checked, options.magic)
+        )
         self._all_text = "\0".join(report.sources.values())
         self.plans: dict[int, RulePlan] = self.plans_for(Statistics.none())
         """The plan of every rule, by the rule's number, made by the shape of the rules alone."""
@@ -158,7 +154,7 @@ class Program:
         self, statistics: Statistics, rules: Iterable[checked.Rule] | None = None
     ) -> dict[int, RulePlan]:
         """The plan of every rule, or of some, by its number, for data of which these are the counts."""
-        policy = Policy(statistics, self.strategy)
+        policy = Policy(statistics, self.options.strategy)
         chosen = self.rewritten.clauses if rules is None else rules
         equivalences = {name for name, relation in self.relations.items() if relation.equivalence}
         return {
@@ -168,7 +164,7 @@ class Program:
 
     def circuit_for(self, plans: Mapping[int, RulePlan], max_iterations: int = MAX_ITERATIONS) -> Circuit:
         """The query circuit in which the rules are evaluated by these plans; see `plans_for`."""
-        return lower(self.rewritten, plans, Path(self.file).stem, max_iterations, self.recursion)
+        return lower(self.rewritten, plans, Path(self.file).stem, max_iterations, self.options.recursion)
 
     @property
     def relations(self) -> Mapping[str, checked.Relation]:
@@ -307,7 +303,10 @@ class Program:
         query = hashlib.sha256(self._all_text.encode()).hexdigest()
         store.check(query)
         # The circuit is taken as it was: by now another plan might be chosen.
-        run = circuit.start(stage) if store.circuit is None else Run(from_json(store.circuit, self._functors))
+        if store.circuit is None:
+            run = circuit.start(stage)
+        else:
+            run = Run(from_json(store.circuit, self.options.functors))
         store.attach(run, query)
         return run
 
@@ -344,11 +343,25 @@ class Program:
         """Why a row is not in a relation of a run, None if it is there.
 
         For every rule of the relation, the matches that satisfy as much of it as can be, and what they lack;
-        None in the row stands for any value. With a `depth` of more than 1 also why rows that they lack are
+        `...` in the row stands for any value. With a `depth` of more than 1 also why rows that they lack are
         not there, and so on. Cost and errors as `why`.
         """
         prover = self.state(run).prover(relation)
         return prover.refute(relation, prover.codes(relation, row), depth)
+
+    def query(self, run: Run, body: str) -> ZSet:
+        """The answers to a question about what a run holds now, such as `path(1, x), x > 2`.
+
+        The body of a rule; its columns are the variables that it binds, without those that begin with `_`
+        and those of aggregates. All relations may be asked. It is answered by a circuit made for it, which
+        reads every row of the relations it names. Raises CompileError, and what evaluating it raises.
+
+        >>> program = compile(".decl edge(x: number, y: number) .input edge .output edge")
+        >>> run = program.start({"edge": [(1, 2), (2, 3)]})
+        >>> program.query(run, "edge(x, y), edge(y, z), n = count : { edge(_, _) }").rows()
+        [(1, 2, 3, 2)]
+        """
+        return self.state(run).ask(body)
 
     def state(self, run: Run, progress: Progress | None = None) -> State:
         """What a run of the program holds now: every relation, proofs of rows, answers to questions.

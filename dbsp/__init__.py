@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from dbsp.prefix_extender import PrefixExtender, extend_prefixes
     from dbsp.run import Run, TickResult
     from dbsp.schema import Schema
+    from dbsp.terms import Branch, Record
     from dbsp.zset import ZSet
 
 __version__ = "0.1.0"
@@ -113,11 +114,13 @@ _HOME = {
     "dbsp.prefix_extender": ("PrefixExtender", "extend_prefixes"),
     "dbsp.run": ("Run", "TickResult"),
     "dbsp.schema": ("Schema",),
+    "dbsp.terms": ("Branch", "Record"),
     "dbsp.zset": ("ZSet",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
+    "Branch",
     "CheckpointError",
     "Circuit",
     "CircuitError",
@@ -130,6 +133,7 @@ __all__ = [
     "IterationLimitError",
     "PrefixExtender",
     "Program",
+    "Record",
     "Run",
     "Schema",
     "SchemaError",

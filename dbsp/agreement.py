@@ -11,6 +11,8 @@ from dbsp.errors import DbspError
 from dbsp.run import Run
 from dbsp.schema import Schema
 from dbsp.stage import Stage
+from dbsp.structures import Structure
+from dbsp.terms import Branch, Record
 from dbsp.values import Type
 
 
@@ -85,6 +87,8 @@ def _value(draw: random.Random, type_: Type, values: int) -> Any:
     n = draw.randrange(values)
     if type_.nullable and n == 0:
         return None
+    if type_.structure is not None:
+        return _constructed(draw, type_.structure, values, depth=2)
     made: dict[str, Callable[[], Any]] = {
         "int": lambda: n,
         "float": lambda: n / 2,
@@ -96,3 +100,18 @@ def _value(draw: random.Random, type_: Type, values: int) -> Any:
         "object": lambda: (n, str(n)),
     }
     return made[type_.kind]()
+
+
+def _constructed(draw: random.Random, structure: Structure, values: int, depth: int) -> Any:
+    """A record or a branch, nested a few levels deep where it has an end at all."""
+    if structure.is_record and (depth == 0 or draw.randrange(values) == 0):
+        return None
+    flat = [one for one in structure.constructors if not any(one.layout.nested)]
+    constructor = draw.choice(flat if depth <= 0 and flat else structure.constructors)
+    fields = [
+        _value(draw, field.type, values)
+        if field.type.structure is None
+        else _constructed(draw, field.type.structure, values, depth - 1)
+        for field in constructor.fields
+    ]
+    return Branch(constructor.name, *fields) if constructor.name else Record(fields)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dbsp.batch import Codes
 from dbsp.errors import DbspError, ValueOutOfRangeError
 from dbsp.interner import Interner
-from dbsp.values import INT64_MAX, NULL, Type, encoder, naive_utc
+from dbsp.values import INT64_MAX, NULL, Type, decoder, encoder, naive_utc
 
 Floats = npt.NDArray[np.float64]
 
@@ -80,6 +80,7 @@ _FAST: dict[str, tuple[frozenset[type], Callable[[Sequence[Any], Interner], Code
     "str": (frozenset({str}), _plain),
     "bytes": (frozenset({bytes}), _plain),
     "object": (frozenset({str, bytes}), _plain),
+    "record": (frozenset(), _ints),
 }
 
 
@@ -146,6 +147,9 @@ def decode_column(type_: Type, codes: Codes, interner: Interner) -> list[Any]:
         values = codes.astype("datetime64[D]").tolist()
     elif kind == "timestamp":
         values = codes.astype("datetime64[us]").tolist()
+    elif kind == "record":
+        decode = decoder(type_)
+        values = [decode(code, interner) for code in codes.tolist()]
     else:
         values = interner.decode_many(codes)
     return values

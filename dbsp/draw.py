@@ -171,12 +171,16 @@ def write(graph: Graph, path: str | Path, *, title: str | None = None) -> None:
 
     Raises DbspError for another suffix, a file that cannot be written, and as `render`.
     """
+    save(to_dot(graph, title=title), path)
+
+
+def save(dot: str, path: str | Path) -> None:
+    """Write DOT text into a file, or the picture of it, as the file's suffix says. Errors as `write`."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in TEXT_SUFFIXES + PICTURE_SUFFIXES:
         known = ", ".join(TEXT_SUFFIXES + PICTURE_SUFFIXES)
         raise DbspError(f"the name of a drawing ends in one of {known}", where=str(path))
-    dot = to_dot(graph, title=title)
     data = dot.encode() if suffix in TEXT_SUFFIXES else render(dot, suffix[1:])
     try:
         path.write_bytes(data)

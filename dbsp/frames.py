@@ -210,6 +210,11 @@ def decode_arrow_column(
     if null is not None and not null.any():
         null = None
     kind = type_.kind
+    if type_.structure is not None:
+        raise SchemaError(
+            f"column {name!r} holds {type_.structure.name}, a type of records or branches, for which Arrow"
+            " has none; unpack it into columns by a rule"
+        )
     if kind == "object":
         try:
             return pa.array(decode_column(type_, codes, interner), arrow)

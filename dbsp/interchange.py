@@ -109,9 +109,9 @@ def encode(value: Any, sources: bool = True, whole: bool = True) -> Any:
     if type(value) is dt.date:
         return {"date": value.isoformat()}
     if isinstance(value, Type):
-        return {"type": str(value)}
+        return {"type": value.written}
     if isinstance(value, Schema):
-        return {"schema": [[n, str(t)] for n, t in zip(value.names, value.types, strict=True)]}
+        return {"schema": [[n, t.written] for n, t in zip(value.names, value.types, strict=True)]}
     if isinstance(value, Expression):
         return _expression(value)
     if isinstance(value, Graph):
@@ -128,10 +128,10 @@ def _expression(value: Expression) -> Any:
     if isinstance(value, Column):
         return {"column": value.name}
     if isinstance(value, Literal):
-        return {"literal": encode(value.value)} | ({} if value.type is None else {"of": str(value.type)})
+        return {"literal": encode(value.value)} | ({} if value.type is None else {"of": value.type.written})
     if isinstance(value, FunctorCall):
         functor = value.functor
-        types = [str(type_) for type_ in (*functor.parameters, functor.result)]
+        types = [type_.written for type_ in (*functor.parameters, functor.result)]
         return {
             "functor": functor.name,
             "types": types,

@@ -6,16 +6,28 @@ import itertools
 import types
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from dbsp.batch import Codes
+from dbsp.cells import Cells
 from dbsp.errors import InputError
+from dbsp.structures import Layout, Structure
 from dbsp.values import shorten
 
 _PLAIN = frozenset({str, bytes})
 _SELF_KEYED = frozenset({str, int, bytes, bool, types.NoneType})
+
+
+class _Cell:
+    """What stands among the values for one that is kept as the codes of its fields (see `dbsp.cells`)."""
+
+    def __repr__(self) -> str:
+        return "<cell>"
+
+
+CELL: Final = _Cell()
 
 
 class Interner:
@@ -32,9 +44,13 @@ class Interner:
     (0, 1, 0, (1, 'a'))
     """
 
-    __slots__ = ("_ids", "_tuple_ids", "_values")
+    __slots__ = ("_codes_of_terms", "_ids", "_terms", "_tuple_ids", "_values", "cells")
 
     def __init__(self) -> None:
+        self.cells = Cells()
+        # Constructed values that were decoded, by id; and id(object) -> code of these, which stay alive.
+        self._terms: dict[Structure, dict[int, Any]] = {}
+        self._codes_of_terms: dict[Structure, dict[int, int]] = {}
         # Strings and bytes are their own keys; every other value has a key `(class, ...)`, a tuple.
         self._ids: defaultdict[Any, int] = defaultdict(None)
         self._values: list[Any] = []
@@ -83,7 +99,7 @@ class Interner:
 
     def encode_plain(self, values: Sequence[str] | Sequence[bytes]) -> Codes:
         """`encode_many` for values known to be exactly `str` or `bytes`."""
-        ids, known = self._ids, len(self._values)
+        ids, known, keys = self._ids, len(self._values), len(self._ids)
         # The default counts on, so that one pass in C both finds ids and gives new ones.
         ids.default_factory = itertools.count(known).__next__
         try:
@@ -91,7 +107,7 @@ class Interner:
         finally:
             ids.default_factory = None
             # A dict keeps the order of insertion: the new values are its last keys.
-            new = list(itertools.islice(reversed(ids), len(ids) - known))
+            new = list(itertools.islice(reversed(ids), len(ids) - keys))
             self._values.extend(reversed(new))
         return codes
 
@@ -101,6 +117,28 @@ class Interner:
         if listed and min(listed) < 0:
             raise IndexError(f"{min(listed)} is not an id of the interner")
         return list(map(self._values.__getitem__, listed))
+
+    # --- constructed values: records and branches ---------------------------------------------------
+
+    def construct(self, layout: Layout, rows: Codes) -> Codes:
+        """The ids of the values whose field codes are rows, int64[n, k]. O(n), no Python object per value."""
+        codes, new = self.cells.intern(layout, rows, len(self._values))
+        self._values.extend(itertools.repeat(CELL, new))
+        return codes
+
+    def construct_one(self, layout: Layout, fields: Sequence[int]) -> int:
+        """The id of the value with these field codes."""
+        return int(self.construct(layout, np.array(fields, np.int64).reshape(1, -1))[0])
+
+    def terms(self, structure: Structure) -> dict[int, Any]:
+        """The values of a structure that were decoded, by id."""
+        found = self._terms.get(structure)
+        return self._terms.setdefault(structure, {}) if found is None else found
+
+    def codes_of_terms(self, structure: Structure) -> dict[int, int]:
+        """The ids of the decoded values of a structure, by `id(value)`."""
+        found = self._codes_of_terms.get(structure)
+        return self._codes_of_terms.setdefault(structure, {}) if found is None else found
 
     # --- keys --------------------------------------------------------------------------------------
 
@@ -225,6 +263,16 @@ class Finder(Interner):
 
     def __init__(self, interner: Interner) -> None:
         self._interner = interner
+        self.cells = interner.cells
+
+    def codes_of_terms(self, structure: Structure) -> dict[int, int]:
+        return self._interner.codes_of_terms(structure)
+
+    def construct_one(self, layout: Layout, fields: Sequence[int]) -> int:
+        code = self.cells.find(layout, fields)
+        if code is None:
+            raise KeyError(tuple(fields))
+        return code
 
     def encode(self, value: Any) -> int:
         code = self._interner.find(value)

@@ -10,6 +10,7 @@ import numpy as np
 from dbsp.batch import Codes
 from dbsp.interner import Interner
 from dbsp.schema import Schema
+from dbsp.term_order import rank_terms
 from dbsp.values import NULL, Type, naive_utc
 
 
@@ -42,6 +43,11 @@ def rank_codes(type_: Type, codes: Codes, interner: Interner) -> Codes:
     """
     if type_.ordered_codes:
         return codes
+    if type_.structure is not None:
+        ranks = rank_terms(
+            type_.structure, codes, interner, lambda inner, part: rank_codes(inner, part, interner)
+        )
+        return np.where(codes == NULL, -1, ranks)
     distinct, inverse = np.unique(codes, return_inverse=True)
     first = 1 if len(distinct) and distinct[0] == NULL else 0  # None keeps the first place
     values = interner.decode_many(distinct[first:])

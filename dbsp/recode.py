@@ -9,7 +9,7 @@ from dbsp.columns import decode_column, encode_column, float_codes
 from dbsp.errors import DbspError, InputError, SchemaError, ValueOutOfRangeError
 from dbsp.interner import Interner
 from dbsp.schema import Schema
-from dbsp.values import INT, NULL, Type
+from dbsp.values import INT, NIL, NULL, Type
 
 
 def recode_rows(
@@ -45,15 +45,16 @@ def _recode(codes: Codes, old: Type, source: Interner, new: Type, interner: Inte
     if old.nullable:
         null = codes == NULL
         if null.any():
-            if not new.nullable:
+            as_nil = not new.nullable and new.structure is not None and new.structure.is_record
+            if not (new.nullable or as_nil):
                 raise InputError(f"None is no value of type {new}")
             present = _recode(codes[~null], old.required(), source, new, interner)
             if present is None:
                 return None
-            result = np.full(len(codes), NULL, np.int64)
+            result = np.full(len(codes), NIL if as_nil else NULL, np.int64)
             result[~null] = present
             return result
-    if old.kind == new.kind and (source is interner or not new.interned):
+    if old.kind == new.kind and old.structure == new.structure and (source is interner or not new.interned):
         if new == INT.optional() and not old.nullable and (codes == NULL).any():
             raise ValueOutOfRangeError(
                 "-2**63 stands for None in an optional int column, so it is no value there"

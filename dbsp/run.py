@@ -15,6 +15,7 @@ from dbsp.errors import CircuitError, DbspError, InputError, WeightOverflowError
 from dbsp.graph import Graph, Node
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
+from dbsp.memory import give_back
 from dbsp.operator import Step, TermRows
 from dbsp.planner import Planner, Proposal, Replanned
 from dbsp.ports import InputPort, OutputPort
@@ -190,6 +191,11 @@ class Run:
         """Output relations and their columns."""
         return {name: port.columns for name, port in self._outputs.items()}
 
+    @property
+    def stepping(self) -> bool:
+        """Whether a tick is being computed: an exception raised now, by a signal say, undoes it."""
+        return self._stepping
+
     def input(self, name: str) -> InputHandle:
         """The handle by which changes of one input are staged for the next step."""
         self._port(name)
@@ -235,7 +241,9 @@ class Run:
             if log is not None:
                 staged = {name: port.staged for name, port in self._inputs.items() if port.staged is not None}
                 log.record(self.tick + 1, staged, self, label)
+            self._stepping = False  # here and not below: who interrupts only while it is set is undone
         except BaseException:
+            self._stepping = False
             self._scope.rollback()
             raise
         finally:
@@ -462,9 +470,15 @@ class Run:
         return sum(trace.nbytes for trace in scope.traces) + sum(table.nbytes for table in scope.tables)
 
     def compact(self) -> None:
-        """Merge every trace into one run, so that nothing retracted takes room any more."""
+        """Merge every trace into one run, so that nothing retracted takes room any more.
+
+        Also lets go of the deltas of the latest tick inside of the circuit, and gives freed memory back to
+        the system.
+        """
+        self._scope.forget()
         for trace in self._scope.traces:
             trace.compact()
+        give_back()
 
     def _port(self, name: str) -> InputPort:
         port = self._inputs.get(name)

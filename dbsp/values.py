@@ -10,6 +10,7 @@
 | `STR`       | `str`                         | id given by the interner                          |
 | `BYTES`     | `bytes`                       | id given by the interner                          |
 | `OBJECT`    | tuples, any other hashable    | id given by the interner                          |
+| a structure | `Record` (a tuple), `Branch`  | id given by the interner; -1 for nil              |
 
 Codes of the first five compare like their values; ids do not (`Type.ordered_codes`).
 
@@ -41,6 +42,7 @@ from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError
 
 if TYPE_CHECKING:
     from dbsp.interner import Interner
+    from dbsp.structures import Structure
 
 Encoder: TypeAlias = "Callable[[Any, Interner], int]"
 Decoder: TypeAlias = "Callable[[int, Interner], Any]"
@@ -50,20 +52,29 @@ INT64_MAX = 2**63 - 1
 NULL = INT64_MIN
 """The code of None in a nullable column."""
 
-KINDS = ("int", "float", "bool", "str", "bytes", "date", "timestamp", "object")
-_INTERNED = frozenset({"str", "bytes", "object"})
+NIL = -1
+"""The code of the record nil. It is a value like others; as a Python value it is None."""
+
+KINDS = ("int", "float", "bool", "str", "bytes", "date", "timestamp", "object", "record")
+_INTERNED = frozenset({"str", "bytes", "object", "record"})
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """The type of a column: what its values are (`kind`) and whether None is one of them."""
+    """The type of a column: what its values are (`kind`) and whether None is one of them.
+
+    Kind "record" has a `structure`, which says what the values are made of (see `dbsp.structures`).
+    """
 
     kind: str
     nullable: bool = False
+    structure: Structure | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise SchemaError(f"unknown type {self.kind!r}; the types are {', '.join(KINDS)}")
+        if (self.kind == "record") != (self.structure is not None):
+            raise SchemaError("a type of records has a structure, and no other type has one")
 
     def optional(self) -> Type:
         """The same type with None as one more value."""
@@ -83,11 +94,19 @@ class Type:
         """Whether codes compare like the values they stand for."""
         return self.kind not in _INTERNED
 
+    @property
+    def written(self) -> str:
+        """The type as text from which `as_type` makes it again."""
+        text = self.kind if self.structure is None else self.structure.text
+        return f"{text}?" if self.nullable else text
+
     def __str__(self) -> str:
-        return f"{self.kind}?" if self.nullable else self.kind
+        text = self.kind if self.structure is None else self.structure.name
+        return f"{text}?" if self.nullable else text
 
     def __repr__(self) -> str:
-        return f"{self.kind.upper()}.optional()" if self.nullable else self.kind.upper()
+        text = self.kind.upper() if self.structure is None else f"as_type({self.structure.text!r})"
+        return f"{text}.optional()" if self.nullable else text
 
 
 INT = Type("int")
@@ -133,7 +152,12 @@ def as_type(spec: Any) -> Type:
     if isinstance(spec, Type):
         return spec
     if isinstance(spec, str):
-        return Type(spec[:-1], nullable=True) if spec.endswith("?") else Type(spec)
+        plain = spec.removesuffix("?")
+        if not plain.startswith("@"):
+            return Type(plain, nullable=plain != spec)
+        from dbsp.structures import read_structure
+
+        return Type("record", plain != spec, read_structure(plain))
     if spec is Any:
         return OBJECT
     origin = typing.get_origin(spec)
@@ -301,10 +325,22 @@ _DECODERS: dict[str, Decoder] = {
 }
 
 
+def _encoder_of(structure: Structure) -> Encoder:
+    from dbsp.construct import encode_term
+
+    return functools.partial(encode_term, structure)
+
+
+def _decoder_of(structure: Structure) -> Decoder:
+    from dbsp.construct import decode_term
+
+    return functools.partial(decode_term, structure)
+
+
 @functools.cache
 def encoder(type_: Type) -> Encoder:
     """The function `(value, interner) -> code` of a type; raises InputError or ValueOutOfRangeError."""
-    encode = _ENCODERS[type_.kind]
+    encode = _ENCODERS[type_.kind] if type_.structure is None else _encoder_of(type_.structure)
     if not type_.nullable:
         return encode
 
@@ -324,7 +360,7 @@ def encoder(type_: Type) -> Encoder:
 @functools.cache
 def decoder(type_: Type) -> Decoder:
     """The function `(code, interner) -> value` of a type."""
-    decode = _DECODERS[type_.kind]
+    decode = _DECODERS[type_.kind] if type_.structure is None else _decoder_of(type_.structure)
     if not type_.nullable:
         return decode
     return lambda code, interner: None if code == NULL else decode(code, interner)

@@ -44,7 +44,7 @@ from dbsp.ordering import rank_codes
 from dbsp.rewriting import Rewriting
 from dbsp.scheduler import Scope
 from dbsp.schema import Schema
-from dbsp.values import INT64_MAX, INT64_MIN, NAN_CODE, NULL
+from dbsp.values import INT, INT64_MAX, INT64_MIN, NAN_CODE, NULL
 
 _ORDERED = ("int", "float", "date", "timestamp")
 
@@ -183,7 +183,7 @@ class Matching:
         self._prefix = np.arange(key + 1)
         # None is no time, so in an optional column nothing is as early as its code.
         self.least = INT64_MIN + 1 if right.types[key].nullable else INT64_MIN
-        self._narrow = [c for c, type_ in enumerate(right.types) if str(type_) == "int"] if outer else []
+        self._narrow = [c for c, type_ in enumerate(right.types) if type_ == INT] if outer else []
 
     def of(self, rows: Batch, table: Codes, runs: int) -> Batch:
         """Every row with its partner in the first `runs` runs."""

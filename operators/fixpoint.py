@@ -23,7 +23,7 @@ from dbsp.graph import Graph, Node, Stream, placed
 from dbsp.operator import Operator, Step
 from dbsp.operators.delay import Delay
 from dbsp.operators.delta0 import Delta0
-from dbsp.operators.fixpoint_step import FixpointStep
+from dbsp.operators.fixpoint_step import FixpointStep, kept
 from dbsp.operators.recursion import Recursion
 from dbsp.prune import prune
 from dbsp.rewriting import Rewriting
@@ -97,7 +97,8 @@ class Fixpoint(Operator):
         return any(inside.operator.depends_on_ticks(inside) for inside in self.body.nodes)
 
     def fingerprint(self, node: Node) -> Hashable:
-        return (Fixpoint, shape(self.body))
+        # What nobody else keeps of what enters is part of the state.
+        return (Fixpoint, shape(self.body), tuple(kept(stream.node) for stream in node.inputs))
 
     def children(self) -> Sequence[Graph]:
         return (self.body,)

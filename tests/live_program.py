@@ -13,6 +13,7 @@ import dbsp
 from dbsp.batch import Codes
 from dbsp.compiler.datalog.checked import Kind
 from dbsp.compiler.planner.statistics import Statistics
+from dbsp.terms import Branch, Record
 
 from .reference_datalog import NoValueError, Row, TooLargeError, evaluate
 
@@ -162,7 +163,10 @@ class LiveProgram:
             for attribute, values in zip(
                 self.subject.program.relations[name].attributes, zip(*view, strict=True), strict=False
             ):
-                assert {type(value) for value in values} <= {PYTHON_TYPES[attribute.kind]}
+                if isinstance(attribute.kind, Kind):
+                    assert {type(value) for value in values} <= {PYTHON_TYPES[attribute.kind]}
+                else:
+                    assert {type(value) for value in values} <= {Branch, Record, type(None)}
 
     def check_counts(self, delta: dbsp.TickResult, changes: Sequence[Change]) -> None:
         """Changes that changed nothing are counted: rows that were there, rows that were not."""

@@ -28,11 +28,12 @@ class Derived:
 
 
 @st.composite
-def programs(draw: st.DrawFn, cyclic: bool = False, hidden: bool = False) -> str:
+def programs(draw: st.DrawFn, cyclic: bool = False, hidden: bool = False, kinds: bool = False) -> str:
     """The text of a program with the inputs a(x, y), b(x, y), c(x) and two or three outputs.
 
     With `cyclic`, the atoms of most rules form patterns that no join tree has; with `hidden`, only the last
-    relation is an output, one more reads it, and most facts are of inputs.
+    relation is an output, one more reads it, and most facts are of inputs. With `kinds`, derived relations
+    are more than sets: equivalences, choices, limited in size, or with subsumptions.
     """
     derived: list[Derived] = []
     for name in NAMES[: draw(st.integers(2, 3))]:
@@ -51,12 +52,42 @@ def programs(draw: st.DrawFn, cyclic: bool = False, hidden: bool = False) -> str
     if hidden:
         derived.append(Derived("o", draw(st.sampled_from([2, 1])), derived[-1].group + 1))
         rules += [reading_text(draw, derived[-1], derived[:-1]) for _ in range(draw(st.integers(1, 2)))]
+    qualifiers = {one.name: kind_text(draw, one, rules) for one in derived} if kinds else {}
     declarations = [
-        f".decl {name}({', '.join(f'c{i}: number' for i in range(arity))})"
+        f".decl {name}({', '.join(f'c{i}: number' for i in range(arity))}){qualifiers.get(name, '')}"
         for name, arity in relations_of(derived)
     ]
     outputs = f".output {', '.join(one.name for one in derived[-1 if hidden else 0 :])}"
     return "\n".join([*declarations, ".input a, b, c", outputs, *facts, *rules, ""])
+
+
+def kind_text(draw: st.DrawFn, one: Derived, rules: list[str]) -> str:
+    """What makes the relation more than a set: the end of its declaration, or clauses added to the rules."""
+    name = one.name
+    ways = ["", "limit"]
+    if one.arity == 1:
+        ways += ["choice-domain c0", "x <= y"]
+    elif one.arity == 2:
+        ways += ["eqrel", "eqrel", "choice-domain c0", "choice-domain c1, c0", "choice-domain (c1, c0)"]
+        ways += ["less", "less both", "tied", "by b"]
+    match draw(st.sampled_from(ways)):
+        case "limit":
+            rules.append(f".limitsize {name}(n={draw(st.integers(1, 4))})")
+        case "x <= y":
+            rules.append(f"{name}(x) <= {name}(y) :- x <= y.")
+        case "less":
+            rules.append(f"{name}(x, a) <= {name}(x, b) :- {draw(st.sampled_from(['b <= a', 'a < b']))}.")
+        case "less both":
+            rules.append(f"{name}(x, a) <= {name}(y, b) :- y <= x, a <= b.")
+            if draw(st.booleans()):
+                rules.append(f"{name}(x, 1) <= {name}(x, b) :- b = 2.")
+        case "tied":
+            rules.append(f"{name}(_, a) <= {name}(_, b) :- b <= a.")
+        case "by b":
+            rules.append(f"{name}(x, y) <= {name}(z, w) :- b(x, z), !c(w), y = y.")
+        case way:
+            return f" {way}"
+    return ""
 
 
 def relations_of(derived: Sequence[Derived]) -> list[tuple[str, int]]:
@@ -140,7 +171,7 @@ def finished(
         for (name, _), terms in zip(atoms, arguments, strict=True)
     ]
     for kind in draw(
-        st.lists(st.sampled_from(["negation", "condition", "equation", "aggregate"]), max_size=3)
+        st.lists(st.sampled_from(["negation", "condition", "equation", "range", "aggregate"]), max_size=3)
     ):
         match kind:
             case "negation":
@@ -151,6 +182,11 @@ def finished(
             case "equation" if "v" not in bound:
                 literals.append(f"v = {parts.computed()}")
                 bound.append("v")
+            case "range":
+                new = draw(st.sampled_from(["w", *bound, *CONSTANTS]))
+                step = draw(st.sampled_from(["", "", f", {parts.value()}"]))
+                literals.append(f"{new} = range({parts.value()}, {parts.value()}{step})")
+                bound.append(new)
             case "aggregate" if "n" not in bound:
                 body = parts.aggregate_body()
                 literals.append(f"n = {parts.function()} : {body}")
@@ -178,7 +214,7 @@ class Parts:
         return self.draw(st.sampled_from([*self.bound * 4, *CONSTANTS, *others]))
 
     def computed(self) -> str:
-        operator = self.draw(st.sampled_from(["+", "*", "-"]))
+        operator = self.draw(st.sampled_from(["+", "*", "-", "band", "bxor"]))
         return f"({self.value()} {operator} {self.value()}) % {MODULUS}"
 
     def negation(self, *others: str) -> str:

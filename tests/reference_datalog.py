@@ -15,14 +15,19 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.checked import Kind
+from dbsp.compiler.datalog.checked import AnyKind, Kind
+from dbsp.terms import Branch
 
-Value: TypeAlias = int | float | str
+Value: TypeAlias = int | float | str | tuple[Any, ...] | Branch | None
 Row: TypeAlias = tuple[Value, ...]
 Relations: TypeAlias = Mapping[str, set[Row]]
 Bindings: TypeAlias = dict[str, Value]
 Ranges: TypeAlias = Mapping[str, checked.Call]
 Condition: TypeAlias = checked.Literal | tuple[checked.Term, Value]  # the pair: the term has the value
+
+
+ANY: Any = object()
+"""What equals every value; None does not, for it is nil."""
 
 
 class NoValueError(Exception):
@@ -84,7 +89,8 @@ def components(program: checked.Program) -> list[list[str]]:
         for name in needs:
             needs[name] = set().union(*(needs[other] for other in needs[name]))
     for head, used in strict:
-        assert head not in needs[used], "the program cannot be stratified"
+        better = program.relations[head].subsumed and program.relations[used].subsumed
+        assert head not in needs[used] or better, "the program cannot be stratified"
     found = {tuple(sorted(other for other in needs[name] if name in needs[other])) for name in needs}
     return [list(names) for names in sorted(found, key=lambda names: len(needs[names[0]]))]
 
@@ -145,7 +151,7 @@ def left_by_subsumption(
                         for atom in (rule.head, rule.dominating)
                     )
                     pairs.add((lower, upper))
-        out = {a for a, b in pairs if a != b and ((b, a) not in pairs or b < a)}  # type: ignore[operator]
+        out = {a for a, b in pairs if a != b and ((b, a) not in pairs or order_key(b) < order_key(a))}
         left[name] = relations[name] - out
     return left
 
@@ -159,9 +165,23 @@ def equivalence(pairs: set[Row]) -> set[Row]:
     return {(a, b) for one in classes for a in one for b in one}
 
 
+def order_key(row: Row) -> Any:
+    """A key to sort rows by: records by how deep they are nested, then by their fields, nil before all."""
+
+    def depth(value: Any) -> int:
+        return 1 + max(map(depth, value), default=0) if isinstance(value, tuple) else 0
+
+    def key(value: Any) -> Any:
+        if value is None:
+            return (0,)
+        return (1, depth(value), *map(key, value)) if isinstance(value, tuple) else value
+
+    return tuple(map(key, row))
+
+
 def choose(kept: set[Row], candidates: set[Row], domains: Sequence[Sequence[int]]) -> set[Row]:
     chosen = set(kept)
-    for row in sorted(candidates):  # type: ignore[type-var]
+    for row in sorted(candidates, key=order_key):
         if not any(all(row[c] == other[c] for c in domain) for other in chosen for domain in domains):
             chosen.add(row)
     return chosen
@@ -306,18 +326,39 @@ def match_row(atom: checked.Atom, row: Row, given: Bindings) -> tuple[Bindings, 
     """The bindings with those of the atom's variables; arguments that are terms become conditions."""
     found, conditions = dict(given), []
     for argument, value in zip(atom.arguments, row, strict=True):
-        match argument:
-            case checked.Wildcard():
-                pass
-            case checked.Constant():
-                if argument.value != value:
-                    return None
-            case checked.Variable():
-                if found.setdefault(argument.name, value) != value:
-                    return None
-            case _:
-                conditions.append((argument, value))
+        more = match_value(argument, value, found)
+        if more is None:
+            return None
+        conditions += more
     return found, conditions
+
+
+def match_value(term: checked.Term, value: Value, found: Bindings) -> list[Condition] | None:
+    """What must hold besides for the term to have the value; variables in it, also in records, are bound."""
+    match term:
+        case checked.Wildcard():
+            return []
+        case checked.Constant():
+            return [] if term.value == value else None
+        case checked.Variable():
+            return [] if found.setdefault(term.name, value) == value else None
+        case checked.Construct(arguments=arguments):
+            if isinstance(value, Branch):
+                if term.function != f"${value.name}":
+                    return None
+                value = value.arguments
+            if value is None:  # nil
+                return None
+            assert isinstance(value, tuple)
+            conditions: list[Condition] = []
+            for argument, part in zip(arguments, value, strict=True):
+                more = match_value(argument, part, found)
+                if more is None:
+                    return None
+                conditions += more
+            return conditions
+        case _:
+            return [(term, value)]
 
 
 def settle(
@@ -359,11 +400,11 @@ def test(condition: Condition, found: Bindings, relations: Relations) -> bool | 
             if not all(is_bound(argument, found) for argument in atom.arguments):
                 return None
             wanted = [
-                None if isinstance(argument, checked.Wildcard) else value_of(argument, found, relations)
+                ANY if isinstance(argument, checked.Wildcard) else value_of(argument, found, relations)
                 for argument in atom.arguments
             ]
             return not any(
-                all(one is None or one == other for one, other in zip(wanted, row, strict=True))
+                all(one is ANY or one == other for one, other in zip(wanted, row, strict=True))
                 for row in relations[atom.relation]
             )
         case checked.Comparison(operator=operator) if operator in checked.TEXT_TESTS:
@@ -379,6 +420,8 @@ def test(condition: Condition, found: Bindings, relations: Relations) -> bool | 
                 if operator == "=" and isinstance(one, checked.Variable) and is_bound(other, found):
                     found[one.name] = value_of(other, found, relations)
                     return True
+                if operator == "=" and isinstance(one, checked.Construct) and is_bound(other, found):
+                    return test_pattern(one, value_of(other, found, relations), found, relations)
             return None
         case (term, value):
             return value_of(term, found, relations) == value if is_bound(term, found) else None
@@ -386,8 +429,25 @@ def test(condition: Condition, found: Bindings, relations: Relations) -> bool | 
             raise AssertionError(condition)
 
 
+def test_pattern(
+    pattern: checked.Construct, value: Value, found: Bindings, relations: Relations
+) -> bool | None:
+    """Whether a value is made as the pattern says, and then the pattern's variables are bound."""
+    bound = dict(found)
+    conditions = match_value(pattern, value, bound)
+    if conditions is None:
+        return False
+    answers = [test(condition, bound, relations) for condition in conditions]
+    if None in answers:
+        return None
+    found.update(bound)
+    return all(answers)
+
+
 def compare(operator: str, a: Any, b: Any) -> bool:
-    return {"=": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator]
+    if operator in ("=", "!="):
+        return bool((a == b) == (operator == "="))
+    return {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator]
 
 
 def test_text(operator: str, part: str, text: str) -> bool:
@@ -407,6 +467,10 @@ def is_bound(term: checked.Term, found: Bindings) -> bool:
     match term:
         case checked.Variable(name=name):
             return name in found
+        case checked.Construct(arguments=arguments) if any(
+            isinstance(argument, checked.Wildcard) for argument in arguments
+        ):
+            return False
         case checked.Call(arguments=arguments):
             return all(is_bound(argument, found) for argument in arguments)
         case checked.Aggregate(injected=injected):
@@ -424,6 +488,9 @@ def value_of(term: checked.Term, found: Bindings, relations: Relations) -> Value
         case checked.Call(function=function, kind=kind) if function in BITS:
             bits = bits_of(term, found, relations)
             return in_range(bits - 2**64 if kind is Kind.NUMBER and bits >= 2**63 else bits, kind)
+        case checked.Construct(arguments=arguments):
+            parts = tuple(value_of(argument, found, relations) for argument in arguments)
+            return parts if term.function == "[]" else Branch(term.function, *parts)
         case checked.Call(functor=checked.Functor() as functor, arguments=arguments, kind=kind):
             given = [value_of(argument, found, relations) for argument in arguments]
             try:
@@ -467,7 +534,7 @@ def bits_of(term: checked.Term, found: Bindings, relations: Relations) -> int:
             return a >> b % 64
 
 
-def in_range(value: Value, kind: Kind) -> Value:
+def in_range(value: Value, kind: AnyKind) -> Value:
     if kind in (Kind.NUMBER, Kind.UNSIGNED):
         assert type(value) is int
         if not (-(2**63) if kind is Kind.NUMBER else 0) <= value < 2**63:
@@ -499,7 +566,7 @@ def aggregate(term: checked.Aggregate, found: Bindings, relations: Relations) ->
             raise AssertionError(term.function)
 
 
-def call(function: str, values: list[Any], kind: Kind, result: Kind) -> Value:
+def call(function: str, values: list[Any], kind: AnyKind, result: AnyKind) -> Value:
     """A function of the language applied to values of the given kind; ranges are checked elsewhere."""
     match function, values:
         case "cat", _:
@@ -546,6 +613,8 @@ def call(function: str, values: list[Any], kind: Kind, result: Kind) -> Value:
                 raise NoValueError(f"{a!r} is no number") from None
         case "ord", [a] if kind in (Kind.NUMBER, Kind.UNSIGNED):
             return a
+        case "ord", [None]:
+            return 0
         case "ord", [a]:
             # Any number will do that is the same for equal values only; programs may not depend on it.
             return int.from_bytes(str(a).encode(), "big") % (2**61 - 1)
@@ -553,7 +622,7 @@ def call(function: str, values: list[Any], kind: Kind, result: Kind) -> Value:
             raise AssertionError(function)
 
 
-def divide(function: str, a: Any, b: Any, kind: Kind) -> Value:
+def divide(function: str, a: Any, b: Any, kind: AnyKind) -> Value:
     """The quotient rounded toward zero, as in C, and the remainder that belongs to it."""
     if b == 0:
         raise NoValueError(f"{a} {function} 0")
@@ -564,7 +633,7 @@ def divide(function: str, a: Any, b: Any, kind: Kind) -> Value:
     return quotient if function == "/" else a - quotient * b
 
 
-def power(a: Any, b: Any, kind: Kind) -> Value:
+def power(a: Any, b: Any, kind: AnyKind) -> Value:
     if kind is Kind.FLOAT:
         return math.pow(a, b)
     if b < 0:

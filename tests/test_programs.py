@@ -12,7 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dbsp.compiler.datalog.checked import Kind, Relation
+from dbsp.compiler.datalog.checked import AnyKind, Kind, Relation
+from dbsp.structures import Structure
+from dbsp.terms import Branch, Record
 
 from .live_program import FORMS, Change, Subject, as_mappings
 from .random_datalog import programs
@@ -31,6 +33,9 @@ VALUES: dict[Kind, list[Any]] = {
     Kind.SYMBOL: ["a", "b", "c", "ab"],
 }
 """Few values, so that rows meet; sums of the floats are exact in any order."""
+
+PLAIN: dict[str, list[Any]] = {"int": [0, 1], "float": [0.5], "str": ["a", "b"]}
+"""The values within records and branches, by the kind of the engine's type."""
 
 OWN_VALUES: dict[str, dict[Kind, list[Any]]] = {
     "arithmetic": {Kind.NUMBER: [-2, -1, 0, 1, 3, 7], Kind.UNSIGNED: [0, 1, 2, 3]},
@@ -63,8 +68,30 @@ def program_changes(subject: Subject, values: dict[Kind, list[Any]]) -> st.Searc
 
 
 def some_rows(relation: Relation, values: dict[Kind, list[Any]]) -> st.SearchStrategy[list[Any]]:
-    possible = list(product(*(values[attribute.kind] for attribute in relation.attributes)))
+    possible = list(product(*(values_of(attribute.kind, values) for attribute in relation.attributes)))
     return st.lists(st.sampled_from(possible), min_size=min(4, len(possible)), max_size=10, unique=True)
+
+
+def values_of(kind: AnyKind, values: dict[Kind, list[Any]]) -> list[Any]:
+    """The values to choose from for a column; records and branches are nested two deep."""
+    return values[kind] if isinstance(kind, Kind) else constructed(kind.structure, 2)
+
+
+def constructed(structure: Structure, depth: int) -> list[Any]:
+    """nil, then values made of the first few values of each field."""
+    made: list[Any] = [None] if structure.is_record else []
+    for constructor in structure.constructors:
+        if depth == 0 and any(constructor.layout.nested):
+            continue
+        choices = [
+            PLAIN[field.type.kind]
+            if field.type.structure is None
+            else constructed(field.type.structure, depth - 1)[:3]
+            for field in constructor.fields
+        ]
+        parts = list(product(*choices))
+        made += [Branch(constructor.name, *one) if constructor.name else Record(one) for one in parts]
+    return made
 
 
 @cache
@@ -122,6 +149,20 @@ def test_every_tick_equals_recomputation_by_joins_of_one_kind(name: str, strateg
 )
 @given(programs(), st.data())
 def test_random_programs(text: str, data: st.DataObject) -> None:
+    subject = Subject(text)
+    initial, *ticks = data.draw(program_changes(subject, VALUES))
+    live = subject.start(initial)
+    for tick in ticks:
+        live.tick(tick)
+
+
+@settings(
+    max_examples=max(1, int(60 * SCALE)),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(programs(kinds=True), st.data())
+def test_random_programs_of_relations_that_are_more_than_sets(text: str, data: st.DataObject) -> None:
     subject = Subject(text)
     initial, *ticks = data.draw(program_changes(subject, VALUES))
     live = subject.start(initial)

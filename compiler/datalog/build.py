@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import TypeAlias, cast
 
@@ -88,8 +89,17 @@ class Builder:
 
     def _relation(self, tree: ParseTree) -> syntax.RelationDeclaration:
         _, names, _, attributes, _, qualifiers, choices = tree.children
+        return syntax.RelationDeclaration(
+            self._names(names),
+            self._attributes(attributes),
+            self._names(qualifiers),
+            self.span(tree),
+            tuple(self._names(d.children[min(1, len(d.children) - 1)]) for d in _trees(choices)),
+        )
+
+    def _attributes(self, tree: Child) -> tuple[syntax.Attribute, ...]:
         columns = []
-        for attribute in _trees(attributes):
+        for attribute in _trees(tree):
             name, _, type_name = _tokens(attribute)
             columns.append(
                 syntax.Attribute(
@@ -99,15 +109,25 @@ class Builder:
                     self.span_of(type_name),
                 )
             )
-        return syntax.RelationDeclaration(
-            self._names(names),
-            tuple(columns),
-            self._names(qualifiers),
-            self.span(tree),
-            tuple(self._names(d.children[min(1, len(d.children) - 1)]) for d in _trees(choices)),
+        return tuple(columns)
+
+    def _branches(self, tree: ParseTree) -> tuple[syntax.BranchDeclaration, ...]:
+        if tree.data == "record_type":
+            name = self._name(cast(Token, tree.children[1]))
+            return (syntax.BranchDeclaration(replace(name, text=""), self._attributes(tree.children[4])),)
+        return tuple(
+            syntax.BranchDeclaration(
+                self._name(cast(Token, branch.children[0])), self._attributes(branch.children[2])
+            )
+            for branch in _trees(tree)
         )
 
     def _type(self, tree: ParseTree) -> syntax.TypeDeclaration:
+        if tree.data in ("record_type", "adt_type"):
+            named = self._name(cast(Token, tree.children[1]))
+            made: syntax.TypeForm = "record" if tree.data == "record_type" else "adt"
+            branches = self._branches(tree)
+            return syntax.TypeDeclaration(named, made, (), self.span(tree), branches=branches)
         names = [self._name(token) for token in _tokens(tree) if token.type in ("IDENT", "QUALIFIED")]
         parents = tuple(names[1:])
         form: syntax.TypeForm = "subtype"
@@ -223,6 +243,13 @@ class Builder:
                 return syntax.Call("as", (self.term(value),), span, target)
             case "complement":
                 return syntax.Call(str(first), (self.term(tree.children[1]),), span)
+            case "record":
+                return syntax.Construct("[]", self.terms(tree.children[1]), span)
+            case "nil":
+                return syntax.Construct("nil", (), span)
+            case "branch_term":
+                name = "$" + str(first).lstrip("$ \t")
+                return syntax.Construct(name, self.terms(tree.children[2]), span)
             case "call":
                 return syntax.Call(str(first), self.terms(tree.children[2]), span)
             case "minmax":

@@ -158,7 +158,9 @@ def _check_clause(clause: FlatClause, declarations: Declarations, report: Report
     if not check_ground(clause, report) or not check_counters(clause, report):
         return None
     typed = infer(clause, declarations, report)
-    return typed if typed is not None and check_subtypes(clause, declarations, report) else None
+    if typed is None or not check_subtypes(clause, declarations, typed.structured, report):
+        return None
+    return typed
 
 
 def _plain_fact(clause: syntax.Clause, declarations: Declarations) -> checked.Fact | None:

@@ -25,8 +25,13 @@ This is the meaning of a program, and what both the planner and any other evalua
 - `strata` has the relations that have rules, or that are more than sets of rows: equivalences, choices and
   those with subsumptions. The others are inputs and hold what is put in.
 
-Values are Python's: `number` and `unsigned` are int, `float` is float, `symbol` is str. What the
-functions do with them is written in `functions`.
+- A `Construct` makes a record or a branch of its arguments. As an argument of a positive atom, or as a
+  side of an equation whose other side is bound, it is also a pattern: its arguments that are variables,
+  wildcards or patterns again are bound to the parts of the value, if that is made likewise; nil is made by
+  nothing.
+
+Values are Python's: `number` and `unsigned` are int, `float` is float, `symbol` is str; records are tuples,
+nil is None, branches are `Branch`. What the functions do with them is written in `functions`.
 """
 
 from __future__ import annotations
@@ -37,6 +42,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from dbsp.diagnostics import Diagnostic, SourceSpan
+from dbsp.structures import Structure, structure_type
+from dbsp.terms import Branch, Record
+from dbsp.values import FLOAT, INT, STR, Type
 
 if TYPE_CHECKING:
     from dbsp.compiler.datalog.types import TypeEnvironment
@@ -55,7 +63,33 @@ class Kind(enum.Enum):
         return self is not Kind.SYMBOL
 
 
-Value: TypeAlias = int | float | str
+@dataclass(frozen=True, slots=True)
+class Structured:
+    """The kind of the records, or branches, of one declared type; every such type is a kind of its own."""
+
+    name: str
+    structure: Structure = field(compare=False, repr=False)
+
+    @property
+    def value(self) -> str:
+        return self.name
+
+    @property
+    def numeric(self) -> bool:
+        return False
+
+
+AnyKind: TypeAlias = Kind | Structured
+
+_TYPES: Mapping[Kind, Type] = {Kind.NUMBER: INT, Kind.UNSIGNED: INT, Kind.FLOAT: FLOAT, Kind.SYMBOL: STR}
+
+
+def type_of(kind: AnyKind) -> Type:
+    """How the engine stores values of a kind."""
+    return structure_type(kind.structure) if isinstance(kind, Structured) else _TYPES[kind]
+
+
+Value: TypeAlias = int | float | str | Record | Branch | None
 
 
 # --- terms -------------------------------------------------------------------------------------
@@ -64,20 +98,20 @@ Value: TypeAlias = int | float | str
 @dataclass(frozen=True, slots=True)
 class Variable:
     name: str
-    kind: Kind
+    kind: AnyKind
     span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Wildcard:
-    kind: Kind
+    kind: AnyKind
     span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
     value: Value
-    kind: Kind
+    kind: AnyKind
     span: SourceSpan = field(compare=False, repr=False)
 
 
@@ -100,9 +134,31 @@ class Call:
 
     function: str
     arguments: tuple[Term, ...]
-    kind: Kind
+    kind: AnyKind
     span: SourceSpan = field(compare=False, repr=False)
     functor: Functor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Construct(Call):
+    """A record of its arguments (the function is `[]`), or a branch (`$Name`)."""
+
+    @property
+    def constructor(self) -> str:
+        """The constructor as the structure names it: a record's has no name."""
+        return self.function[1:] if self.function.startswith("$") else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Call):
+    """A part of the only argument, if that is made by this constructor. For plans, no program has it.
+
+    The function is `part`, and `position` the place of the part; or `made`, without a position, and the
+    value says whether it is made so.
+    """
+
+    constructor: str = ""
+    position: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +169,7 @@ class Aggregate:
     value: Term | None
     body: tuple[Literal, ...]
     injected: tuple[str, ...]
-    kind: Kind
+    kind: AnyKind
     span: SourceSpan = field(compare=False, repr=False)
 
 
@@ -171,7 +227,7 @@ class Attribute:
 
     name: str
     type_name: str
-    kind: Kind
+    kind: AnyKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +308,7 @@ class Stratum:
 
     `recursive` is true when they depend on one another or a relation depends on itself; then
     `rules` are to be applied until nothing changes. Everything negated or aggregated over in
-    `rules` lies in an earlier stratum.
+    `rules` lies in an earlier stratum, but for what gets better in a recursion (see `extremes`).
 
     `subsumptions` are those of its relations. With any, or with a choice-domain, a recursive stratum
     `accumulates`: each iteration adds, to all rows derived before, what rules derive from the rows that are

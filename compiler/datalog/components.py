@@ -109,7 +109,8 @@ class _Instantiator:
                     kept = tuple(head for head in heads if head.relation not in overridden)
                     dropped = not kept
                     if kept:
-                        found.append((replace(item, heads=kept), note))
+                        namer = _Namer({}, binding, parameters=True)
+                        found.append((namer.item(replace(item, heads=kept)), note))
                 case syntax.Plan() if dropped:
                     continue
                 case _:
@@ -140,7 +141,9 @@ class _Instantiator:
             if isinstance(item, syntax.RelationDeclaration)
             for one in item.names
         ]
-        types = [item.name.text for item, _ in content if isinstance(item, syntax.TypeDeclaration)]
+        declared = [item for item, _ in content if isinstance(item, syntax.TypeDeclaration)]
+        types = [item.name.text for item in declared]
+        types += [branch.name.text for item in declared if item.form == "adt" for branch in item.branches]
         namer = _Namer({one: f"{name}.{one}" for one in relations}, {one: f"{name}.{one}" for one in types})
         return [(namer.item(item), note) for item, note in content]
 
@@ -219,7 +222,11 @@ def _of(scope: _Scope) -> syntax.Component:
 
 
 class _Namer(Rebuilder):
-    """Gives relations and types of an item other names; a parameter is no type that is declared."""
+    """Gives relations and types of an item other names.
+
+    With `parameters` the names are those that type parameters are bound to. A component may declare a type
+    by the name of a parameter: then it is called as the instance says.
+    """
 
     def __init__(
         self, relations: Mapping[str, str], types: Mapping[str, str], parameters: bool = False
@@ -234,13 +241,14 @@ class _Namer(Rebuilder):
                 body = None if body is None else self.formula(body)
                 return replace(item, heads=tuple(map(self.atom, heads)), body=body)
             case syntax.RelationDeclaration(names=names, attributes=attributes):
-                columns = tuple(
-                    replace(one, type_name=self.types.get(one.type_name, one.type_name)) for one in attributes
-                )
+                columns = self.columns(attributes)
                 return replace(item, names=self.named(names, self.relations), attributes=columns)
             case syntax.TypeDeclaration(name=name, parents=parents):
-                own = name if self.parameters else self.named((name,), self.types)[0]
-                return replace(item, name=own, parents=self.named(parents, self.types))
+                (own,) = self.named((name,), self.types)
+                if self.parameters and own.text in {one.text for one in self.named(parents, self.types)}:
+                    own = name  # it would stand on itself
+                branches = tuple(map(self.branch, item.branches))
+                return replace(item, name=own, parents=self.named(parents, self.types), branches=branches)
             case syntax.FunctorDeclaration(parameters=parameters, result=result):
                 (result,) = self.named((result,), self.types)
                 return replace(item, parameters=self.named(parameters, self.types), result=result)
@@ -249,12 +257,24 @@ class _Namer(Rebuilder):
             case _:
                 return item
 
+    def columns(self, attributes: tuple[syntax.Attribute, ...]) -> tuple[syntax.Attribute, ...]:
+        return tuple(
+            replace(one, type_name=self.types.get(one.type_name, one.type_name)) for one in attributes
+        )
+
+    def branch(self, branch: syntax.BranchDeclaration) -> syntax.BranchDeclaration:
+        name = branch.name if self.parameters else self.named((branch.name,), self.types)[0]
+        return syntax.BranchDeclaration(name, self.columns(branch.fields))
+
     @staticmethod
     def named(names: tuple[syntax.Name, ...], new: Mapping[str, str]) -> tuple[syntax.Name, ...]:
         return tuple(replace(name, text=new.get(name.text, name.text)) for name in names)
 
     def term(self, term: syntax.Term) -> syntax.Term:
         term = super().term(term)
+        if isinstance(term, syntax.Construct) and term.function.startswith("$") and not self.parameters:
+            name = term.function[1:]
+            return replace(term, function=f"${self.types.get(name, name)}")
         if isinstance(term, syntax.Call) and term.target is not None:
             return replace(term, target=self.named((term.target,), self.types)[0])
         return term

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from dbsp.compiler.datalog import syntax
 from dbsp.compiler.datalog.checked import Attribute, Functor, Kind, Relation
-from dbsp.compiler.datalog.functions import FUNCTIONS, Signature
+from dbsp.compiler.datalog.functions import Signature, signatures_of
 from dbsp.compiler.datalog.functors import Function, declare_functors
 from dbsp.compiler.datalog.kinds import (
     DEPRECATED,
@@ -26,8 +26,9 @@ from dbsp.io.directives import unknown_parameters, wrong_parameters
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
-    """`relations` keep the order of their declarations; `broken` names those with errors of their own.
+    """`relations` keep the order of their declarations.
 
+    `broken` names the relations, and with `@` the functors, whose declarations have errors of their own.
     `inlined` are those that are put into the rules that use them.
     """
 
@@ -41,7 +42,9 @@ class Declarations:
     def signatures(self, function: str) -> tuple[Signature, ...]:
         """What a function or a declared functor takes and gives."""
         functor = self.functors.get(function)
-        return FUNCTIONS[function] if functor is None else (Signature(functor.parameters, functor.result),)
+        if functor is not None:
+            return (Signature(functor.parameters, functor.result),)
+        return signatures_of(function, self.types.structured.values())
 
 
 def declare(
@@ -75,6 +78,8 @@ def declare(
         relations[name] = replace(relations[name], subsumed=True)
     inlined = _inlined(program, pragmas.not_inlined, report)
     functors = declare_functors(program, types, functions, report)
+    named = {f"@{one.name.text}" for one in program.items if isinstance(one, syntax.FunctorDeclaration)}
+    broken |= named - functors.keys()
     return Declarations(types, relations, frozenset(broken), inlined, functors)
 
 

@@ -184,7 +184,9 @@ def _traces(program: checked.Program, circuit: Graph, run: Run | None) -> Iterat
     """The arrangements with those that read them; after a run their rows and bytes."""
     yield "traces"
     kept = {} if run is None else run.kept()
-    relations = {str(relation.span): name for name, relation in program.relations.items()}
+    # The demand of a relation is declared where that is, and comes after it.
+    declared = reversed(list(program.relations.items()))
+    relations = {str(relation.span): name for name, relation in declared}
     rules: dict[str, str] = {}
     for rule in program.clauses:
         rules.setdefault(str(rule.span), f"rule {rule.number}")

@@ -20,7 +20,7 @@ function                meaning
 `substr(s, i, n)`       n characters from position i (0 is the first), fewer at the end of s; the
                         empty symbol when i < 0 or i > strlen(s); the whole rest when n < 0
 `ord(x)`                a number that is the same for equal values of one type: the integer itself
-                        for number and unsigned, an arbitrary but fixed one for a symbol or a float
+                        for number and unsigned, 0 for nil, an arbitrary but fixed one for everything else
 `min(a, ...)`,          the least, the greatest; symbols in the order of their text
 `max(a, ...)`
 `to_string(x)`          decimal text of a number; a float has six decimals, as in C
@@ -28,7 +28,7 @@ function                meaning
 `to_unsigned(x)`        the same, and negative is an error
 `to_float(x)`           a symbol that spells a number (else an error); a number as a float
 `as(x, T)`              x as a value of type T: the same value for a type of the same kind; number and
-                        unsigned as by `itou`, `utoi`; a symbol as a number by `ord`
+                        unsigned as by `itou`, `utoi`; a symbol, record or branch as a number by `ord`
 `range(a, b)`,          any of the numbers a, a + s, a + 2 s ... before b is reached (b itself is none); s
 `range(a, b, s)`        is 1, or -1 where a > b, if it is not given. For s = 0 it is a alone, if a != b.
 `autoinc()`, `$`        the number of this way to satisfy the body of the rule: see `checked.Rule`
@@ -46,10 +46,10 @@ function                meaning
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from dbsp.compiler.datalog.checked import Kind
+from dbsp.compiler.datalog.checked import AnyKind, Kind
 
 _NUMBER, _UNSIGNED, _FLOAT, _SYMBOL = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL
 
@@ -58,14 +58,14 @@ _NUMBER, _UNSIGNED, _FLOAT, _SYMBOL = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Ki
 class Signature:
     """Kinds of the arguments and of the result. A variadic one takes one or more of its first kind."""
 
-    parameters: tuple[Kind, ...]
-    result: Kind
+    parameters: tuple[AnyKind, ...]
+    result: AnyKind
     variadic: bool = False
 
     def accepts_count(self, count: int) -> bool:
         return count >= 1 if self.variadic else count == len(self.parameters)
 
-    def parameter(self, position: int) -> Kind:
+    def parameter(self, position: int) -> AnyKind:
         return self.parameters[0 if self.variadic else position]
 
 
@@ -125,6 +125,17 @@ FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
     **dict.fromkeys(("land", "lor", "lxor"), _same(_NUMBER, _UNSIGNED)),
     "lnot": _same(_NUMBER, _UNSIGNED, arity=1),
 }
+
+
+def signatures_of(name: str, structured: Iterable[AnyKind]) -> tuple[Signature, ...]:
+    """The signatures of a function in a program with these types of records and branches."""
+    found = FUNCTIONS[name]
+    if name == "ord":
+        found += tuple(Signature((kind,), _NUMBER) for kind in structured)
+    elif name == "as":
+        found += tuple(Signature((kind,), result) for kind in structured for result in (kind, _NUMBER))
+    return found
+
 
 AGGREGATES = ("count", "sum", "min", "max", "mean")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from dbsp.compiler.datalog import syntax
-from dbsp.compiler.datalog.checked import Functor, Value
+from dbsp.compiler.datalog.checked import Functor, Kind, Value
 from dbsp.compiler.datalog.expand import FlatClause
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.types import TypeEnvironment
@@ -31,11 +31,11 @@ def declare_functors(
             declared = f"first declared at {first[name.text].span.place}"
             report.error(name.span, f"functor '{name.text}' is declared twice", declared)
             continue
-        known = [_is_known(one, types, report) for one in (*item.parameters, item.result)]
-        if all(known):
-            kinds = tuple(types.kind(one.text) for one in item.parameters)
+        known = [_plain_kind(one, types, report) for one in (*item.parameters, item.result)]
+        if None not in known:
+            *kinds, result = (kind for kind in known if kind is not None)
             function = functions.get(name.text, _Missing())
-            found[f"@{name.text}"] = Functor(name.text, kinds, types.kind(item.result.text), function)
+            found[f"@{name.text}"] = Functor(name.text, tuple(kinds), result, function)
     report.note = None
     return found
 
@@ -75,9 +75,15 @@ def functors_in(clause: FlatClause) -> Iterator[str]:
                     yield part.function
 
 
-def _is_known(name: syntax.Name, types: TypeEnvironment, report: Report) -> bool:
+def _plain_kind(name: syntax.Name, types: TypeEnvironment, report: Report) -> Kind | None:
+    """The kind of a type whose values Python functions take; None after an error."""
     if name.text in types:
-        return True
+        kind = types.kind(name.text)
+        if isinstance(kind, Kind):
+            return kind
+        message = f"functors take and give numbers and symbols, not values of '{name.text}'"
+        report.error(name.span, message, "take a record apart in a rule, and give the functor its parts")
+        return None
     if name.text not in types.broken:
         report.error(name.span, f"undefined type '{name.text}'", did_you_mean(name.text, types.names()))
-    return False
+    return None

@@ -1,7 +1,8 @@
 """Which variables a body binds, and the errors for those that nothing binds.
 
-A variable is bound by a positive atom that has it as an argument of its own, or by an equality with
-a term whose variables are bound. An aggregate is a term like any other here: it needs the variables
+A variable is bound by a positive atom that has it as an argument of its own or within a record or a branch
+there, or by an equality of it, or of a record or a branch that it is in, with a term whose variables are
+bound. An aggregate is a term like any other here: it needs the variables
 that are injected into it.
 """
 
@@ -13,7 +14,15 @@ from dbsp.compiler.datalog import syntax
 from dbsp.compiler.datalog.expand import FlatClause
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.show import source_name
-from dbsp.compiler.datalog.walk import aggregates_in, literals, needed_variables, subterms, terms_of
+from dbsp.compiler.datalog.walk import (
+    aggregates_in,
+    has_wildcard,
+    literals,
+    needed_variables,
+    pattern_variables,
+    subterms,
+    terms_of,
+)
 from dbsp.diagnostics import did_you_mean
 
 Needs = Callable[[syntax.Term], Iterable[syntax.Variable]]
@@ -26,20 +35,21 @@ def bound_variables(
 ) -> set[str]:
     """The variables bound by the body when those of `given` are bound already."""
     bound = set(given)
-    equalities: list[tuple[str, set[str]]] = []
+    equalities: list[tuple[set[str], set[str]]] = []
     for literal in body:
         if isinstance(literal, syntax.Atom):
-            bound.update(term.name for term in literal.arguments if isinstance(term, syntax.Variable))
+            bound.update(one.name for term in literal.arguments for one in pattern_variables(term))
         elif isinstance(literal, syntax.Comparison) and literal.operator == "=":
             for one, other in ((literal.left, literal.right), (literal.right, literal.left)):
-                if isinstance(one, syntax.Variable) and not isinstance(other, syntax.Wildcard):
-                    equalities.append((one.name, {variable.name for variable in needs(other)}))
+                if not has_wildcard(other):
+                    names = {variable.name for variable in pattern_variables(one)}
+                    equalities.append((names, {variable.name for variable in needs(other)}))
     changed = True
     while changed:
         changed = False
-        for name, needed in equalities:
-            if name not in bound and needed <= bound:
-                bound.add(name)
+        for names, needed in equalities:
+            if not names <= bound and needed <= bound:
+                bound |= names
                 changed = True
     return bound
 

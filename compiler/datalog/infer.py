@@ -7,23 +7,23 @@ number, unsigned and float; what is still open in the end becomes a number.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dbsp.compiler.datalog import checked, syntax
-from dbsp.compiler.datalog.checked import TEXT_TESTS, Kind
+from dbsp.compiler.datalog.anonymous import ANONYMOUS, anonymous_record
+from dbsp.compiler.datalog.checked import TEXT_TESTS, AnyKind, Kind, Structured
 from dbsp.compiler.datalog.declare import Declarations
 from dbsp.compiler.datalog.expand import FlatClause
 from dbsp.compiler.datalog.functions import CASTS, Signature
 from dbsp.compiler.datalog.report import Report
-from dbsp.compiler.datalog.show import show_term
+from dbsp.compiler.datalog.term_kinds import NUMERIC, PREFERRED, Kinds, MismatchError, kinds_text, quoted
 from dbsp.compiler.datalog.walk import literals
 from dbsp.diagnostics import SourceSpan
 from dbsp.expressions.regex import RegexError, compiled
+from dbsp.terms import Branch, Record
 
-_ALL = frozenset(Kind)
-_NUMERIC = _ALL - {Kind.SYMBOL}
-_TEXT = frozenset({Kind.SYMBOL})
-_PREFERRED = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL)
+_TEXT: frozenset[AnyKind] = frozenset({Kind.SYMBOL})
 
 _RANGES = {Kind.NUMBER: (-(2**63), 2**63 - 1), Kind.UNSIGNED: (0, 2**63 - 1)}
 
@@ -35,6 +35,8 @@ class TypedClause:
     head: checked.Atom
     body: tuple[checked.Literal, ...]
     span: SourceSpan
+    structured: Mapping[int, Structured]
+    """The kinds of the records and branches of the flat clause, by the `id` of the term."""
 
 
 def infer(clause: FlatClause, declarations: Declarations, report: Report) -> TypedClause | None:
@@ -49,22 +51,10 @@ def infer(clause: FlatClause, declarations: Declarations, report: Report) -> Typ
             inference.typed_atom(clause.head),
             tuple(inference.typed_literal(literal) for literal in clause.body),
             clause.span,
+            inference.opened,
         )
-    except _MismatchError:
+    except MismatchError:
         return None
-
-
-class _MismatchError(Exception):
-    """A type error has been reported; the rest of the clause would only repeat it."""
-
-
-@dataclass(slots=True)
-class _Class:
-    """Terms that have one kind. `why` says what narrowed it to what it is."""
-
-    kinds: frozenset[Kind] = _ALL
-    why: str = ""
-    where: SourceSpan | None = None
 
 
 @dataclass(slots=True)
@@ -77,14 +67,16 @@ class _Overloaded:
     signatures: list[Signature] = field(default_factory=list)
 
 
-class _Inference:
+class _Inference(Kinds):
     def __init__(self, declarations: Declarations, report: Report) -> None:
         self.relations = declarations.relations
         self.types = declarations.types
+        self.structured = frozenset(declarations.types.structured.values())
+        self.records = frozenset({ANONYMOUS, *(one for one in self.structured if one.structure.is_record)})
+        super().__init__(frozenset(Kind) | self.structured | {ANONYMOUS}, report)
+        self.constructs: list[tuple[syntax.Construct, int, tuple[int, ...]]] = []
+        self.opened: dict[int, Structured] = {}
         self.declarations = declarations
-        self.report = report
-        self.parents: list[int] = []
-        self.classes: list[_Class] = []
         self.variables: dict[str, int] = {}
         # Terms by identity: equal literals in two places may have two kinds.
         self.nodes: dict[int, int] = {}
@@ -104,7 +96,7 @@ class _Inference:
                 if operator.endswith("match") and isinstance(left, syntax.StringLiteral):
                     self._regex(left)
             case syntax.Comparison(left=left, right=right):
-                self._join(self.node(left), self.node(right), right, f"it is compared with {_quoted(left)}")
+                self._join(self.node(left), self.node(right), right, f"it is compared with {quoted(left)}")
             case _:
                 pass
 
@@ -130,12 +122,14 @@ class _Inference:
     def _collect(self, term: syntax.Term, node: int) -> None:
         match term:
             case syntax.NumberLiteral(unsigned=unsigned):
-                kinds = frozenset({Kind.UNSIGNED}) if unsigned else _NUMERIC
+                kinds = frozenset({Kind.UNSIGNED}) if unsigned else NUMERIC
                 self._narrow(node, kinds, term)
             case syntax.FloatLiteral():
                 self._narrow(node, frozenset({Kind.FLOAT}), term)
             case syntax.StringLiteral():
                 self._narrow(node, frozenset({Kind.SYMBOL}), term)
+            case syntax.Construct():
+                self._collect_construct(term, node)
             case syntax.Call(arguments=arguments):
                 self._collect_call(term, node, arguments)
             case syntax.Aggregate():
@@ -143,10 +137,16 @@ class _Inference:
             case _:
                 pass
 
+    def _collect_construct(self, term: syntax.Construct, node: int) -> None:
+        if term.function.startswith("$"):
+            kinds = frozenset({self.types.structured[self.types.branches[term.function[1:]]]})
+            self._narrow(node, kinds, term, f"'{term.function}' is", f"'{term.function}' is one")
+        else:
+            self._narrow(node, self.records, term, f"{quoted(term)} is", f"{quoted(term)} is one")
+        self.constructs.append((term, node, tuple(self.node(part) for part in term.arguments)))
+
     def _collect_call(self, call: syntax.Call, node: int, arguments: tuple[syntax.Term, ...]) -> None:
-        signatures = [
-            s for s in self.declarations.signatures(call.function) if s.accepts_count(len(arguments))
-        ]
+        fitting = [s for s in self.declarations.signatures(call.function) if s.accepts_count(len(arguments))]
         if call.target is not None:
             kinds = frozenset({self.types.kind(call.target.text)})
             self._narrow(
@@ -154,14 +154,14 @@ class _Inference:
             )
         inner = tuple(self.node(argument) for argument in arguments)
         why = f"the arguments and the result of '{call.function}' are of one type"
-        if all(set(signature.parameters) == {signature.result} for signature in signatures):
+        if all(set(signature.parameters) == {signature.result} for signature in fitting):
             # Arguments and result are of one kind, whichever it is.
             for one, argument in zip(inner, arguments, strict=True):
                 self._join(node, one, argument, why)
-            kinds = frozenset(signature.result for signature in signatures)
+            kinds = frozenset(signature.result for signature in fitting)
             self._narrow(node, kinds, call, f"'{call.function}' needs")
             return
-        self.calls.append(_Overloaded(call, node, inner, signatures))
+        self.calls.append(_Overloaded(call, node, inner, fitting))
 
     def _collect_aggregate(self, aggregate: syntax.Aggregate, node: int) -> None:
         for literal in literals(aggregate.body):
@@ -172,7 +172,7 @@ class _Inference:
         if aggregate.value is None:
             return
         value = self.node(aggregate.value)
-        self._narrow(value, _NUMERIC, aggregate.value, f"'{name}' needs")
+        self._narrow(value, NUMERIC, aggregate.value, f"'{name}' needs")
         if name == "mean":
             self._narrow(node, frozenset({Kind.FLOAT}), aggregate, "the result of 'mean' is")
         else:
@@ -184,14 +184,92 @@ class _Inference:
     def settle(self) -> None:
         """Chooses signatures and kinds until everything has one kind."""
         while True:
-            while self._choose_signatures():
+            while self._choose_signatures() or self._open_constructs():
                 pass
+            open_ = [node for _, node, _ in self.constructs if len(self._kinds(node)) > 1]
+            if open_:
+                self.classes[self._find(open_[0])].kinds = frozenset({ANONYMOUS})
+                continue
             # Literals that nothing decides become numbers, one class at a time: a choice may decide others.
             undecided = [root for root in self._roots() if len(self.classes[root].kinds) > 1]
             if not undecided:
                 return
             chosen = self.classes[undecided[0]]
-            chosen.kinds = frozenset({next(kind for kind in _PREFERRED if kind in chosen.kinds)})
+            preferred = (kind for kind in PREFERRED if kind in chosen.kinds)
+            chosen.kinds = frozenset({next(preferred, min(chosen.kinds, key=lambda kind: kind.value))})
+
+    def _open_constructs(self) -> bool:
+        """Gives the parts of records and branches the kinds of their fields; true when there was one."""
+        found = False
+        for term, node, inner in self.constructs:
+            kinds = self._kinds(node)
+            if id(term) in self.opened or len(kinds) > 1:
+                continue
+            (kind,) = kinds
+            assert isinstance(kind, Structured)
+            if kind == ANONYMOUS:
+                found = self._join_parts(term, node, inner) or found
+                continue
+            self.opened[id(term)] = kind
+            found = True
+            if term.function == "nil":
+                continue
+            constructor = term.function[1:] if term.function.startswith("$") else ""
+            fields = self.types.fields(kind, constructor)
+            if len(fields) != len(inner):
+                self._mismatch(
+                    term.span,
+                    f"record type '{kind.name}' has {len(fields)} field{'' if len(fields) == 1 else 's'},"
+                    f" but {len(inner)} {'is' if len(inner) == 1 else 'are'} given",
+                    None,
+                )
+            for field_, part, place in zip(fields, term.arguments, inner, strict=True):
+                where = f"field '{field_.name}' of '{term.function if constructor else kind.name}'"
+                wanted = frozenset({self.types.kind(field_.type_name)})
+                self._narrow(place, wanted, part, f"{where} is", f"it stands in {where}")
+        return found
+
+    def _join_parts(self, term: syntax.Construct, node: int, inner: tuple[int, ...]) -> bool:
+        """Makes the parts of a record those of all it is compared with, if no type says what they are."""
+        others = [
+            parts for other, at, parts in self.constructs if self._same(at, node) and other.function == "[]"
+        ]
+        if not others or any(len(parts) != len(others[0]) for parts in others):
+            self._ambiguous(term)
+        joined = False
+        if term.function == "[]":
+            for part, one, other in zip(term.arguments, inner, others[0], strict=True):
+                joined = joined or not self._same(one, other)
+                self._join(other, one, part, "it is a part of records that are compared")
+        return joined
+
+    def _same(self, a: int, b: int) -> bool:
+        return self._find(a) == self._find(b)
+
+    def kind_of(self, term: syntax.Term) -> AnyKind:
+        """The kind of a term, when all is settled."""
+        return self._final(self.node(term), term, ())
+
+    def _final(self, node: int, term: syntax.Term, around: tuple[int, ...]) -> AnyKind:
+        (kind,) = self._kinds(node)
+        if kind != ANONYMOUS:
+            return kind
+        root = self._find(node)
+        record, parts = next(
+            (one, parts)
+            for one, at, parts in self.constructs
+            if self._same(at, root) and one.function == "[]"
+        )
+        if root in around:
+            self._mismatch(term.span, f"the record {quoted(record)} would be a part of itself", None)
+        return anonymous_record([self._final(part, term, (*around, root)) for part in parts])
+
+    def _ambiguous(self, term: syntax.Construct) -> None:
+        self._mismatch(
+            term.span,
+            f"nothing says which record type {quoted(term)} is of",
+            "it has one in a column or in a field of a declared type",
+        )
 
     def _choose_signatures(self) -> bool:
         """One round over the calls that are not decided; true when something became narrower."""
@@ -222,8 +300,8 @@ class _Inference:
 
     def _no_signature(self, overloaded: _Overloaded) -> None:
         call = overloaded.call
-        given = ", ".join(_kinds_text(self._kinds(argument)) for argument in overloaded.arguments)
-        result = _kinds_text(self._kinds(overloaded.result))
+        given = ", ".join(kinds_text(self._kinds(argument)) for argument in overloaded.arguments)
+        result = kinds_text(self._kinds(overloaded.result))
         if call.target is not None:
             message = f"'as' does not make {given} {result}"
             self._mismatch(
@@ -241,60 +319,6 @@ class _Inference:
             f"'{call.function}' is {wanted}",
         )
 
-    def _new(self) -> int:
-        self.parents.append(len(self.parents))
-        self.classes.append(_Class())
-        return len(self.parents) - 1
-
-    def _find(self, node: int) -> int:
-        while self.parents[node] != node:
-            self.parents[node] = self.parents[self.parents[node]]
-            node = self.parents[node]
-        return node
-
-    def _roots(self) -> list[int]:
-        return [node for node, parent in enumerate(self.parents) if node == parent]
-
-    def _kinds(self, node: int) -> frozenset[Kind]:
-        return self.classes[self._find(node)].kinds
-
-    def _narrow(
-        self, node: int, kinds: frozenset[Kind], term: syntax.Term, demand: str = "it is", why: str = ""
-    ) -> None:
-        """Allows only `kinds` for a class. `demand` says what asks for them, `why` why `term` has them."""
-        cell = self.classes[self._find(node)]
-        left = cell.kinds & kinds
-        if not left:
-            hint = None
-            if cell.why and cell.where is not None:
-                hint = f"it is {_kinds_text(cell.kinds)} because {cell.why} at line {cell.where.line}"
-            self._mismatch(
-                term.span,
-                f"type mismatch: {_quoted(term)} is {_kinds_text(cell.kinds)},"
-                f" but {demand} {_kinds_text(kinds)}",
-                hint,
-            )
-        if left != cell.kinds:
-            cell.kinds, cell.why, cell.where = left, why, term.span
-
-    def _join(self, a: int, b: int, term: syntax.Term, why: str) -> None:
-        """Makes two classes one, because of `why`; `term` is what stands in class b."""
-        a, b = self._find(a), self._find(b)
-        if a == b:
-            return
-        first, second = self.classes[a], self.classes[b]
-        kinds = first.kinds & second.kinds
-        if not kinds:
-            self._mismatch(
-                term.span,
-                f"type mismatch: {_quoted(term)} is {_kinds_text(second.kinds)},"
-                f" but must be {_kinds_text(first.kinds)} because {why}",
-                None,
-            )
-        better = first if first.kinds == kinds else second
-        self.parents[b] = a
-        self.classes[a] = _Class(kinds, better.why, better.where)
-
     def _regex(self, pattern: syntax.StringLiteral) -> None:
         try:
             compiled(pattern.value)
@@ -302,13 +326,9 @@ class _Inference:
             # Soufflé goes on, and so do programs that are written for it.
             self.report.warning(
                 pattern.span,
-                f"{_quoted(pattern)} is no regular expression: {error}",
+                f"{quoted(pattern)} is no regular expression: {error}",
                 "nothing matches it and nothing fails to; regular expressions are those of ECMAScript",
             )
-
-    def _mismatch(self, span: SourceSpan, message: str, hint: str | None) -> None:
-        self.report.error(span, message, hint)
-        raise _MismatchError
 
     # --- building the typed clause ---------------------------------------------------------------
 
@@ -322,12 +342,17 @@ class _Inference:
             case syntax.Negation(atom=atom, span=span):
                 return checked.Negation(self.typed_atom(atom), span)
             case syntax.Comparison(operator=operator, left=left, right=right, span=span):
+                if operator not in ("=", "!=") and self._kinds(self.node(left)) <= self.structured | {
+                    ANONYMOUS
+                }:
+                    what = kinds_text(self._kinds(self.node(left)))
+                    self._mismatch(span, f"'{operator}' does not compare values of {what}", "'=' and '!=' do")
                 return checked.Comparison(operator, self.typed(left), self.typed(right), span)
             case syntax.Truth(value=value, span=span):
                 return checked.Truth(value, span)
 
     def typed(self, term: syntax.Term) -> checked.Term:
-        (kind,) = self._kinds(self.node(term))
+        kind = self.kind_of(term)
         match term:
             case syntax.Variable(name=name, span=span):
                 return checked.Variable(name, kind, span)
@@ -337,10 +362,16 @@ class _Inference:
                 return checked.Constant(self._in_range(number, kind, span), kind, span)
             case syntax.FloatLiteral(value=value, span=span) | syntax.StringLiteral(value=value, span=span):
                 return checked.Constant(value, kind, span)
+            case syntax.Construct(function="nil", span=span):
+                return checked.Constant(None, kind, span)
+            case syntax.Construct(function=function, arguments=arguments, span=span):
+                return _folded(checked.Construct(function, tuple(map(self.typed, arguments)), kind, span))
             case syntax.Call(function="as", arguments=(argument,), span=span):
                 inner = self.typed(argument)
-                if inner.kind is kind:
+                if inner.kind == kind:
                     return inner
+                if isinstance(inner.kind, Structured) or isinstance(kind, Structured):
+                    return checked.Call("ord", (inner,), kind, span)
                 return checked.Call(CASTS[inner.kind, kind], (inner,), kind, span)
             case syntax.Call(function=function, arguments=arguments, span=span):
                 functor = self.declarations.functors.get(function)
@@ -355,9 +386,10 @@ class _Inference:
                     term.span,
                 )
 
-    def _in_range(self, number: int, kind: Kind, span: SourceSpan) -> int | float:
+    def _in_range(self, number: int, kind: AnyKind, span: SourceSpan) -> int | float:
         if kind is Kind.FLOAT:
             return float(number)
+        assert isinstance(kind, Kind), "a literal is no record"
         low, high = _RANGES[kind]
         if not low <= number <= high:
             self._mismatch(
@@ -368,15 +400,10 @@ class _Inference:
         return number
 
 
-def _quoted(term: syntax.Term) -> str:
-    text = show_term(term)
-    return text if isinstance(term, syntax.StringLiteral) else f"'{text}'"
-
-
-def _kinds_text(kinds: frozenset[Kind]) -> str:
-    if kinds == _ALL:
-        return "anything"
-    if kinds == _NUMERIC:
-        return "a number"
-    names = [kind.value for kind in _PREFERRED if kind in kinds]
-    return f"{'an' if names[0] == 'unsigned' else 'a'} {' or '.join(names)}"
+def _folded(term: checked.Construct) -> checked.Term:
+    """A constant for a record or branch of constants."""
+    values = [part.value for part in term.arguments if isinstance(part, checked.Constant)]
+    if len(values) < len(term.arguments):
+        return term
+    value = Branch(term.constructor, *values) if term.constructor else Record(values)
+    return checked.Constant(value, term.kind, term.span)

@@ -132,6 +132,7 @@ class _Copier(Rebuilder):
     def copied(self, atom: syntax.Atom) -> syntax.Formula:
         """What the rules of an inlined relation say about these arguments."""
         rules = self.inlining.rules[atom.relation]
+        atom = replace(atom, arguments=tuple(map(self.without_wildcards, atom.arguments)))
         self.copies += len(rules)
         if self.copies > MAX_COPIES:
             message = f"more than {MAX_COPIES:,} rules of inlined relations are put into this one"
@@ -139,6 +140,20 @@ class _Copier(Rebuilder):
             return atom
         parts = tuple(self.copy(atom, head, body) for head, body in rules)
         return syntax.Disjunction(parts, atom.span) if parts else syntax.Truth(False, atom.span)
+
+    def without_wildcards(self, term: syntax.Term) -> syntax.Term:
+        """A record or branch with variables for its wildcards: it may be copied to several places."""
+        if not isinstance(term, syntax.Construct):
+            return term
+        return replace(
+            term,
+            arguments=tuple(
+                syntax.Variable(f"_#w{next(self.inlining._numbers)}", part.span)
+                if isinstance(part, syntax.Wildcard)
+                else self.without_wildcards(part)
+                for part in term.arguments
+            ),
+        )
 
     def copy(self, atom: syntax.Atom, head: syntax.Atom, body: syntax.Formula | None) -> syntax.Formula:
         number = next(self.inlining._numbers)

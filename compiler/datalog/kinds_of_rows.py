@@ -19,6 +19,7 @@ from dbsp.operators.builder import Stream
 from dbsp.operators.calls import max_, min_
 from dbsp.operators.choice import Choice
 from dbsp.operators.classes import Classes
+from dbsp.operators.preceded import Preceded
 
 
 def classes(parts: Stream) -> Stream:
@@ -69,7 +70,7 @@ def undominated(candidates: Stream, pairs: Stream, one_way: bool) -> Stream:
     if not one_way:
         turned = pairs.map(**{a: col(b) for a, b in zip(both, [*others, *names], strict=True)})
         mutual = pairs.semijoin(turned, on=both)
-        pairs = pairs.antijoin(turned, on=both) + mutual.filter(_less(others, names))
+        pairs = pairs.antijoin(turned, on=both) + Preceded()(mutual)
     return candidates.antijoin(pairs.project(*names), on=list(names))
 
 
@@ -134,12 +135,3 @@ def with_extremes(candidates: Stream, column: int, greatest: bool) -> Stream:
 
 def _equal(names: Sequence[str], others: Sequence[str]) -> Expression:
     return reduce(operator.and_, (col(a) == col(b) for a, b in zip(names, others, strict=True)))
-
-
-def _less(names: Sequence[str], others: Sequence[str]) -> Expression:
-    """Whether the row of the first columns comes before that of the others."""
-    a, b = names[0], others[0]
-    first = col(a) < col(b)
-    if len(names) == 1:
-        return first
-    return first | ((col(a) == col(b)) & _less(names[1:], others[1:]))

@@ -68,12 +68,13 @@ KEYWORDS = {
     "btree_delete": "QUALIFIER",
     "choice-domain": "CHOICE",
     "_": "UNDERSCORE",
+    "nil": "NIL",
 }
 
 # Words of Souffle's language that are reserved but belong to features outside this dialect.
 # fmt: off
 RESERVED = frozenset({
-    "debug_delta", "nil", "recursive_iteration_cnt",
+    "debug_delta", "recursive_iteration_cnt",
 })
 # fmt: on
 
@@ -146,6 +147,7 @@ _TOKEN = re.compile(
     | (?P<string>    "(?: \\. | [^"\\\n] )*" )
     | (?P<quote>     "[^\n]* )
     | (?P<word>      choice-domain | [A-Za-z_?][A-Za-z0-9_?]* (?: \.[A-Za-z_?][A-Za-z0-9_?]* )* )
+    | (?P<branch>    \$ [ \t]* [A-Za-z_?][A-Za-z0-9_?]* (?: \.[A-Za-z_?][A-Za-z0-9_?]* )* )
     | (?P<sign>      :- | <: | <= | >= | != | [=<>!+\-*/%^(){}|,;:.\[\]$@] )
     | (?P<other>     . )
     """,

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.by_classes import classes_name
-from dbsp.compiler.datalog.checked import Kind, Relation
+from dbsp.compiler.datalog.checked import AnyKind, Kind, Relation, type_of
 from dbsp.compiler.datalog.kinds_of_rows import (
     by_extreme,
     chosen,
@@ -47,7 +48,7 @@ from dbsp.compiler.datalog.steps import (
     Without,
 )
 from dbsp.compiler.datalog.stratify import dependencies
-from dbsp.compiler.datalog.translate import TYPES, constant, expression, predicate
+from dbsp.compiler.datalog.translate import constant, expression, predicate
 from dbsp.expressions import Expression, col, lit
 from dbsp.operators.builder import Circuit, Stream
 from dbsp.operators.calls import Call, avg, count, max_, min_, sum_
@@ -59,7 +60,7 @@ from dbsp.operators.recursion import Recursion
 from dbsp.schema import Schema
 
 _AGGREGATES = {"sum": sum_, "min": min_, "max": max_, "mean": avg}
-_ZEROS = {Kind.NUMBER: 0, Kind.UNSIGNED: 0, Kind.FLOAT: 0.0}
+_ZEROS: Mapping[AnyKind, Any] = {Kind.NUMBER: 0, Kind.UNSIGNED: 0, Kind.FLOAT: 0.0}
 
 _UNIT = Schema((), ())
 
@@ -68,7 +69,7 @@ def schema_of(relation: Relation) -> Schema:
     """The columns of a relation as the engine stores them."""
     return Schema(
         tuple(attribute.name for attribute in relation.attributes),
-        tuple(TYPES[attribute.kind] for attribute in relation.attributes),
+        tuple(type_of(attribute.kind) for attribute in relation.attributes),
     )
 
 

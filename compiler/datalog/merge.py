@@ -128,7 +128,7 @@ def _rename(literal: NormalLiteral, names: Mapping[str, str]) -> NormalLiteral:
             return Absent(renamed)
         case Condition(comparison=comparison):
             sides = (_rename_term(comparison.left, names), _rename_term(comparison.right, names))
-            return Condition(replace(comparison, left=sides[0], right=sides[1]))
+            return replace(literal, comparison=replace(comparison, left=sides[0], right=sides[1]))
         case Generated(variable=variable, call=call):
             renamed_call = _rename_term(call, names)
             assert isinstance(renamed_call, checked.Call)

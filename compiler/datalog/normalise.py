@@ -56,9 +56,16 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A comparison without aggregates; an equation may also serve to bind a variable."""
+    """A comparison without aggregates; an equation may also serve to bind a variable.
+
+    What takes a record or branch apart is several conditions, of the same `form`: the equation that makes
+    the value of its parts, which is `whole`, and those that say what it is made by and what its parts are.
+    The first implies the others and the other way round.
+    """
 
     comparison: checked.Comparison
+    form: int | None = field(default=None, compare=False)
+    whole: bool = field(default=False, compare=False)
 
     @property
     def names(self) -> frozenset[str]:
@@ -100,7 +107,7 @@ class AggregateResult:
     variable: str
     function: str
     value: checked.Term | None
-    kind: checked.Kind
+    kind: checked.AnyKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +187,18 @@ def calls_in(term: checked.Term) -> Iterator[str]:
             yield from calls_in(argument)
 
 
+def _has_wildcard(term: checked.Term) -> bool:
+    return isinstance(term, checked.Wildcard) or (
+        isinstance(term, checked.Construct) and any(map(_has_wildcard, term.arguments))
+    )
+
+
 class _Normaliser:
     """`#` never occurs in the names of a source, so the names made here are new."""
 
     def __init__(self) -> None:
         self.numbers = count(1)
+        self.forms = count(1)
 
     def new_name(self) -> str:
         return f"#{next(self.numbers)}"
@@ -201,7 +215,7 @@ class _Normaliser:
             case checked.Atom():
                 out.append(self.pattern(literal, out))
             case checked.Negation(atom=atom):
-                out.append(Absent(self.pattern(atom, out)))
+                out.append(Absent(self.pattern(atom, out, positive=False)))
             case checked.Comparison(
                 operator="=", left=checked.Variable(name=name), right=checked.Call() as call
             ) | (
@@ -210,13 +224,17 @@ class _Normaliser:
                 )
             ) if call.function in GENERATORS:
                 self.generated(name, call, out)
+            case checked.Comparison(operator="=", left=left, right=right, span=span) if isinstance(
+                left, checked.Construct
+            ) or isinstance(right, checked.Construct):
+                self.equation(left, right, span, out)
             case checked.Comparison(operator=operator, left=left, right=right, span=span):
                 sides = (self.term(left, out), self.term(right, out))
                 out.append(Condition(checked.Comparison(operator, *sides, span)))
             case checked.Truth():
                 pass
 
-    def pattern(self, atom: checked.Atom, out: list[NormalLiteral]) -> Scan:
+    def pattern(self, atom: checked.Atom, out: list[NormalLiteral], positive: bool = True) -> Scan:
         names: list[str | None] = []
         constants: list[tuple[int, checked.Constant]] = []
         equal: list[tuple[int, int]] = []
@@ -231,10 +249,71 @@ class _Normaliser:
                     equal.append((names.index(argument.name), column))
                 case checked.Variable():
                     name = argument.name
+                case checked.Construct() if positive:
+                    name = self.new_name()
+                    self.take_apart(checked.Variable(name, argument.kind, argument.span), argument, out)
                 case _:
                     name = self.equal_to(argument, out)
             names.append(name)
         return Scan(atom.relation, tuple(names), tuple(constants), tuple(equal), atom.span)
+
+    def equation(
+        self, left: checked.Term, right: checked.Term, span: SourceSpan, out: list[NormalLiteral]
+    ) -> None:
+        """`x = [a, b]`, also the other way round; of two patterns one is taken apart by the other's value."""
+        if not isinstance(right, checked.Construct) or _has_wildcard(left):
+            left, right = right, left
+        assert isinstance(right, checked.Construct)
+        if isinstance(left, checked.Construct) and left.function == right.function:
+            for one, other in zip(left.arguments, right.arguments, strict=True):
+                if not isinstance(one, checked.Wildcard) and not isinstance(other, checked.Wildcard):
+                    self.body((checked.Comparison("=", one, other, span),), out)
+            return
+        if isinstance(left, checked.Construct):
+            # Made differently, so never equal; a comparison that no row meets keeps this a matter of data.
+            zero = checked.Constant(0, checked.Kind.NUMBER, span)
+            out.append(Condition(checked.Comparison("!=", zero, zero, span)))
+            return
+        if isinstance(left, checked.Variable):
+            self.take_apart(left, right, out)
+            return
+        variable = checked.Variable(self.equal_to(left, out), left.kind, span)
+        self.take_apart(variable, right, out)
+
+    def take_apart(
+        self, value: checked.Variable, pattern: checked.Construct, out: list[NormalLiteral]
+    ) -> None:
+        """The conditions that a value equals a pattern; see `Condition`."""
+        form = next(self.forms)
+        span, constructor = pattern.span, pattern.constructor
+        made = checked.Part("made", (value,), checked.Kind.NUMBER, span, constructor=constructor)
+        true = checked.Constant(True, checked.Kind.NUMBER, span)
+        parts: list[checked.Term] = []
+        found: list[tuple[int, checked.Term]] = []
+        nested: list[tuple[checked.Variable, checked.Construct]] = []
+        for position, argument in enumerate(pattern.arguments):
+            match argument:
+                case checked.Wildcard():
+                    continue
+                case checked.Variable() | checked.Constant():
+                    part: checked.Term = argument
+                case checked.Construct():
+                    part = checked.Variable(self.new_name(), argument.kind, argument.span)
+                    nested.append((part, argument))
+                case _:
+                    part = checked.Variable(self.equal_to(argument, out), argument.kind, argument.span)
+            parts.append(part)
+            found.append((position, part))
+        if len(parts) == len(pattern.arguments):
+            whole = checked.Construct(pattern.function, tuple(parts), pattern.kind, span)
+            out.append(Condition(checked.Comparison("=", value, whole, span), form, whole=True))
+        out.append(Condition(checked.Comparison("=", made, true, span), form))
+        for position, part in found:
+            kind = part.kind
+            place = checked.Part("part", (value,), kind, span, constructor=constructor, position=position)
+            out.append(Condition(checked.Comparison("=", part, place, span), form))
+        for inner, inner_pattern in nested:
+            self.take_apart(inner, inner_pattern, out)
 
     def equal_to(self, term: checked.Term, out: list[NormalLiteral]) -> str:
         """A new variable and the equation that it equals the term."""

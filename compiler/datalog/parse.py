@@ -148,7 +148,7 @@ _GROUPS: tuple[tuple[frozenset[str], str], ...] = (
 )
 _TERM_STARTS = frozenset(
     {"IDENT", "QUALIFIED", "NUMBER", "UNSIGNED", "FLOAT", "STRING", "UNDERSCORE", "LPAREN", "MINUS"}
-    | {"FUNCTOR", "MINMAX", "AGGREGATE", "COMPLEMENT", "AS", "AT", "DOLLAR"}
+    | {"FUNCTOR", "MINMAX", "AGGREGATE", "COMPLEMENT", "AS", "LBRACKET", "NIL", "BRANCH", "AT", "DOLLAR"}
 )
 _COVERED = {
     "a rule, a fact or a directive": _ITEM_STARTS,
@@ -163,6 +163,8 @@ _WORDS = {kind: f"'{sign}'" for sign, kind in SIGNS.items()} | {
     "IDENT": "a name",
     "QUALIFIED": "a qualified name",
     "NUMBER": "a number",
+    "BRANCH": "a branch such as '$Leaf'",
+    "NIL": "'nil'",
     "STRING": "a string",
     "QUALIFIER": "a qualifier such as 'btree'",
     "CHOICE": "'choice-domain'",
@@ -189,11 +191,6 @@ def _expected_words(expected: set[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-_UNSUPPORTED_SIGNS = {
-    "LBRACKET": "records are not part of this dialect",
-}
-
-
 def _report_unexpected(tokens: Sequence[Token], position: int, expected: set[str], report: Report) -> None:
     words = _expected_words(expected)
     if position >= len(tokens):
@@ -213,8 +210,6 @@ def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | N
     before = tokens[position - 1] if position else None
     if found.type == "AT" and before is not None and before.type == "AT":
         return "aggregates by functors of the user's are not part of this dialect"
-    if found.type in _UNSUPPORTED_SIGNS:
-        return _UNSUPPORTED_SIGNS[found.type]
     if found.type == "RESERVED":
         return f"'{found}' is a reserved word of a feature that is not part of this dialect"
     if found.type == "QUALIFIED" and "IDENT" in expected:

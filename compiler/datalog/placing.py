@@ -45,6 +45,7 @@ class Placing:
         for literal in self.conditions(partial):
             if literal.names <= self.bound.keys():
                 self.take(literal)
+                self._drop_implied(literal)
                 self.done.append(Filter(literal.comparison))
                 return True
         return False
@@ -54,6 +55,7 @@ class Placing:
             for name, term in equations(literal):
                 if name not in self.reserved and variables_of(term) <= self.bound.keys():
                     self.take(literal)
+                    self._drop_implied(literal)
                     self.done.append(Assign(name, term, self.keep((name,), always=True)))
                     return True
         return False
@@ -117,6 +119,14 @@ class Placing:
         live = self.needed.union(*map(uses, self.left), new if always else ())
         self.bound = {name: None for name in (*self.bound, *new) if name in live}
         return tuple(self.bound)
+
+    def _drop_implied(self, placed: Condition) -> None:
+        """Leaves out what need not be asked of a record or branch any more, after one of its conditions."""
+        if placed.form is None:
+            return
+        others = [one for one in self.left if isinstance(one, Condition) and one.form == placed.form]
+        if placed.whole or all(one.whole for one in others):
+            self.take(*others)
 
     def take(self, *literals: object) -> None:
         """These are placed now. (Equal literals may be there twice.)"""

@@ -10,7 +10,7 @@ what is possible,
 3. an equation that binds a variable: after what removes rows, for its value may be out of range;
 4. the next join of the tree, or a scan that shares a bound variable with what was joined so far, the
    one with most bound columns first, then the one written first; the very first scan is the one with
-   most constants;
+   most constants, of those one whose rows are used whole;
 5. a generator over bound variables;
 6. an aggregate, or a condition with a function that has no value for some arguments (`/`, `%`,
    `to_number` ...): late, so that it sees only rows that everything else lets through;
@@ -67,6 +67,7 @@ from dbsp.compiler.datalog.steps import (
     Step,
 )
 from dbsp.compiler.planner import tree as trees
+from dbsp.compiler.planner.conjunction import determined
 from dbsp.compiler.planner.estimate import Term
 from dbsp.compiler.planner.statistics import Statistics
 
@@ -163,9 +164,19 @@ class _Planner(Placing):
             scans = [scan for scan in scans if not self.bound.keys().isdisjoint(scan.names)]
         return max(scans, key=self._boundness, default=None)  # max keeps the first of equals
 
-    def _boundness(self, scan: Scan) -> tuple[float, int]:
+    def _boundness(self, scan: Scan) -> tuple[float, int, bool]:
         fixed = len(scan.constants) + len(scan.equal) + sum(name in self.bound for name in scan.names)
-        return (fixed / max(1, len(scan.variables)), fixed)
+        return (fixed / max(1, len(scan.variables)), fixed, bool(self.bound) or self._is_whole(scan))
+
+    def _is_whole(self, scan: Scan) -> bool:
+        """Whether all of a row is used: of others many may be alike, and it matters only if there is one."""
+        rest = (one for one in self.left if one is not scan)
+        live = self.needed.union(*map(uses, rest))
+        looked_at = {column for column, _ in scan.constants} | {column for _, column in scan.equal}
+        return all(
+            column in looked_at if name is None else name in live
+            for column, name in enumerate(scan.variables)
+        )
 
     def _choose(self, start: Scan | None = None) -> None:
         """Ask the planner about a scan and all that hangs together with it."""
@@ -289,10 +300,16 @@ class _Planner(Placing):
 def _orders(step: Multiway, planned: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
     """The planned orders, naming what the join looks at and no part of the order's own binds."""
     free = {name for name, _ in step.extensions}
+    functions = [(name, variables_of(term)) for name, term in step.extensions]
     every = [name for part in step.parts for name in part.names if name in step.looked_at]
     orders = []
     for part, order in zip(step.parts, planned, strict=True):
         others = dict.fromkeys(name for name in every if name not in part.names)
-        first = [name for name in order if name in others]
-        orders.append((*first, *(name for name in others if name not in first and name not in free)))
+        chosen = [name for name in order if name in others]
+        chosen += [name for name in others if name not in chosen and name not in free]
+        # Equations may determine variables by each other, as those of a record and its parts do.
+        for name in others:
+            if name not in determined((*part.names, *chosen), functions):
+                chosen.append(name)
+        orders.append(tuple(chosen))
     return tuple(orders)

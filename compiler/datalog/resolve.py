@@ -6,7 +6,7 @@ from dbsp.compiler.datalog import syntax
 from dbsp.compiler.datalog.declare import Declarations
 from dbsp.compiler.datalog.expand import FlatClause
 from dbsp.compiler.datalog.report import Report
-from dbsp.compiler.datalog.walk import literals, terms_of
+from dbsp.compiler.datalog.walk import has_wildcard, literals, terms_of
 from dbsp.diagnostics import SourceSpan, did_you_mean
 
 
@@ -36,12 +36,16 @@ class _Resolver:
             case syntax.Atom():
                 self.atom(literal)
             case syntax.Negation(atom=atom):
-                self.atom(atom)
+                self.atom(atom, positive=False)
+            case syntax.Comparison(operator="=", left=left, right=right):
+                for term, other in ((left, right), (right, left)):
+                    # A wildcard may stand in a pattern; what it is matched with has to have a value.
+                    self.term(term, "a comparison", pattern=not has_wildcard(other))
             case _:
                 for term in terms_of(literal):
                     self.term(term, "a comparison")
 
-    def atom(self, atom: syntax.Atom, in_head: bool = False) -> None:
+    def atom(self, atom: syntax.Atom, in_head: bool = False, positive: bool = True) -> None:
         relation = self.relations.get(atom.relation)
         if relation is None:
             hint = did_you_mean(atom.relation, self.relations)
@@ -62,12 +66,15 @@ class _Resolver:
             if in_head and isinstance(argument, syntax.Wildcard):
                 self._error(argument.span, "'_' in the head has no value", "name what is to be derived")
             elif not isinstance(argument, syntax.Wildcard):
-                self.term(argument, "a head" if in_head else "an argument")
+                place = "a head" if in_head else "an argument" if positive else "a negated atom"
+                self.term(argument, place, pattern=positive and not in_head)
 
-    def term(self, term: syntax.Term, place: str) -> None:
+    def term(self, term: syntax.Term, place: str, pattern: bool = False) -> None:
         match term:
             case syntax.Wildcard(span=span):
                 self._error(span, f"'_' in {place} has no value")
+            case syntax.Construct():
+                self.construct(term, place, pattern)
             case syntax.Call(function=name, arguments=arguments):
                 self.call(term)
                 if term.target is not None:
@@ -82,9 +89,34 @@ class _Resolver:
             case _:
                 pass
 
+    def construct(self, term: syntax.Construct, place: str, pattern: bool) -> None:
+        if term.function.startswith("$"):
+            name = term.function[1:]
+            type_name = self.types.branches.get(name)
+            if type_name is None:
+                self._error(term.span, f"undefined branch '${name}'", did_you_mean(name, self.types.branches))
+            elif type_name in self.types.broken:
+                self.sound = False
+            else:
+                wanted = len(self.types.fields(self.types.structured[type_name], name))
+                given = len(term.arguments)
+                if given != wanted:
+                    message = (
+                        f"branch '${name}' of '{type_name}' has {_count(wanted, 'field')}, but"
+                        f" {_count(given, 'argument')} {_be(given)} given"
+                    )
+                    self._error(term.span, message)
+        for argument in term.arguments:
+            if not (pattern and isinstance(argument, syntax.Wildcard)):
+                inside = "a record" if term.function == "[]" else "a branch"
+                self.term(argument, f"{inside} in {place}" if not pattern else inside, pattern)
+
     def call(self, call: syntax.Call) -> None:
         """That the function is there and has as many arguments as one of its signatures."""
         functors = self.declarations.functors
+        if call.function in self.broken:
+            self.sound = False
+            return
         if call.function.startswith("@") and call.function not in functors:
             hint = (
                 did_you_mean(call.function, functors)

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from dbsp.compiler.datalog import checked, syntax
 from dbsp.compiler.datalog.checked import TEXT_TESTS
+from dbsp.terms import Branch, Record, term_text
 
 AnyTerm: TypeAlias = syntax.Term | checked.Term
 AnyLiteral: TypeAlias = syntax.Formula | checked.Literal
@@ -54,8 +55,22 @@ def _show(term: AnyTerm, level: int) -> str:
         case syntax.Aggregate() | checked.Aggregate():
             target = "" if term.value is None else f" {show_term(term.value)}"
             return f"{term.function}{target} : {{ {show_body(_body(term))} }}"
+        case checked.Part(position=int(position), arguments=(value,)):
+            return f"part {position + 1} of {show_term(value)}"
+        case checked.Part(arguments=(value,)):
+            return f"the form of {show_term(value)}"
+        case syntax.Construct() | checked.Construct():
+            return show_construct(term.function, list(map(show_term, term.arguments)))
         case syntax.Call() | checked.Call():
             return _show_call(term, level)
+
+
+def show_construct(function: str, arguments: list[str]) -> str:
+    """A record, a branch or nil as it would be written."""
+    inside = ", ".join(arguments)
+    if function == "[]":
+        return f"[{inside}]"
+    return f"{function}({inside})" if inside or function.startswith("$") else function
 
 
 def _show_call(call: syntax.Call | checked.Call, level: int) -> str:
@@ -77,6 +92,8 @@ def _show_call(call: syntax.Call | checked.Call, level: int) -> str:
 
 
 def _show_value(value: checked.Value) -> str:
+    if value is None or isinstance(value, Record | Branch):
+        return term_text(value, lambda part: _show_value(part))
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
 
 
@@ -93,6 +110,9 @@ def show_literal(literal: AnyLiteral) -> str:
             return f"{name}({', '.join(map(show_term, terms))})"
         case syntax.Negation(atom=atom) | checked.Negation(atom=atom):
             return f"!{show_literal(atom)}"
+        case checked.Comparison(left=checked.Part(position=None, arguments=(value,)) as part):
+            made = f"${part.constructor}" if part.constructor else "a record"
+            return f"{show_term(value)} is {made}"
         case syntax.Comparison() | checked.Comparison():
             if literal.operator in TEXT_TESTS:
                 return f"{literal.operator}({show_term(literal.left)}, {show_term(literal.right)})"

@@ -16,6 +16,7 @@ import networkx as nx
 
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.checked import Relation, Rule, Stratum
+from dbsp.compiler.datalog.extremes import Orders, gets_better, orders_of
 from dbsp.compiler.datalog.report import Report
 from dbsp.diagnostics import SourceSpan
 
@@ -81,7 +82,8 @@ def stratify(
     graph = nx.DiGraph()
     order = {name: position for position, name in enumerate(relations)}
     graph.add_nodes_from(relations)
-    found = [dependency for rule in rules for dependency in dependencies(rule)]
+    of_rules = [(rule, dependency) for rule in rules for dependency in dependencies(rule)]
+    found = [dependency for _, dependency in of_rules]
     found += [dependency for rule in subsumptions for dependency in subsumption_dependencies(rule)]
     graph.add_edges_from((dependency.used, dependency.user) for dependency in found)
     component_of: dict[str, int] = {}
@@ -90,7 +92,12 @@ def stratify(
         for name in component:
             component_of[name] = len(components)
         components.append(sorted(component, key=order.__getitem__))
-    _check_cycles(graph, component_of, found, report)
+    orders = orders_of(subsumptions)
+    for rule, one in of_rules:
+        recursive = one.how == "aggregates over" and component_of[one.used] == component_of[one.user]
+        if recursive and gets_better(rule, components[component_of[one.user]], orders):
+            found.remove(one)
+    _check_cycles(graph, component_of, found, orders, report)
 
     condensed = nx.DiGraph()
     condensed.add_nodes_from(range(len(components)))
@@ -117,7 +124,11 @@ def stratify(
 
 
 def _check_cycles(
-    graph: nx.DiGraph, component_of: Mapping[str, int], found: Sequence[Dependency], report: Report
+    graph: nx.DiGraph,
+    component_of: Mapping[str, int],
+    found: Sequence[Dependency],
+    orders: Orders,
+    report: Report,
 ) -> None:
     """Reports one cycle through a negative dependency for each component that has one."""
     by_edge: dict[tuple[str, str], Dependency] = {}
@@ -143,5 +154,11 @@ def _check_cycles(
             f" which depends on '{dependency.user}'"
             if dependency.used != dependency.user
             else f"the program cannot be stratified: '{dependency.user}' {dependency.how} itself",
-            f"the cycle is: {cycle}",
+            f"the cycle is: {cycle}{_AGGREGATES if dependency.how != 'negates' and orders else ''}",
         )
+
+
+_AGGREGATES = (
+    "; a 'min' or 'max' may stand in it if it is of what grows with a column that a subsumption makes"
+    " the least or the greatest, and gives such a column"
+)

@@ -7,7 +7,10 @@ the head that the variable flows into. Kinds have been settled before (see `infe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dbsp.compiler.datalog import syntax
+from dbsp.compiler.datalog.checked import Structured
 from dbsp.compiler.datalog.declare import Declarations
 from dbsp.compiler.datalog.expand import FlatClause
 from dbsp.compiler.datalog.report import Report
@@ -15,13 +18,22 @@ from dbsp.compiler.datalog.show import show_term, source_name
 from dbsp.compiler.datalog.walk import literals, parts_of, terms_of
 
 
-def check_subtypes(clause: FlatClause, declarations: Declarations, report: Report) -> bool:
-    """Whether the clause mixes no types; the first mistake is reported."""
-    return _Checker(declarations, report).clause(clause)
+def check_subtypes(
+    clause: FlatClause, declarations: Declarations, structured: Mapping[int, Structured], report: Report
+) -> bool:
+    """Whether the clause mixes no types; the first mistake is reported.
+
+    `structured` has the kinds of the records and branches in the clause, by the `id` of the term: their
+    fields are columns like others.
+    """
+    return _Checker(declarations, structured, report).clause(clause)
 
 
 class _Checker:
-    def __init__(self, declarations: Declarations, report: Report) -> None:
+    def __init__(
+        self, declarations: Declarations, structured: Mapping[int, Structured], report: Report
+    ) -> None:
+        self.structured = structured
         self.relations = declarations.relations
         self.types = declarations.types
         self.report = report
@@ -58,9 +70,15 @@ class _Checker:
                 self.literal(literal)
             if term.value is not None:
                 self.term(term.value)
-        else:
-            for part in parts_of(term):
-                self.term(part)
+            return
+        if isinstance(term, syntax.Construct) and term.function != "nil" and id(term) in self.structured:
+            kind = self.structured[id(term)]
+            constructor = term.function[1:] if term.function.startswith("$") else ""
+            for part, field in zip(term.arguments, self.types.fields(kind, constructor), strict=True):
+                if isinstance(part, syntax.Variable):
+                    self.columns.setdefault(part.name, []).append((field.type_name, part))
+        for part in parts_of(term):
+            self.term(part)
 
     def compare(self, left: syntax.Term, right: syntax.Term) -> None:
         """Two variables that are compared have one type; the least of x is of the type of x."""

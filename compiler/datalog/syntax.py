@@ -66,6 +66,14 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Construct(Call):
+    """`[a, b]`, `nil` or `$Branch(a, b)`; the function is `[]`, `nil` or `$Branch`.
+
+    In an atom of a body, or on a side of `=`, it also takes a value apart and binds its variables.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Aggregate:
     """`sum e : { body }`; `value` is the target expression, None for `count`.
 
@@ -189,13 +197,22 @@ class RelationDeclaration:
     choices: tuple[tuple[Name, ...], ...] = ()
 
 
-TypeForm = Literal["subtype", "alias", "union"]
+TypeForm = Literal["subtype", "alias", "union", "record", "adt"]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchDeclaration:
+    """`Branch { x: number }` of an algebraic data type; for a record, its fields, and the name is empty."""
+
+    name: Name
+    fields: tuple[Attribute, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TypeDeclaration:
     """`.type A <: B` (subtype), `.type A = B` (alias), `.type A = B | C` (union).
 
+    `.type A = [x: B]` (record) and `.type A = P { x: B } | Q {}` (adt) have branches and no parents.
     `deprecated` are the old forms of a subtype: `.type A`, `.symbol_type A`, `.number_type A`.
     """
 
@@ -204,6 +221,7 @@ class TypeDeclaration:
     parents: tuple[Name, ...]
     span: SourceSpan = field(compare=False, repr=False)
     deprecated: bool = False
+    branches: tuple[BranchDeclaration, ...] = ()
 
 
 DirectiveKind = Literal["input", "output", "printsize", "limitsize"]

@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 
 from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.checked import Kind
+from dbsp.compiler.datalog.checked import AnyKind, Kind, type_of
 from dbsp.compiler.datalog.functions import BIT_FUNCTIONS
+from dbsp.diagnostics import SourceSpan
 from dbsp.errors import ValueOutOfRangeError
 from dbsp.expressions import Expression, Functor, FunctorCall, col, lit, max_of, min_of, when
 from dbsp.expressions import call as call_function
+from dbsp.expressions.construct import code_of, construct, field_of, made_by, nil
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import GiveUp, Operation
+from dbsp.terms import Branch, parts_of
 from dbsp.values import FLOAT, INT, STR, Type
-
-TYPES: Mapping[Kind, Type] = {Kind.NUMBER: INT, Kind.UNSIGNED: INT, Kind.FLOAT: FLOAT, Kind.SYMBOL: STR}
 
 
 def expression(term: checked.Term) -> Expression:
@@ -32,6 +33,11 @@ def expression(term: checked.Term) -> Expression:
             return col(name)
         case checked.Constant():
             return constant(term)
+        case checked.Construct(arguments=arguments):
+            return construct(type_of(term.kind), term.constructor, *map(expression, arguments))
+        case checked.Part(arguments=(value,), constructor=constructor, position=position):
+            whole = expression(value)
+            return made_by(whole, constructor) if position is None else field_of(whole, constructor, position)
         case checked.Call(function=function) if function in BIT_FUNCTIONS:
             bits = _bits(term)
             # All bits of an unsigned do not fit its range; only bnot and bshl can set the highest.
@@ -47,7 +53,23 @@ def expression(term: checked.Term) -> Expression:
 
 
 def constant(term: checked.Constant) -> Expression:
-    return lit(term.value)
+    """The expression of a constant; a record or branch is made of its parts."""
+    if not isinstance(term.kind, checked.Structured):
+        return lit(term.value)
+    type_ = type_of(term.kind)
+    if term.value is None:
+        return nil(type_)
+    name = term.value.name if isinstance(term.value, Branch) else ""
+    fields = term.kind.structure.by_name[name].fields
+    inner = (_part(field.type, part) for field, part in zip(fields, parts_of(term.value), strict=True))
+    return construct(type_, name, *inner)
+
+
+def _part(type_: Type, value: Any) -> Expression:
+    if type_.structure is None:
+        return lit(value)
+    kind = checked.Structured(type_.structure.name, type_.structure)
+    return constant(checked.Constant(value, kind, SourceSpan("", 0)))
 
 
 def predicate(comparison: checked.Comparison) -> Expression:
@@ -79,7 +101,7 @@ _COMPARISONS: Mapping[str, Callable[[Expression, Expression], Expression]] = {
 }
 
 
-def _kind(call: checked.Call) -> Kind:
+def _kind(call: checked.Call) -> AnyKind:
     """The kind of the first argument, which decides between the meanings of an overloaded name."""
     return call.arguments[0].kind
 
@@ -87,8 +109,8 @@ def _kind(call: checked.Call) -> Kind:
 @functools.lru_cache(maxsize=1024)
 def _functor(functor: checked.Functor) -> Functor:
     """The functor of the engine, the same for all places so that results are remembered for all."""
-    parameters = tuple(TYPES[kind] for kind in functor.parameters)
-    return Functor(functor.name, parameters, TYPES[functor.result], functor.function)
+    parameters = tuple(type_of(kind) for kind in functor.parameters)
+    return Functor(functor.name, parameters, type_of(functor.result), functor.function)
 
 
 def _bits(term: checked.Term) -> Expression:
@@ -159,6 +181,8 @@ def _ord(call: checked.Call, a: Expression) -> Expression:
             return a.ord()
         case Kind.FLOAT:
             return a.to_string().ord()
+        case checked.Structured():
+            return code_of(a)
         case _:
             return a
 

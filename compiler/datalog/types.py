@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 import networkx as nx
 
 from dbsp.compiler.datalog import syntax
-from dbsp.compiler.datalog.checked import Kind
+from dbsp.compiler.datalog.checked import AnyKind, Kind, Structured, type_of
+from dbsp.compiler.datalog.fields import declare_fields
 from dbsp.compiler.datalog.report import Report
 from dbsp.diagnostics import did_you_mean
+from dbsp.structures import Constructor, Field, Structure
 
 PRIMITIVES: Mapping[str, Kind] = {kind.value: kind for kind in Kind}
 
@@ -25,7 +27,12 @@ class TypeEnvironment:
     def __init__(self) -> None:
         self.broken: set[str] = set()
         """Types whose declaration has an error; using them is no further error."""
-        self._kinds: dict[str, Kind] = dict(PRIMITIVES)
+        self.structured: dict[str, Structured] = {}
+        """The record types and algebraic data types."""
+        self.branches: dict[str, str] = {}
+        """The branches of algebraic data types, and of which type each is."""
+        self._kinds: dict[str, AnyKind] = dict(PRIMITIVES)
+        self._fields: dict[tuple[str, str], tuple[syntax.Attribute, ...]] = {}
         self._aliases: dict[str, str] = {}
         self._bases: dict[str, str] = {}
         # A union stands for the types in it that are no unions themselves; any other type for itself.
@@ -37,8 +44,33 @@ class TypeEnvironment:
     def names(self) -> list[str]:
         return list(self._kinds)
 
-    def kind(self, name: str) -> Kind:
+    def kind(self, name: str) -> AnyKind:
         return self._kinds[name]
+
+    def fields(self, kind: Structured, constructor: str) -> tuple[syntax.Attribute, ...]:
+        """The declared fields of a record (its constructor is "") or of a branch."""
+        return self._fields[kind.name, constructor]
+
+    def add_structured(self, declaration: syntax.TypeDeclaration) -> None:
+        """Adds a record type or an algebraic data type; its fields are filled in by `complete`."""
+        name = declaration.name.text
+        kind = Structured(name, Structure(name))
+        self._kinds[name] = self.structured[name] = kind
+        self._members[name] = frozenset({name})
+
+    def complete(self, declaration: syntax.TypeDeclaration) -> None:
+        """Gives a type that was added its constructors; by now the types of all fields are known."""
+        name = declaration.name.text
+        made = []
+        for branch in declaration.branches:
+            self._fields[name, branch.name.text] = branch.fields
+            kinds = [self.kind(one.type_name) for one in branch.fields]
+            fields = (
+                Field(one.name, type_of(kind), kind is Kind.UNSIGNED)
+                for one, kind in zip(branch.fields, kinds, strict=True)
+            )
+            made.append(Constructor(branch.name.text, tuple(fields)))
+        self.structured[name].structure.constructors = tuple(made)
 
     def add(self, name: str, form: syntax.TypeForm, parents: Sequence[str]) -> None:
         """Adds a type over types that are known already."""
@@ -52,6 +84,13 @@ class TypeEnvironment:
             case "union":
                 members = (self._members[self.resolve(parent)] for parent in parents)
                 self._members[name] = frozenset().union(*members)
+
+    def remove(self, name: str) -> None:
+        """Takes a type away that turned out to be broken."""
+        kind = self.structured.pop(name)
+        for other in [one for one, known in self._kinds.items() if known == kind]:  # itself, and its aliases
+            self.broken.add(other)
+            del self._kinds[other]
 
     def resolve(self, name: str) -> str:
         """The name behind aliases."""
@@ -109,13 +148,39 @@ def declare_types(
         else:
             by_name[name.text] = declaration
     environment = TypeEnvironment()
+    for text in by_name:
+        if by_name[text].branches:
+            environment.add_structured(by_name[text])
     for text in _parents_first(by_name, environment, report):
+        if by_name[text].branches:
+            continue
         if _is_sound(by_name[text], by_name, environment, report):
             parents = [parent.text for parent in by_name[text].parents]
             environment.add(text, by_name[text].form, parents)
         else:
             environment.broken.add(text)
+    structured = [declaration for declaration in by_name.values() if declaration.branches]
+    for declaration in structured:
+        if not declare_fields(declaration, environment, report):
+            environment.broken.add(declaration.name.text)
+    _break_with_fields(structured, environment)
+    for declaration in structured:
+        if declaration.name.text in environment:
+            environment.complete(declaration)
     return environment
+
+
+def _break_with_fields(structured: Sequence[syntax.TypeDeclaration], environment: TypeEnvironment) -> None:
+    """Takes away the types that are broken, or have a field of such a type."""
+    grown = True
+    while grown:
+        grown = False
+        for declaration in structured:
+            name = declaration.name.text
+            fields = [one.type_name for branch in declaration.branches for one in branch.fields]
+            if name in environment and not environment.broken.isdisjoint([name, *fields]):
+                environment.remove(name)
+                grown = True
 
 
 def _parents_first(
@@ -158,6 +223,12 @@ def _is_sound(
     if not known:
         return False
     kinds = {environment.kind(parent.text) for parent in declaration.parents}
+    for parent in declaration.parents if declaration.form != "alias" else ():
+        if isinstance(environment.kind(parent.text), Structured):
+            what = "a member of a union" if declaration.form == "union" else "the base of a subtype"
+            message = f"'{parent.text}', a type of records or branches, cannot be {what}"
+            report.error(parent.span, message)
+            return False
     if len(kinds) > 1:
         listed = ", ".join(sorted(kind.value for kind in kinds))
         report.error(

@@ -46,6 +46,22 @@ def subterms(term: syntax.Term) -> Iterator[syntax.Term]:
         yield from subterms(part)
 
 
+def pattern_variables(term: syntax.Term) -> Iterator[syntax.Variable]:
+    """The variables that get a value when a value is matched with the term: its parts are taken apart."""
+    if isinstance(term, syntax.Variable):
+        yield term
+    elif isinstance(term, syntax.Construct):
+        for part in term.arguments:
+            yield from pattern_variables(part)
+
+
+def has_wildcard(term: syntax.Term) -> bool:
+    """Whether a term is a wildcard, or a pattern with one in it: then it has no value of its own."""
+    return isinstance(term, syntax.Wildcard) or (
+        isinstance(term, syntax.Construct) and any(map(has_wildcard, term.arguments))
+    )
+
+
 def aggregates_in(term: syntax.Term) -> Iterator[syntax.Aggregate]:
     """The aggregates in a term that are not inside another aggregate."""
     if isinstance(term, syntax.Aggregate):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 Functions: TypeAlias = Sequence[tuple[str, frozenset[str]]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Atom:
     """The rows of a relation that fit a pattern.
 
@@ -27,13 +28,13 @@ class Atom:
     fixed: tuple[tuple[int, Any], ...] = ()
     equal: tuple[tuple[int, int], ...] = ()
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The variables of the atom, each once, in the order of their columns."""
         return tuple(dict.fromkeys(name for name in self.variables if name is not None))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Conjunction:
     """Q(needed) :- atoms, links, functions.
 
@@ -58,12 +59,12 @@ class Conjunction:
         if unbound := self.needed - self.bound(range(len(self.atoms))):
             raise ValueError(f"no atom and no function binds {', '.join(sorted(unbound))}")
 
-    @property
+    @cached_property
     def variables(self) -> tuple[str, ...]:
         """All variables of the atoms, in the order in which they are first written."""
         return tuple(dict.fromkeys(name for atom in self.atoms for name in atom.names))
 
-    @property
+    @cached_property
     def edges(self) -> tuple[frozenset[str], ...]:
         """Per atom its variables that anything else looks at: the hypergraph of the query."""
         used = set(self.needed).union(*self.links)
@@ -72,7 +73,7 @@ class Conjunction:
         used.update(name for name, number in times.items() if number > 1)
         return tuple(frozenset(used.intersection(atom.names)) for atom in self.atoms)
 
-    @property
+    @cached_property
     def closed_edges(self) -> tuple[frozenset[str], ...]:
         """The edges with the variables that functions compute from each of them.
 

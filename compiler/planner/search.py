@@ -97,18 +97,28 @@ class Search:
         return self._merge(plans, lambda a, b: True)
 
     def _merge(self, plans: list[Plan], fitting: Callable[[Plan, Plan], bool]) -> Plan:
+        """The join that adds the least cost, until there is one plan: O(n^2) joins of n plans are made."""
+        known: dict[tuple[Part, Part], tuple[float, Plan] | None] = {}
+
+        def joined(a: Plan, b: Plan) -> tuple[float, Plan] | None:
+            # A pair is met again in every round until one of the two is joined.
+            pair = (a.atoms, b.atoms)
+            if pair not in known:
+                known[pair] = None
+                if fitting(a, b):
+                    plan = self.combiner.binary(a, b)
+                    total = self.combiner.total
+                    known[pair] = total(plan) - total(a) - total(b), plan
+            return known[pair]
+
         while len(plans) > 1:
-            joined = [
-                (self.combiner.binary(a, b), a, b)
+            found = [
+                (one[0], one[1], a, b)
                 for at, a in enumerate(plans)
                 for b in plans[at + 1 :]
-                if fitting(a, b)
+                if (one := joined(a, b)) is not None
             ]
-            added = [
-                self.combiner.total(plan) - self.combiner.total(a) - self.combiner.total(b)
-                for plan, a, b in joined
-            ]
-            plan, a, b = joined[added.index(min(added))]
+            _, plan, a, b = min(found, key=lambda one: one[0])
             plans = [plan, *(other for other in plans if other is not a and other is not b)]
         return plans[0]
 

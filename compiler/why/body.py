@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.checked import Relation
+from dbsp.compiler.datalog.checked import Relation, type_of
 from dbsp.compiler.datalog.normalise import (
     AggregateLiteral,
     Condition,
@@ -17,7 +17,6 @@ from dbsp.compiler.datalog.normalise import (
     normalise_with_origins,
 )
 from dbsp.compiler.datalog.show import show_literal, show_term
-from dbsp.compiler.datalog.translate import TYPES
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.solve import Solver
 from dbsp.interner import Interner
@@ -26,20 +25,27 @@ from dbsp.values import decode_value
 Row: TypeAlias = tuple[Any, ...]
 Environment: TypeAlias = Mapping[str, checked.Constant]
 
+Equal: TypeAlias = Sequence[tuple[int, int]]
+"""Pairs of columns that are to have equal values."""
+
 SHOWN = 3
 """Of the rows that an aggregate ranges over, so many are shown."""
 
 
 def row_text(relation: Relation, row: Row) -> str:
     """A row as it would be written in a program."""
-    return pattern_text(relation, row)
+    terms = tuple(
+        checked.Constant(value, attribute.kind, relation.span)
+        for value, attribute in zip(row, relation.attributes, strict=True)
+    )
+    return show_literal(checked.Atom(relation.name, terms, relation.span))
 
 
 def pattern_text(relation: Relation, row: Row) -> str:
-    """A row as it would be written in a program, with `_` for None."""
+    """A row as it would be written in a program, with `_` for `...`."""
     terms = tuple(
         checked.Wildcard(attribute.kind, relation.span)
-        if value is None
+        if value is ...
         else checked.Constant(value, attribute.kind, relation.span)
         for value, attribute in zip(row, relation.attributes, strict=True)
     )
@@ -77,10 +83,28 @@ class RuleBody:
             self.body += (Condition(checked.Comparison("=", value, term, term.span)),)
             self.origins += (len(rule.body),)
 
+    def with_equal(self, equal: Equal) -> RuleBody:
+        """The rule for rows of the head that have equal values in these columns."""
+        if not equal:
+            return self
+        made = RuleBody(self.rule, self.relations)
+        for first, second in equal:
+            comparison = checked.Comparison("=", self._of_head(first), self._of_head(second), self.rule.span)
+            made.body += (Condition(comparison),)
+            made.origins += (len(self.rule.body),)
+        return made
+
+    def _of_head(self, column: int) -> checked.Variable:
+        """The variable that has the value of a column of the head."""
+        term = self.head[column]
+        if isinstance(term, checked.Variable):
+            return term
+        return checked.Variable(self.goals[column], term.kind, term.span)
+
     @cached_property
-    def kinds(self) -> dict[str, checked.Kind]:
+    def kinds(self) -> dict[str, checked.AnyKind]:
         """The kinds of the variables outside of aggregates."""
-        found: dict[str, checked.Kind] = {}
+        found: dict[str, checked.AnyKind] = {}
         for term in _terms(self.rule):
             for part in _outside(term):
                 if isinstance(part, checked.Variable):
@@ -115,7 +139,7 @@ class RuleBody:
         """The values of the variables in the first of the bindings."""
         return {
             name: checked.Constant(
-                decode_value(TYPES[kind], int(found.values[name][0]), interner), kind, self.rule.span
+                decode_value(type_of(kind), int(found.values[name][0]), interner), kind, self.rule.span
             )
             for name, kind in self.kinds.items()
             if name in found.values

@@ -33,7 +33,6 @@ from dbsp.compiler.datalog.stratify import dependencies
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.why.table import Table
-from dbsp.errors import InputError
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
 from dbsp.recode import recode_rows
@@ -52,13 +51,7 @@ def heights(
 
     `inputs` gives what was put into a relation. `progress` is told of the rounds and rows so far.
     """
-    needed = _needed(program, relations)
-    for name in sorted(needed):
-        if not program.relations[name].is_plain:
-            raise InputError(
-                f"relation '{name}' at {program.relations[name].span.place} is more than a set of rows "
-                f"({kind_of(program.relations[name])}), and there are no proofs through such a relation"
-            )
+    needed = needed_by(program, relations)
     level = _levels(program)
     tables: dict[str, Table] = {}
     told = _Progress(progress)
@@ -79,18 +72,7 @@ class _Progress:
         self._tell(self._rounds, self._rows)
 
 
-def kind_of(relation: checked.Relation) -> str:
-    """What makes a relation more than a set of rows."""
-    kinds = {
-        "eqrel": relation.equivalence,
-        "choice-domain": relation.choices,
-        ".limitsize": relation.limit,
-        "subsumption": relation.subsumed,
-    }
-    return ", ".join(name for name, present in kinds.items() if present)
-
-
-def _needed(program: checked.Program, relations: Iterable[str]) -> set[str]:
+def needed_by(program: checked.Program, relations: Iterable[str]) -> set[str]:
     """The relations and all that they depend on."""
     uses: dict[str, set[str]] = {}
     for rule in program.rules:

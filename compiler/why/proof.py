@@ -30,7 +30,9 @@ class Premise:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A row and what it follows from. `rule` and `place` are None for a row that was put in.
+    """A row and what it follows from. `rule` and `place` are None for a row at which the proof ends.
+
+    `leaf` says why it ends there: the row was put in, or its relation is taken as a whole.
 
     `height` is that of the smallest proof: 0 for what was put in, else one more than the highest of the
     rows among the premises. `premises` is None where the proof was not followed further.
@@ -43,6 +45,7 @@ class Step:
     number: int | None
     place: str | None
     premises: tuple[Premise, ...] | None
+    leaf: str | None = None
 
 
 DEPTH = 12
@@ -92,7 +95,7 @@ class Proof:
                 continue
             cut = step.premises is None or (depth is not None and place.level >= depth)
             if step.rule is None:
-                yield f"{place.lead}{step.text}   put in"
+                yield f"{place.lead}{step.text}   {step.leaf}"
             elif step.key in drawn:
                 yield f"{place.lead}{step.text}   as above"
             elif cut:
@@ -130,6 +133,7 @@ class Proof:
                 "row": [plain(value) for value in step.key[1]],
                 "text": step.text,
                 "height": step.height,
+                "leaf": step.leaf,
                 "rule": None
                 if step.rule is None
                 else {"number": step.number, "text": step.rule, "place": step.place},
@@ -208,9 +212,9 @@ def _premise_document(premise: Premise, numbers: Mapping[Key, int]) -> dict[str,
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON has it: a float that is no number of JSON's as its name, a record as a list."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
+    """The value as JSON has it: a record as a list, what JSON has no word for as its text."""
     if isinstance(value, tuple):
         return [plain(part) for part in value]
-    return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(value)
+    return value if value is None or isinstance(value, int | str) else str(value)

@@ -12,9 +12,9 @@ import numpy as np
 from dbsp.batch import Codes
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.normalise import Condition, Scan
-from dbsp.compiler.datalog.show import show_rule
+from dbsp.compiler.datalog.show import show_literal, show_rule
 from dbsp.compiler.why.bindings import Bindings
-from dbsp.compiler.why.body import Row, RuleBody, pattern_text, row_at, row_text
+from dbsp.compiler.why.body import Equal, Row, RuleBody, pattern_text, row_at, row_text
 from dbsp.compiler.why.proof import Key, Premise, Proof, Step
 from dbsp.compiler.why.refusal import Refusal
 from dbsp.compiler.why.refute import Pattern, Refuter
@@ -28,7 +28,14 @@ from dbsp.values import decode_value, encode_value
 class Prover:
     """Proofs of the rows of some tables; see `heights` for where these come from."""
 
-    def __init__(self, program: checked.Program, tables: Mapping[str, Table], interner: Interner) -> None:
+    def __init__(
+        self,
+        program: checked.Program,
+        tables: Mapping[str, Table],
+        interner: Interner,
+        wholes: Mapping[str, str],
+    ) -> None:
+        self.wholes = wholes
         self.program = program
         self.tables = tables
         self.interner = interner
@@ -43,12 +50,12 @@ class Prover:
         return found
 
     def codes(self, relation: str, row: Row) -> Pattern:
-        """The codes of a row, None for None. Raises InputError or ValueOutOfRangeError if it does not fit."""
+        """The codes of a row, None for `...`. Raises InputError or ValueOutOfRangeError if unfit."""
         schema = self.tables[relation].schema
         if not isinstance(row, tuple) or len(row) != schema.arity:
             raise InputError(f"relation '{relation}' has rows ({schema.describe()}), {row!r} is none")
         return tuple(
-            None if value is None else encode_value(type_, value, self.interner)
+            None if value is ... else encode_value(type_, value, self.interner)
             for type_, value in zip(schema.types, row, strict=True)
         )
 
@@ -69,21 +76,31 @@ class Prover:
         at = at[np.argsort(self.tables[atom.relation].heights[at], kind="stable")][:limit]
         return [row_at(self.solver, atom.relation, one) for one in at.tolist()]
 
-    def pattern(self, goal: checked.Rule) -> Pattern:
-        """What the single atom of a goal says about the columns of a row."""
+    def refuse(self, goal: checked.Rule, depth: int) -> Refusal | None:
+        """Why no row fits the single atom of a goal; None if one does. See `refute` for the depth.
+
+        Raises InputError for an atom with terms that depend on its variables, such as `p(x, x + 1)`.
+        """
+        if self.matching(goal, 1):
+            return None
+        (atom,) = goal.body
+        assert isinstance(atom, checked.Atom)
         body = RuleBody(goal, self.program.relations)
         scan = body.body[body.scan_of(0)]
         assert isinstance(scan, Scan)
-        constant = [one for one in body.body if isinstance(one, Condition)]
-        fixed = self.solver.solutions(askable(constant, ()), Bindings.one({}))
-        values = next(fixed, Bindings.one({})).values
+        conditions = [one for one in body.body if isinstance(one, Condition)]
+        constant = askable(conditions, ())
+        if len(constant) < len(conditions):
+            raise InputError(f"{show_literal(atom)}: only constants and variables can be asked for")
+        values = next(self.solver.solutions(constant, Bindings.one({})), Bindings.one({})).values
         pattern = [
             None if name is None or name not in values else int(values[name][0]) for name in scan.variables
         ]
         for column, value in scan.constants:
             type_ = self.tables[scan.relation].schema.types[column]
             pattern[column] = encode_value(type_, value.value, self.interner)
-        return tuple(pattern)
+        refusal = self._followed(scan.relation, tuple(pattern), scan.equal, depth)
+        return replace(refusal, text=show_literal(atom))
 
     def refute(self, relation: str, pattern: Pattern, depth: int = 1) -> Refusal | None:
         """Why no row of a relation fits; None if one does.
@@ -91,9 +108,10 @@ class Prover:
         With a depth of more than 1 also why rows that are missing in the explanation are not there, and so
         on so many rows down.
         """
-        if len(self.find(relation, pattern)):
-            return None
-        first = self._refusal(relation, pattern)
+        return None if len(self.find(relation, pattern)) else self._followed(relation, pattern, (), depth)
+
+    def _followed(self, relation: str, pattern: Pattern, equal: Equal, depth: int) -> Refusal:
+        first = self._refusal(relation, pattern, equal)
         met = {(relation, pattern)}
         causes: list[Refusal] = []
         waiting = deque([(first, 1)])
@@ -103,20 +121,20 @@ class Prover:
                 missing = (key[0], self.codes(*key))
                 if missing not in met:
                     met.add(missing)
-                    causes.append(self._refusal(*missing))
+                    causes.append(self._refusal(*missing, ()))
                     waiting.append((causes[-1], level + 1))
         return replace(first, causes=tuple(causes))
 
-    def _refusal(self, relation: str, pattern: Pattern) -> Refusal:
+    def _refusal(self, relation: str, pattern: Pattern, equal: Equal) -> Refusal:
         refuter = Refuter(self.solver, self.program.relations)
         types = self.tables[relation].schema.types
         row = tuple(
-            None if code is None else decode_value(type_, code, self.interner)
+            ... if code is None else decode_value(type_, code, self.interner)
             for type_, code in zip(types, pattern, strict=True)
         )
-        attempts = tuple(refuter.attempt(body, pattern) for body in self.rules[relation])
+        attempts = tuple(refuter.attempt(body.with_equal(equal), pattern) for body in self.rules[relation])
         text = pattern_text(self.program.relations[relation], row)
-        return Refusal(text, relation in self.program.inputs, attempts)
+        return Refusal(text, relation in self.program.inputs, attempts, self.wholes.get(relation))
 
     def prove(self, relation: str, row: Row, depth: int | None) -> Proof | None:
         """A proof of the smallest height, followed `depth` rows down; None if the row is not there."""
@@ -145,7 +163,8 @@ class Prover:
         height = int(table.heights[at])
         text = row_text(self.program.relations[relation], row)
         if not height:
-            return Step((relation, row), text, 0, None, None, None, ()), []
+            leaf = self.wholes.get(relation, "put in")
+            return Step((relation, row), text, 0, None, None, None, (), leaf), []
         for body, found in self._instances(relation, table.rows[at].tolist(), height):
             rule = body.rule
             rows: list[tuple[str, int]] = []

@@ -17,7 +17,7 @@ from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.resolve import resolve
 from dbsp.compiler.datalog.stratify import dependencies
 from dbsp.compiler.datalog.subtypes import check_subtypes
-from dbsp.diagnostics import SourceSpan
+from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import CompileError
 
 ANSWER = "?"
@@ -50,13 +50,20 @@ def read_question(program: checked.Program, text: str, file: str = "<question>")
         clause = _clause(parse(f"q() :-\n{text}\n.", report), text, report)
         return _question(program, clause, report)
     except CompileError as error:
-        raise CompileError(
-            tuple(replace(one, span=_line_before(one.span)) for one in error.diagnostics)
-        ) from None
+        raise CompileError([_of_text(one, text) for one in error.diagnostics]) from None
 
 
-def _line_before(span: SourceSpan) -> SourceSpan:
-    return replace(span, line=max(1, span.line - 1), end_line=max(1, span.end_line - 1))
+def _of_text(found: Diagnostic, text: str) -> Diagnostic:
+    """What was found, placed in the text of the question alone."""
+    lines = text.split("\n")
+    line = found.span.line - 1
+    if line > len(lines):
+        last = len(lines[-1])
+        span = replace(found.span, line=len(lines), column=last + 1, end_line=len(lines), end_column=last + 2)
+        message = "the question ends here, and is not complete"
+        return Diagnostic(message, span, found.hint, line_text=lines[-1])
+    line = max(1, line)
+    return replace(found, span=replace(found.span, line=line, end_line=max(1, found.span.end_line - 1)))
 
 
 def _clause(tree: syntax.Program, text: str, report: Report) -> syntax.Clause:
@@ -81,7 +88,7 @@ def _question(program: checked.Program, clause: syntax.Clause, report: Report) -
         local = localise(flat)
         if check_ground(local, report):
             found = infer(local, declarations, report)
-            if found is not None and check_subtypes(local, declarations, report):
+            if found is not None and check_subtypes(local, declarations, found.structured, report):
                 typed.append(found)
     report.raise_errors()
     columns = _columns(typed)

@@ -48,12 +48,14 @@ class Attempt:
 class Refusal:
     """Why no row fits `text`: an attempt of every rule of the relation, and whether it could be put in.
 
+    `whole` says what decides together with the rules, if anything does (see the module of that name).
     `causes` has the refusals of rows that are missing in the matches, where these were followed.
     """
 
     text: str
     is_input: bool
     attempts: tuple[Attempt, ...]
+    whole: str | None = None
     causes: tuple[Refusal, ...] = ()
 
     def __str__(self) -> str:
@@ -70,6 +72,8 @@ class Refusal:
         yield f"{self.text}   is not there"
         if self.is_input:
             yield "   it was not put in"
+        if self.whole is not None:
+            yield f"   a row of this relation {self.whole}: rules alone do not decide"
         for attempt in self.attempts:
             yield f"   {attempt.place}: {attempt.rule}"
             for at, match in enumerate(attempt.matches):
@@ -97,6 +101,7 @@ class Refusal:
         return {
             "missing": self.text,
             "input": self.is_input,
+            "whole": self.whole,
             "attempts": attempts,
             "causes": [cause._document() for cause in self.causes],
         }

@@ -19,6 +19,7 @@ import numpy as np
 from dbsp.batch import Codes
 from dbsp.columns import decode_column
 from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.checked import type_of
 from dbsp.compiler.datalog.functions import is_partial
 from dbsp.compiler.datalog.normalise import (
     Absent,
@@ -32,10 +33,10 @@ from dbsp.compiler.datalog.normalise import (
     calls_in,
     variables_of,
 )
-from dbsp.compiler.datalog.translate import TYPES, constant, expression, predicate
+from dbsp.compiler.datalog.translate import constant, expression, predicate
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.table import Table
-from dbsp.errors import DbspError, InputError
+from dbsp.errors import DbspError
 from dbsp.expressions import Expression
 from dbsp.expressions.bound import Bound, bind
 from dbsp.expressions.series import coded_series
@@ -93,9 +94,7 @@ class Solver:
                 case Condition():
                     given = self._conditioned(literal.comparison, given)
                 case Numbered():
-                    raise InputError(
-                        "there is no proof through autoinc(): numbers of rows depend on the ticks so far"
-                    )
+                    raise AssertionError("no body with numbers of rows is searched; see `whole`")
                 case Generated():
                     given = self._generated(literal, given)
                 case AggregateLiteral():
@@ -207,7 +206,7 @@ class Solver:
         known = self._bound.get(id(what))
         if known is None:
             made: Expression
-            kinds: dict[str, checked.Kind] = {}
+            kinds: dict[str, checked.AnyKind] = {}
             if isinstance(what, checked.Comparison):
                 made = predicate(what)
                 _collect(what.left, kinds)
@@ -215,7 +214,7 @@ class Solver:
             else:
                 made = constant(what) if isinstance(what, checked.Constant) else expression(what)
                 _collect(what, kinds)
-            schema = Schema(tuple(kinds), tuple(TYPES[kind] for kind in kinds.values()))
+            schema = Schema(tuple(kinds), tuple(type_of(kind) for kind in kinds.values()))
             known = self._bound[id(what)] = (what, bind(made, schema))
         return known[1]
 
@@ -229,7 +228,7 @@ class Solver:
         for name, argument in zip(names, literal.call.arguments, strict=True):
             given, codes = self.evaluate(argument, given)
             given = given.bind(name, codes)
-        kind = TYPES[literal.call.kind].kind
+        kind = type_of(literal.call.kind).kind
         found: list[int] = []
         made: list[Codes] = [np.empty(0, np.int64)]
         for at, ends in enumerate(given.matrix(names)):
@@ -276,7 +275,7 @@ class Solver:
     def _aggregate(self, result: AggregateResult, inner: Sequence[Bindings]) -> int | None:
         if result.value is None:
             return sum(piece.size for piece in inner)
-        type_ = TYPES[result.value.kind]
+        type_ = type_of(result.value.kind)
         codes = np.concatenate(
             [np.empty(0, np.int64), *(self.evaluate(result.value, piece)[1] for piece in inner)]
         )
@@ -300,7 +299,7 @@ class Solver:
             if not INT64_MIN <= total <= INT64_MAX:
                 return None
         value = total / len(codes) if result.function == "mean" else total
-        return encode_value(TYPES[result.kind], value, self.interner)
+        return encode_value(type_of(result.kind), value, self.interner)
 
 
 def askable(body: Body, bound: Collection[str]) -> list[NormalLiteral]:
@@ -327,8 +326,10 @@ def askable(body: Body, bound: Collection[str]) -> list[NormalLiteral]:
 def _is_ready(literal: NormalLiteral, known: Collection[str]) -> bool:
     """Whether all that has to be bound before a literal is asked is bound."""
     match literal:
-        case Scan() | Numbered():
+        case Scan():
             return True
+        case Numbered():
+            return False  # what the number of a row is depends on the ticks so far
         case Absent(pattern=pattern):
             return all(name in known for name in pattern.names)
         case AggregateLiteral(injected=injected):
@@ -350,7 +351,7 @@ def _is_decided(comparison: checked.Comparison, known: Collection[str]) -> bool:
     )
 
 
-def _collect(term: checked.Term, kinds: dict[str, checked.Kind]) -> None:
+def _collect(term: checked.Term, kinds: dict[str, checked.AnyKind]) -> None:
     """Notes the variables of a term without aggregates."""
     if isinstance(term, checked.Variable):
         kinds[term.name] = term.kind

@@ -17,15 +17,21 @@ from dbsp.compiler.datalog.normalise import normalise
 from dbsp.compiler.datalog.plan import plan
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
-from dbsp.compiler.why.heights import heights
+from dbsp.compiler.why.heights import heights, needed_by
+from dbsp.compiler.why.proof import Proof
 from dbsp.compiler.why.prove import Prover
-from dbsp.compiler.why.question import ANSWER, Question
+from dbsp.compiler.why.question import ANSWER, Question, read_goal, read_question
+from dbsp.compiler.why.refusal import Refusal
 from dbsp.compiler.why.table import Table
+from dbsp.compiler.why.whole import NUMBERED, wholes, without_rules
 from dbsp.errors import InputError
 from dbsp.interner import Interner
 from dbsp.run import Run
 from dbsp.schema import did_you_mean
 from dbsp.zset import ZSet
+
+MAX_ITERATIONS = 2**62
+"""What the run has derived ends, and so does the same once more."""
 
 Progress = Callable[[int, int], None]
 
@@ -46,8 +52,11 @@ class State:
         self._run = weakref.ref(run)
         self.tick = run.tick
         self._interner = Interner()
+        self._wholes = wholes(program)
+        self._plain = without_rules(program, self._wholes)
         self._tables: dict[str, Table] = {}
         self._prover: Prover | None = None
+        self._again: Run | None = None
         self.progress: Progress | None = None
         """Told of the rounds and rows so far while relations are derived."""
         self._with_rules = {rule.head.relation for rule in program.rules}
@@ -78,10 +87,32 @@ class State:
     def tables(self, names: Iterable[str]) -> Mapping[str, Table]:
         """Tables of these relations and all that they depend on."""
         if not self._tables.keys() >= set(names):
-            wanted = [*self._tables, *names]
+            # The rules of a relation taken as a whole are looked at, too, for rows that are not there.
+            wanted = needed_by(self.program, [*self._tables, *names])
             self._prover = None
-            self._tables = heights(self.program, self.run.asserted, self._interner, wanted, self._tell)
+            self._tables = heights(self._plain, self._put_in, self._interner, wanted, self._tell)
         return self._tables
+
+    def _put_in(self, name: str) -> ZSet:
+        """What was put into an input, or the rows of a relation that is taken as a whole."""
+        if name not in self._wholes:
+            return self.run.asserted(name)
+        if name in self.run.outputs:
+            return self.run.view(name)
+        if self._wholes[name] == NUMBERED:
+            raise InputError(
+                f"the numbers that autoinc() gave are not kept of '{name}', which is no output; "
+                "give it an .output directive to ask for its rows"
+            )
+        if self._again is None:
+            everything = replace(self.program, outputs=tuple(self._wholes), sizes=())
+            policy = Policy(Statistics.none(), Strategy.AUTO)
+            plans = {
+                rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in self.program.clauses
+            }
+            self._again = lower(everything, plans, "again", MAX_ITERATIONS).start()
+            self._again.step({one: self.run.asserted(one) for one in self.program.inputs})
+        return self._again.view(name)
 
     def _tell(self, rounds: int, rows: int) -> None:
         if self.progress is not None:
@@ -92,12 +123,31 @@ class State:
         self._check(relation)
         tables = self.tables([relation])
         if self._prover is None:
-            self._prover = Prover(self.program, tables, self._interner)
+            self._prover = Prover(self.program, tables, self._interner, self._wholes)
         return self._prover
 
     def _check(self, name: str) -> None:
         if name not in self.program.relations:
             raise InputError(f"there is no relation '{name}'{did_you_mean(name, self.program.relations)}")
+
+    def why(self, goal: str, *, limit: int, depth: int | None = None) -> list[Proof]:
+        """Proofs of rows that a goal such as `path(1, _)` fits, at most so many; those of small height first.
+
+        Raises CompileError for a goal that is no single atom of the program.
+        """
+        atom, rule = read_goal(self.program, goal)
+        prover = self.prover(atom.relation)
+        found = (prover.prove(atom.relation, row, depth) for row in prover.matching(rule, limit))
+        return [proof for proof in found if proof is not None]
+
+    def why_not(self, goal: str, *, depth: int = 1) -> Refusal | None:
+        """Why no row fits a goal; None if one does. Raises as `why`."""
+        atom, rule = read_goal(self.program, goal)
+        return self.prover(atom.relation).refuse(rule, depth)
+
+    def ask(self, body: str) -> ZSet:
+        """The answers to a question; see `Program.query`."""
+        return self.answer(read_question(self.program, body))
 
     def answer(self, question: Question) -> ZSet:
         """The answers to a question, by a circuit made for it. Raises what a tick of it raises."""

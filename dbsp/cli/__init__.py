@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command (of `sys.argv` if no arguments are given) and leave with its exit code."""
     from dbsp.cli.app import app
-    from dbsp.cli.console import report
+    from dbsp.cli.console import report, show_warning
     from dbsp.errors import DbspError
 
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="dbsp")
+        with warnings.catch_warnings():
+            warnings.showwarning = show_warning
+            app(args=None if arguments is None else list(arguments), prog_name="dbsp")
     except DbspError as error:
         report(error)
         sys.exit(1)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from dbsp.cli import check, explain, graph, live, run, warmup
+from dbsp.cli import check, explain, graph, live, run, warmup, why
+from dbsp.cli.options import expanded
 from dbsp.cli.souffle import Command
 
 app = typer.Typer(
@@ -51,7 +52,8 @@ for module, command in (
     (live, live.live),
     (graph, graph.graph),
     (explain, explain.explain),
+    (why, why.why),
     (check, check.check),
     (warmup, warmup.warmup),
 ):
-    app.command(cls=Command, help=_paragraphs(command.__doc__), epilog=module.EXAMPLES)(command)
+    app.command(cls=Command, help=_paragraphs(command.__doc__), epilog=module.EXAMPLES)(expanded(command))

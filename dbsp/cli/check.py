@@ -7,8 +7,6 @@ from typing import Annotated
 import typer
 
 from dbsp.cli import options
-from dbsp.compiler.planner.strategy import Strategy
-from dbsp.operators.recursion import Recursion
 
 EXAMPLES = """Examples:
 
@@ -20,6 +18,7 @@ dbsp check reach.dl --ticks 200 --seed 7"""
 
 def check(
     program: options.ProgramPath,
+    *,
     ticks: Annotated[
         int, typer.Option("--ticks", min=0, metavar="N", help="How many random ticks to try.")
     ] = 0,
@@ -32,14 +31,7 @@ def check(
     rules: Annotated[
         bool, typer.Option("--rules", help="Also print which rule of the calculus was applied where.")
     ] = False,
-    macros: options.Macros = None,
-    include: options.IncludeFolders = None,
-    no_warn: options.NoWarnings = False,
-    strategy: options.JoinStrategy = Strategy.AUTO,
-    recursion: options.RecursionMode = Recursion.AUTO,
-    disabled: options.Disabled = None,
-    magic: options.Magic = None,
-    functors: options.Functors = None,
+    compilation: options.Compilation,
     max_iterations: options.MaxIterations = 1_000,
 ) -> None:
     """Compile a program without running it; with --ticks, check its three circuits against each other.
@@ -51,9 +43,7 @@ def check(
     from dbsp.cli import session
     from dbsp.operators.stages import incrementalize
 
-    compiled = session.load_program(
-        program, strategy, macros, include, no_warn, disabled, magic, functors, recursion
-    )
+    compiled = session.load_program(program, compilation)
     if rules:
         for firing in incrementalize(compiled.circuit())[1]:
             print(firing)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from dbsp.errors import DbspError
 
@@ -23,6 +24,18 @@ def remark(text: str) -> None:
     """A line on stderr, behind everything already printed."""
     sys.stdout.flush()
     print(text, file=sys.stderr, flush=True)
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """In place of `warnings.showwarning`: the place in Python says nothing to who runs a program."""
+    remark(f"dbsp: warning: {message}")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What `dbsp live` does with each line it is given."""
+"""What `dbsp live` does with each line of a pipe or a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from dbsp.cli import session
-from dbsp.cli.console import remark, report
+from dbsp.cli.console import report
 from dbsp.cli.outputs import tick_lines
 from dbsp.compiler.program import Program
 from dbsp.errors import DbspError, InputError
@@ -21,32 +21,36 @@ commit             apply the changes and print what they changed"""
 FILE = "<stdin>"
 
 
+def show_initial(program: Program, run: Run) -> None:
+    """What the results hold now, as the changes of a tick."""
+    whole = {name: run.view(name) for name in program.checked.outputs}
+    print_deltas(program, TickResult(whole, run.tick, 0.0, {}, {}), timed=False)
+
+
+def print_deltas(program: Program, result: TickResult, *, timed: bool) -> None:
+    """What a tick changed in the results."""
+    outputs = {name: result[name] for name in program.checked.outputs}
+    shown = TickResult(outputs, result.number, result.seconds, result.absent, result.present)
+    print("\n".join(tick_lines(shown, timed)), flush=True)
+
+
 class Conversation:
     """The changes staged since the last commit, and what becomes of them.
 
-    A wrong line spoils the tick it stands in when nobody is there to correct it; a person at a
-    terminal just loses the line.
+    A wrong line spoils the tick it stands in, as nobody is there to correct it.
     """
 
-    def __init__(self, program: Program, run: Run, *, timed: bool, interactive: bool) -> None:
+    def __init__(self, program: Program, run: Run, *, timed: bool) -> None:
         self._program = program
         self._run = run
         self._timed = timed
-        self.interactive = interactive
         self.failed = False
         self._reader = session.change_reader(program, FILE)
         self._tick: Tick | None = None
         self._spoilt = 0
 
-    def show_initial(self) -> None:
-        """What the results hold now, as the changes of a tick."""
-        whole = {name: self._run.view(name) for name in self._program.checked.outputs}
-        self._print(TickResult(whole, self._run.tick, 0.0, {}, {}), timed=False)
-
     def follow(self, lines: Iterator[str]) -> None:
         """Go on until the lines end or say so; changes left over are a last tick."""
-        if self.interactive:
-            remark(f"{self._program!r}; 'help' says what to type")
         for line in lines:
             words = line.split()
             if words and words[0] in ("help", "quit", "exit", "show") and "(" not in line:
@@ -65,8 +69,8 @@ class Conversation:
         except DataError as error:
             report(error)
             self.failed = True
-            self._spoilt = 0 if self.interactive else self._spoilt + 1
-            if self._tick is None and not self.interactive:
+            self._spoilt += 1
+            if self._tick is None:
                 self._tick = Tick(self._reader.line, self._reader.line)
             return
         if isinstance(said, Change):
@@ -87,15 +91,10 @@ class Conversation:
                     f"{'is' if spoilt == 1 else 'are'} wrong",
                     where=f"{FILE}:{tick.lines}",
                 )
-            self._print(session.apply(self._run, tick, FILE), timed=self._timed or self.interactive)
+            print_deltas(self._program, session.apply(self._run, tick, FILE), timed=self._timed)
         except DbspError as error:
             report(error)
             self.failed = True
-
-    def _print(self, result: TickResult, *, timed: bool) -> None:
-        outputs = {name: result[name] for name in self._program.checked.outputs}
-        shown = TickResult(outputs, result.number, result.seconds, result.absent, result.present)
-        print("\n".join(tick_lines(shown, timed)), flush=True)
 
     def _answer(self, words: list[str]) -> None:
         if words[0] == "help":

@@ -8,8 +8,6 @@ from typing import Annotated
 import typer
 
 from dbsp.cli import options
-from dbsp.compiler.planner.strategy import Strategy
-from dbsp.operators.recursion import Recursion
 
 EXAMPLES = """Examples:
 
@@ -23,6 +21,7 @@ dbsp explain reach.dl -F facts
 
 def explain(
     program: options.ProgramPath,
+    *,
     circuit: Annotated[
         bool,
         typer.Option(
@@ -40,14 +39,7 @@ def explain(
         ),
     ] = None,
     max_iterations: options.MaxIterations = 100_000,
-    macros: options.Macros = None,
-    include: options.IncludeFolders = None,
-    no_warn: options.NoWarnings = False,
-    strategy: options.JoinStrategy = Strategy.AUTO,
-    recursion: options.RecursionMode = Recursion.AUTO,
-    disabled: options.Disabled = None,
-    magic: options.Magic = None,
-    functors: options.Functors = None,
+    compilation: options.Compilation,
 ) -> None:
     """Say how a program is evaluated: its strata, the order of work in each rule, its recursion.
 
@@ -59,9 +51,7 @@ def explain(
     """
     from dbsp.cli import session
 
-    compiled = session.load_program(
-        program, strategy, macros, include, no_warn, disabled, magic, functors, recursion
-    )
+    compiled = session.load_program(program, compilation)
     if fact_dir is None:
         plans = compiled.plans
         print(compiled.explain())

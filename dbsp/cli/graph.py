@@ -8,8 +8,6 @@ from typing import Annotated
 import typer
 
 from dbsp.cli import options
-from dbsp.compiler.planner.strategy import Strategy
-from dbsp.operators.recursion import Recursion
 from dbsp.stage import Stage
 
 EXAMPLES = """Examples:
@@ -23,6 +21,7 @@ dbsp graph reach.dl | dot -Tpdf > reach.pdf"""
 
 def graph(
     program: options.ProgramPath,
+    *,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -41,14 +40,7 @@ def graph(
             "the physical one that is run.",
         ),
     ] = Stage.QUERY,
-    macros: options.Macros = None,
-    include: options.IncludeFolders = None,
-    no_warn: options.NoWarnings = False,
-    strategy: options.JoinStrategy = Strategy.AUTO,
-    recursion: options.RecursionMode = Recursion.AUTO,
-    disabled: options.Disabled = None,
-    magic: options.Magic = None,
-    functors: options.Functors = None,
+    compilation: options.Compilation,
 ) -> None:
     """Draw the circuit of a program, as DOT or as a picture.
 
@@ -58,9 +50,7 @@ def graph(
     from dbsp import draw
     from dbsp.cli import session
 
-    compiled = session.load_program(
-        program, strategy, macros, include, no_warn, disabled, magic, functors, recursion
-    )
+    compiled = session.load_program(program, compilation)
     circuit = compiled.circuit(stage)
     title = f"{program.name} ({stage})"
     if output is None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dbsp.cli import options
-from dbsp.compiler.planner.strategy import Strategy
-from dbsp.operators.recursion import Recursion
 
 EXAMPLES = """Examples:
 
 dbsp live reach.dl
-    type changes, then commit; 'help' lists what else there is
+    type changes, then commit; ask for rows and why they are there; 'help' lists it all
 
 dbsp live reach.dl -F facts --initial < changes.txt > deltas.txt
 
@@ -26,6 +22,7 @@ tail -f changes.log | dbsp live reach.dl | ./consumer"""
 
 def live(
     program: options.ProgramPath,
+    *,
     fact_dir: Annotated[
         Path | None,
         typer.Option(
@@ -39,14 +36,7 @@ def live(
     initial: Annotated[
         bool, typer.Option("--initial", help="Print the results of the loaded facts as a tick of their own.")
     ] = False,
-    macros: options.Macros = None,
-    include: options.IncludeFolders = None,
-    no_warn: options.NoWarnings = False,
-    strategy: options.JoinStrategy = Strategy.AUTO,
-    recursion: options.RecursionMode = Recursion.AUTO,
-    disabled: options.Disabled = None,
-    magic: options.Magic = None,
-    functors: options.Functors = None,
+    compilation: options.Compilation,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
 ) -> None:
@@ -55,36 +45,27 @@ def live(
     Reads a change script from standard input, line by line. At each commit the changes since the last
     one are applied as one tick, and what they change in the results is printed in the same form,
     ending with commit. A tick with an error in it changes nothing.
+
+    At a terminal there is a prompt, with history and completion, at which there is more to type: queries,
+    proofs of rows, drawings; 'help' lists it.
     """
     from dbsp.cli import session
-    from dbsp.cli.conversation import Conversation
+    from dbsp.cli.conversation import Conversation, show_initial
 
-    compiled = session.load_program(
-        program, strategy, macros, include, no_warn, disabled, magic, functors, recursion
-    )
+    compiled = session.load_program(program, compilation)
     if fact_dir is not None:
         at_work = session.start(compiled, fact_dir, max_iterations, changes_from_stdin=True)
     else:
         at_work = session.start_empty(compiled, max_iterations)
-    conversation = Conversation(compiled, at_work, timed=time, interactive=sys.stdin.isatty())
     if initial:
-        conversation.show_initial()
-    conversation.follow(_lines(conversation.interactive))
-    if conversation.failed and not conversation.interactive:
-        raise typer.Exit(1)
+        show_initial(compiled, at_work)
+    if sys.stdin.isatty():
+        from dbsp.cli.commands import Commands
+        from dbsp.cli.prompt import converse
 
-
-def _lines(interactive: bool) -> Iterator[str]:
-    """The lines of standard input, as soon as each is there."""
-    if not interactive:
-        while line := sys.stdin.readline():
-            yield line
+        converse(Commands(compiled, at_work))
         return
-    with contextlib.suppress(ImportError):
-        import readline  # noqa: F401  (gives `input` a history and editing)
-    while True:
-        try:
-            yield input("dbsp> ")
-        except EOFError:
-            print()
-            return
+    conversation = Conversation(compiled, at_work, timed=time)
+    conversation.follow(iter(sys.stdin.readline, ""))
+    if conversation.failed:
+        raise typer.Exit(1)

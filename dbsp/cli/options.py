@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -106,6 +109,7 @@ Functors = Annotated[
         show_default=False,
     ),
 ]
+
 MaxIterations = Annotated[
     int,
     typer.Option(
@@ -113,3 +117,48 @@ MaxIterations = Annotated[
     ),
 ]
 Timing = Annotated[bool, typer.Option("--time", help="Say how long each tick took.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """The options of every command that compiles a program; `expanded` puts them into its signature."""
+
+    macros: Macros = None
+    include: IncludeFolders = None
+    no_warn: NoWarnings = False
+    strategy: JoinStrategy = Strategy.AUTO
+    recursion: RecursionMode = Recursion.AUTO
+    disabled: Disabled = None
+    magic: Magic = None
+    functors: Functors = None
+
+
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as typer is to see it: with the fields of `Compilation` for its parameter of that type.
+
+    They stand where the parameter does, in the order of the fields; the command itself gets one value. A
+    command without such a parameter is returned as it is.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    group = next((name for name, hint in hints.items() if hint is Compilation), None)
+    if group is None:
+        return command
+    options = get_type_hints(Compilation, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name == group:
+            parameters += [
+                inspect.Parameter(one.name, parameter.kind, default=one.default, annotation=options[one.name])
+                for one in fields(Compilation)
+            ]
+        else:
+            parameters.append(parameter.replace(annotation=hints[name]))
+
+    def of_one_value(**values: Any) -> None:
+        chosen = {name: values.pop(name) for name in options}
+        command(**values, **{group: Compilation(**chosen)})
+
+    of_one_value.__name__, of_one_value.__doc__ = command.__name__, command.__doc__
+    of_one_value.__annotations__ = {one.name: one.annotation for one in parameters}
+    of_one_value.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return of_one_value

@@ -9,7 +9,7 @@ from typing import IO
 from dbsp.cli.console import remark
 from dbsp.compiler.program import Program
 from dbsp.errors import InputError
-from dbsp.io import format_delta, result_target, write_place
+from dbsp.io import Place, format_delta, result_target, write_place
 from dbsp.run import Run, TickResult
 
 DELTAS_FILE = "deltas.txt"
@@ -94,10 +94,14 @@ class Folder:
             self._deltas.close()
         for name, target in self._targets:
             view = run.view(name)
-            ambiguous = write_place(target, view)
-            if ambiguous and target.path is not None:
-                remark(
-                    f"{target.path}: warning: {ambiguous} of the texts contain the delimiter or a line "
-                    "break; the file cannot be read back as it is"
-                )
+            tell_ambiguous(target, write_place(target, view))
         print_sizes(self._program, run)
+
+
+def tell_ambiguous(target: Place, texts: int) -> None:
+    """Say on stderr that some of the texts written to a file cannot be read back, if there are any."""
+    if texts and target.path is not None:
+        remark(
+            f"{target.path}: warning: {texts} of the texts contain the delimiter or a line "
+            "break; the file cannot be read back as it is"
+        )

@@ -8,8 +8,6 @@ from typing import Annotated
 import typer
 
 from dbsp.cli import options
-from dbsp.compiler.planner.strategy import Strategy
-from dbsp.operators.recursion import Recursion
 
 EXAMPLES = """Examples:
 
@@ -25,6 +23,7 @@ dbsp run reach.dl -F facts -D out --deltas changes.txt
 
 def run(
     program: options.ProgramPath,
+    *,
     fact_dir: options.FactFolder = Path("."),
     output_dir: Annotated[
         Path,
@@ -36,16 +35,9 @@ def run(
             "--deltas", metavar="FILE", help="A change script to apply afterwards.", show_default=False
         ),
     ] = None,
-    macros: options.Macros = None,
-    include: options.IncludeFolders = None,
-    no_warn: options.NoWarnings = False,
     jobs: options.Jobs = "1",
     no_preprocessor: options.NoPreprocessor = False,
-    strategy: options.JoinStrategy = Strategy.AUTO,
-    recursion: options.RecursionMode = Recursion.AUTO,
-    disabled: options.Disabled = None,
-    magic: options.Magic = None,
-    functors: options.Functors = None,
+    compilation: options.Compilation,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
 ) -> None:
@@ -58,9 +50,7 @@ def run(
     from dbsp.cli import session
     from dbsp.cli.outputs import Folder, Stdout
 
-    compiled = session.load_program(
-        program, strategy, macros, include, no_warn, disabled, magic, functors, recursion
-    )
+    compiled = session.load_program(program, compilation)
     outputs = Stdout(compiled, time) if str(output_dir) == "-" else Folder(compiled, output_dir, time)
     # Read before anything is computed: a mistake in line 10,000 should show at once.
     ticks = [] if deltas is None else session.read_changes(compiled, deltas)

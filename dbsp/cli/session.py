@@ -12,51 +12,38 @@ import typer
 
 from dbsp.cli.console import loading, remark, tell_about_kernels
 from dbsp.cli.functors import load_functors
+from dbsp.cli.options import Compilation
 from dbsp.compiler.datalog.rewrites import NAMES
 from dbsp.compiler.datalog.steps import RulePlan
-from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.program import Program, compile
 from dbsp.errors import DbspError, InputError
 from dbsp.io import ChangeScriptReader, Place, Tick, fact_source, read_change_script, read_place
-from dbsp.operators.recursion import Recursion
 from dbsp.run import Run, TickResult
 
 # One NAME=VALUE: a blank belongs to it inside of quotes and behind a backslash.
 _MACRO = re.compile(r'(?:[^\s"\\]|\\.|"(?:\\.|[^"\\])*"?)+')
 
 
-def load_program(
-    path: Path,
-    strategy: Strategy,
-    macros: Sequence[str] | None,
-    include: Sequence[Path] | None,
-    no_warnings: bool = False,
-    disabled: Sequence[str] | None = None,
-    magic: Sequence[str] | None = None,
-    functors: Sequence[str] | None = None,
-    recursion: Recursion = Recursion.AUTO,
-) -> Program:
+def load_program(path: Path, compilation: Compilation) -> Program:
     """Compile the program; what is legal and yet probably a mistake is said on stderr, if it may be.
 
-    `macros` are the values of `-M`; a name without a value is defined as 1.
-    `disabled` are those of `-z`, rewritings with commas between them, `magic` those of `-m`, relations, and
-    `functors` those of `--functors`.
+    Macros are the values of `-M`; a name without a value is defined as 1.
     """
     defined: dict[str, str] = {}
-    for one in (one for option in macros or () for one in _MACRO.findall(option)):
+    for one in (one for option in compilation.macros or () for one in _MACRO.findall(option)):
         name, equals, value = one.partition("=")
         defined[name] = value.replace("\\ ", " ") if equals else "1"
     program = compile(
         path,
-        strategy,
+        compilation.strategy,
         macros=defined,
-        include=include or (),
-        rewrites=_rewrites(disabled),
-        magic=_names(magic),
-        functors=load_functors(functors or ()),
-        recursion=recursion,
+        include=compilation.include or (),
+        rewrites=_rewrites(compilation.disabled),
+        magic=_names(compilation.magic),
+        functors=load_functors(compilation.functors or ()),
+        recursion=compilation.recursion,
     )
-    for warning in () if no_warnings else program.warnings:
+    for warning in () if compilation.no_warn else program.warnings:
         remark(warning.render())
     return program
 
@@ -116,6 +103,11 @@ def facts_of(program: Program, folder: Path, changes_from_stdin: bool = False) -
         advance(None, "computing the first tick")
         tell_about_kernels()
         yield initial
+
+
+def read_place_of(program: Program, name: str, place: Place) -> Any:
+    """The rows of an input that are in a place."""
+    return read_place(place, program.inputs[name], name, unsigned_columns(program).get(name, ()))
 
 
 def _sources(program: Program, folder: Path, changes_from_stdin: bool) -> list[tuple[str, Place]]:

@@ -64,11 +64,18 @@ def use_every_kernel() -> None:
         .decl pair(x: number, y: number) choice-domain x, y
         .output same, pair
         same(x, y), pair(x, y) :- edge(x, y).
+        .type Edge = [x: number, y: number]
+        .decl made(e: Edge)
+        .output made
+        made([x, y]) :- edge(x, y).
         """
     ).start()
     for edges in ([(1, 2), (2, 3), (3, 1)], [(3, 4), (4, 5)], [(5, 6)]):
         with_rules.step({"edge": edges, "size": [(x, x / 2) for x, _ in edges]})
     with_rules.step({"edge": {(2, 3): -1, (7, 8): -1}, "size": {(2, 1.0): -1}})
+    # The table of records grows when it is full.
+    with_rules.step({"edge": [(x, x) for x in range(100, 140)]})
+    assert with_rules.view("made")[((1, 2),)] == 1
 
     circuit = dbsp.Circuit("warmup")
     keyed = circuit.input("keyed", key=("id",), id=int, v=int)

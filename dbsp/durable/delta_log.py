@@ -227,7 +227,7 @@ class DeltaLog:
                 )
 
     def _told(self, output: str, schema: Schema) -> dict[str, Any]:
-        columns = [[name, str(type_)] for name, type_ in zip(schema.names, schema.types, strict=True)]
+        columns = [[name, type_.written] for name, type_ in zip(schema.names, schema.types, strict=True)]
         fields = []
         given = self._types.get(output)
         for name, type_ in zip(schema.names, schema.types, strict=True):

@@ -1,36 +1,65 @@
-"""The values of an interner on disk: strings as Arrow strings, anything else pickled.
+"""The values of an interner on disk: strings as Arrow strings, cells as codes, anything else pickled.
 
-Ids count up from 0, so a piece of the interner is a number to begin with and a list of values. Reading what
+Ids count up from 0, so a piece of the interner is a number to begin with and a table of values. Reading what
 is pickled runs code that it names: a checkpoint is for whoever wrote it.
 """
 
 from __future__ import annotations
 
+import json
 import pickle
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from dbsp.errors import CheckpointError
+from dbsp.interner import CELL, Interner
+from dbsp.structures import Layout
 from dbsp.values import shorten
 
 
-def values_table(values: Sequence[Any]) -> pa.Table:
-    """Values as a table of two columns, of which each row fills one. Raises CheckpointError."""
+def values_table(interner: Interner, start: int, end: int) -> pa.Table:
+    """The values with ids from `start` to `end`, in order. Raises CheckpointError.
+
+    Of the columns text, other and fields each row fills one: fields are the codes of a constructed value,
+    whose layout stands beside them.
+    """
+    values = interner.decode_many(range(start, end))
     texts = [value if _is_text(value) else None for value in values]
-    others = [
-        None if text is not None else _pickled(value) for text, value in zip(texts, values, strict=True)
-    ]
+    layouts: list[str | None] = [None] * len(values)
+    fields: list[list[int] | None] = [None] * len(values)
+    others: list[bytes | None] = [None] * len(values)
+    written: dict[Layout, str] = {}
+    for place, value in enumerate(values):
+        if value is CELL:
+            layout, fields[place] = interner.cells.cell(start + place)
+            if layout not in written:
+                written[layout] = json.dumps([layout.constructor, layout.nested])
+            layouts[place] = written[layout]
+        elif texts[place] is None:
+            others[place] = _pickled(value)
     return pa.table(
-        {"text": pa.array(texts, pa.large_string()), "other": pa.array(others, pa.large_binary())}
+        {
+            "text": pa.array(texts, pa.large_string()),
+            "other": pa.array(others, pa.large_binary()),
+            "layout": pa.array(layouts, pa.dictionary(pa.int32(), pa.string())),
+            "fields": pa.array(fields, pa.large_list(pa.int64())),
+        }
     )
 
 
-def table_values(table: pa.Table) -> list[Any]:
-    """The values of such a table."""
-    texts, others = table.column("text").to_pylist(), table.column("other").to_pylist()
-    return [pickle.loads(other) if text is None else text for text, other in zip(texts, others, strict=True)]
+def restore_values(interner: Interner, table: pa.Table) -> None:
+    """Give the values of such a table their ids again; those before them have theirs."""
+    layouts: dict[str, Layout] = {}
+    columns = (table.column(name).to_pylist() for name in ("text", "other", "layout", "fields"))
+    for text, other, written, fields in zip(*columns, strict=True):
+        if fields is None:
+            interner.encode(pickle.loads(other) if text is None else text)
+            continue
+        if written not in layouts:
+            constructor, nested = json.loads(written)
+            layouts[written] = Layout(constructor, tuple(nested))
+        interner.construct_one(layouts[written], fields)
 
 
 def _is_text(value: Any) -> bool:

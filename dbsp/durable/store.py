@@ -35,7 +35,7 @@ from dbsp.durable.files import (
     run_bytes,
     small_bytes,
 )
-from dbsp.durable.interned import table_values, values_table
+from dbsp.durable.interned import restore_values, values_table
 from dbsp.durable.state import memories_of, recall, signature
 from dbsp.durable.whole import read_header, write_whole
 from dbsp.errors import CheckpointError, CircuitError
@@ -135,8 +135,7 @@ class Store:
                 "the query with the same version of this package"
             )
         for piece in manifest["interned"]:
-            for value in table_values(read_arrow(self.folder / piece["file"])):
-                run.interner.encode(value)
+            restore_values(run.interner, read_arrow(self.folder / piece["file"]))
             if len(run.interner) != piece["end"]:
                 raise CheckpointError(f"{self.folder / piece['file']} does not hold what the manifest says")
         scope = run._scope
@@ -158,8 +157,7 @@ class Store:
     def _replay(self, run: Run, path: Path) -> None:
         table = read_arrow(path)
         told = json.loads(table.schema.metadata[b"dbsp"])
-        for value in table_values(pa.ipc.open_file(table.column("rows")[0].as_buffer()).read_all()):
-            run.interner.encode(value)
+        restore_values(run.interner, pa.ipc.open_file(table.column("rows")[0].as_buffer()).read_all())
         if len(run.interner) != told["interned"]:
             raise CheckpointError(f"{path} does not follow on what was read before it")
         staged = {}
@@ -184,8 +182,8 @@ class Store:
 
     def record(self, tick: int, staged: Mapping[str, Batch], run: Run, label: Any) -> None:
         """Write what changes the inputs in a tick; it is durable when this returns."""
-        new = run.interner.decode_many(range(self._written, len(run.interner)))
-        entries = [("", arrow_bytes(values_table(new)).to_pybytes(), b"")]
+        new = values_table(run.interner, self._written, len(run.interner))
+        entries = [("", arrow_bytes(new).to_pybytes(), b"")]
         for name, batch in staged.items():
             entries.append((name, np.ascontiguousarray(batch.rows).tobytes(), batch.weights.tobytes()))
         names, rows, weights = zip(*entries, strict=True)
@@ -246,8 +244,8 @@ class Store:
         pieces = list(self._pieces)
         if end > start:
             name = f"interned/{start}.arrow"
-            values = run.interner.decode_many(range(start, end))
-            write_whole(self.folder / name, arrow_bytes(values_table(values)), self.sync)
+            values = values_table(run.interner, start, end)
+            write_whole(self.folder / name, arrow_bytes(values), self.sync)
             pieces.append({"file": name, "end": end})
         small_file = f"small/{run.tick}.arrow"
         write_whole(self.folder / small_file, small_bytes([(r.rows, r.weights) for r in small]), self.sync)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dbsp.batch import Codes
 from dbsp.errors import DbspError, SchemaError
-from dbsp.expressions import arithmetic, bits, comparison, regex, series, strings  # noqa: F401  (they fill the table)
+from dbsp.expressions import arithmetic, bits, comparison, construct, regex, series, strings  # noqa: F401
 from dbsp.expressions.expression import Call, Column, Expression, FunctorCall, Literal
 from dbsp.expressions.functions import FUNCTIONS, Function, Overload, overloads, refuse
 from dbsp.expressions.nodes import (
@@ -26,6 +26,8 @@ from dbsp.expressions.nodes import (
 from dbsp.interner import Interner
 from dbsp.schema import Schema
 from dbsp.values import (
+    INT,
+    NULL,
     OBJECT,
     Type,
     as_type,
@@ -54,10 +56,10 @@ class Bound:
         self._interner: Interner | None = None
         self._scalar: Scalar
         self._vector: VectorFn
-        self._encode: Callable[[Any, Interner], int] = encoder(node.type)
+        self._encode: Callable[[Any, Interner], int] = _encoder(node.type)
         # An int column needs no decoding; None in an optional one does.
         self._decoders = [
-            (j, decoder(schema.types[j])) for j in sorted(node.columns) if str(schema.types[j]) != "int"
+            (j, _decoder(schema.types[j])) for j in sorted(node.columns) if schema.types[j] != INT
         ]
 
     @property
@@ -117,9 +119,28 @@ class Bound:
         return np.array(result, np.int64)
 
     def _explain(self, error: DbspError, values: Sequence[Any]) -> str:
-        used = ", ".join(f"{self.schema.names[j]}={shorten(values[j])}" for j in self.columns)
+        used = ", ".join(f"{self.schema.names[j]}={shorten(self._shown(values, j))}" for j in self.columns)
         row = f" in the row with {used}" if used else ""
         return f"{self.expression!r}: {error.message}{row}"
+
+    def _shown(self, values: Sequence[Any], j: int) -> Any:
+        type_, value = self.schema.types[j], values[j]
+        if type_.structure is None or value is None or self._interner is None:
+            return value
+        return decode_value(type_, value, self._interner)
+
+
+def _encoder(type_: Type) -> Callable[[Any, Interner], int]:
+    """As `encoder`, for values as they are within expressions: constructed ones are their codes."""
+    if type_.structure is None:
+        return encoder(type_)
+    return lambda value, interner: NULL if value is None else value
+
+
+def _decoder(type_: Type) -> Callable[[int, Interner], Any]:
+    if type_.structure is None:
+        return decoder(type_)
+    return lambda code, interner: None if code == NULL else code
 
 
 def bind(expression: Expression, schema: Schema) -> Bound:

@@ -82,10 +82,12 @@ _LESS: dict[str, Operation] = {
 _LESS_CODES = Operation(operator.lt, np.less)
 
 
-def _comparison(choose: Callable[[str], Operation]) -> Callable[[Sequence[Node]], Node | None]:
+def _comparison(
+    choose: Callable[[str], Operation], ordered: bool = True
+) -> Callable[[Sequence[Node]], Node | None]:
     def resolve(arguments: Sequence[Node]) -> Node | None:
         type_ = unify(arguments)
-        if type_ is None or len(arguments) != 2:
+        if type_ is None or len(arguments) != 2 or (ordered and type_.structure is not None):
             return None
         operands = [convert(argument, type_) for argument in arguments]
         return fold(StrictNode(BOOL, choose(type_.kind), operands))
@@ -101,8 +103,12 @@ def _less(kind: str) -> Operation:
     return _LESS.get(kind, _LESS_CODES)
 
 
-define("eq", "== expects two values of one type", _comparison(_equal))
-define("ne", "!= expects two values of one type", _comparison(lambda kind: _negated(_equal(kind))))
+define("eq", "== expects two values of one type", _comparison(_equal, ordered=False))
+define(
+    "ne",
+    "!= expects two values of one type",
+    _comparison(lambda kind: _negated(_equal(kind)), ordered=False),
+)
 define("lt", "< expects two values of one type", _comparison(_less))
 define("gt", "> expects two values of one type", _comparison(lambda kind: _swapped(_less(kind))))
 define("le", "<= expects two values of one type", _comparison(lambda kind: _negated(_swapped(_less(kind)))))
@@ -120,7 +126,7 @@ def _extreme(
 ) -> Callable[[Sequence[Node]], Node | None]:
     def resolve(arguments: Sequence[Node]) -> Node | None:
         type_ = unify(arguments)
-        if type_ is None:
+        if type_ is None or type_.structure is not None:
             return None
         key = _KEYS.get(type_.kind)
         vector = None if type_.interned else vectors.get(type_.kind, common)

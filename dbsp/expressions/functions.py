@@ -81,16 +81,18 @@ def convert(node: Node, type_: Type) -> Node:
 def unify(nodes: Sequence[Node]) -> Type | None:
     """The type in which all nodes meet (optional if one is); None if there is none.
 
-    Equal kinds meet in themselves, int and float in float, and anything meets an object in object.
+    Equal kinds meet in themselves, int and float in float, and anything meets an object in object, except
+    for constructed values, which meet those of their own structure only.
     """
     kinds = {node.type.kind for node in nodes if not is_none(node)}
     if kinds == {"int", "float"}:
         kinds = {"float"}
     if len(kinds) > 1:
-        kinds = {"object"} if "object" in kinds else kinds
-    if len(kinds) > 1:
+        kinds = {"object"} if "object" in kinds and "record" not in kinds else kinds
+    structures = {node.type.structure for node in nodes if not is_none(node)}
+    if len(kinds) > 1 or (len(structures) > 1 and "record" in kinds):
         return None
-    type_ = Type(kinds.pop()) if kinds else OBJECT
+    type_ = Type(kinds.pop(), structure=structures.pop() if structures else None) if kinds else OBJECT
     return type_.optional() if any(node.type.nullable for node in nodes) else type_
 
 

@@ -109,7 +109,8 @@ class ConstantNode(Node):
         self.value = value
 
     def scalar(self, interner: Interner) -> Scalar:
-        value = self.value
+        constructed = self.type.structure is not None and self.value is not None
+        value = self.operand(interner) if constructed else self.value
         return lambda row: value
 
     def operand(self, interner: Interner) -> Any:
@@ -245,7 +246,8 @@ def _strict(
             lists = [to_values(array, type_, interner) for array, type_ in zip(arrays, types, strict=True)]
             values = list(map(apply, *lists)) if lists else [apply()] * count
             inverse = None
-        array = from_codes(encode_column(result, values, interner), result.kind)
+        codes = np.array(values, np.int64) if result.structure else encode_column(result, values, interner)
+        array = from_codes(codes, result.kind)
         return array if inverse is None else array[inverse]
 
     return run
@@ -281,8 +283,8 @@ def to_codes(vector: Vector, type_: Type) -> Codes:
 def to_values(array: Array, type_: Type, interner: Interner) -> list[Any]:
     """The Python values of a kernel's operand."""
     values: list[Any]
-    if type_.kind in ("int", "float", "bool"):
-        values = array.tolist()
+    if type_.kind in ("int", "float", "bool", "record"):
+        values = array.tolist()  # a constructed value is its code here
     else:
         values = decode_column(type_, array, interner)
     return values
@@ -290,7 +292,7 @@ def to_values(array: Array, type_: Type, interner: Interner) -> list[Any]:
 
 def distinct_values(array: Array, type_: Type, interner: Interner) -> tuple[Array, Array]:
     """The distinct elements, and for each element its place among them."""
-    if type_.interned and len(interner) <= 4 * len(array):
+    if type_.interned and type_.structure is None and len(interner) <= 4 * len(array):
         # Ids are dense: marking them in a table beats sorting.
         seen = np.zeros(len(interner), np.bool_)
         seen[array] = True

@@ -23,7 +23,7 @@ _INFIX = {
     "ge": (">=", 2),
 }
 _PREFIX = {"neg": ("-", 8), "not": ("~", 8)}
-_FUNCTIONS = frozenset({"cat", "min_of", "max_of"})
+_FUNCTIONS = frozenset({"cat", "min_of", "max_of", "construct", "nil"})
 _ATOM = 10
 
 

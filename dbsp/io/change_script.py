@@ -3,6 +3,7 @@
     +edge(1, 2)              insert a row
     -edge(2, 3)              delete one
     +name(1, "Ada \\"A\\"")    numbers, texts in double quotes, true, false
+    +list([1, [2, nil]])     records; +tree($Node($Leaf, "a")) branches of algebraic data types
     // a remark              also # a remark, and blank lines
     commit                   everything since the last commit is one tick
 
@@ -22,6 +23,7 @@ from typing import Any, TypeAlias
 from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean
 from dbsp.errors import InputError
 from dbsp.io.problems import MAX_PROBLEMS, DataError, missing_file
+from dbsp.io.term_text import TermTextError, read_term
 from dbsp.schema import Schema
 from dbsp.values import INT64_MAX, INT64_MIN, Type
 
@@ -42,6 +44,7 @@ _VALUE = re.compile(
     )\s*""",
     re.VERBOSE,
 )
+_BLANKS = re.compile(r"\s*")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0"}
 
@@ -139,12 +142,19 @@ class ChangeScriptReader:
             position = closing.end()
         else:
             while True:
-                match = _VALUE.match(text, position)
-                if match is None:
-                    raise self._no_value(text, position)
-                kind = match.lastgroup or ""
-                values.append((self._value(text, match, kind), match.start(kind), match.end(kind)))
-                position = match.end()
+                type_ = schema.types[len(values)] if len(values) < schema.arity else None
+                if type_ is not None and type_.structure is not None:
+                    name = schema.names[len(values)]
+                    value, begin, end = self._term(text, type_, position, f"column '{name}' of '{relation}'")
+                    values.append((value, begin, end))
+                    position = _BLANKS.match(text, end).end()  # type: ignore[union-attr]
+                else:
+                    match = _VALUE.match(text, position)
+                    if match is None:
+                        raise self._no_value(text, position)
+                    kind = match.lastgroup or ""
+                    values.append((self._value(text, match, kind), match.start(kind), match.end(kind)))
+                    position = match.end()
                 mark = text[position : position + 1]
                 position += 1
                 if mark == ")":
@@ -171,6 +181,9 @@ class ChangeScriptReader:
         row = []
         for (value, begin, end), name, type_ in zip(values, schema.names, schema.types, strict=True):
             try:
+                if type_.structure is not None:
+                    row.append(value)
+                    continue
                 fitted = _FIT[type_.kind](value) if value is not None else _fit_nil(type_)
                 if name in unsigned and fitted < 0:
                     raise ValueError("an unsigned number, which is not negative")
@@ -179,6 +192,20 @@ class ChangeScriptReader:
                 raise self._error(text, message, begin, end) from None
             row.append(fitted)
         return tuple(row)
+
+    def _term(self, text: str, type_: Type, position: int, column: str) -> tuple[Any, int, int]:
+        """A record or a branch, and where it begins and ends."""
+        found = _BLANKS.match(text, position)
+        begin = found.end() if found else position
+
+        def unquote(inside: str, offset: int) -> str:
+            return _ESCAPE.sub(lambda escape: self._unescape(text, escape, offset), inside)
+
+        try:
+            value, end = read_term(type_, text, begin, unquote)
+        except TermTextError as error:
+            raise self._error(text, f"{column} expects {error}", error.start, error.end) from None
+        return value, begin, end
 
     def _value(self, text: str, match: re.Match[str], kind: str) -> Any:
         token = match[kind]

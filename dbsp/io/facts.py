@@ -17,6 +17,7 @@ from dbsp.errors import SchemaError
 from dbsp.io.cells import CELLS, arrow_type
 from dbsp.io.problems import MAX_PROBLEMS, DataError, read_file
 from dbsp.io.quoted import Cell, Unbalanced, lines_of, quoted_lines
+from dbsp.io.term_text import TermTextError, cell_end, value_of
 from dbsp.schema import Schema
 from dbsp.values import shorten
 
@@ -96,8 +97,13 @@ class _Reader:
         self.quoted = quoted
         self.columns = None if columns is None else tuple(columns)
         self.problems: list[Diagnostic] = []
+        # The places in a line of what is constructed, which may have the delimiter within its brackets.
+        places = range(schema.arity) if columns is None else columns
+        self.nested = {
+            place for place, type_ in zip(places, schema.types, strict=True) if type_.structure is not None
+        }
         for name, type_ in zip(schema.names, schema.types, strict=True):
-            if type_.kind not in CELLS:
+            if type_.kind not in CELLS and type_.structure is None:
                 raise SchemaError(
                     f"column '{name}' has type {type_}, which fact files cannot hold",
                     where=f"relation '{relation}'",
@@ -108,7 +114,7 @@ class _Reader:
             return self._read_without_columns(data)
         # The bulk parser ends a line at a lone carriage return; here that is a character like any other.
         plain = data.count(b"\r") == data.count(b"\r\n") if b"\r" in data else True
-        if self.quoted and b'"' in data:
+        if self.nested or (self.quoted and b'"' in data):
             plain = False
         table = self._read_in_bulk(data) if plain and len(self.delimiter) == 1 else None
         return self._read_by_line(data) if table is None else table
@@ -185,7 +191,7 @@ class _Reader:
                 self.schema.names, self.schema.types, texts, columns, strict=True
             ):
                 try:
-                    value = CELLS[type_.kind](text)
+                    value = value_of(type_, text)
                     if name in self.unsigned and value < 0:
                         raise ValueError("an unsigned number, which is not negative")
                     column.append(value)
@@ -193,9 +199,13 @@ class _Reader:
                     message = (
                         f"column '{name}' of relation '{self.relation}' expects {error}, got {shorten(text)}"
                     )
+                    if isinstance(error, TermTextError):
+                        start, length = start + error.start, error.end - error.start
                     self._problem(row, line, message, start, start + length)
         if self.problems:
             raise DataError(self.problems)
+        if self.nested:
+            return list(zip(*columns, strict=True))
         arrays = [pa.array(c, arrow_type(t)) for c, t in zip(columns, self.schema.types, strict=True)]
         return pa.table(arrays, names=list(self.schema.names))
 
@@ -217,11 +227,26 @@ class _Reader:
                 before = len(raw[: error.start].decode("utf-8"))
                 self._problem(number, shown, "this is not UTF-8 text", before, before + 1)
                 continue
-            cells, start = [], 0
+            yield number, line, self._cells(number, line)
+
+    def _cells(self, number: int, line: str) -> list[Cell]:
+        cells: list[Cell] = []
+        start = 0
+        if "," not in self.delimiter or not self.nested:
             for text in line.split(self.delimiter):
                 cells.append((text, number, start, len(text)))
                 start += len(text) + len(self.delimiter)
-            yield number, line, cells
+            return cells
+        while True:
+            if len(cells) in self.nested:
+                end = cell_end(line, start, self.delimiter)
+            else:
+                end = line.find(self.delimiter, start)
+                end = len(line) if end < 0 else end
+            cells.append((line[start:end], number, start, end - start))
+            start = end + len(self.delimiter)
+            if end >= len(line):
+                return cells
 
     def _read_without_columns(self, data: bytes) -> Facts:
         rows: list[tuple[()]] = []

@@ -9,6 +9,7 @@ from typing import Any
 
 from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import InputError
+from dbsp.io.json_terms import Members, json_text, term_of_json
 from dbsp.io.problems import MAX_PROBLEMS, DataError
 from dbsp.schema import Schema
 from dbsp.values import INT64_MAX, INT64_MIN, Type, shorten
@@ -44,7 +45,7 @@ class _Reader:
             raise self._broken("this is not UTF-8 text", len(self.text)) from None
 
     def rows(self) -> list[tuple[Any, ...]]:
-        decoder = json.JSONDecoder(object_pairs_hook=_Members)
+        decoder = json.JSONDecoder(object_pairs_hook=Members)
         found: list[tuple[Any, ...]] = []
         at = self._expect("[", 0, "a JSON array of rows")
         if self.text.startswith("]", at):
@@ -73,7 +74,7 @@ class _Reader:
     def _row(self, value: Any) -> tuple[Any, ...]:
         names = self.schema.names
         columns = f"{len(names)} column{'' if len(names) == 1 else 's'}"
-        if isinstance(value, _Members):
+        if isinstance(value, Members):
             members = value.members
             missing = [name for name in names if name not in members]
             if missing:
@@ -97,7 +98,7 @@ class _Reader:
                 if name in self.unsigned and fitted < 0:
                     raise ValueError("an unsigned number, which is not negative")
             except ValueError as error:
-                shown = shorten(json.dumps(one, ensure_ascii=False, default=lambda members: members.members))
+                shown = shorten(json.dumps(one, ensure_ascii=False, default=_plain))
                 raise ValueError(
                     f"column '{name}' of relation '{self.relation}' expects {error}, got {shown}"
                 ) from None
@@ -139,12 +140,8 @@ class _Reader:
         return DataError(self.problems)
 
 
-class _Members:
-    """An object as it stands, so that a member written twice is seen."""
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        self.names = [name for name, _ in pairs]
-        self.members = dict(pairs)
+def _plain(members: Members) -> dict[str, Any]:
+    return members.members
 
 
 def _fit(type_: Type, value: Any) -> Any:
@@ -166,6 +163,8 @@ def _fit(type_: Type, value: Any) -> Any:
         if not isinstance(value, str):
             raise ValueError("a text")
         return value
+    if type_.structure is not None:
+        return term_of_json(type_.structure, value, _fit)
     raise ValueError(f"a value of type {type_}, which JSON cannot hold")
 
 
@@ -177,10 +176,14 @@ def format_json_rows(zset: ZSet, *, objects: bool = False) -> bytes:
     Cost: O(n log n) for n rows.
     """
     names = zset.schema.names
+    types = zset.schema.types
     lines = []
     for row in zset.rows():
-        shown = dict(zip(names, row, strict=True)) if objects else list(row)
-        lines.append(json.dumps(shown if names else None, ensure_ascii=False))
+        texts = [json_text(type_, value, objects) for type_, value in zip(types, row, strict=True)]
+        if objects:
+            texts = [f"{json.dumps(name)}: {text}" for name, text in zip(names, texts, strict=True)]
+        inside = ", ".join(texts)
+        lines.append("null" if not names else f"{{{inside}}}" if objects else f"[{inside}]")
     try:
         return ("[" + ",\n".join(lines) + "]\n").encode()
     except UnicodeEncodeError as error:

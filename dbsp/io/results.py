@@ -14,6 +14,7 @@ from dbsp.columns import code_floats, decode_column
 from dbsp.errors import InputError
 from dbsp.interner import Interner
 from dbsp.ordering import value_order
+from dbsp.terms import Branch, Record, term_text
 from dbsp.values import NULL, Type
 from dbsp.zset import ZSet
 
@@ -79,7 +80,8 @@ def _texts(type_: Type, codes: Codes, interner: Interner, delimiter: str, quoted
     if type_.kind == "float":
         return pc.cast(pa.array(code_floats(np.ascontiguousarray(codes))), pa.large_string()), 0
     distinct, inverse = np.unique(codes, return_inverse=True)
-    values = [text_of(value) for value in decode_column(type_, distinct, interner)]
+    shown = _quoted_text_of if quoted else text_of
+    values = [shown(value) for value in decode_column(type_, distinct, interner)]
     if quoted:
         values = ['"' + value.replace('"', '""') + '"' for value in values]
     unclear = 0 if quoted else sum(delimiter in value or "\n" in value or "\r" in value for value in values)
@@ -93,11 +95,34 @@ def text_of(value: Any) -> str:
     """A value as it stands in a result file."""
     if isinstance(value, str):
         return value
+    if value is None or isinstance(value, Record | Branch):
+        return term_text(value, _part_text)
     if isinstance(value, bool):
         return "true" if value else "false"
     if hasattr(value, "isoformat"):
         return str(value.isoformat())
     return repr(value)
+
+
+def _quoted_text_of(value: Any) -> str:
+    """A value for a cell in quotation marks; as in Soufflé, the symbols in a record have their own."""
+    return term_text(value, _quoted_part) if isinstance(value, Record | Branch) else text_of(value)
+
+
+def _quoted_part(value: Any) -> str:
+    if not isinstance(value, str):
+        return _part_text(value)
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _part_text(value: Any) -> str:
+    # As numbers of whole columns are written: 1.0 is 1.
+    return (
+        str(int(value))
+        if isinstance(value, float) and value.is_integer() and abs(value) < 1e15
+        else text_of(value)
+    )
 
 
 def literal_of(value: Any) -> str:
@@ -108,6 +133,8 @@ def literal_of(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
+    if isinstance(value, Record | Branch):
+        return term_text(value, literal_of)
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     return json.dumps(text_of(value), ensure_ascii=False)

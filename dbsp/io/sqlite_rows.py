@@ -14,8 +14,9 @@ from typing import Any
 
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError
-from dbsp.io.cells import CELLS
 from dbsp.io.problems import MAX_PROBLEMS, missing_file
+from dbsp.io.results import text_of
+from dbsp.io.term_text import value_of
 from dbsp.schema import Schema
 from dbsp.values import shorten
 from dbsp.zset import ZSet
@@ -79,7 +80,7 @@ def _fitted(row: tuple[Any, ...], schema: Schema, unsigned: Collection[str]) -> 
             # A whole number may be kept in a column of numbers with a point.
             if type_.kind == "int" and isinstance(value, float) and value.is_integer():
                 text = str(int(value))
-            fit = CELLS[type_.kind](text)
+            fit = value_of(type_, text)
             if name in unsigned and fit < 0:
                 raise ValueError("an unsigned number, which is not negative")
         except UnicodeDecodeError:
@@ -97,7 +98,7 @@ def write_table(path: Path, table: str, zset: ZSet) -> None:
     written or holds something else of that name. A relation without columns becomes a view of one column
     that has a row or none. Cost: O(n log n) for n rows.
     """
-    symbols = [type_.kind == "str" for type_ in zset.schema.types]
+    symbols = [type_.kind in ("str", "record") for type_ in zset.schema.types]
     with _opened(path) as database:
         database.execute("BEGIN IMMEDIATE")
         database.execute(
@@ -109,7 +110,10 @@ def write_table(path: Path, table: str, zset: ZSet) -> None:
         columns = ", ".join(f"{_name(str(place))} {kind}" for place, kind in enumerate(kinds))
         database.execute(f"CREATE TABLE {_name('_' + table)} ({columns or _name('0') + ' INTEGER'})")
         database.execute(_view(table, zset.schema, symbols))
-        rows = zset.rows()
+        rows = [
+            tuple(text_of(value) if text else value for value, text in zip(row, symbols, strict=True))
+            for row in zset.rows()
+        ]
         texts = {value for row in rows for value, text in zip(row, symbols, strict=True) if text}
         database.executemany(
             f"INSERT OR IGNORE INTO {_name(_SYMBOLS)} (symbol) VALUES (?)",

@@ -11,6 +11,7 @@ from dbsp.kernels.aggregate import (
 )
 from dbsp.kernels.classes import first_of_each, least_members
 from dbsp.kernels.distinct import assert_runs, distinct_runs, distinct_timed_runs, sum_weights
+from dbsp.kernels.hashing import find_rows, intern_rows, place_rows
 from dbsp.kernels.join import gather, join_bands, join_runs, join_timed_bands, join_timed_runs
 from dbsp.kernels.merge import merge_some
 from dbsp.kernels.multiway import extend_prefixes
@@ -28,9 +29,11 @@ __all__ = [
     "distinct_timed_runs",
     "extend_prefixes",
     "extremes",
+    "find_rows",
     "first_of_each",
     "gather",
     "gather_bands",
+    "intern_rows",
     "join_bands",
     "join_runs",
     "join_timed_bands",
@@ -39,6 +42,7 @@ __all__ = [
     "least_members",
     "merge_some",
     "nearest_present",
+    "place_rows",
     "project",
     "register_run",
     "replace_rows",

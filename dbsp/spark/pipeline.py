@@ -206,8 +206,8 @@ class Pipeline:
         for name, schema in driver.run.outputs.items():
             if name in self._sinks:
                 given = self._sinks[name][1]["schema"]
-            elif any(type_.kind == "object" for type_ in schema.types):
-                continue  # nobody said what the objects are in Spark
+            elif any(type_.kind in ("object", "record") for type_ in schema.types):
+                continue  # nobody said what these are in Spark
             else:
                 given = None
             frames[name] = view_frame(session, driver.run, name, given)

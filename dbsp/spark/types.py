@@ -114,6 +114,11 @@ def check_fits(struct: Any, schema: Schema) -> None:
     """
     fields = {field.name: field for field in as_struct(struct).fields}
     for name, type_ in zip(schema.names, schema.types, strict=True):
+        if type_.structure is not None:
+            raise SchemaError(
+                f"column {name!r} of the relation holds {type_.structure.name}, a type of records or"
+                " branches, and no column of a DataFrame can be one; make it of plain columns by a rule"
+            )
         held = schema_of(as_struct(struct).__class__([fields[name]])).types[0]
         if held.kind != type_.kind and type_.kind != "object" and (held.kind, type_.kind) != ("int", "float"):
             raise SchemaError(
@@ -143,6 +148,11 @@ def struct_of(schema: Schema, given: Any = None) -> Any:
                 raise SchemaError(
                     f"column {name!r} is {type_}, which does not come out as {spark.simpleString()}"
                 )
+        elif type_.structure is not None:
+            raise SchemaError(
+                f"column {name!r} holds {type_.structure.name}, a type of records or branches, which Spark"
+                " has no type for; unpack it into columns by a rule"
+            )
         elif type_.kind == "object":
             raise SchemaError(
                 f"column {name!r} holds objects; say what they are in Spark, by"

@@ -150,6 +150,12 @@ def test_rows_come_and_go_with_the_demand() -> None:
     assert run.state_rows <= idle
 
 
+def test_traces_are_named_after_the_relation() -> None:
+    text = GRAPH + CLOSURE + "oo(x, y) :- n(x), p(x, y)."
+    traces = dbsp.compile(text, magic=True).explain().split("\ntraces\n")[1]
+    assert "  p by (x, y) for itself" in traces
+
+
 def test_only_the_relations_named() -> None:
     text = GRAPH + CLOSURE + "q(x, y) :- p(x, y). o(y) :- q(5, y)."
     assert "q#demand" not in dbsp.compile(text, rewrites=False, magic=["p"]).explain()

@@ -248,3 +248,14 @@ def test_a_program_counts_its_relations() -> None:
     run = program.start({"e": [("b", "c"), ("c", "a"), ("b", "d")]}, plans=plans)
     assert run.view("t").rows() == [("b",)]
     assert "t(x) :-" in program.explain(run, plans)
+
+
+def test_a_rule_of_very_many_atoms_is_planned() -> None:
+    """Soufflé has a test with over a hundred; the search looks at every pair of plans once."""
+    names = [f"r{number}" for number in range(60)]
+    declared = "".join(f".decl {name}(x: number)\n.input {name}\n" for name in names)
+    body = ", ".join(f"{name}(x)" for name in names)
+    program = dbsp.compile(f"{declared}.decl o(x: number)\n.output o\no(x) :- {body}.\n")
+    run = program.start({name: [(1,), (number,)] for number, name in enumerate(names)})
+    assert run.view("o").rows() == [(1,)]
+    assert run.step({"r3": {(1,): -1}})["o"].to_dict() == {(1,): -1}

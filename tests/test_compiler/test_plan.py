@@ -35,6 +35,10 @@ def steps(rule: str) -> list[str]:
                 "join n(w) on w",
             ],
         ),
+        # Of others one whose rows are used whole: it only matters whether e has a row, not how many.
+        ("oo(y, z) :- e(y, _), t(y, z, z).", ["scan t(y, z, z)", "join e(y, _) on y"]),
+        ("oo(y, z) :- e(y, _), e(y, z).", ["scan e(y, z)", "join e(y, _) on y"]),
+        ("oo(x, z) :- e(x, y), e(y, z), n(z).", ["scan e(x, y)", "join e(y, z) on y", "join n(z) on z"]),
         # A cross product comes last, when nothing else is left.
         (
             "oo(x, z) :- n(x), n(z), e(x, y), flag().",

@@ -17,8 +17,9 @@ import pytest
 
 import dbsp
 from dbsp.cli import main
-from dbsp.compiler.datalog.checked import Kind, Relation
+from dbsp.compiler.datalog.checked import AnyKind, Kind, Relation, type_of
 from dbsp.io import read_change_script
+from dbsp.io.term_text import read_cell
 
 PROGRAMS = sorted((Path(__file__).parents[1] / "programs").glob("*.dl"))
 Row: TypeAlias = tuple[Any, ...]
@@ -35,9 +36,13 @@ def read(path: Path, relation: Relation) -> set[Row]:
     if not relation.attributes:
         return {()} if path.read_text() else set()
     return {
-        tuple(READ[attribute.kind](text) for attribute, text in zip(relation.attributes, line, strict=True))
+        tuple(value(attribute.kind, text) for attribute, text in zip(relation.attributes, line, strict=True))
         for line in (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
     }
+
+
+def value(kind: AnyKind, text: str) -> Any:
+    return READ[kind](text) if isinstance(kind, Kind) else read_cell(type_of(kind), text)
 
 
 def facts_of(path: Path, program: dbsp.Program) -> Rows:
@@ -74,7 +79,11 @@ def test_loaded_row_by_row_in_any_order(path: Path) -> None:
     program = dbsp.compile(path)
     run = program.start()
     before = views(run, program)
-    changes = [(name, row) for name, rows in sorted(facts_of(path, program).items()) for row in sorted(rows)]
+    changes = [
+        (name, row)
+        for name, rows in sorted(facts_of(path, program).items())
+        for row in sorted(rows, key=repr)
+    ]
     random.Random(path.stem).shuffle(changes)
     for name, row in changes:
         result = run.step({name: {row: 1}})
@@ -92,7 +101,7 @@ def difference(before: set[Row], after: set[Row]) -> dict[Row, int]:
 def churn(rows: Rows, seed: str) -> Iterator[dict[str, dict[Row, int]]]:
     """Changes that take a random half of the rows away in a few ticks and put it back in others."""
     generator = random.Random(seed)
-    gone = [(name, row) for name in sorted(rows) for row in sorted(rows[name])]
+    gone = [(name, row) for name in sorted(rows) for row in sorted(rows[name], key=repr)]
     generator.shuffle(gone)
     gone = gone[: len(gone) // 2 + 1]
     for weight in (-1, 1):

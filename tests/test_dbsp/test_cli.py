@@ -477,19 +477,21 @@ def test_live_answers_a_pipe_at_once(folder: Path) -> None:
 def test_live_talks_with_a_person(folder: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "dbsp", "live", "reach.dl"]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as peer:
+    # No answer to "where is the cursor" will come from here.
+    environment = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm", "XDG_STATE_HOME": str(folder)}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as peer:
         os.close(theirs)
-        assert "'help' says what to type" in read_until(ours, "dbsp> ")
-        os.write(ours, b"+edge(1, 2)\n")
-        read_until(ours, "dbsp> ")
+        assert "'help' says what to type" in read_until(ours, "dbsp>")
+        os.write(ours, b"+edge(1, 2)\r")
+        read_until(ours, "1 pending")
         # A mistake costs a person the line, not the tick.
-        os.write(ours, b"+edge(1, two)\n")
-        assert "expected a number or a text in quotes" in read_until(ours, "dbsp> ")
-        os.write(ours, b"commit\n")
-        answer = read_until(ours, "dbsp> ")
+        os.write(ours, b"+edge(1, two)\r")
+        read_until(ours, "expected a number or a text in quotes")
+        os.write(ours, b"commit\r")
+        answer = read_until(ours, " ms")
         assert "+path(1, 2)\n" in answer
         assert re.search(r"commit  // tick 1, [0-9.]+ ms", answer)
-        os.write(ours, b"quit\n")
+        os.write(ours, b"quit\r")
         assert peer.wait(30) == 0
     os.close(ours)
 
@@ -589,6 +591,22 @@ def test_help_has_examples(run: Command, command: str) -> None:
     assert done.code == 0
     assert "Example" in done.out
     assert f"dbsp {command}" in done.out
+
+
+@pytest.mark.parametrize("command", ["run", "live", "check", "graph", "explain", "why"])
+def test_all_commands_compile_programs_with_the_same_options(run: Command, command: str) -> None:
+    shown = run(command, "--help").out
+    for option in ("-M", "-I", "-w", "--strategy", "--recursion", "-z", "-m", "--functors"):
+        assert f" {option} " in shown
+
+
+def test_a_proof_may_go_by_functors(run: Command, folder: Path) -> None:
+    program = ".functor twice(x: number): number\n.decl r(x: number)\n.output r\nr(@twice(21)).\n"
+    (folder / "twice.dl").write_text(program)
+    (folder / "functions.py").write_text("def twice(x):\n    return 2 * x\n")
+    done = run("why", "twice.dl", "r(x)", "--functors", "functions.py")
+    assert done.code == 0, done.err
+    assert done.out.startswith("r(42)\n")
 
 
 def test_help_names_commands_and_exit_codes(run: Command) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dbsp import Circuit, IterationLimitError, Run, Stream, col, count
 from dbsp.operators import convergence, recursion
 from dbsp.operators.fixpoint import Fixpoint
-from dbsp.operators.fixpoint_step import choice, way
+from dbsp.operators.fixpoint_step import Choice, choice, way
 
 from ..harness import apply_set, view
 from ..reference import Z, minus
@@ -267,12 +267,35 @@ def test_what_is_not_monotone_is_incremental() -> None:
         scope.define(found, (edge + sizes).distinct())
     circuit.output("out", scope.leave(found))
     (body,) = [n.operator.body for n in circuit.circuit("physical").nodes if isinstance(n.operator, Fixpoint)]
-    assert choice(body) is None
+    assert choice(body) == Choice(anew=True, insert_only=False, negated=None)
     assert way(body) == (
-        "incremental by tick and iteration, since its variables do not only grow with what enters"
+        "incremental by tick and iteration; begun anew where that costs less "
+        "(its variables need not grow with what enters)"
     )
 
 
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(ValueError, match="'eager' is not a valid Recursion"):
         Circuit("test").fixpoint("path", recursion="eager")
+
+
+def test_a_circuit_that_keeps_less_of_what_enters() -> None:
+    def query(pairs: bool) -> Circuit:
+        circuit = Circuit("test")
+        edge = circuit.input("edge", schema=EDGE, kind="set")
+        near = circuit.input("start", x=int, kind="set").filter(col("x") < 5)
+        with circuit.fixpoint("reach") as scope:
+            found = scope.variable("found", near.schema)
+            scope.define(found, (near + then_from(found, edge)).distinct())
+        circuit.output("out", scope.leave(found))
+        # A join keeps what enters the scope, too.
+        circuit.output("twice", near.join(near, on=["x"], select=["x"]) if pairs else near.scale(1))
+        return circuit
+
+    run = query(True).start()
+    run.step({"edge": [(i, i + 1) for i in range(6)], "start": [(0,), (3,)]})
+    before = view(run)
+    run.replan(query(False).circuit("physical"))
+    assert view(run) == before
+    run.step({"start": {(0,): -1}})
+    assert view(run) == {(i,): 1 for i in range(3, 7)}

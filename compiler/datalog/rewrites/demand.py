@@ -116,7 +116,8 @@ def _whole(program: checked.Program) -> dict[str, str]:
 def _bound_columns(program: checked.Program, wanted: Collection[str], why: dict[str, str]) -> Columns:
     """The columns of each relation that all uses bind; without those of which no column is.
 
-    The greatest solution: every round takes columns away, until what the uses bind with them is enough.
+    Every use takes columns away that it does not bind; then the rules that this touches are looked at again,
+    until what all uses bind is enough.
     """
     columns = {name: tuple(range(program.relations[name].arity)) for name in wanted}
     for rule in program.rules:
@@ -125,18 +126,24 @@ def _bound_columns(program: checked.Program, wanted: Collection[str], why: dict[
             easy = (c for c in columns[rule.head.relation] if is_simple(rule.head.arguments[c]))
             columns[rule.head.relation] = tuple(easy)
     columns = {name: every for name, every in columns.items() if every}
-    while True:
-        left = {name: set(every) for name, every in columns.items()}
-        for rule in program.rules:
-            for use in passes(rule, _guard(rule, columns), columns):
-                left[use.atom.relation] &= use.columns
-                if not left[use.atom.relation]:
-                    told = f"rule {rule.number} at {rule.span} asks for it with nothing bound"
-                    why.setdefault(use.atom.relation, told)
-        smaller = {name: tuple(sorted(some)) for name, some in left.items() if some}
-        if smaller == columns:
-            return columns
-        columns = smaller
+    touching: dict[str, list[checked.Rule]] = {}
+    for rule in program.rules:
+        for name in {rule.head.relation, *(atom.relation for atom in uses(rule))}:
+            touching.setdefault(name, []).append(rule)
+    waiting = {rule.number: rule for rule in program.rules}
+    while waiting:
+        rule = waiting.pop(next(iter(waiting)))
+        for use in list(passes(rule, _guard(rule, columns), columns)):
+            name = use.atom.relation
+            bound = tuple(column for column in columns.get(name, ()) if column in use.columns)
+            if bound == columns.get(name, ()):
+                continue
+            columns[name] = bound
+            if not bound:
+                del columns[name]
+                why.setdefault(name, f"rule {rule.number} at {rule.span} asks for it with nothing bound")
+            waiting.update((other.number, other) for other in touching[name])
+    return columns
 
 
 def _guard(rule: checked.Rule, columns: Columns) -> checked.Atom | None:

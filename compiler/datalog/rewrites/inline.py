@@ -39,6 +39,9 @@ from dbsp.compiler.planner.acyclic import reduce_ears
 MAX_ATOMS = 8
 """More atoms in one body would take the planner long."""
 
+MAX_LITERALS = 40
+"""Longer bodies are not made longer: a chain of many relations would become one of quadratic cost."""
+
 
 def inline_once(program: checked.Program, changes: list[str]) -> checked.Program:
     """The program without the relations that are better derived where they are used."""
@@ -96,6 +99,8 @@ def _pays(name: str, own: Sequence[checked.Rule], user: checked.Rule, groups: di
         return False
     others = [one for one in _positive(user) if one is not place]
     if any(len(others) + len(_positive(rule)) > MAX_ATOMS for rule in own):
+        return False
+    if any(len(user.body) + len(rule.body) > MAX_LITERALS for rule in own):
         return False
     group = groups.get(user.head.relation)
     if group is not None and any(groups.get(atom.relation) == group for atom in uses(user)):

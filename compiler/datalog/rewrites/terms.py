@@ -97,6 +97,8 @@ def is_simple(node: Any) -> bool:
     match node:
         case checked.Variable() | checked.Wildcard() | checked.Constant() | checked.Truth():
             return True
+        case checked.Construct():
+            return all(map(is_simple, parts(node)))
         case checked.Call(function=function) if function in PARTIAL or function not in SINGLE_VALUED:
             return False
         case checked.Atom() | checked.Negation() | checked.Comparison() | checked.Call():

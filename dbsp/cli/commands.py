@@ -1,0 +1,320 @@
+"""What can be typed at the prompt of `dbsp live`, and what it does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from dbsp.cli import explaining, session
+from dbsp.cli.console import remark
+from dbsp.cli.interrupt import ends_tick
+from dbsp.cli.outputs import Folder, tell_ambiguous, tick_lines
+from dbsp.cli.tables import LIMIT, aligned, table_of
+from dbsp.compiler.program import Program
+from dbsp.diagnostics import did_you_mean
+from dbsp.errors import InputError
+from dbsp.io import Change, Commit, Tick, fact_source, write_place
+from dbsp.io.results import literal_of
+from dbsp.run import Run, TickResult
+
+FILE = "<stdin>"
+
+HELP = (
+    ('+edge(1, "text")', "insert a row"),
+    ('-edge(1, "text")', "delete a row"),
+    ("commit", "apply the pending changes as one tick and print what they change"),
+    ("pending", "the changes since the last commit"),
+    ("rollback", "drop them"),
+    ("? path(1, x), x > 2", "ask: any body of a rule; also 'query ...'"),
+    ("show NAME [N|all]", f"the rows of a relation, the first {LIMIT} or N"),
+    ("rels [NAME ...]", "the relations, their columns and sizes"),
+    ("explain [NAME|N]", "how all rules are evaluated, those of a relation, or rule N"),
+    ("why path(1, 3)", "a proof of a row; --depth N, --rows N"),
+    ("why not path(3, 1)", "how far each rule gets; --depth N"),
+    ("graph [FILE]", "the circuit as DOT, or drawn into a file: .svg, .png, .pdf, .dot"),
+    ("stats", "ticks, rows and bytes kept"),
+    ("save DIR", "write the results, and the rows of inputs as fact files"),
+    ("load FILE", "apply a change script, tick by tick; NAME.facts: insert its rows as one tick"),
+    ("help", "this list"),
+    ("quit", "leave; Ctrl-D does too"),
+)
+
+_SHOWN_DELTAS = 40
+_OPTION = re.compile(r"\s--(depth|rows)[\s=]+(\S+)")
+
+
+class Leave(Exception):
+    """The person wants to go."""
+
+
+class Commands:
+    """The commands over one run, and the changes since the last commit.
+
+    `handle` raises DbspError for what cannot be done, and then nothing has changed; the pending changes
+    stay pending when a commit fails.
+    """
+
+    def __init__(self, program: Program, run: Run, *, timed: bool = True) -> None:
+        self.program = program
+        self.run = run
+        self.pending = Tick(1, 1)
+        self._timed = timed
+        self._reader = session.change_reader(program, FILE)
+        self._by_name: dict[str, Callable[[str], None]] = {
+            "commit": self._commit,
+            "pending": self._show_pending,
+            "rollback": self._rollback,
+            "query": self._query,
+            "show": self._show,
+            "rels": self._relations,
+            "relations": self._relations,
+            "explain": self._explain,
+            "why": self._why,
+            "graph": self._graph,
+            "stats": self._stats,
+            "save": self._save,
+            "load": self._load,
+            "help": self._help,
+            "quit": self._quit,
+            "exit": self._quit,
+        }
+
+    @property
+    def names(self) -> list[str]:
+        """The words that commands begin with."""
+        return list(self._by_name)
+
+    def handle(self, line: str) -> None:
+        """Do what a line says."""
+        text = line.strip()
+        word, _, rest = text.partition(" ")
+        command = self._by_name.get(word.rstrip(";"))
+        if text.startswith("?"):
+            self._query(text[1:])
+        elif command is not None:
+            command(rest.strip())
+        elif not text or text[0] in "+-/#":
+            self._change(line)
+        else:
+            raise self._unknown(text)
+
+    def _unknown(self, text: str) -> InputError:
+        word = re.match(r"[\w?.]+", text)
+        name = word[0] if word else text[:20]
+        if text[len(name) :].lstrip().startswith("(") or name in self.program.relations:
+            atom = text if "(" in text else f"{name}(...)"
+            insert = f", '+{atom}' to insert it" if name in self.program.inputs else ""
+            return InputError(f"'{name}' is no command; write '? {atom}' to ask for rows{insert}")
+        hint = did_you_mean(name, self.names)
+        return InputError(f"there is no command '{name}'; " + (hint or "'help' lists them"))
+
+    # --- changes ---------------------------------------------------------------------------------
+
+    def _change(self, line: str) -> None:
+        said = self._reader.feed(line)
+        if isinstance(said, Change):
+            self.pending.add(said)
+        elif isinstance(said, Commit):
+            self._commit("")
+
+    def _commit(self, rest: str) -> None:
+        self._nothing_behind("commit", rest)
+        tick = self.pending
+        with ends_tick(self.run):
+            result = session.apply(self.run, tick, FILE)
+        self._forget()
+        self._print(result)
+
+    def _print(self, result: TickResult) -> None:
+        outputs = {name: result[name] for name in self.program.checked.outputs}
+        shown = TickResult(outputs, result.number, result.seconds, result.absent, result.present)
+        *deltas, end = tick_lines(shown, self._timed)
+        print(*deltas[:_SHOWN_DELTAS], sep="\n", end="\n" if deltas else "")
+        if len(deltas) > _SHOWN_DELTAS:
+            print(f"// and {len(deltas) - _SHOWN_DELTAS:,} more changes")
+        print(end)
+
+    def _show_pending(self, rest: str) -> None:
+        self._nothing_behind("pending", rest)
+        for name, rows in self.pending.changes.items():
+            for row, weight in rows.items():
+                print(f"{'+' if weight > 0 else '-'}{name}({', '.join(map(literal_of, row))})")
+        if not self.pending:
+            print("no changes are pending")
+
+    def _rollback(self, rest: str) -> None:
+        self._nothing_behind("rollback", rest)
+        print(f"{_counted(len(self.pending), 'change')} dropped")
+        self._forget()
+
+    def _forget(self) -> None:
+        self.pending = Tick(self._reader.line + 1, self._reader.line + 1)
+
+    def _load(self, rest: str) -> None:
+        if not rest:
+            raise InputError("load what? Write load FILE")
+        if self.pending:
+            raise InputError("changes are pending; commit or rollback comes first")
+        path = Path(rest).expanduser()
+        if path.suffix == ".facts" and path.stem in self.program.inputs:
+            self._load_facts(path)
+            return
+        for tick in session.read_changes(self.program, path):
+            with ends_tick(self.run):
+                result = session.apply(self.run, tick, rest)
+            self._print(result)
+
+    def _load_facts(self, path: Path) -> None:
+        name = path.stem
+        place = fact_source(name, {"filename": path.name}, path.parent)
+        rows = session.read_place_of(self.program, name, place)
+        with ends_tick(self.run):
+            result = self.run.step({name: rows})
+        self._print(result)
+
+    # --- looking ---------------------------------------------------------------------------------
+
+    def _query(self, rest: str) -> None:
+        if not rest.strip():
+            raise InputError("ask what? Write the body of a rule: ? path(1, x), x > 2")
+        with explaining.state_of(self.program, self.run) as state:
+            answers = state.ask(rest)
+        if answers.schema.arity:
+            print(*table_of(answers), sep="\n")
+        else:
+            print("yes" if answers else "no")
+
+    def _show(self, rest: str) -> None:
+        names = rest.split() or list(self.program.checked.outputs)
+        limit: int | None = LIMIT
+        if len(names) > 1 and (names[-1] == "all" or names[-1].isdecimal()):
+            limit = None if names[-1] == "all" else int(names[-1])
+            names.pop()
+        with explaining.state_of(self.program, self.run) as state:
+            relations = [(name, state.rows(name)) for name in names]
+        for number, (name, rows) in enumerate(relations):
+            if len(relations) > 1:
+                print(f"{'' if number == 0 else chr(10)}{name}")
+            print(*table_of(rows, limit), sep="\n")
+
+    def _relations(self, rest: str) -> None:
+        known = self.program.relations
+        names = rest.split() or list(known)
+        for name in names:
+            if name not in known:
+                raise InputError(
+                    f"there is no relation '{name}'; " + (did_you_mean(name, known) or "see rels")
+                )
+        cells = []
+        for name in names:
+            columns = ", ".join(f"{one.name}: {one.type_name}" for one in known[name].attributes)
+            roles = [role for role, some in self._roles() if name in some] or ["derived"]
+            cells.append([name, f"({columns})", ", ".join(roles), self._size(name)])
+        print(*aligned(("relation", "columns", "is", "rows"), cells), sep="\n")
+
+    def _roles(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        yield "input", self.program.checked.inputs
+        yield "output", self.program.checked.outputs
+
+    def _size(self, name: str) -> str:
+        """How many rows are in a relation, where that is known without deriving them again."""
+        if name in self.run.outputs:
+            return f"{len(self.run.view(name)):,}"
+        derived = any(rule.head.relation == name for rule in self.program.checked.rules)
+        return "" if derived else f"{len(self.run.asserted(name)):,}"
+
+    def _explain(self, rest: str) -> None:
+        report = self.program.explain(self.run)
+        if rest:
+            parts = list(_parts(report, rest))
+            if not parts:
+                hint = did_you_mean(rest, self.program.relations)
+                raise InputError(f"there is no rule for '{rest}'" + (f"; {hint}" if hint else ""))
+            report = "\n".join(parts)
+        print(report)
+
+    def _why(self, rest: str) -> None:
+        options = {name: _number(value, name) for name, value in _OPTION.findall(rest)}
+        goal = _OPTION.sub("", rest).strip()
+        negated = re.match(r"not\s+(?!\()", goal)
+        if not goal:
+            raise InputError("why what? Write why path(1, 3) or why not path(3, 1)")
+        with explaining.state_of(self.program, self.run) as state:
+            if negated:
+                explaining.print_refusal(state, goal[negated.end() :], options.get("depth", 1))
+            else:
+                depth = options.get("depth", explaining.DEPTH)
+                explaining.print_proofs(state, goal, options.get("rows", 1), depth)
+
+    def _graph(self, rest: str) -> None:
+        from dbsp import draw
+
+        if not rest:
+            print(draw.to_dot(self.run.graph), end="")
+            return
+        draw.write(self.run.graph, Path(rest).expanduser())
+        print(f"drawn into {rest}")
+
+    def _stats(self, rest: str) -> None:
+        self._nothing_behind("stats", rest)
+        run = self.run
+        print(f"{run.tick:,} ticks, {run.state_rows:,} rows kept in {run.state_bytes:,} bytes")
+        for name, iterations in run.iterations().items():
+            print(f"{name}: {iterations:,} iterations in the latest tick")
+        _, _, traces = self.program.explain(run).partition("\ntraces\n")
+        print("traces", traces, sep="\n")
+
+    # --- the rest --------------------------------------------------------------------------------
+
+    def _save(self, rest: str) -> None:
+        if not rest:
+            raise InputError("save where? Write save DIR")
+        folder = Path(rest).expanduser()
+        outputs = Folder(self.program, folder, timed=False)
+        for name in self.program.inputs:
+            place = fact_source(name, {}, folder)
+            tell_ambiguous(place, write_place(place, self.run.asserted(name)))
+        outputs.finished(self.run)
+        if self.pending:
+            remark("the pending changes are not in it")
+        inputs, results = len(self.program.inputs), len(self.program.checked.outputs)
+        print(f"{_counted(inputs, 'input')} and {_counted(results, 'result')} written to {rest}")
+
+    def _help(self, rest: str) -> None:
+        wanted = [line for line in HELP if rest in line[0]]
+        if not wanted:
+            raise InputError(f"there is no command '{rest}'; 'help' lists them")
+        width = max(len(usage) for usage, _ in wanted)
+        for usage, meaning in wanted:
+            print(f"{usage.ljust(width)}  {meaning}")
+
+    def _quit(self, rest: str) -> None:
+        self._nothing_behind("quit", rest)
+        raise Leave
+
+    def _nothing_behind(self, command: str, rest: str) -> None:
+        if rest and not rest.startswith(("//", "#")):
+            raise InputError(f"'{command}' takes nothing behind it, found '{rest}'")
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _number(value: str, option: str) -> int:
+    if not value.isdecimal() or not int(value):
+        raise InputError(f"--{option} takes a number from 1, not '{value}'")
+    return int(value)
+
+
+def _parts(report: str, wanted: str) -> Iterator[str]:
+    """The parts of a report about one rule, by its number, or about the rules of a relation."""
+    part: list[str] = []
+    for line in [*report.split("\n"), ""]:
+        if part and not line.startswith("    "):
+            if part[0].split()[1] == wanted or part[1].startswith(f"    {wanted}("):
+                yield "\n".join(part)
+            part = []
+        if part or line.startswith("  rule "):
+            part.append(line)

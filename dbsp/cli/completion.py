@@ -1,0 +1,114 @@
+"""Completion and colours at the prompt of `dbsp live`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.lexers import Lexer
+from prompt_toolkit.styles import Style
+
+from dbsp.cli.commands import Commands
+from dbsp.io.results import literal_of
+
+STYLE = Style.from_dict(
+    {
+        "command": "bold",
+        "relation": "ansicyan",
+        "text": "ansigreen",
+        "number": "ansimagenta",
+        "remark": "ansibrightblack",
+    }
+)
+
+_FILES = ("load", "save", "graph")
+_RELATIONS = ("show", "rels", "relations", "explain")
+_COLUMN = re.compile(r'([A-Za-z_?][\w?.]*)\(((?:"(?:[^"\\]|\\.)*"|[^()"])*("(?:[^"\\]|\\.)*)?)$')
+_VALUES = 50
+_MANY = 50_000
+"""The values of columns of larger relations are not offered: collecting them would be felt."""
+
+
+class LiveCompleter(Completer):
+    """Commands, relations where one is expected, and the values of a column inside of brackets."""
+
+    def __init__(self, commands: Commands) -> None:
+        self._commands = commands
+        self._paths = PathCompleter(expanduser=True)
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        before = document.text_before_cursor.lstrip()
+        word, blank, rest = before.partition(" ")
+        program = self._commands.program
+        if word in _FILES and blank:
+            yield from self._paths.get_completions(Document(rest.lstrip()), complete_event)
+        elif column := _COLUMN.search(before):
+            yield from self._values(column[1], column[2])
+        elif before[:1] in ("+", "-"):
+            yield from _words(before[1:].lstrip(), program.inputs, "(")
+        elif not blank and not before.startswith("?"):
+            yield from _words(word, self._commands.names, " ")
+        elif word in _RELATIONS:
+            yield from _words(before.rsplit(" ", 1)[-1], program.relations, "")
+        elif word in ("why", "query") or before.startswith("?"):
+            last = re.search(r"[\w?.]*$", before.removeprefix("?"))
+            assert last is not None
+            if word == "why" and rest == last[0]:
+                yield from _words(last[0], ["not"], " ")
+            yield from _words(last[0], program.relations, "(")
+
+    def _values(self, relation: str, arguments: str) -> Iterator[Completion]:
+        """Values of the column that the cursor is in."""
+        run = self._commands.run
+        if relation in run.outputs:
+            rows = run.view(relation)
+        elif relation in run.inputs:
+            rows = run.asserted(relation)
+        else:
+            return
+        pieces = re.findall(r'(?:"(?:[^"\\]|\\.)*"?|[^",])+|(?<=,)(?=$)', arguments)
+        column = max(0, len(pieces) - 1)
+        if column >= rows.schema.arity or len(rows) > _MANY:
+            return
+        typed = pieces[-1].lstrip() if pieces else ""
+        values = sorted({literal_of(row[column]) for row in rows.rows()})
+        found = [value for value in values if value.startswith(typed)]
+        for value in found[:_VALUES]:
+            yield Completion(value, start_position=-len(typed))
+
+
+def _words(typed: str, words: Iterable[str], behind: str) -> Iterator[Completion]:
+    for word in words:
+        if word.startswith(typed):
+            yield Completion(word + behind, start_position=-len(typed), display=word)
+
+
+_TOKEN = re.compile(
+    r'(?P<remark>//.*|#.*)|(?P<text>"(?:[^"\\]|\\.)*"?)|(?P<number>\b\d[\w.]*)|(?P<word>[A-Za-z_?][\w?.]*)|\s+|.'
+)
+
+
+class LiveLexer(Lexer):
+    """Colours commands, relations, texts and numbers."""
+
+    def __init__(self, commands: Commands) -> None:
+        self._commands = commands
+
+    def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
+        lines = document.lines
+
+        def line(number: int) -> StyleAndTextTuples:
+            return [(self._style(match, lines[number]), match[0]) for match in _TOKEN.finditer(lines[number])]
+
+        return line
+
+    def _style(self, match: re.Match[str], line: str) -> str:
+        kind = match.lastgroup
+        if kind != "word":
+            return f"class:{kind}" if kind else ""
+        if not line[: match.start()].strip() and match[0] in self._commands.names:
+            return "class:command"
+        return "class:relation" if match[0] in self._commands.program.relations else ""

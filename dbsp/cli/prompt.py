@@ -1,0 +1,76 @@
+"""The prompt of `dbsp live` at a terminal: history, completion, and what Ctrl-C and Ctrl-D mean."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input import Input
+from prompt_toolkit.output import Output, create_output
+
+from dbsp.cli.commands import Commands, Leave
+from dbsp.cli.completion import STYLE, LiveCompleter, LiveLexer
+from dbsp.cli.console import remark, report
+from dbsp.errors import DbspError
+
+
+def converse(
+    commands: Commands,
+    *,
+    input: Input | None = None,
+    output: Output | None = None,
+    history: History | None = None,
+) -> None:
+    """Ask for lines and do what they say, until a person leaves.
+
+    Ctrl-C gives up the line, or the command at work: a tick that is interrupted changes nothing.
+    """
+    session: PromptSession[str] = PromptSession(
+        completer=LiveCompleter(commands),
+        complete_while_typing=False,
+        enable_history_search=True,
+        history=history or _history(),
+        input=input,
+        lexer=LiveLexer(commands),
+        output=output or create_output(always_prefer_tty=True),
+        style=STYLE,
+    )
+    remark(f"{commands.program!r}; 'help' says what to type")
+    while True:
+        try:
+            line = session.prompt(_prompt(commands))
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            break
+        try:
+            commands.handle(line)
+        except Leave:
+            break
+        except DbspError as error:
+            report(error)
+        except KeyboardInterrupt:
+            remark("interrupted; nothing has changed")
+    if commands.pending:
+        remark("the pending changes were not committed")
+
+
+def _prompt(commands: Commands) -> str:
+    """The prompt, with the number of pending changes."""
+    number = len(commands.pending)
+    return f"{number} pending dbsp> " if number else "dbsp> "
+
+
+def _history() -> History:
+    """The lines of earlier conversations, in the folder for the state of a user's programs."""
+    state = os.environ.get("XDG_STATE_HOME")
+    folder = (Path(state) if state else Path.home() / ".local" / "state") / "dbsp"
+    file = folder / "history"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.open("a").close()
+    except OSError:
+        return InMemoryHistory()  # a home that cannot be written to is no reason not to talk
+    return FileHistory(file)

@@ -1,0 +1,62 @@
+"""Rows as aligned columns on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dbsp.batch import Batch
+from dbsp.io.results import literal_of
+from dbsp.zset import ZSet
+
+LIMIT = 20
+"""So many rows are shown if nothing else is said."""
+
+_MANY = 100_000
+_WIDEST = 60
+
+
+def table_of(zset: ZSet, limit: int | None = LIMIT) -> Iterator[str]:
+    """The rows of a relation under the names of its columns, at most `limit`, and how many there are.
+
+    Rows are sorted by value; of a relation of very many rows the first in the order of their codes are
+    taken, so that a look at it costs no more than what is shown.
+    """
+    total = len(zset)
+    shown = zset
+    if limit is not None and total > max(limit, _MANY):
+        first = Batch(zset.batch.rows[:limit], zset.batch.weights[:limit])
+        shown = ZSet.wrap(zset.schema, zset.interner, first)
+    rows = [row for row, _ in shown.items()][:limit]
+    if zset.schema.arity:
+        yield from aligned(zset.schema.names, [[literal_of(value) for value in row] for row in rows], rows)
+    counted = "1 row" if total == 1 else f"{total:,} rows"
+    yield f"({counted})" if len(rows) == total else f"({counted}, {len(rows):,} of them shown)"
+
+
+def aligned(
+    names: Sequence[str], cells: Sequence[Sequence[str]], values: Sequence[Sequence[Any]] = ()
+) -> Iterator[str]:
+    """Columns of text under their names; those whose values are numbers stand to the right."""
+    numeric = [
+        bool(values) and all(isinstance(row[column], int | float) for row in values)
+        for column in range(len(names))
+    ]
+    short = [[_short(cell) for cell in row] for row in cells]
+    widths = [max(len(row[column]) for row in [list(names), *short]) for column in range(len(names))]
+    yield _line(names, widths, numeric)
+    yield "  ".join("─" * width for width in widths)
+    for row in short:
+        yield _line(row, widths, numeric)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    placed = (
+        cell.rjust(width) if numeric else cell.ljust(width)
+        for cell, width, numeric in zip(cells, widths, right, strict=True)
+    )
+    return "  ".join(placed).rstrip()
+
+
+def _short(cell: str) -> str:
+    return cell if len(cell) <= _WIDEST else f"{cell[: _WIDEST - 3]}..."

@@ -1,0 +1,195 @@
+"""Records and branches of algebraic data types as text: `[1, [2, nil]]`, `$Add($Number(1), $Nothing)`.
+
+What a text is read as is decided by the type. In files symbols stand as they are, up to the next comma or the
+bracket that closes, or in quotation marks, as in Souffle; in change scripts they are in quotation marks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from dbsp.io.cells import CELLS
+from dbsp.structures import Constructor, Field, Structure
+from dbsp.terms import Branch, Record
+from dbsp.values import Type
+
+_BLANKS = re.compile(r"[ \t]*")
+_NAME = re.compile(r"\$[ \t]*([A-Za-z_?][A-Za-z0-9_?.]*)")
+_NIL = re.compile(r"nil(?![A-Za-z0-9_?])")
+_PLAIN = re.compile(r"[^,\[\]()]*")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+Unquote: TypeAlias = Callable[[str, int], str]
+"""From a text in quotation marks, and where it stands, to what it means."""
+
+
+class TermTextError(ValueError):
+    """The text is no value of the type: what was expected, and between which columns, counted from 0."""
+
+    def __init__(self, expected: str, start: int, end: int) -> None:
+        super().__init__(expected)
+        self.start = start
+        self.end = max(end, start + 1)
+
+
+def read_term(type_: Type, text: str, start: int = 0, unquote: Unquote | None = None) -> tuple[Any, int]:
+    """The value that a text has from `start` on, and where it ends. O(length), however deep it is nested.
+
+    With `unquote` symbols stand in quotation marks. Raises TermTextError.
+    """
+    assert type_.structure is not None, "only constructed values are read here"
+    return _Reader(text, unquote).read(type_.structure, start)
+
+
+def read_cell(type_: Type, text: str) -> Any:
+    """The value of a whole cell of a file. Raises TermTextError."""
+    value, end = read_term(type_, text)
+    end = _skip(text, end)
+    if end < len(text):
+        raise TermTextError("the end of the value", end, len(text))
+    return value
+
+
+def value_of(type_: Type, text: str) -> Any:
+    """The value of a cell of any type. Raises ValueError that says what was expected."""
+    return CELLS[type_.kind](text) if type_.structure is None else read_cell(type_, text)
+
+
+def cell_end(text: str, start: int, delimiter: str) -> int:
+    """Where a cell with a record or a branch ends: at a delimiter outside of all brackets."""
+    depth = 0
+    for at in range(start, len(text)):
+        mark = text[at]
+        if mark in "[(":
+            depth += 1
+        elif mark in "])":
+            depth -= 1
+        if depth <= 0 and text.startswith(delimiter, at):
+            return at
+    return len(text)
+
+
+def _skip(text: str, position: int) -> int:
+    found = _BLANKS.match(text, position)
+    assert found is not None, "it matches nothing as well"
+    return found.end()
+
+
+class _Open:
+    """A value of which some parts have been read."""
+
+    __slots__ = ("closing", "constructor", "parts", "structure")
+
+    def __init__(self, structure: Structure, constructor: Constructor, closing: str) -> None:
+        self.structure = structure
+        self.constructor = constructor
+        self.closing = closing
+        self.parts: list[Any] = []
+
+    def value(self) -> Any:
+        return Branch(self.constructor.name, *self.parts) if self.constructor.name else Record(self.parts)
+
+
+class _Reader:
+    def __init__(self, text: str, unquote: Unquote | None) -> None:
+        self.text = text
+        self.unquote = unquote
+        self.open: list[_Open] = []
+
+    def read(self, structure: Structure, position: int) -> tuple[Any, int]:
+        value, position = self.begin(structure, position)
+        while self.open:
+            top = self.open[-1]
+            if value is not _NOTHING:
+                top.parts.append(value)
+                value = _NOTHING
+            fields = top.constructor.fields
+            position = _skip(self.text, position)
+            if len(top.parts) == len(fields):
+                position = self.expect(top.closing, position)
+                value = self.open.pop().value()
+                continue
+            if top.parts:
+                position = _skip(self.text, self.expect(",", position))
+            field = fields[len(top.parts)]
+            if field.type.structure is not None:
+                value, position = self.begin(field.type.structure, position)
+            else:
+                value, position = self.plain(field, position)
+        return value, position
+
+    def begin(self, structure: Structure, position: int) -> tuple[Any, int]:
+        """A value without parts; or its beginning, and then it is open."""
+        position = _skip(self.text, position)
+        if structure.is_record:
+            if nil := _NIL.match(self.text, position):
+                return None, nil.end()
+            if not self.text.startswith("[", position):
+                shape = ", ".join(field.name for field in structure.constructors[0].fields)
+                raise self.error(f"a record [{shape}] of type {structure.name}, or nil", position)
+            self.open.append(_Open(structure, structure.constructors[0], "]"))
+            return _NOTHING, position + 1
+        name = _NAME.match(self.text, position)
+        constructor = structure.by_name.get(name[1]) if name else None
+        if name is None or constructor is None:
+            known = ", ".join(f"${one}" for one in structure.by_name)
+            raise self.error(f"a branch of {structure.name} ({known})", position)
+        bracket = _skip(self.text, name.end())
+        if not self.text.startswith("(", bracket):
+            if constructor.fields:
+                raise self.error(f"'(' and the arguments of ${constructor.name}", bracket)
+            return Branch(constructor.name), name.end()
+        self.open.append(_Open(structure, constructor, ")"))
+        return _NOTHING, bracket + 1
+
+    def plain(self, field: Field, position: int) -> tuple[Any, int]:
+        """A part that is a number or a symbol."""
+        end = self.end_of_plain(field, position)
+        text = self.text[position:end]
+        try:
+            if field.type.kind != "str":
+                value = CELLS[field.type.kind](text.strip())
+                if field.unsigned and value < 0:
+                    raise ValueError("an unsigned number, which is not negative")
+            elif self.unquote is None:
+                quoted = text.startswith('"') and _QUOTED.fullmatch(text)
+                value = _ESCAPED.sub(r"\1", text[1:-1]) if quoted else text
+            elif text.startswith('"'):
+                value = self.unquote(text[1:-1], position + 1)
+            else:
+                raise ValueError("a text in double quotes")
+        except ValueError as error:
+            if isinstance(error, TermTextError):
+                raise
+            raise TermTextError(f"{error} in field '{field.name}'", position, end) from None
+        return value, end
+
+    def end_of_plain(self, field: Field, position: int) -> int:
+        quoted = _QUOTED.match(self.text, position)
+        if quoted is not None and (self.unquote is not None or self._ends(quoted.end())):
+            return quoted.end()
+        if field.type.kind == "str" and self.unquote is None:
+            found_at = [self.text.find(mark, position) for mark in (",", self.open[-1].closing)]
+            return min((at for at in found_at if at >= 0), default=len(self.text))
+        found = _PLAIN.match(self.text, position)
+        assert found is not None, "it matches nothing as well"
+        return found.end()
+
+    def _ends(self, position: int) -> bool:
+        """Whether a field may end here."""
+        return self.text.startswith((",", self.open[-1].closing), _skip(self.text, position))
+
+    def expect(self, mark: str, position: int) -> int:
+        if not self.text.startswith(mark, position):
+            raise self.error(f"'{mark}'", position)
+        return position + len(mark)
+
+    def error(self, expected: str, position: int) -> TermTextError:
+        found = _PLAIN.match(self.text, position)
+        return TermTextError(expected, position, found.end() if found else position)
+
+
+_NOTHING = object()

@@ -1,0 +1,82 @@
+"""Finding equal rows by a hash table: open addressing over the rows themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dbsp.batch import Codes
+from dbsp.kernels.jit import kernel
+
+
+@kernel
+def _first_slot(rows: Codes, i: int, size: int) -> int:
+    """Where the search for a row begins in a table of `size` slots, a power of two."""
+    mixed = np.uint64(0x9E3779B97F4A7C15)
+    for c in range(rows.shape[1]):
+        mixed = (mixed ^ np.uint64(rows[i, c])) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(29)
+    slot: int = np.int64(mixed & np.uint64(size - 1))  # type: ignore[assignment]
+    return slot
+
+
+@kernel
+def find_rows(rows: Codes, kept: Codes, slots: Codes, found: Codes) -> None:
+    """found[i] = the number of the row of `kept` that equals rows[i], or -1.
+
+    A slot holds one more than the number of a row, or 0. O(rows) on average.
+    """
+    size = slots.shape[0]
+    for i in range(rows.shape[0]):
+        slot = _first_slot(rows, i, size)
+        found[i] = -1
+        while slots[slot] != 0:
+            number = slots[slot] - 1
+            same = True
+            for c in range(rows.shape[1]):
+                if kept[number, c] != rows[i, c]:
+                    same = False
+                    break
+            if same:
+                found[i] = number
+                break
+            slot = (slot + 1) & (size - 1)
+
+
+@kernel
+def intern_rows(rows: Codes, kept: Codes, used: int, slots: Codes, found: Codes) -> int:
+    """As `find_rows`, but rows that are not there are added to `kept` behind `used`; how many there are then.
+
+    There has to be room for all rows in `kept`, and slots for twice as many as there are then.
+    """
+    size = slots.shape[0]
+    for i in range(rows.shape[0]):
+        slot = _first_slot(rows, i, size)
+        number = -1
+        while slots[slot] != 0:
+            number = slots[slot] - 1
+            for c in range(rows.shape[1]):
+                if kept[number, c] != rows[i, c]:
+                    number = -1
+                    break
+            if number >= 0:
+                break
+            slot = (slot + 1) & (size - 1)
+        if number < 0:
+            number = used
+            for c in range(rows.shape[1]):
+                kept[used, c] = rows[i, c]
+            slots[slot] = used + 1
+            used += 1
+        found[i] = number
+    return used
+
+
+@kernel
+def place_rows(kept: Codes, used: int, slots: Codes) -> None:
+    """Enter the first `used` rows, all different, into slots that are all 0."""
+    size = slots.shape[0]
+    for number in range(used):
+        slot = _first_slot(kept, number, size)
+        while slots[slot] != 0:
+            slot = (slot + 1) & (size - 1)
+        slots[slot] = number + 1
