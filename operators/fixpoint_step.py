@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from dbsp.operators.delta0 import Delta0
 from dbsp.operators.iterated import Iterated, Pass
 from dbsp.operators.monotone import negated_imports
 from dbsp.operators.recursion import CHANGED_ROW, WAYS, Course, Recursion, joined
+from dbsp.operators.watch import Watch
 from dbsp.scheduler import Estate, Scope
 
 if TYPE_CHECKING:
@@ -30,16 +31,16 @@ if TYPE_CHECKING:
 
 
 class FixpointStep(Step):
-    """In the mode of the body where all of them are possible, else incremental."""
+    """In the mode of the body, as far as that is possible (see `Choice`)."""
 
     __slots__ = (
         "_before",
         "_body",
+        "_choice",
         "_course",
         "_imports",
         "_inner",
         "_journalled",
-        "_negated",
         "_outer",
         "_replaced",
         "_sources",
@@ -51,16 +52,14 @@ class FixpointStep(Step):
         self._body = body
         self._sources = tuple(sources)
         self._outer = scope
-        self._negated = choice(body)
+        self._choice = choice(body)
         self._imports = [
-            scope.new_trace(stream.schema.arity)
-            if self._negated is not None and not kept(stream.node)
-            else None
+            scope.new_trace(stream.schema.arity) if self._choice.anew and not kept(stream.node) else None
             for stream in node.inputs
         ]
         """What entered so far, of the streams whose integral nobody else keeps."""
         held = scope.estate.nested.get(body)
-        timed = self.mode is Recursion.INCREMENTAL if held is None else held.timed
+        timed = not self._choice.insert_only if held is None else held.timed
         estate = Estate([] if held is None else held.journal, scope.estate.states, scope.estate.nested)
         self._inner = self._made(estate, timed)
         scope.children.append(self._inner.scope)
@@ -68,11 +67,6 @@ class FixpointStep(Step):
         self._replaced: Iterated | None = None
         self._journalled = False
         self.results: list[Batch | None] = [None] * len(self._inner.exports)
-
-    @property
-    def mode(self) -> Recursion:
-        """The mode, as far as there is a choice."""
-        return Recursion.INCREMENTAL if self._negated is None else self._body.recursion
 
     @property
     def evaluation(self) -> str:
@@ -104,53 +98,56 @@ class FixpointStep(Step):
                 entered += int(source.out.weights.sum())
                 if trace is not None:
                     trace.append(source.out.rows, source.out.weights)
-        if quiet and self._negated is not None:
+        if quiet and self._inner.next_time() is None:
             return
         self._course = replace(self._course, entered=entered)
-        where = self.node.describe()
-        if self._negated is None:
-            done = self._inner.run(where, quiet)
-            assert done is not None
-            self.results = done.results
-        elif not self._course.timed:
-            self._step_insert_only(where)
+        if self._course.timed:
+            self._step_incrementally(self.node.describe(), quiet)
         else:
-            self._step_incrementally(where)
+            self._step_insert_only(self.node.describe())
 
     def _step_insert_only(self, where: str) -> None:
         if not self._only_grows():
-            return self._begin_anew(where, timed=self.mode is Recursion.AUTO)
+            return self._begin_anew(where, timed=self._body.recursion is Recursion.AUTO)
         done = self._inner.run(where, quiet=False)
         assert done is not None
+        first = not self._course.anew_work
         self._course = replace(self._course, rows=self._course.rows + _gained(done))
-        if not self._course.anew_work:
-            self._course = replace(self._course, anew_work=done.work, anew_rows=self._course.rows)
+        if first:
+            self._course = self._course.begun(done.work)
         self.results = done.results
 
-    def _step_incrementally(self, where: str) -> None:
+    def _step_incrementally(self, where: str, quiet: bool) -> None:
         deltas = [source.out.weights for source in self._sources if source.out is not None]
         changed = sum(map(len, deltas))
         left = sum(int(np.count_nonzero(weights < 0)) for weights in deltas)
-        auto = self.mode is Recursion.AUTO
-        if auto and self._course.begins_anew(changed, left):
+        first = not self._course.anew_work
+        if self._choice.anew and not first and self._course.begins_anew(changed, left):
             return self._begin_anew(where, timed=True)
-        convergence = Convergence(self._inner, self._course)
-        watch = _Watch(self._course, convergence, len(self.results), auto and left > 0)
-        done = self._inner.run(where, False, watch, CHANGED_ROW)
+        convergence = Convergence(self._inner, self._course) if self._choice.negated is not None else None
+        # Where more may be less, what enters can take as much work as what leaves.
+        shrinks = left > 0 or convergence is None
+        bounded = self._choice.anew and not first and shrinks
+        watch = Watch(self._course, convergence, bounded) if bounded or convergence is not None else None
+        done = self._inner.run(where, quiet, watch, 1 if first else CHANGED_ROW)
         if done is None:
             return self._begin_anew(where, timed=True)
         arrivals = tuple(map(joined, self._course.arrivals, done.arrived))
         rows = self._course.rows + _gained(done)
-        self._course = self._course.after(changed, done.work, rows, arrivals)
+        if first:
+            self._course = replace(self._course, rows=rows, arrivals=arrivals).begun(done.work)
+        else:
+            self._course = self._course.after(changed, done.work, rows, arrivals)
         self.results = done.results
 
     def _only_grows(self) -> bool:
         """Whether what enters in this tick can take nothing away from any result."""
-        assert self._negated is not None
+        negated = self._choice.negated
+        assert negated is not None
         for index, source in enumerate(self._sources):
             if source.out is None:
                 continue
-            if int(source.out.weights.min()) < 0 or (self._course.anew_work and index in self._negated):
+            if int(source.out.weights.min()) < 0 or (self._course.anew_work and index in negated):
                 return False
         return True
 
@@ -166,7 +163,7 @@ class FixpointStep(Step):
         self._exchange(new)
         new.scope.copy_statistics(old.scope, {node: node for node in self._body.nodes})
         new.scope.entering = entering
-        done = new.run(where, False, _Count() if timed else None)
+        done = new.run(where, False, Watch(self._course, None, False) if timed else None)
         new.scope.entering = None
         assert done is not None
         for index, (total, keeper) in enumerate(zip(done.results, before, strict=True)):
@@ -178,11 +175,9 @@ class FixpointStep(Step):
             self._course,
             timed=timed,
             rows=rows,
-            anew_work=done.work,
-            anew_rows=rows,
             begun_anew=self._course.begun_anew + 1,
             arrivals=tuple(map(joined, arrivals, done.arrived)) if timed else arrivals,
-        )
+        ).begun(done.work)
 
     def _entered(self, index: int) -> Batch | None:
         """All that has entered by one stream, this tick included."""
@@ -245,54 +240,42 @@ class FixpointStep(Step):
         return tuple(np.zeros(0, np.int64) for _ in self._inner.defining)
 
 
-class _Watch:
-    """Ends an incremental evaluation that costs too much, and knows how one goes on that has converged."""
+class Choice(NamedTuple):
+    """What a scope can do besides following changes by tick and iteration.
 
-    def __init__(self, course: Course, convergence: Convergence, results: int, bounded: bool) -> None:
-        self._course = course
-        self._rows = course.rows
-        self._seen = [0] * results
-        self._bounded = bounded
-        self.rest = convergence.rest
+    `anew`: begin anew. `insert_only`: go on from the fixpoint before, as it is asked to. `negated`: the
+    streams that must not change for it to only grow; None if it need not grow with what enters.
+    """
 
-    def affords(self, work: int, results: list[list[Batch]]) -> bool:
-        if not self._bounded:
-            return True
-        for index, pieces in enumerate(results):
-            if len(pieces) > self._seen[index]:
-                self._seen[index] = len(pieces)
-                self._rows += int(pieces[-1].weights.sum())
-        return self._course.affords(work, self._rows)
+    anew: bool
+    insert_only: bool
+    negated: frozenset[int] | None
 
 
-class _Count:
-    """Lets an evaluation go on as long as it takes, and has it count its work and what arrives."""
-
-    def affords(self, work: int, results: list[list[Batch]]) -> bool:
-        return True
-
-    def rest(self, iteration: int, arrived: Sequence[dict[int, int]]) -> None:
-        return None
+def choice(body: Body) -> Choice:
+    """What can be done, by the place of the scope, its nodes, and the mode that is asked for."""
+    nodes = [node.operator for node in body.nodes]
+    if body.parent is None or body.parent.parent is not None:
+        return Choice(False, False, None)
+    if any(operator.is_port or operator.children() for operator in nodes):
+        return Choice(False, False, None)
+    if any(operator.depends_on_ticks(node) for node, operator in zip(body.nodes, nodes, strict=True)):
+        return Choice(False, False, None)
+    negated = negated_imports(body)
+    # Without it nobody could tell what the results were before.
+    told = all(kept(s.node) and not isinstance(s.node.operator, Delta0) for s in body.exports)
+    anew = told and body.recursion is not Recursion.INCREMENTAL
+    return Choice(anew, anew and negated is not None, negated)
 
 
 def way(body: Body) -> str:
     """How a scope is going to be evaluated, in words."""
-    if choice(body) is None:
-        return f"{WAYS[Recursion.INCREMENTAL]}, since its variables do not only grow with what enters"
-    return WAYS[body.recursion]
-
-
-def choice(body: Body) -> frozenset[int] | None:
-    """The streams that must not change for a scope to only grow; None if it can only be incremental."""
-    outermost = body.parent is not None and body.parent.parent is None
-    nodes = [node.operator for node in body.nodes]
-    if not outermost or any(operator.is_port or operator.children() for operator in nodes):
-        return None
-    if any(operator.depends_on_ticks(node) for node, operator in zip(body.nodes, nodes, strict=True)):
-        return None
-    if not all(kept(s.node) and not isinstance(s.node.operator, Delta0) for s in body.exports):
-        return None  # nobody could tell what the results were before
-    return negated_imports(body)
+    able = choice(body)
+    if body.recursion is Recursion.INCREMENTAL or able.insert_only:
+        return WAYS[body.recursion]
+    anew = "; begun anew where that costs less" if able.anew else ""
+    why = " (its variables need not grow with what enters)" if able.negated is None else ""
+    return f"{WAYS[Recursion.INCREMENTAL]}{anew}{why}"
 
 
 def kept(node: Node) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from dbsp.batch import Batch
 from dbsp.errors import IterationLimitError
@@ -13,6 +13,9 @@ from dbsp.operator import Step, Time
 from dbsp.operators.join import combine
 from dbsp.operators.recursion import STEP_ROWS
 from dbsp.scheduler import Estate, Scope
+
+if TYPE_CHECKING:
+    from dbsp.operators.watch import Watch
 
 
 @dataclass
@@ -25,16 +28,6 @@ class Pass:
     results: list[Batch | None]
     work: int
     arrived: list[dict[int, int]]
-
-
-class Watch(Protocol):
-    """Looks at an evaluation after each of its iterations, and may end it."""
-
-    def affords(self, work: int, results: list[list[Batch]]) -> bool:
-        """Whether an evaluation that has cost so much is to go on."""
-
-    def rest(self, iteration: int, arrived: Sequence[dict[int, int]]) -> list[Batch | None] | None:
-        """What is left of the change of every result, if that is known without more iterations."""
 
 
 class Iterated:
@@ -64,13 +57,12 @@ class Iterated:
         """Iterate until nothing changes; None when `watch` ends it. `quiet`: nothing new enters.
 
         `price` is what a row put out by an operator costs (see `dbsp.operators.recursion`).
-
         Raises IterationLimitError.
         """
         scope = self.scope
         pieces: list[list[Batch]] = [[] for _ in self.exports]
         arrived: list[dict[int, int]] = [{} for _ in self.defining]
-        work = 0
+        work = gained = 0
         for step in self._fresh:
             step.reset()
         iteration = self._next_iteration() if quiet else 0
@@ -88,6 +80,7 @@ class Iterated:
             for collected, export in zip(pieces, self.exports, strict=True):
                 if export.out is not None:
                     collected.append(export.out)
+                    gained += int(export.out.weights.sum())
             # Every strict step must advance, so no short-circuit here.
             moving = [step.advance() for step in self._strict]
             work += self._each + price * sum([len(step.out) for step in scope.steps if step.out is not None])
@@ -95,7 +88,7 @@ class Iterated:
                 for counts, step in zip(arrived, self.defining, strict=True):
                     if step.out is not None:
                         counts[iteration] = int(step.out.weights.sum())
-                if not watch.affords(work, pieces):
+                if not watch.affords(work, gained):
                     return None
                 rest = watch.rest(iteration, arrived)
                 if rest is not None:

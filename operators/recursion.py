@@ -91,6 +91,10 @@ class Course:
         """What beginning anew is expected to cost when there are `rows` rows of results."""
         return self.anew_work * max(rows, 1) / max(self.anew_rows, 1)
 
+    def begun(self, work: int) -> Course:
+        """The course after an evaluation from nothing."""
+        return replace(self, anew_work=work, anew_rows=self.rows)
+
     def affords(self, work: int, rows: int) -> bool:
         """Whether a tick that has cost so much is to go on, with so many rows of results by now."""
         return work <= BUDGET * self.cost_anew(rows)

@@ -109,7 +109,8 @@ class _Instantiator:
                     kept = tuple(head for head in heads if head.relation not in overridden)
                     dropped = not kept
                     if kept:
-                        found.append((replace(item, heads=kept), note))
+                        namer = _Namer({}, binding, parameters=True)
+                        found.append((namer.item(replace(item, heads=kept)), note))
                 case syntax.Plan() if dropped:
                     continue
                 case _:
@@ -221,7 +222,11 @@ def _of(scope: _Scope) -> syntax.Component:
 
 
 class _Namer(Rebuilder):
-    """Gives relations and types of an item other names; a parameter is no type that is declared."""
+    """Gives relations and types of an item other names.
+
+    With `parameters` the names are those that type parameters are bound to. A component may declare a type
+    by the name of a parameter: then it is called as the instance says.
+    """
 
     def __init__(
         self, relations: Mapping[str, str], types: Mapping[str, str], parameters: bool = False
@@ -239,7 +244,9 @@ class _Namer(Rebuilder):
                 columns = self.columns(attributes)
                 return replace(item, names=self.named(names, self.relations), attributes=columns)
             case syntax.TypeDeclaration(name=name, parents=parents):
-                own = name if self.parameters else self.named((name,), self.types)[0]
+                (own,) = self.named((name,), self.types)
+                if self.parameters and own.text in {one.text for one in self.named(parents, self.types)}:
+                    own = name  # it would stand on itself
                 branches = tuple(map(self.branch, item.branches))
                 return replace(item, name=own, parents=self.named(parents, self.types), branches=branches)
             case syntax.FunctorDeclaration(parameters=parameters, result=result):

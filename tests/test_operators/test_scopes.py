@@ -17,6 +17,8 @@ from ..harness import apply_set, deltas_of, view
 from ..reference import Row, Z, minus
 from ..strategies import Tick, rows, set_ticks, small
 
+pytestmark = pytest.mark.usefixtures("every_recursion")
+
 X, Y = col("x"), col("y")
 PAIR = {"x": int, "y": int}
 FAST = (Stage.PHYSICAL,)

@@ -1,0 +1,27 @@
+"""Watching one evaluation of a scope: what arrives, what it has cost, and whether it is to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dbsp.batch import Batch
+from dbsp.operators.convergence import Convergence
+from dbsp.operators.recursion import Course
+
+
+class Watch:
+    """Ends an evaluation that costs too much, if it is `bounded`, and finishes one that has converged."""
+
+    def __init__(self, course: Course, convergence: Convergence | None, bounded: bool) -> None:
+        self._course = course
+        self._rows = course.rows
+        self._convergence = convergence
+        self._bounded = bounded
+
+    def affords(self, work: int, gained: int) -> bool:
+        """Whether an evaluation that has cost so much, and gave so many rows, is to go on."""
+        return not self._bounded or self._course.affords(work, self._rows + gained)
+
+    def rest(self, iteration: int, arrived: Sequence[dict[int, int]]) -> list[Batch | None] | None:
+        """What is left of the change of every result, if that is known without more iterations."""
+        return None if self._convergence is None else self._convergence.rest(iteration, arrived)
