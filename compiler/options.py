@@ -24,3 +24,4 @@ class CompileOptions:
     magic: bool | tuple[str, ...] = False
     functors: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     recursion: Recursion = Recursion.AUTO
+    word_size: int | None = None

@@ -28,6 +28,7 @@ from dbsp.compiler.datalog.rewrites import Applied, chosen_passes, rewrite
 from dbsp.compiler.datalog.rewrites.demand import on_demand
 from dbsp.compiler.datalog.rewrites.terms import numbers_rows
 from dbsp.compiler.datalog.steps import RulePlan
+from dbsp.compiler.datalog.words import WORD_SIZES, range_of
 from dbsp.compiler.options import CompileOptions
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
@@ -39,6 +40,7 @@ from dbsp.diagnostics import Diagnostic
 from dbsp.durable import Store, as_store
 from dbsp.errors import CompileError
 from dbsp.graph import Graph
+from dbsp.int_ranges import IntRange
 from dbsp.operators.builder import Circuit
 from dbsp.operators.interchange import from_json
 from dbsp.operators.recursion import Recursion
@@ -60,6 +62,7 @@ def compile(
     magic: bool | Iterable[str] = False,
     functors: Mapping[str, Callable[..., Any]] | None = None,
     recursion: Recursion | str = Recursion.AUTO,
+    word_size: int | None = None,
 ) -> Program:
     """Compiles a Datalog program, given as text or as the path of a file.
 
@@ -84,9 +87,12 @@ def compile(
     and incremental from then on except for ticks that cost more than to begin anew; "incremental" and
     "insert-only" are these alone, the latter begins anew at every deletion (see `operators.recursion`).
 
+    `word_size` is the number of bits of a number, 64 unless a pragma says otherwise. What leaves 64 bits is
+    an error; in 32, which Soufflé has by default, arithmetic wraps around as it does there.
+
     Raises CompileError with every error found in the program, each with its line, a caret and a hint;
-    also when the file cannot be read. ValueError for an unknown strategy, rewriting or
-    mode of recursion.
+    also when the file cannot be read. ValueError for an unknown strategy, rewriting,
+    mode of recursion or word size.
 
     >>> program = compile('''
     ...     .decl edge(x: number, y: number)
@@ -102,12 +108,15 @@ def compile(
     >>> run.step({"edge": {(2, 3): -1}})["path"].to_dict()
     {(1, 3): -1, (2, 3): -1}
     """
+    if word_size not in (None, *WORD_SIZES):
+        raise ValueError(f"word_size is 32 or 64, not {word_size!r}")
     options = CompileOptions(
         strategy=Strategy(strategy),
         passes=chosen_passes(rewrites),
         magic=magic if isinstance(magic, bool) else tuple(magic),
         functors=dict(functors or {}),
         recursion=Recursion(recursion),
+        word_size=word_size,
     )
     defined = {name: str(value) for name, value in (macros or {}).items()}
     folders = tuple(map(Path, include))
@@ -136,7 +145,9 @@ class Program:
         self.file = file
         self.options = options
         report = Report(file, text)
-        self.checked: checked.Program = check(parse(text, report, sources), report, options.functors)
+        self.checked: checked.Program = check(
+            parse(text, report, sources), report, options.functors, options.word_size
+        )
         """The program's meaning: resolved, typed, in strata (see `compiler.datalog.checked`)."""
         self.rewritten: checked.Program
         """What is planned and run: rules for the same outputs that cost less (see `datalog.rewrites`)."""
@@ -179,6 +190,15 @@ class Program:
     def inputs(self) -> dict[str, Schema]:
         """The relations that take changes, and their columns."""
         return {name: schema_of(self.relations[name]) for name in self.checked.inputs}
+
+    @property
+    def ranges(self) -> dict[str, dict[str, IntRange]]:
+        """By relation, the columns that hold fewer ints than there are of 64 bits, and which."""
+        word = self.checked.types.word_size
+        return {
+            name: {one.name: found for one in relation.attributes if (found := range_of(one.kind, word))}
+            for name, relation in self.relations.items()
+        }
 
     @property
     def outputs(self) -> dict[str, Schema]:
@@ -252,6 +272,7 @@ class Program:
         store = as_store(checkpoint)
         run = circuit.start(stage) if store is None else self._durable(circuit, stage, store)
         run.planner = planner
+        run.ranges = {name: found for name, found in self.ranges.items() if name in run.inputs}
         if run.tick:
             if planner is not None:
                 planner.restored = True
@@ -300,7 +321,8 @@ class Program:
 
     def _durable(self, circuit: Circuit, stage: Stage | str, store: Store) -> Run:
         """A run that is where the checkpoint is, and goes on writing it."""
-        query = hashlib.sha256(self._all_text.encode()).hexdigest()
+        word = "" if self.checked.types.word_size == 64 else "\0words of 32 bits"
+        query = hashlib.sha256((self._all_text + word).encode()).hexdigest()
         store.check(query)
         # The circuit is taken as it was: by now another plan might be chosen.
         if store.circuit is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dbsp.errors import DbspError, InputError, ValueOutOfRangeError
+from dbsp.errors import DbspError, InputError
 from dbsp.interner import Interner
 from dbsp.structures import Constructor, Structure
 from dbsp.terms import Branch, Record, term_text
@@ -64,8 +64,8 @@ class _Frame:
                 return inner, part
             try:
                 code = encoder(field.type)(part, interner)
-                if field.unsigned and code < 0:
-                    raise ValueOutOfRangeError(f"{code} is less than 0, so it is no unsigned")
+                if field.range is not None and not field.range.low <= code <= field.range.high:
+                    raise field.range.refusal(code)
             except DbspError as error:
                 where = f"field {field.name!r} of {described(self.structure, self.constructor)}"
                 raise type(error)(f"{where}: {error.message}") from None

@@ -13,6 +13,7 @@ from dbsp.batch import Batch, Codes
 from dbsp.changes import Change, encode_change, encode_keys, last_wins
 from dbsp.errors import CircuitError, DbspError, InputError, WeightOverflowError
 from dbsp.graph import Graph, Node
+from dbsp.int_ranges import IntRange
 from dbsp.interner import Interner
 from dbsp.kernels import consolidate
 from dbsp.memory import give_back
@@ -173,6 +174,8 @@ class Run:
             for name, port in self._outputs.items()
         }
         self._stepping = False
+        self.ranges: Mapping[str, Mapping[str, IntRange]] = {}
+        """By input, the columns that take fewer ints than there are of 64 bits, and which."""
         self.log: Log | None = None
         """Where ticks are made durable, if anywhere (see `dbsp.durable`)."""
 
@@ -521,8 +524,19 @@ class Run:
                     where = f"relation '{name}'"
                     raise WeightOverflowError(overflow_text(error), where=where) from None
             if len(weights) and weights[0] != 0:
+                self._check_ranges(name, codes)
                 staged[name] = Batch(codes, weights)
         return staged
+
+    def _check_ranges(self, name: str, codes: Codes) -> None:
+        """Raises ValueOutOfRangeError for a value that its column does not take."""
+        for column, range_ in self.ranges.get(name, {}).items():
+            values = codes[:, self._inputs[name].columns.index(column)]
+            outside = (values < range_.low) | (values > range_.high)
+            if outside.any():
+                error = range_.refusal(int(values[np.argmax(outside)]))
+                error.where = f"relation '{name}', column '{column}'"
+                raise error
 
 
 def _steps(scope: Scope) -> Iterator[tuple[Node, Step]]:

@@ -17,10 +17,8 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 from dbsp.errors import SchemaError
+from dbsp.int_ranges import RANGES, IntRange
 from dbsp.values import Type
-
-UNSIGNED = "unsigned"
-"""How the type of a field is written that is an int and not negative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +34,11 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field: an `unsigned` one is an int that is not negative."""
+    """A field; of ints perhaps only those of a range."""
 
     name: str
     type: Type
-    unsigned: bool = False
+    range: IntRange | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,8 @@ class Constructor:
 
 
 Definition: TypeAlias = Sequence[tuple[str, Sequence[tuple[str, str]]]]
-"""Constructors with their fields, each a name and the text of its type: a kind, `unsigned` or `@Name`."""
+"""Constructors with their fields, each a name and the text of its type: a kind, a range
+or `@Name`."""
 
 
 class Structure:
@@ -127,7 +126,7 @@ class Structure:
 def _written(field: Field) -> str:
     structure = field.type.structure
     if structure is None:
-        return UNSIGNED if field.unsigned else field.type.written
+        return field.type.written if field.range is None else field.range.name
     return f"@{structure.name}{'?' if field.type.nullable else ''}"
 
 
@@ -147,8 +146,8 @@ def define(definitions: Mapping[str, Definition]) -> dict[str, Structure]:
     made = {name: Structure(name) for name in definitions}
 
     def field(name: str, text: str) -> Field:
-        if text == UNSIGNED:
-            return Field(name, Type("int"), unsigned=True)
+        if text in RANGES:
+            return Field(name, Type("int"), range=RANGES[text])
         plain = text.removesuffix("?")
         if not plain.startswith("@"):
             return Field(name, Type(plain, nullable=plain != text))

@@ -485,6 +485,8 @@ def value_of(term: checked.Term, found: Bindings, relations: Relations) -> Value
             return found[name]
         case checked.Constant(value=value):
             return value
+        case checked.Call(word=32, functor=None) if kind_is_int(term.kind) and type(term) is checked.Call:
+            return wrapped(in_32_bits(term, found, relations), term.kind)
         case checked.Call(function=function, kind=kind) if function in BITS:
             bits = bits_of(term, found, relations)
             return in_range(bits - 2**64 if kind is Kind.NUMBER and bits >= 2**63 else bits, kind)
@@ -494,7 +496,7 @@ def value_of(term: checked.Term, found: Bindings, relations: Relations) -> Value
         case checked.Call(functor=checked.Functor() as functor, arguments=arguments, kind=kind):
             given = [value_of(argument, found, relations) for argument in arguments]
             try:
-                return in_range(functor.function(*given), kind)
+                return in_range(functor.function(*given), kind, term.word)
             except Exception as error:
                 raise NoValueError(f"{functor.name}{tuple(given)}") from error
         case checked.Call(function=function, arguments=arguments, kind=kind):
@@ -534,12 +536,63 @@ def bits_of(term: checked.Term, found: Bindings, relations: Relations) -> int:
             return a >> b % 64
 
 
-def in_range(value: Value, kind: AnyKind) -> Value:
-    if kind in (Kind.NUMBER, Kind.UNSIGNED):
+def in_range(value: Value, kind: AnyKind, word: int = 64) -> Value:
+    if kind_is_int(kind):
         assert type(value) is int
-        if not (-(2**63) if kind is Kind.NUMBER else 0) <= value < 2**63:
+        # Of 64 bits only the unsigned without the highest are kept.
+        half = 2 ** (word - 1)
+        least, most = (-half, half) if kind is Kind.NUMBER else (0, half if word == 64 else 2 * half)
+        if not least <= value < most:
             raise NoValueError(f"{value} is no {kind.value}")
     return value
+
+
+def kind_is_int(kind: AnyKind) -> bool:
+    return kind in (Kind.NUMBER, Kind.UNSIGNED)
+
+
+def wrapped(value: int, kind: AnyKind) -> int:
+    value %= 2**32
+    return value - 2**32 if kind is Kind.NUMBER and value >= 2**31 else value
+
+
+def in_32_bits(term: checked.Call, found: Bindings, relations: Relations) -> int:
+    """The value of a call of integers of 32 bits, before it is wrapped."""
+    values: list[Any] = [value_of(argument, found, relations) for argument in term.arguments]
+    kind = term.arguments[0].kind if term.arguments else term.kind
+    match term.function, values:
+        case (("wrap" | "itou" | "utoi"), [value]):
+            return int(value)
+        case "bnot", [a]:
+            return int(-1 - a)
+        case "bshl", [a, n]:
+            return int(a * 2 ** (n % 32))
+        case "bshr", [a, n]:
+            return int(a // 2 ** (n % 32))
+        case "bshru", [a, n]:
+            return int(a % 2**32 // 2 ** (n % 32))
+        case (("band" | "bor" | "bxor"), [a, b]):
+            return int(a & b if term.function == "band" else a | b if term.function == "bor" else a ^ b)
+        case "^", [a, b]:
+            try:
+                return converted(math.pow(a, b), term.kind)
+            except (OverflowError, ValueError):
+                return converted(math.inf, term.kind)
+        case (("to_number" | "to_unsigned" | "ftoi" | "ftou"), [a]) if kind is Kind.FLOAT:
+            return converted(a, term.kind)
+        case _:
+            value = call(term.function, values, kind, term.kind)
+            assert type(value) is int
+            if term.function == "/" or kind is Kind.SYMBOL:
+                in_range(value, term.kind, 32)
+            return value
+
+
+def converted(value: float, kind: AnyKind) -> int:
+    """What x86-64 makes of a float: by an instruction of 32 bits for a number, of 64 for an unsigned."""
+    bits = 32 if kind is Kind.NUMBER else 64
+    least = -(2 ** (bits - 1))
+    return int(value) if math.isfinite(value) and least <= int(value) < -least else least
 
 
 def aggregate(term: checked.Aggregate, found: Bindings, relations: Relations) -> Value:

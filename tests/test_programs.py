@@ -48,6 +48,12 @@ OWN_VALUES: dict[str, dict[Kind, list[Any]]] = {
     "strings": {Kind.SYMBOL: ["", "a", "12", "-3", "x", "zebra crossing", "é", "Zoo", "xy"]},
     "types": {Kind.NUMBER: [30, 60, 90]},
     "words": {Kind.SYMBOL: ["", "a", "b", "ab", "ba", "aé", "bab", "Ω"]},
+    "wrapping": {
+        Kind.NUMBER: [0, 1, -1, 3, -6, 40, 2**31 - 1, -(2**31)],
+        Kind.UNSIGNED: [0, 1, 5, 33, 2**31, 2**32 - 1],
+        Kind.FLOAT: [0.5, -1.25, 2.0**31, -(2.0**31), 2.0**33, 2.0**63],
+        Kind.SYMBOL: ["7", "-2147483648", "2147483647", "2147483648"],
+    },
 }
 """For programs that need others, by file name."""
 

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dbsp.compiler.datalog.checked import AnyKind, Kind, Structured, type_of
+from dbsp.compiler.datalog.checked import AnyKind, Structured, type_of
+from dbsp.compiler.datalog.words import range_of
 from dbsp.structures import Constructor, Field, Structure
 
 ANONYMOUS = Structured("record", Structure("record"))
 """The kind of these records as long as their parts have none."""
 
 
-def anonymous_record(kinds: Sequence[AnyKind]) -> Structured:
+def anonymous_record(kinds: Sequence[AnyKind], word_size: int) -> Structured:
     """The kind of records of parts of these kinds; equal for equal parts."""
     name = f"[{'&'.join(kind.value for kind in kinds)}]"
     structure = Structure(name)
-    fields = (Field(f"part{n}", type_of(kind), kind is Kind.UNSIGNED) for n, kind in enumerate(kinds, 1))
+    fields = (Field(f"part{n}", type_of(kind), range_of(kind, word_size)) for n, kind in enumerate(kinds, 1))
     structure.constructors = (Constructor("", tuple(fields)),)
     return Structured(name, structure)

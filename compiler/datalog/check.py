@@ -39,17 +39,22 @@ from dbsp.compiler.datalog.stratify import stratify
 from dbsp.compiler.datalog.subtypes import check_subtypes
 from dbsp.compiler.datalog.walk import subterms, terms_of
 from dbsp.compiler.datalog.witness import ground_witnesses
+from dbsp.compiler.datalog.words import limits
 
 
 def check(
-    tree: syntax.Program, report: Report, functions: Mapping[str, Function] | None = None
+    tree: syntax.Program,
+    report: Report,
+    functions: Mapping[str, Function] | None = None,
+    word_size: int | None = None,
 ) -> checked.Program:
     """The checked program; raises CompileError with every error found.
 
-    `functions` are those that the user gives for functors, by name.
+    `functions` are those that the user gives for functors, by name; numbers have `word_size` bits,
+    or those that a pragma says.
     """
     tree = instantiate(tree, report)
-    declarations = declare(tree, functions or {}, read_pragmas(tree.items, report), report)
+    declarations = declare(tree, functions or {}, read_pragmas(tree.items, report), word_size, report)
     facts: list[checked.Fact] = []
     rules: list[checked.Rule] = []
     subsumptions: list[checked.Rule] = []
@@ -178,11 +183,12 @@ def _plain_fact(clause: syntax.Clause, declarations: Declarations) -> checked.Fa
         or relation.arity != len(head.arguments)
     ):
         return None
+    low, high = limits(checked.Kind.NUMBER, declarations.types.word_size)
     row: list[checked.Value] = []
     for argument, column in zip(head.arguments, relation.attributes, strict=True):
         match argument, column.kind:
             case syntax.NumberLiteral(value=number, unsigned=False), checked.Kind.NUMBER if (
-                -(2**63) <= number < 2**63
+                low <= number <= high
             ):
                 row.append(number)
             case syntax.StringLiteral(value=text), checked.Kind.SYMBOL:

@@ -130,6 +130,9 @@ class Call:
     """A function of `functions.FUNCTIONS` applied; `kind` is the kind of its result.
 
     Or a `functor` of the user's; then `function` is its name with `@` before it.
+
+    With a `word` of 32 bits ints wrap in it, see `words`; the function `wrap`, which no program has, then
+    makes a word of the value of an aggregate.
     """
 
     function: str
@@ -137,6 +140,7 @@ class Call:
     kind: AnyKind
     span: SourceSpan = field(compare=False, repr=False)
     functor: Functor | None = None
+    word: int = 64
 
 
 @dataclass(frozen=True, slots=True)

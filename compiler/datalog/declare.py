@@ -48,14 +48,22 @@ class Declarations:
 
 
 def declare(
-    program: syntax.Program, functions: Mapping[str, Function], pragmas: Pragmas, report: Report
+    program: syntax.Program,
+    functions: Mapping[str, Function],
+    pragmas: Pragmas,
+    word_size: int | None,
+    report: Report,
 ) -> Declarations:
     """The declarations of a program. A relation with an undefined type is known but broken.
 
-    `functions` are those that the user gives for functors, by name.
+    `functions` are those that the user gives for functors, by name; numbers have `word_size` bits,
+    or those that a pragma says.
     """
     types = declare_types(
-        [item for item in program.items if isinstance(item, syntax.TypeDeclaration)], report, pragmas.legacy
+        [item for item in program.items if isinstance(item, syntax.TypeDeclaration)],
+        report,
+        pragmas.legacy,
+        word_size or pragmas.word_size or 64,
     )
     relations: dict[str, Relation] = {}
     broken: set[str] = set()

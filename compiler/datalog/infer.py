@@ -19,13 +19,12 @@ from dbsp.compiler.datalog.functions import CASTS, Signature
 from dbsp.compiler.datalog.report import Report
 from dbsp.compiler.datalog.term_kinds import NUMERIC, PREFERRED, Kinds, MismatchError, kinds_text, quoted
 from dbsp.compiler.datalog.walk import literals
+from dbsp.compiler.datalog.words import limits, wraps
 from dbsp.diagnostics import SourceSpan
 from dbsp.expressions.regex import RegexError, compiled
 from dbsp.terms import Branch, Record
 
 _TEXT: frozenset[AnyKind] = frozenset({Kind.SYMBOL})
-
-_RANGES = {Kind.NUMBER: (-(2**63), 2**63 - 1), Kind.UNSIGNED: (0, 2**63 - 1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +261,9 @@ class _Inference(Kinds):
         )
         if root in around:
             self._mismatch(term.span, f"the record {quoted(record)} would be a part of itself", None)
-        return anonymous_record([self._final(part, term, (*around, root)) for part in parts])
+        return anonymous_record(
+            [self._final(part, term, (*around, root)) for part in parts], self.types.word_size
+        )
 
     def _ambiguous(self, term: syntax.Construct) -> None:
         self._mismatch(
@@ -371,13 +372,15 @@ class _Inference(Kinds):
                 if inner.kind == kind:
                     return inner
                 if isinstance(inner.kind, Structured) or isinstance(kind, Structured):
-                    return checked.Call("ord", (inner,), kind, span)
-                return checked.Call(CASTS[inner.kind, kind], (inner,), kind, span)
+                    return checked.Call("ord", (inner,), kind, span, word=self.types.word_size)
+                cast = CASTS[inner.kind, kind]
+                return checked.Call(cast, (inner,), kind, span, word=self.types.word_size)
             case syntax.Call(function=function, arguments=arguments, span=span):
                 functor = self.declarations.functors.get(function)
-                return checked.Call(function, tuple(map(self.typed, arguments)), kind, span, functor)
+                inners = tuple(map(self.typed, arguments))
+                return checked.Call(function, inners, kind, span, functor, self.types.word_size)
             case syntax.Aggregate():
-                return checked.Aggregate(
+                aggregate = checked.Aggregate(
                     term.function,
                     None if term.value is None else self.typed(term.value),
                     tuple(map(self.typed_literal, literals(term.body))),
@@ -385,12 +388,16 @@ class _Inference(Kinds):
                     kind,
                     term.span,
                 )
+                word = self.types.word_size
+                if wraps(aggregate, word):
+                    return checked.Call("wrap", (aggregate,), kind, term.span, word=word)
+                return aggregate
 
     def _in_range(self, number: int, kind: AnyKind, span: SourceSpan) -> int | float:
         if kind is Kind.FLOAT:
             return float(number)
         assert isinstance(kind, Kind), "a literal is no record"
-        low, high = _RANGES[kind]
+        low, high = limits(kind, self.types.word_size)
         if not low <= number <= high:
             self._mismatch(
                 span,

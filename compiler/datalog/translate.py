@@ -15,6 +15,7 @@ import numpy as np
 from dbsp.compiler.datalog import checked
 from dbsp.compiler.datalog.checked import AnyKind, Kind, type_of
 from dbsp.compiler.datalog.functions import BIT_FUNCTIONS
+from dbsp.compiler.datalog.words import in_32_bits, range_of
 from dbsp.diagnostics import SourceSpan
 from dbsp.errors import ValueOutOfRangeError
 from dbsp.expressions import Expression, Functor, FunctorCall, col, lit, max_of, min_of, when
@@ -22,6 +23,7 @@ from dbsp.expressions import call as call_function
 from dbsp.expressions.construct import code_of, construct, field_of, made_by, nil
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import GiveUp, Operation
+from dbsp.int_ranges import NUMBER_32, UNSIGNED, UNSIGNED_32
 from dbsp.terms import Branch, parts_of
 from dbsp.values import FLOAT, INT, STR, Type
 
@@ -38,14 +40,19 @@ def expression(term: checked.Term) -> Expression:
         case checked.Part(arguments=(value,), constructor=constructor, position=position):
             whole = expression(value)
             return made_by(whole, constructor) if position is None else field_of(whole, constructor, position)
+        case checked.Call(functor=checked.Functor() as functor):
+            given = tuple(map(expression, term.arguments))
+            called = FunctorCall(term.function, given, _functor(functor))
+            range_ = range_of(term.kind, term.word)
+            return called if range_ is None else call_function(_FITTING[range_], called)
+        case checked.Call(word=32) if (
+            wrapped := in_32_bits(term, [*map(expression, term.arguments)])
+        ) is not None:
+            return wrapped
         case checked.Call(function=function) if function in BIT_FUNCTIONS:
             bits = _bits(term)
             # All bits of an unsigned do not fit its range; only bnot and bshl can set the highest.
             return call_function(_UNSIGNED, bits) if term.kind is Kind.UNSIGNED else bits
-        case checked.Call(functor=checked.Functor() as functor):
-            given = tuple(map(expression, term.arguments))
-            called = FunctorCall(term.function, given, _functor(functor))
-            return call_function(_UNSIGNED, called) if term.kind is Kind.UNSIGNED else called
         case checked.Call(function=function, arguments=arguments):
             return _CALLS[function](term, *map(expression, arguments))
         case _:
@@ -220,6 +227,8 @@ def _to_float(call: checked.Call, a: Expression) -> Expression:
 # The engine keeps an unsigned as an int; what could leave its range downwards is checked by a function
 # of our own. (Upwards the range is that of the int, up to 2^63 - 1.)
 _UNSIGNED = "unsigned"
+_FITTING = {UNSIGNED: _UNSIGNED, NUMBER_32: "fit_int32", UNSIGNED_32: "fit_unsigned32"}
+"""What refuses a value outside of a range."""
 
 
 def _unsigned(value: int) -> int:

@@ -15,6 +15,7 @@ from dbsp.compiler.datalog import syntax
 from dbsp.compiler.datalog.checked import AnyKind, Kind, Structured, type_of
 from dbsp.compiler.datalog.fields import declare_fields
 from dbsp.compiler.datalog.report import Report
+from dbsp.compiler.datalog.words import range_of
 from dbsp.diagnostics import did_you_mean
 from dbsp.structures import Constructor, Field, Structure
 
@@ -24,7 +25,9 @@ PRIMITIVES: Mapping[str, Kind] = {kind.value: kind for kind in Kind}
 class TypeEnvironment:
     """The types of one program, by name. Only sound declarations are in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, word_size: int = 64) -> None:
+        self.word_size = word_size
+        """How many bits a number has; see `words`."""
         self.broken: set[str] = set()
         """Types whose declaration has an error; using them is no further error."""
         self.structured: dict[str, Structured] = {}
@@ -66,7 +69,7 @@ class TypeEnvironment:
             self._fields[name, branch.name.text] = branch.fields
             kinds = [self.kind(one.type_name) for one in branch.fields]
             fields = (
-                Field(one.name, type_of(kind), kind is Kind.UNSIGNED)
+                Field(one.name, type_of(kind), range_of(kind, self.word_size))
                 for one, kind in zip(branch.fields, kinds, strict=True)
             )
             made.append(Constructor(branch.name.text, tuple(fields)))
@@ -129,7 +132,7 @@ class TypeEnvironment:
 
 
 def declare_types(
-    declarations: Sequence[syntax.TypeDeclaration], report: Report, legacy: bool = False
+    declarations: Sequence[syntax.TypeDeclaration], report: Report, legacy: bool = False, word_size: int = 64
 ) -> TypeEnvironment:
     """The environment of a program's type declarations, which may come in any order."""
     by_name: dict[str, syntax.TypeDeclaration] = {}
@@ -147,7 +150,7 @@ def declare_types(
             )
         else:
             by_name[name.text] = declaration
-    environment = TypeEnvironment()
+    environment = TypeEnvironment(word_size)
     for text in by_name:
         if by_name[text].branches:
             environment.add_structured(by_name[text])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -90,6 +91,24 @@ RecursionMode = Annotated[
         "from then on, or one of these alone.",
     ),
 ]
+
+
+class WordSize(enum.StrEnum):
+    """The values of `--word-size`."""
+
+    BITS_32 = "32"
+    BITS_64 = "64"
+
+
+Bits = Annotated[
+    WordSize | None,
+    typer.Option(
+        "--word-size",
+        help="How many bits a number has: 64, and what leaves them is an error, or 32, in which arithmetic "
+        "wraps around as Soufflé's does by default. A program may say it itself; else it is 64.",
+        show_default=False,
+    ),
+]
 Magic = Annotated[
     list[str] | None,
     typer.Option(
@@ -151,6 +170,7 @@ class Compilation:
     disabled: Disabled = None
     magic: Magic = None
     functors: Functors = None
+    word_size: Bits = None
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:

@@ -42,6 +42,7 @@ def load_program(path: Path, compilation: Compilation) -> Program:
         magic=_names(compilation.magic),
         functors=load_functors(compilation.functors or ()),
         recursion=compilation.recursion,
+        word_size=None if compilation.word_size is None else int(compilation.word_size),
     )
     for warning in () if compilation.no_warn else program.warnings:
         remark(warning.render())
@@ -83,13 +84,12 @@ def facts_of(program: Program, folder: Path, changes_from_stdin: bool = False) -
     """
     sources = _sources(program, folder, changes_from_stdin)
     total = sum(path.stat().st_size for _, source in sources if (path := _file(source)))
-    unsigned = unsigned_columns(program)
     initial: dict[str, Any] = {}
     errors: list[InputError] = []
     with loading(total) as advance:
         for name, source in sources:
             try:
-                facts = read_place(source, program.inputs[name], name, unsigned.get(name, ()))
+                facts = read_place(source, program.inputs[name], name, program.ranges[name])
             except InputError as error:
                 errors.append(error)
                 continue
@@ -107,7 +107,7 @@ def facts_of(program: Program, folder: Path, changes_from_stdin: bool = False) -
 
 def read_place_of(program: Program, name: str, place: Place) -> Any:
     """The rows of an input that are in a place."""
-    return read_place(place, program.inputs[name], name, unsigned_columns(program).get(name, ()))
+    return read_place(place, program.inputs[name], name, program.ranges[name])
 
 
 def _sources(program: Program, folder: Path, changes_from_stdin: bool) -> list[tuple[str, Place]]:
@@ -147,26 +147,16 @@ def _both(first: Any, second: Any) -> Any:
     return pa.concat_tables([first, second])
 
 
-def unsigned_columns(program: Program) -> dict[str, list[str]]:
-    """By relation, the columns that hold no negative numbers."""
-    from dbsp.compiler.datalog.checked import Kind
-
-    return {
-        name: [attribute.name for attribute in relation.attributes if attribute.kind is Kind.UNSIGNED]
-        for name, relation in program.relations.items()
-    }
-
-
 def change_reader(program: Program, file: str) -> ChangeScriptReader:
     """A reader for changes of the program's inputs."""
     derived = program.relations.keys() - program.inputs.keys()
-    return ChangeScriptReader(program.inputs, file, derived=derived, unsigned=unsigned_columns(program))
+    return ChangeScriptReader(program.inputs, file, derived=derived, ranges=program.ranges)
 
 
 def read_changes(program: Program, path: Path) -> list[Tick]:
     """The ticks of the change script at `path`."""
     derived = program.relations.keys() - program.inputs.keys()
-    return read_change_script(path, program.inputs, derived=derived, unsigned=unsigned_columns(program))
+    return read_change_script(path, program.inputs, derived=derived, ranges=program.ranges)
 
 
 def apply(run: Run, tick: Tick, file: str) -> TickResult:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dbsp.batch import Codes
 from dbsp.errors import DbspError, SchemaError
-from dbsp.expressions import arithmetic, bits, comparison, construct, regex, series, strings  # noqa: F401
+from dbsp.expressions import arithmetic, bits, comparison, construct, regex, series, strings, words  # noqa: F401
 from dbsp.expressions.expression import Call, Column, Expression, FunctorCall, Literal
 from dbsp.expressions.functions import FUNCTIONS, Function, Overload, overloads, refuse
 from dbsp.expressions.nodes import (

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean
 from dbsp.errors import InputError
+from dbsp.int_ranges import IntRange
 from dbsp.io.problems import MAX_PROBLEMS, DataError, missing_file
 from dbsp.io.term_text import TermTextError, read_term
 from dbsp.schema import Schema
@@ -96,7 +97,7 @@ class ChangeScriptReader:
     """Reads a change script line by line, checking each against the relations' columns.
 
     `inputs` are the relations that may be changed; `derived` names those that exist but are computed,
-    for a better message; `unsigned` has, by relation, the columns that refuse negative numbers.
+    for a better message; `ranges` has, by relation, the columns that refuse some numbers.
     """
 
     def __init__(
@@ -105,13 +106,13 @@ class ChangeScriptReader:
         file: str = "<changes>",
         *,
         derived: Collection[str] = (),
-        unsigned: Mapping[str, Collection[str]] | None = None,
+        ranges: Mapping[str, Mapping[str, IntRange]] | None = None,
     ) -> None:
         self.file = file
         self.line = 0
         self._inputs = inputs
         self._derived = derived
-        self._unsigned = unsigned or {}
+        self._ranges = ranges or {}
 
     def feed(self, text: str) -> Change | Commit | None:
         """What the next line says, None for a blank one or a remark.
@@ -177,7 +178,7 @@ class ChangeScriptReader:
             raise self._error(
                 text, f"relation '{relation}' has {expected}, this line gives {len(values)}", start, position
             )
-        unsigned = self._unsigned.get(relation, ())
+        ranges = self._ranges.get(relation, {})
         row = []
         for (value, begin, end), name, type_ in zip(values, schema.names, schema.types, strict=True):
             try:
@@ -185,8 +186,8 @@ class ChangeScriptReader:
                     row.append(value)
                     continue
                 fitted = _FIT[type_.kind](value) if value is not None else _fit_nil(type_)
-                if name in unsigned and fitted < 0:
-                    raise ValueError("an unsigned number, which is not negative")
+                if name in ranges:
+                    ranges[name].fit(fitted)
             except ValueError as error:
                 message = f"column '{name}' of relation '{relation}' expects {error}"
                 raise self._error(text, message, begin, end) from None
@@ -305,7 +306,7 @@ def read_change_script(
     inputs: Mapping[str, Schema],
     *,
     derived: Collection[str] = (),
-    unsigned: Mapping[str, Collection[str]] | None = None,
+    ranges: Mapping[str, Mapping[str, IntRange]] | None = None,
 ) -> list[Tick]:
     """The ticks of the change script at `path`; see `parse_change_script`.
 
@@ -324,7 +325,7 @@ def read_change_script(
         raise InputError(
             "this is not UTF-8 text", where=f"{path}:{data.count(b'%c' % 10, 0, error.start) + 1}"
         ) from None
-    reader = ChangeScriptReader(inputs, str(path), derived=derived, unsigned=unsigned)
+    reader = ChangeScriptReader(inputs, str(path), derived=derived, ranges=ranges)
     return parse_change_script(text.split("\n"), reader)
 
 

@@ -8,12 +8,13 @@ line is wrong, or to accept spellings the bulk parser does not know (`+5`). Both
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import SchemaError
+from dbsp.int_ranges import NO_RANGES, IntRange
 from dbsp.io.cells import CELLS, arrow_type
 from dbsp.io.problems import MAX_PROBLEMS, DataError, read_file
 from dbsp.io.quoted import Cell, Unbalanced, lines_of, quoted_lines
@@ -35,14 +36,14 @@ def read_facts(
     relation: str | None = None,
     delimiter: str = _TAB,
     headers: bool = False,
-    unsigned: Iterable[str] = (),
+    ranges: Mapping[str, IntRange] = NO_RANGES,
     quoted: bool = False,
     columns: Sequence[int] | None = None,
 ) -> Facts:
     """The rows of a fact file, in a form that `Run.step` takes as a change.
 
     `relation` is the name used in errors (the file's stem if not given). With `headers` the first line is
-    skipped. The columns named in `unsigned` refuse negative numbers. With `quoted` cells may stand in
+    skipped. `ranges` has the columns that refuse some numbers, by name. With `quoted` cells may stand in
     quotation marks, as RFC 4180 has it. `columns` has for each column of the relation the place in a line
     where it is found, counted from 0; other places are let be. A relation without columns holds its one
     row if the file has a line `()`. A file packed by gzip is unpacked.
@@ -54,7 +55,7 @@ def read_facts(
     """
     path = Path(path)
     name = relation or path.stem
-    reader = _Reader(str(path), schema, name, delimiter, headers, frozenset(unsigned), quoted, columns)
+    reader = _Reader(str(path), schema, name, delimiter, headers, ranges, quoted, columns)
     return reader.read(read_file(path, f"fact file (for relation '{name}')"))
 
 
@@ -65,12 +66,12 @@ def parse_facts(
     relation: str,
     delimiter: str = _TAB,
     headers: bool = False,
-    unsigned: Iterable[str] = (),
+    ranges: Mapping[str, IntRange] = NO_RANGES,
     quoted: bool = False,
     columns: Sequence[int] | None = None,
 ) -> Facts:
     """The rows of a fact file that has been read: `read_facts` from there on."""
-    reader = _Reader(file, schema, relation, delimiter, headers, frozenset(unsigned), quoted, columns)
+    reader = _Reader(file, schema, relation, delimiter, headers, ranges, quoted, columns)
     return reader.read(data)
 
 
@@ -84,7 +85,7 @@ class _Reader:
         relation: str,
         delimiter: str,
         headers: bool,
-        unsigned: frozenset[str],
+        ranges: Mapping[str, IntRange],
         quoted: bool = False,
         columns: Sequence[int] | None = None,
     ) -> None:
@@ -93,7 +94,7 @@ class _Reader:
         self.relation = relation
         self.delimiter = delimiter
         self.headers = headers
-        self.unsigned = unsigned
+        self.ranges = ranges
         self.quoted = quoted
         self.columns = None if columns is None else tuple(columns)
         self.problems: list[Diagnostic] = []
@@ -166,8 +167,10 @@ class _Reader:
                             return None
                         table = table.set_column(position, name, pc.cast(column, type_))
                         column = table.column(position)
-                    if name in self.unsigned and len(column) and pc.min(column).as_py() < 0:
-                        return None
+                    if name in self.ranges and len(column):
+                        least, most = pc.min_max(column).as_py().values()
+                        if least < self.ranges[name].low or most > self.ranges[name].high:
+                            return None
         except pa.ArrowInvalid:
             return None
         return table
@@ -192,8 +195,8 @@ class _Reader:
             ):
                 try:
                     value = value_of(type_, text)
-                    if name in self.unsigned and value < 0:
-                        raise ValueError("an unsigned number, which is not negative")
+                    if name in self.ranges:
+                        self.ranges[name].fit(value)
                     column.append(value)
                 except ValueError as error:
                     message = (

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Mapping
 from json.decoder import JSONDecodeError
 from typing import Any
 
 from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import InputError
+from dbsp.int_ranges import NO_RANGES, IntRange
 from dbsp.io.json_terms import Members, json_text, term_of_json
 from dbsp.io.problems import MAX_PROBLEMS, DataError
 from dbsp.schema import Schema
@@ -19,24 +20,24 @@ _BLANK = " \t\n\r"
 
 
 def parse_json_rows(
-    data: bytes, file: str, schema: Schema, relation: str, unsigned: Collection[str] = ()
+    data: bytes, file: str, schema: Schema, relation: str, ranges: Mapping[str, IntRange] = NO_RANGES
 ) -> list[tuple[Any, ...]]:
     """The rows of a JSON text: `[[1, "a"], [2, "b"]]` or `[{"x": 1, "s": "a"}, ...]`, also mixed.
 
     Cost: O(bytes). Raises DataError, with the line and column of the row, for a row that lacks a column or
     has others, for a value that is not of its column's type, and for a text that is not JSON.
     """
-    return _Reader(data, file, schema, relation, unsigned).rows()
+    return _Reader(data, file, schema, relation, ranges).rows()
 
 
 class _Reader:
     def __init__(
-        self, data: bytes, file: str, schema: Schema, relation: str, unsigned: Collection[str]
+        self, data: bytes, file: str, schema: Schema, relation: str, ranges: Mapping[str, IntRange]
     ) -> None:
         self.file = file
         self.schema = schema
         self.relation = relation
-        self.unsigned = unsigned
+        self.ranges = ranges
         self.problems: list[Diagnostic] = []
         try:
             self.text = data.decode("utf-8-sig")
@@ -95,8 +96,8 @@ class _Reader:
         for name, type_, one in zip(names, self.schema.types, value, strict=True):
             try:
                 fitted = _fit(type_, one)
-                if name in self.unsigned and fitted < 0:
-                    raise ValueError("an unsigned number, which is not negative")
+                if name in self.ranges:
+                    self.ranges[name].fit(fitted)
             except ValueError as error:
                 shown = shorten(json.dumps(one, ensure_ascii=False, default=_plain))
                 raise ValueError(

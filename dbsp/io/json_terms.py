@@ -99,8 +99,8 @@ def term_of_json(structure: Structure, value: Any, scalar: Callable[[Type, Any],
 def _fitted(field: Field, part: Any, scalar: Callable[[Type, Any], Any]) -> Any:
     try:
         fitted = scalar(field.type, part)
-        if field.unsigned and fitted < 0:
-            raise ValueError("an unsigned number, which is not negative")
+        if field.range is not None:
+            field.range.fit(fitted)
     except ValueError as error:
         raise ValueError(f"{error} as field '{field.name}'") from None
     return fitted

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import sys
-from collections.abc import Collection
+from collections.abc import Mapping
 
+from dbsp.int_ranges import NO_RANGES, IntRange
 from dbsp.io.directives import Medium, Place, header
 from dbsp.io.facts import Facts, parse_facts
 from dbsp.io.json_rows import format_json_rows, parse_json_rows
@@ -20,7 +21,9 @@ _LINE = b"---------------\n"
 _DOUBLE_LINE = b"===============\n"
 
 
-def read_place(place: Place, schema: Schema, relation: str, unsigned: Collection[str] = ()) -> Facts:
+def read_place(
+    place: Place, schema: Schema, relation: str, ranges: Mapping[str, IntRange] = NO_RANGES
+) -> Facts:
     """The rows that are there, in a form that `Run.step` takes as a change.
 
     Raises InputError if there is nothing that could be read, and DataError, with file, line and column, for
@@ -28,16 +31,16 @@ def read_place(place: Place, schema: Schema, relation: str, unsigned: Collection
     """
     if place.medium is Medium.SQLITE:
         assert place.path is not None
-        return read_table(place.path, place.name, schema, relation, unsigned)
+        return read_table(place.path, place.name, schema, relation, ranges)
     what = "JSON file" if place.medium is Medium.JSON else "fact file"
     if place.path is None:
         file, data = _STDIN, unpacked(sys.stdin.buffer.read(), _STDIN)
     else:
         file, data = str(place.path), read_file(place.path, f"{what} (for relation '{relation}')")
     if place.medium is Medium.JSON:
-        return parse_json_rows(data, file, schema, relation, unsigned)
+        return parse_json_rows(data, file, schema, relation, ranges)
     return parse_facts(
-        data, file, schema, relation, place.delimiter, place.headers, unsigned, place.quoted, place.columns
+        data, file, schema, relation, place.delimiter, place.headers, ranges, place.quoted, place.columns
     )
 
 

@@ -7,13 +7,14 @@ in the table `__SymbolTable`. Read, it is whatever table or view has its name.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError
+from dbsp.int_ranges import NO_RANGES, IntRange
 from dbsp.io.problems import MAX_PROBLEMS, missing_file
 from dbsp.io.results import text_of
 from dbsp.io.term_text import value_of
@@ -25,7 +26,7 @@ _SYMBOLS = "__SymbolTable"
 
 
 def read_table(
-    path: Path, table: str, schema: Schema, relation: str, unsigned: Collection[str] = ()
+    path: Path, table: str, schema: Schema, relation: str, ranges: Mapping[str, IntRange] = NO_RANGES
 ) -> list[tuple[Any, ...]]:
     """The rows of a table or view, its columns taken in their order, NULL as the empty text.
 
@@ -40,7 +41,7 @@ def read_table(
         problems: list[str] = []
         for number, row in enumerate(rows, 1):
             try:
-                found.append(_fitted(row, schema, unsigned))
+                found.append(_fitted(row, schema, ranges))
             except ValueError as error:
                 problems.append(f"{path}: row {number} of '{table}' (for relation '{relation}'): {error}")
                 if len(problems) >= MAX_PROBLEMS:
@@ -70,7 +71,7 @@ def _select(
     return cursor
 
 
-def _fitted(row: tuple[Any, ...], schema: Schema, unsigned: Collection[str]) -> tuple[Any, ...]:
+def _fitted(row: tuple[Any, ...], schema: Schema, ranges: Mapping[str, IntRange]) -> tuple[Any, ...]:
     fitted = []
     for name, type_, value in zip(schema.names, schema.types, row, strict=True):
         try:
@@ -81,8 +82,8 @@ def _fitted(row: tuple[Any, ...], schema: Schema, unsigned: Collection[str]) -> 
             if type_.kind == "int" and isinstance(value, float) and value.is_integer():
                 text = str(int(value))
             fit = value_of(type_, text)
-            if name in unsigned and fit < 0:
-                raise ValueError("an unsigned number, which is not negative")
+            if name in ranges:
+                ranges[name].fit(fit)
         except UnicodeDecodeError:
             raise ValueError(f"column '{name}' expects UTF-8 text, got {shorten(value)}") from None
         except ValueError as error:

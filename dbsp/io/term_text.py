@@ -152,8 +152,8 @@ class _Reader:
         try:
             if field.type.kind != "str":
                 value = CELLS[field.type.kind](text.strip())
-                if field.unsigned and value < 0:
-                    raise ValueError("an unsigned number, which is not negative")
+                if field.range is not None:
+                    field.range.fit(value)
             elif self.unquote is None:
                 quoted = text.startswith('"') and _QUOTED.fullmatch(text)
                 value = _ESCAPED.sub(r"\1", text[1:-1]) if quoted else text

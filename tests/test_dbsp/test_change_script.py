@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp.errors import InputError
+from dbsp.int_ranges import UNSIGNED
 from dbsp.io import ChangeScriptReader, DataError, Tick, format_delta, parse_change_script, read_change_script
 from dbsp.schema import Schema
 from dbsp.values import INT64_MAX, INT64_MIN
@@ -161,7 +162,7 @@ def test_the_wrong_type(line: str, message: str) -> None:
 
 
 def test_unsigned_columns() -> None:
-    message = refused("+edge(1, -2)\n", unsigned={"edge": ["y"]})
+    message = refused("+edge(1, -2)\n", ranges={"edge": {"y": UNSIGNED}})
     assert "column 'y' of relation 'edge' expects an unsigned number, which is not negative" in message
 
 

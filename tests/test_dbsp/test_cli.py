@@ -596,8 +596,31 @@ def test_help_has_examples(run: Command, command: str) -> None:
 @pytest.mark.parametrize("command", ["run", "live", "check", "graph", "explain", "why"])
 def test_all_commands_compile_programs_with_the_same_options(run: Command, command: str) -> None:
     shown = run(command, "--help").out
-    for option in ("-M", "-I", "-w", "--strategy", "--recursion", "-z", "-m", "--functors"):
+    for option in ("-M", "-I", "-w", "--strategy", "--recursion", "-z", "-m", "--functors", "--word-size"):
         assert f" {option} " in shown
+
+
+def test_words_of_32_bits(run: Command, folder: Path) -> None:
+    (folder / "sum.dl").write_text(
+        ".decl r(x: number, u: unsigned)\n.input r\n.decl s(x: number)\n.output s\ns(x + 1) :- r(x, _).\n"
+    )
+    (folder / "r.facts").write_text("2147483647\t4294967295\n")
+    assert run("run", "sum.dl", "-D", "-", "--word-size", "32").out.split("\n")[4] == "-2147483648"
+    assert run("run", "sum.dl", "-D", "-").out.split("\n")[4] == "2147483648"
+    assert run("run", "sum.dl", "--word-size", "16").code == 2
+    (folder / "r.facts").write_text("1\t1\n2147483648\t4294967296\n")
+    done = run("run", "sum.dl", "--word-size", "32")
+    assert done.code == 1
+    expected = (
+        "column 'x' of relation 'r' expects a whole number of 32 bits (-2^31 to 2^31-1), got '2147483648'"
+    )
+    assert f"r.facts:2:1: error: {expected}\n    2147483648\t4294967296\n    ^^^^^^^^^^\n" in done.err
+    assert "r.facts:2:12: error: column 'u' of relation 'r' expects an unsigned number of 32 bits" in done.err
+    done = run(
+        "live", "sum.dl", "--word-size", "32", stdin="+r(-2147483649, 1)\n+r(0, 4294967295)\n+r(0, -1)\n"
+    )
+    assert "<stdin>:1:4: error: column 'x' of relation 'r' expects a whole number of 32 bits" in done.err
+    assert "<stdin>:3:7: error: column 'u' of relation 'r' expects an unsigned number of 32 bits" in done.err
 
 
 def test_a_proof_may_go_by_functors(run: Command, folder: Path) -> None:

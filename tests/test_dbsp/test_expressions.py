@@ -126,6 +126,26 @@ def wrap(bits: int) -> int:
     return (bits + 2**63) % 2**64 - 2**63
 
 
+def word(a: int) -> int:
+    return (a + 2**31) % 2**32 - 2**31
+
+
+def c_power(a: int, b: int) -> float:
+    with np.errstate(all="ignore"):
+        return float(np.float64(a) ** np.float64(b))
+
+
+def converted(value: float) -> int:
+    """A float as an int of 32 bits, as x86-64 converts it."""
+    fits = math.isfinite(value) and word(math.trunc(value)) == math.trunc(value)
+    return math.trunc(value) if fits else -(2**31)
+
+
+def converted_unsigned(value: float) -> int:
+    fits = math.isfinite(value) and wrap(math.trunc(value)) == math.trunc(value)
+    return math.trunc(value) % 2**32 if fits else 0
+
+
 def add(a: Any, b: Any) -> Any:
     return fit(a + b) if isinstance(a, int) else a + b
 
@@ -158,6 +178,15 @@ STRICT: dict[str, Callable[..., Any]] = {
     "shl": lambda a, n: wrap(a << (n % 64)),
     "shr": lambda a, n: a >> (n % 64),
     "shr_unsigned": lambda a, n: wrap((a % 2**64) >> (n % 64)),
+    "wrap_int32": lambda a: word(a),
+    "wrap_unsigned32": lambda a: a % 2**32,
+    "multiply_bits": lambda a, b: wrap(a * b),
+    "power_int32": lambda a, b: converted(c_power(a, b)),
+    "power_unsigned32": lambda a, b: converted_unsigned(c_power(a, b)),
+    "convert_int32": lambda a: converted(a),
+    "convert_unsigned32": lambda a: converted_unsigned(a),
+    "fit_int32": lambda a: a if word(a) == a else fit(2**64),
+    "fit_unsigned32": lambda a: a if a % 2**32 == a else fit(2**64),
     "cat": lambda *parts: "".join(parts),
     "length": len,
     "substr": lambda s, start, n: s[start : start + n] if start >= 0 and n > 0 else "",
@@ -378,6 +407,25 @@ def test_int_arithmetic(name: str, pairs: list[tuple[int, int]]) -> None:
     i, j = pairs[0]
     check(call(name, col("i"), j), [(i, j, *ROW[2:]) for i, j in pairs])
     check(call(name, i, col("j")), [(i, j, *ROW[2:]) for i, j in pairs])
+
+
+WORDS = INTS | st.integers(-(2**31), 2**32 - 1) | st.sampled_from([2**31 - 1, 2**31, 2**32 - 1])
+EDGES = (
+    FLOATS | st.floats() | st.sampled_from([2.0**31, 2.0**31 - 0.5, -(2.0**31) - 0.5, -1.0, 4e9, -(2.0**63)])
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(WORDS, WORDS, EDGES), min_size=1, max_size=9))
+def test_words_of_32_bits(values: list[tuple[int, int, float]]) -> None:
+    rows = [(i, j, f, *ROW[3:]) for i, j, f in values]
+    for name in ("wrap_int32", "wrap_unsigned32", "fit_int32", "fit_unsigned32"):
+        check(call(name, col("i")), rows)
+    for name in ("multiply_bits", "power_int32", "power_unsigned32"):
+        check(call(name, col("i"), col("j")), rows)
+        check(call(name, col("i"), values[0][1]), rows)
+    for name in ("convert_int32", "convert_unsigned32"):
+        check(call(name, col("f")), rows)
 
 
 @settings(max_examples=300, deadline=None)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp.errors import InputError, SchemaError
+from dbsp.int_ranges import UNSIGNED
 from dbsp.io import DataError, Medium, Place, format_delta, format_rows, read_facts, write_place
 from dbsp.io.facts import _Reader
 from dbsp.schema import Schema
@@ -140,8 +141,8 @@ def test_a_number_beyond_64_bits_does_not_wrap(tmp_path: Path, text: str) -> Non
 
 
 def test_unsigned_columns_refuse_negative_numbers(tmp_path: Path) -> None:
-    assert read(tmp_path, "-1\t1\n", EDGE, unsigned=["y"]) == [(-1, 1)]
-    message = refused(tmp_path, "1\t-1\n", EDGE, unsigned=["y"])
+    assert read(tmp_path, "-1\t1\n", EDGE, ranges={"y": UNSIGNED}) == [(-1, 1)]
+    message = refused(tmp_path, "1\t-1\n", EDGE, ranges={"y": UNSIGNED})
     assert "expects an unsigned number, which is not negative, got '-1'" in message
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp.errors import InputError
+from dbsp.int_ranges import UNSIGNED
 from dbsp.io import DataError, fact_source, read_place, result_target, write_place
 from dbsp.io.directives import unknown_parameters, wrong_parameters
 from dbsp.schema import Schema
@@ -36,7 +37,9 @@ def read(
     folder: Path, file: str, data: str | bytes, schema: Schema, unsigned: str = "", **parameters: str
 ) -> list[tuple[Any, ...]]:
     (folder / file).write_bytes(data.encode() if isinstance(data, str) else data)
-    return rows_of(read_place(fact_source("rel", parameters, folder), schema, "rel", unsigned))
+    return rows_of(
+        read_place(fact_source("rel", parameters, folder), schema, "rel", dict.fromkeys(unsigned, UNSIGNED))
+    )
 
 
 def refused(folder: Path, file: str, data: str | bytes, schema: Schema, **parameters: str) -> str:
@@ -242,7 +245,7 @@ def database(path: Path, *statements: str) -> list[Any]:
 
 def from_table(folder: Path, schema: Schema, **parameters: str) -> list[tuple[Any, ...]]:
     place = fact_source("rel", {"IO": "sqlite", "filename": "d.sqlite"} | parameters, folder)
-    return rows_of(read_place(place, schema, "rel", ("u",)))
+    return rows_of(read_place(place, schema, "rel", {"u": UNSIGNED}))
 
 
 def test_any_table_or_view_can_be_read(tmp_path: Path) -> None:

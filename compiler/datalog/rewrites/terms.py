@@ -119,7 +119,7 @@ SINGLE_VALUED = frozenset(
     {"+", "-", "*", "/", "%", "^", "cat", "strlen", "substr", "ord", "min", "max"}
     | {"to_string", "to_number", "to_unsigned", "to_float", "as"}
     | {"itof", "itou", "ftoi", "ftou", "utoi", "utof"}
-    | {"band", "bor", "bxor", "bnot", "bshl", "bshr", "bshru", "land", "lor", "lxor", "lnot"}
+    | {"band", "bor", "bxor", "bnot", "bshl", "bshr", "bshru", "land", "lor", "lxor", "lnot", "wrap"}
 )
 """Functions of their arguments alone, that need nothing else and change nothing."""
 
