@@ -8,8 +8,9 @@ same result; the status is 1 if they do not.
 `kernels` measures the inner loops, `growth` how the tick of each operator grows with its state at a constant
 change, `circuit` what a large circuit costs that has nothing to do, `scaling` with which exponent
 triangles take longer on larger graphs, `planner` what its choice of joins costs against the others,
-`rewrites` what each rewriting of the rules is worth, and
-`spark` what a tick costs that Spark drives, over what Spark takes without it.
+`rewrites` what each rewriting of the rules is worth,
+`recursion` what recursive programs take to load and to change in every mode of recursion, against a fresh run
+and duckdb, and `spark` what a tick costs that Spark drives, over what Spark takes without it.
 
 `spark-crash` measures nothing: it kills Spark and the circuits it drives at random, 4, 30 or 100 times, and
 looks whether the result is exact. It is not among `all`.
@@ -41,6 +42,9 @@ from benchmarks.growth import DECADES, measure_growth
 from benchmarks.kernels import measure_kernels
 from benchmarks.patterns import WORKLOADS as GRAPHS
 from benchmarks.planner import SHARES, measure_planner
+from benchmarks.recursion import MODES, measure_recursion
+from benchmarks.recursion_report import print_recursion
+from benchmarks.recursive_programs import CASES as PROGRAMS
 from benchmarks.report import (
     print_costs,
     print_crashes,
@@ -93,6 +97,7 @@ class What(StrEnum):
     scaling = "scaling"
     planner = "planner"
     rewrites = "rewrites"
+    recursion = "recursion"
     spark_crash = "spark-crash"
     spark = "spark"
 
@@ -104,6 +109,7 @@ APART: dict[What, list[str]] = {
     What.scaling: [],
     What.planner: [],
     What.rewrites: [],
+    What.recursion: [],
     What.spark_crash: [],
     What.spark: [],
 }
@@ -121,12 +127,15 @@ def main(
         Path | None, typer.Option(help="Find patterns in the graph of this file, one edge a line.")
     ] = None,
     edges: Annotated[int | None, typer.Option(help="Only so many edges of the graph, by chance.")] = None,
+    galen: Annotated[
+        Path | None, typer.Option(help="Folder or zip file of the ontology GALEN, for `recursion`.")
+    ] = None,
     seconds: Annotated[float, typer.Option(help="Bound of each phase of ticks, per contestant.")] = 5.0,
     only: Annotated[
         str | None,
         typer.Option(
-            help="Only contestants (operators of `growth`, queries of `planner`, rewritings) whose name "
-            "contains this."
+            help="Only contestants (operators of `growth`, queries of `planner`, rewritings, programs of "
+            "`recursion`) whose name contains this."
         ),
     ] = None,
 ) -> None:
@@ -176,6 +185,8 @@ def main(
         with console.status("rewrites"):
             rewritten = list(measure_rewrites(share, only=part))
         print_rewrites(console, rewritten)
+    if what in (What.all, What.recursion):
+        agreed = recursive(console, what, size, part, galen, seconds) and agreed
     if what in (What.all, What.spark):
         agreed = through_spark(console, one_of(PASSING, size, what), one_of(DRIVEN, size, what)) and agreed
     if what in (What.all, What.circuit):
@@ -193,6 +204,28 @@ def one_of(sizes: dict[str, T], size: str | None, what: What) -> T:
     if (chosen := size or "medium") not in sizes:
         raise typer.BadParameter(f"{what} has the sizes {', '.join(sizes)}")
     return sizes[chosen]
+
+
+def recursive(
+    console: Console, what: What, size: str | None, only: str, galen: Path | None, seconds: float
+) -> bool:
+    """Print what recursive programs take; False if a result differs. Among `all` they are small, unless
+    another size is asked for, and in the mode that chooses by itself: each takes a process of its own."""
+    among_all = what is What.all
+    chosen = size or ("small" if among_all else "medium")
+    if chosen not in DEFAULT_SIZES:
+        raise typer.BadParameter(f"{what} has the sizes {', '.join(DEFAULT_SIZES)}")
+    if galen is not None and not galen.exists():
+        raise typer.BadParameter(f"{galen} does not exist")
+    agreed, found = True, False
+    modes = MODES[:1] if among_all else MODES
+    for measured in measure_recursion(chosen, modes=modes, only=only, source=galen, seconds=seconds):
+        agreed, found = print_recursion(console, chosen, measured) and agreed, True
+    if not found:
+        raise typer.BadParameter(
+            f"no program of this size is called that: {', '.join(c.name for c in PROGRAMS)}"
+        )
+    return agreed
 
 
 def through_spark(console: Console, rows: tuple[int, ...], sizes: tuple[str, ...]) -> bool:

@@ -86,6 +86,11 @@ def make(name: str, size: str) -> Workload:
     return Workload(name, size, base, list(itertools.islice(graph.ticks(), 20 if tiny else 200)), [])
 
 
+def layers(nodes: int) -> Codes:
+    """The edges of w3dag, with so many nodes."""
+    return _array(_Layers(random.Random("w3dag"), nodes).edges, 2)
+
+
 def read_graph(file: Path, name: str, edges: int | None = None) -> Workload:
     """A graph from a file, see `benchmarks.graphs.read_edges`; its own edges go and come back."""
     if name not in GRAPHS:

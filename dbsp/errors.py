@@ -65,6 +65,10 @@ class IterationLimitError(DbspError):
     """A fixpoint scope did not converge within its cap on iterations."""
 
 
+class MemoryLimitError(DbspError):
+    """A tick needs more memory than there is."""
+
+
 class CheckpointError(DbspError):
     """A checkpoint cannot be used or written: another circuit's, in use elsewhere, damaged."""
 

@@ -1,4 +1,4 @@
-"""Giving memory back to the system.
+"""Giving memory back to the system, and taking no more of it than is allowed.
 
 The C library keeps what was freed, for the next time; after large arrays were merged that can be as much as
 is in use.
@@ -7,8 +7,19 @@ is in use.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+_resource: ModuleType | None
+try:
+    import resource as _resource
+except ImportError:  # a system without limits, such as Windows
+    _resource = None
 
 
 def give_back() -> None:
@@ -25,3 +36,85 @@ def _trim() -> Callable[[int], int] | None:
     except (OSError, AttributeError, TypeError):
         return None
     return found
+
+
+# --- limits --------------------------------------------------------------------------------------------
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?|%)", re.IGNORECASE)
+
+
+def capacity(text: str) -> int | None:
+    """The bytes that a text such as "8G", "500M" or "90%" stands for; % is of the machine's memory.
+
+    None for a part of what is not known. Raises ValueError.
+    """
+    found = _SIZE.fullmatch(text)
+    number, unit = (float(found[1]), found[2].lower()) if found else (0.0, "")
+    if number <= 0 or (unit == "%" and number > 100):
+        raise ValueError(f"'{text}' is no amount of memory, such as 8G, 500M or 90%")
+    if unit == "%":
+        whole = _installed()
+        return None if whole is None else int(whole * number / 100)
+    return int(number * 1024 ** " kmgt".index(unit or " "))
+
+
+def _installed() -> int | None:
+    """The memory that there is for this process, in bytes: the machine's, or what a container may have."""
+    try:
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+    for place in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            text = Path(place).read_text().strip()
+        except OSError:
+            continue
+        if text.isdecimal():
+            whole = min(whole, int(text))
+    return whole
+
+
+def limit(size: int) -> None:
+    """Let this process have at most so many bytes of data; an allocation beyond that is a MemoryError.
+
+    By the system's limit of data segments, where it enforces one (Linux). One that is lower stays.
+    """
+    if _resource is not None:
+        soft, hard = _resource.getrlimit(_resource.RLIMIT_DATA)
+        lowest = min(old for old in (soft, hard, size) if old != _resource.RLIM_INFINITY)
+        _resource.setrlimit(_resource.RLIMIT_DATA, (lowest, hard))
+
+
+def limit_text() -> str:
+    """The limit as a person reads it, "" if there is none."""
+    if _resource is None:
+        return ""
+    soft, _ = _resource.getrlimit(_resource.RLIMIT_DATA)
+    if soft == _resource.RLIM_INFINITY:
+        return ""
+    return f"{soft / 2**30:.1f} GB" if soft >= 2**30 else f"{soft / 2**20:.0f} MB"
+
+
+@contextmanager
+def limited(size: str | None = None) -> Iterator[None]:
+    """A limit for some time: in the end it is what it was. Without a size, one may be set inside."""
+    before = None if _resource is None else _resource.getrlimit(_resource.RLIMIT_DATA)
+    try:
+        number = None if size is None else capacity(size)
+        if number is not None:
+            limit(number)
+        yield
+    finally:
+        if before is not None:
+            assert _resource is not None
+            _resource.setrlimit(_resource.RLIMIT_DATA, before)
+
+
+def out_of_memory() -> str:
+    """What an error says when an allocation has failed."""
+    there = limit_text()
+    return (
+        f"this needs more memory than {f'the {there} that there are' if there else 'there is'}; a recursion "
+        "may be without bound (it makes new values for ever), or a join may have too little to join on; give "
+        "it more (--max-memory) if that is not so"
+    )

@@ -209,7 +209,8 @@ class Run:
 
         `changes` maps input names to {row: weight}, an iterable of rows (weight 1 each), a ZSet or
         an Arrow table. Raises InputError (unknown relation, a row that does not fit),
-        WeightOverflowError, EvaluationError, UserFunctionError, InvariantError or IterationLimitError;
+        WeightOverflowError, EvaluationError, UserFunctionError, InvariantError, IterationLimitError or
+        MemoryLimitError;
         then nothing has changed and what was staged is dropped. (Only what `inspect` calls comes after
         the commit: the UserFunctionError that tells of its failing says so.)
 

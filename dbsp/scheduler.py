@@ -11,9 +11,10 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from dbsp.batch import Batch
-from dbsp.errors import CircuitError, DbspError, ValueOutOfRangeError, WeightOverflowError
+from dbsp.errors import CircuitError, DbspError, MemoryLimitError, ValueOutOfRangeError, WeightOverflowError
 from dbsp.graph import Graph, Node
 from dbsp.interner import Interner
+from dbsp.memory import out_of_memory
 from dbsp.operator import Arranged, Step
 from dbsp.ports import Tap
 from dbsp.table import Table
@@ -241,6 +242,13 @@ class Scope:
             family = WeightOverflowError if kind == "weight" else ValueOutOfRangeError
             raise family(
                 f"{text or kind}; the tick was abandoned and nothing has changed",
+                where=step.node.describe(),
+            ) from None
+        except MemoryError as error:
+            error.__traceback__ = None  # it would keep alive what the tick has made so far
+            assert step is not None
+            raise MemoryLimitError(
+                f"{out_of_memory()}. The tick was abandoned and nothing has changed",
                 where=step.node.describe(),
             ) from None
         except DbspError as error:

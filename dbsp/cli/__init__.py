@@ -18,13 +18,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from dbsp.cli.app import app
     from dbsp.cli.console import report, show_warning
     from dbsp.errors import DbspError
+    from dbsp.memory import limited, out_of_memory
 
     try:
-        with warnings.catch_warnings():
+        with limited(), warnings.catch_warnings():
             warnings.showwarning = show_warning
             app(args=None if arguments is None else list(arguments), prog_name="dbsp")
     except DbspError as error:
         report(error)
+        sys.exit(1)
+    except MemoryError:
+        report(DbspError(out_of_memory()))
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

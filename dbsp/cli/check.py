@@ -33,6 +33,7 @@ def check(
     ] = False,
     compilation: options.Compilation,
     max_iterations: options.MaxIterations = 1_000,
+    max_memory: options.MaxMemory = "90%",
 ) -> None:
     """Compile a program without running it; with --ticks, check its three circuits against each other.
 

@@ -39,6 +39,7 @@ def explain(
         ),
     ] = None,
     max_iterations: options.MaxIterations = 100_000,
+    max_memory: options.MaxMemory = "90%",
     compilation: options.Compilation,
 ) -> None:
     """Say how a program is evaluated: its strata, the order of work in each rule, its recursion.

@@ -39,6 +39,7 @@ def live(
     compilation: options.Compilation,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
+    max_memory: options.MaxMemory = "90%",
 ) -> None:
     """Keep the results of a program up to date with changes typed or piped in.
 

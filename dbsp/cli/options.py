@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from dbsp import memory
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.operators.recursion import Recursion
 
@@ -18,6 +19,16 @@ from dbsp.operators.recursion import Recursion
 def _jobs(text: str) -> str:
     if text != "auto" and not (text.isdecimal() and int(text) > 0):
         raise typer.BadParameter("a number of threads, or auto")
+    return text
+
+
+def _max_memory(text: str) -> str:
+    try:
+        size = memory.capacity(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if size is not None:
+        memory.limit(size)
     return text
 
 
@@ -133,6 +144,15 @@ MaxIterations = Annotated[
     int,
     typer.Option(
         "--max-iterations", min=1, metavar="N", help="Give up a recursion that takes more iterations."
+    ),
+]
+MaxMemory = Annotated[
+    str,
+    typer.Option(
+        "--max-memory",
+        metavar="SIZE",
+        help="Give up what needs more memory, such as 8G, 500M or 50% of the machine's.",
+        callback=_max_memory,
     ),
 ]
 Timing = Annotated[bool, typer.Option("--time", help="Say how long each tick took.")]

@@ -40,6 +40,7 @@ def run(
     compilation: options.Compilation,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
+    max_memory: options.MaxMemory = "90%",
 ) -> None:
     """Run a program over fact files and write its results; then follow a change script.
 

@@ -55,6 +55,7 @@ def why(
     ] = None,
     compilation: options.Compilation,
     max_iterations: options.MaxIterations = 100_000,
+    max_memory: options.MaxMemory = "90%",
 ) -> None:
     """Say why a row is in a relation, or with --not why it is not.
 

@@ -1,0 +1,361 @@
+"""Recursive programs: load, memory, and small and large changes, against a fresh run and a peer.
+
+Each program is measured under every mode of recursion, in a process of its own. `play` deletes random rows
+and inserts them again; what either takes is compared with what a fresh insert-only run takes to load the
+input as it is by then. (The fresh run is loaded by the same process right after the tick, so that both meet
+the same machine.) Times are of the processor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import importlib.util
+import multiprocessing
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import dbsp
+from benchmarks.changes import Codes
+from benchmarks.contest import Outcome, checksum_of, resident_bytes
+from benchmarks.recursive_programs import CASES, GALEN, Case, Relations, galen
+from dbsp.changes import TableChange
+from dbsp.cli.warmup import use_every_kernel
+
+MODES = ("auto", "incremental", "insert-only")
+PEER = "duckdb, anew"
+
+SAMPLES = 20
+"""Deletions and insertions of a phase, at most."""
+
+FEWEST = 3
+"""The same at least: the first deletion is unlike those after it if recursion was insert-only until then."""
+
+FRESH = 3
+"""Deletions of a phase after which a fresh run is loaded, at most."""
+
+Outcomes = tuple[Outcome, ...]
+
+
+@dataclass
+class Phase:
+    """Changes of one kind: so many rows go, and come back.
+
+    `fresh` has what a fresh run takes after the first of the deletions, `result` the result after the very
+    first one.
+    """
+
+    name: str
+    rows: int
+    deletions: list[float] = field(default_factory=list)
+    insertions: list[float] = field(default_factory=list)
+    fresh: list[float] = field(default_factory=list)
+    result: Outcomes = ()
+
+    def ratios(self, whole: float) -> tuple[float, float, float, float]:
+        """Of the median and of the slowest: deletion, insertion, to a fresh run; `whole` is one of all."""
+        anew = statistics.median(self.fresh)
+        by_turn = [*self.fresh, *[anew] * (len(self.deletions) - len(self.fresh))]
+        slowest = max(tick / fresh for tick, fresh in zip(self.deletions, by_turn, strict=True))
+        return (
+            statistics.median(self.deletions) / anew,
+            slowest,
+            statistics.median(self.insertions) / whole,
+            max(self.insertions) / whole,
+        )
+
+
+@dataclass
+class Measured:
+    """A program under a mode, or by the peer.
+
+    `before` is what the process had before the load, other bytes are those by which it grew; `kept` are those
+    of the rows and weights of all traces after compaction.
+    """
+
+    case: str
+    contestant: str
+    inputs: int = 0
+    before: int = 0
+    load: float = 0.0
+    fresh: list[float] = field(default_factory=list)
+    resident: int = 0
+    compacted: int = 0
+    peak: int = 0
+    kept: int = 0
+    phases: list[Phase] = field(default_factory=list)
+    result: Outcomes = ()
+    note: str = ""
+    failed: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Of the result."""
+        return sum(outcome.rows for outcome in self.result)
+
+    @property
+    def whole(self) -> float:
+        """Seconds of a fresh run over all of the input."""
+        return statistics.median(self.fresh)
+
+
+def measure_recursion(
+    size: str,
+    *,
+    modes: Sequence[str] = MODES,
+    only: str = "",
+    source: Path | None = None,
+    seconds: float = 5.0,
+) -> Iterator[list[Measured]]:
+    """By program whose name contains `only`: under every mode, and by the peer if it can."""
+    for case in [*CASES, *([galen(source)] if source else [])]:
+        if only in case.name and (case.name == GALEN or size in case.sizes):
+            yield [
+                apart(case.name, contestant, size, source, seconds) for contestant in contestants(case, modes)
+            ]
+
+
+def contestants(case: Case, modes: Sequence[str]) -> list[str]:
+    if case.name == GALEN:
+        return ["auto"]  # minutes and gigabytes each
+    peers = [PEER] if case.sql and importlib.util.find_spec("duckdb") else []
+    return [*modes, *peers]
+
+
+def apart(case: str, contestant: str, size: str, source: Path | None, seconds: float) -> Measured:
+    """In a process of its own."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            return pool.submit(measure, case, contestant, size, source, seconds).result()
+        except BrokenProcessPool:
+            return Measured(case, contestant, note="the process died", failed=True)
+        except Exception as error:
+            return Measured(case, contestant, note=f"{type(error).__name__}: {error}", failed=True)
+
+
+def measure(name: str, contestant: str, size: str, source: Path | None, seconds: float) -> Measured:
+    """One program, after smaller ones have been played, so that what is compiled or read on first use is not
+    measured; `seconds` bounds the ticks of each phase."""
+    if name == GALEN:
+        if source is None:
+            raise ValueError("GALEN is read from a folder")
+        case = galen(source)
+        use_every_kernel()
+        return play(case, contestant, case.base(0), seconds=0.0)
+    case = next(case for case in CASES if case.name == name)
+    one = play_peer if contestant == PEER else play
+    for before in ["tiny"] if size == "tiny" else ["tiny", "small"]:
+        one(case, contestant, case.base(case.sizes[before]), seconds=0.1)
+    return one(case, contestant, case.base(case.sizes[size]), seconds=seconds)
+
+
+def play(case: Case, mode: str, base: Relations, *, seconds: float) -> Measured:
+    """The program under a mode of recursion. Without `seconds` it is only loaded."""
+    measured = Measured(case.name, mode, inputs=sum(map(len, base.values())))
+    program = dbsp.compile(case.rules, recursion=mode)
+    tables = {name: table(case, name, rows) for name, rows in base.items()}
+    run = program.start()
+    before = measured.before = begin_peak()
+    began = time.process_time()
+    run.step(tables)
+    measured.load = time.process_time() - began
+    measured.peak = peak_bytes() - before
+    gc.collect()
+    measured.resident = resident_bytes() - before
+    run.compact()
+    gc.collect()
+    measured.compacted = resident_bytes() - before
+    measured.kept = run.state_bytes
+    measured.result = results(case, run)
+    if not seconds:
+        measured.fresh = [measured.load]
+        return measured
+    again = dbsp.compile(case.rules, recursion="insert-only")
+    for _ in range(FRESH):
+        spent, found = anew(case, again, base)
+        measured.fresh.append(spent)
+        agree(measured.result, found, f"{case.name}: the load")
+    for phase, picks in phases(case, base):
+        measured.phases.append(phase)
+        for picked in picks:
+            if len(phase.insertions) >= FEWEST and sum(phase.deletions + phase.insertions) > seconds:
+                break
+            phase.deletions.append(timed(run, changes(case, base, picked, -1)))
+            if not phase.fresh or (len(phase.fresh) < FRESH and sum(phase.fresh) < seconds):
+                spent, found = anew(case, again, without(base, picked))
+                phase.fresh.append(spent)
+                now = results(case, run)
+                agree(now, found, f"{case.name}: {phase.name}, deleted")
+                phase.result = phase.result or now
+            phase.insertions.append(timed(run, changes(case, base, picked, 1)))
+        agree(results(case, run), measured.result, f"{case.name}: {phase.name}, inserted again")
+    return measured
+
+
+def play_peer(case: Case, contestant: str, base: Relations, *, seconds: float) -> Measured:
+    """The query of SQL by the peer with one thread: over everything, and after the first deletion of each
+    phase. What it takes to delete is not counted, nor is `seconds`."""
+    measured = Measured(case.name, contestant, inputs=sum(map(len, base.values())))
+    duckdb: Any = importlib.import_module("duckdb")
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute("SET threads = 1")
+
+    def query(relations: Relations) -> tuple[float, Outcomes]:
+        for name, rows in relations.items():
+            connection.register("rows_of_it", table(case, name, rows))
+            connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM rows_of_it")
+        began = time.process_time()
+        found = connection.execute(case.sql).fetchnumpy()
+        spent = time.process_time() - began
+        return spent, (checksum_of(two_columns([np.asarray(column) for column in found.values()])),)
+
+    before = begin_peak()
+    measured.load, measured.result = query(base)
+    measured.peak = peak_bytes() - before
+    measured.fresh = [measured.load]
+    for phase, picks in phases(case, base):
+        spent, phase.result = query(without(base, next(iter(picks))))
+        phase.fresh, phase.deletions = [spent], [spent]
+        measured.phases.append(phase)
+    return measured
+
+
+# --- changes ---------------------------------------------------------------------------------------
+
+
+def phases(case: Case, base: Relations) -> Iterator[tuple[Phase, Iterator[Codes]]]:
+    """The phases, each with the rows that its changes pick, as places in all relations one after another.
+
+    A chain is cut near its start, in the middle and near its end; of other data one row is picked by chance.
+    Then a hundred, at most half, and one in a hundred. The picks of a phase are the same however many were
+    taken of those before it.
+    """
+    total = sum(map(len, base.values()))
+    near = total // 100
+    if case.cut:
+        yield Phase("cut near its start", 1), links(near, 1, total)
+        yield Phase("cut halfway", 1), links(total // 2, 1, total)
+        yield Phase("cut near its end", 1), links(total - 1 - near, -1, total)
+    else:
+        yield Phase("1 row", 1), by_chance(1, total)
+    for name, rows in (("100 rows", min(100, total // 2)), ("1 %", max(1, total // 100))):
+        yield Phase(name, rows), by_chance(rows, total)
+
+
+def links(place: int, way: int, total: int) -> Iterator[Codes]:
+    """One link at a time, from a place on."""
+    for number in range(min(SAMPLES, total // 4)):
+        yield np.array([place + way * number])
+
+
+def by_chance(rows: int, total: int) -> Iterator[Codes]:
+    """So many rows at a time, none of them twice."""
+    chance = np.random.default_rng((total, rows))
+    for _ in range(SAMPLES):
+        yield chance.choice(total, rows, replace=False)
+
+
+def split(base: Relations, picked: Codes) -> Iterator[tuple[str, Codes]]:
+    """Every relation with the places of its rows that are picked."""
+    start = 0
+    for name, rows in base.items():
+        yield name, picked[(picked >= start) & (picked < start + len(rows))] - start
+        start += len(rows)
+
+
+def without(base: Relations, picked: Codes) -> Relations:
+    return {name: np.delete(base[name], places, axis=0) for name, places in split(base, picked)}
+
+
+def changes(case: Case, base: Relations, picked: Codes, weight: int) -> dict[str, Any]:
+    """The change of a tick: one row as a dict, more of them as an Arrow table."""
+    found: dict[str, Any] = {}
+    for name, places in split(base, picked):
+        rows = base[name][places]
+        if len(picked) == 1 and len(rows):
+            found[name] = {tuple(rows[0].tolist()): weight}
+        elif len(rows):
+            found[name] = TableChange(table(case, name, rows), np.full(len(rows), weight, np.int64))
+    return found
+
+
+# --- runs ------------------------------------------------------------------------------------------
+
+
+def timed(run: dbsp.Run, change: dict[str, Any]) -> float:
+    began = time.process_time()
+    run.step(change)
+    return time.process_time() - began
+
+
+def anew(case: Case, program: dbsp.Program, base: Relations) -> tuple[float, Outcomes]:
+    """What a fresh run takes to load this, and its result."""
+    tables = {name: table(case, name, rows) for name, rows in base.items()}
+    run = program.start()
+    gc.collect()
+    return timed(run, tables), results(case, run)
+
+
+def results(case: Case, run: dbsp.Run) -> Outcomes:
+    """Of every output."""
+    outcomes = []
+    for output in case.outputs:
+        found: Any = run.view(output).to_arrow()
+        if not (found.column("weight").to_numpy() == 1).all():
+            raise ValueError(f"{case.name}: {output} holds a row with a weight other than one")
+        columns = [found.column(name).to_numpy() for name in run.outputs[output].names]
+        outcomes.append(checksum_of(two_columns(columns)))
+    return tuple(outcomes)
+
+
+def two_columns(columns: Sequence[Codes]) -> Codes:
+    """As rows for a checksum, which takes two columns at least."""
+    return np.stack(columns if len(columns) > 1 else [columns[0], np.zeros_like(columns[0])], axis=1)
+
+
+def agree(found: Outcomes, wanted: Outcomes, what: str) -> None:
+    if found != wanted:
+        raise ValueError(f"{what}: {found} is not the result of a fresh run, {wanted}")
+
+
+def table(case: Case, name: str, rows: Codes) -> pa.Table:
+    return pa.table({column: rows[:, place] for place, column in enumerate(case.columns[name])})
+
+
+def begin_peak() -> int:
+    """Begin to look for the most memory from now on, as far as the system can forget what was before;
+    bytes of this process now.
+
+    What was freed is given back to the system first, so that growth is not hidden by taking it again.
+    """
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of the C library of GNU
+    if trim is not None:
+        trim(0)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return resident_bytes()
+
+
+def peak_bytes() -> int:
+    """The most memory this process had since `begin_peak`; where the system does not tell, ever."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024
+    except OSError:
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
