@@ -322,7 +322,13 @@ class _Inference(Kinds):
 
     def _regex(self, pattern: syntax.StringLiteral) -> None:
         try:
-            compiled(pattern.value)
+            if compiled(pattern.value).may_be_endless:
+                self.report.error(
+                    pattern.span,
+                    f"matching {quoted(pattern)} could take for ever",
+                    "a group with a quantifier or a '|' in it is repeated, which goes without look-ahead,"
+                    " back references and large numbers of repetitions alone",
+                )
         except RegexError as error:
             # Soufflé goes on, and so do programs that are written for it.
             self.report.warning(

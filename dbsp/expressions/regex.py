@@ -1,20 +1,23 @@
 """Regular expressions as Souffle has them: those of ECMAScript, of C++'s `std::regex`.
 
-A pattern is read here and written anew for Python's `re`; what Python alone understands is refused,
-so that a pattern is valid here where it is valid there. Differences that remain: text is compared by
-code points, not by bytes (`.` is one character, whatever its length in UTF-8), and classes such as
-`\\w` and `[[:alpha:]]` know ASCII only, as in C's locale.
+A pattern is read here and written anew for Python's `re` and for RE2 (see `regex_matching`); what these
+alone understand is refused, so that a pattern is valid here where it is valid there. Differences that remain:
+text is compared by code points, not by bytes (`.` is one character, whatever its length in UTF-8), and
+classes such as `\\w` and `[[:alpha:]]` know ASCII only, as in C's locale.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import re
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import Operation
+from dbsp.expressions.regex_matching import Pattern
 from dbsp.values import BOOL, STR, shorten
 
 
@@ -47,16 +50,54 @@ _ESCAPED_CONTROLS = {"f": r"\f", "n": r"\n", "r": r"\r", "t": r"\t", "v": r"\v",
 _QUANTIFIER = re.compile(r"\*|\+|\?|\{([0-9]+)(?:,([0-9]*))?\}")
 _CODE = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})")
 _MOST_REPEATS = 100_000
-_ANY = r"[^\n\r\u2028\u2029]"
+_ANY = "[^\\n\\r\u2028\u2029]"
+_EVERY = f"\\x00-{chr(0x10FFFF)}"
+_OTHERS = {
+    "D": rf"\x00-/:-{chr(0x10FFFF)}",
+    "S": rf"\x00-\x08\x0e-\x1f!-{chr(0x10FFFF)}",
+    "W": rf"\x00-/:-@\[-\^`\{{-{chr(0x10FFFF)}",
+}
+"""What is in no such class, as members of a bracket."""
+
+
+@dataclass(frozen=True)
+class _Notation:
+    """How a notation writes what the two write differently."""
+
+    end: str
+    boundary: str
+
+
+_PYTHON, _RE2 = _Notation(r"\Z", r"(?a:\{})"), _Notation(r"\z", r"\{}")
+
+
+@dataclass
+class _Group:
+    """A group that is open: whether it looks ahead, and how many ways there are through it."""
+
+    ahead: bool = False
+    degree: float = 0
+    inside: float = 0
 
 
 class _Reader:
     """Reads a pattern once, from left to right, and writes it for Python."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, notation: _Notation) -> None:
         self.pattern = pattern
+        self.notation = notation
         self.at = 0
         self.out: list[str] = []
+        self.regular = True
+        """Whether there is neither look-ahead nor a back reference in it."""
+        self.groups = [_Group()]
+        self.closed: _Group | None = None
+        """The group that ends just here."""
+
+    @property
+    def degree(self) -> float:
+        """Of the number of ways to match a text, as a polynomial of its length; infinite if it is none."""
+        return self.groups[0].degree + self.groups[0].inside
 
     def translated(self) -> str:
         depth = 0
@@ -71,6 +112,7 @@ class _Reader:
                 repeatable = False
                 continue
             repeatable = True
+            self.closed = None
             if char == "(":
                 depth += 1
                 repeatable = False
@@ -80,13 +122,15 @@ class _Reader:
                 if depth < 0:
                     raise RegexError("a ')' is without its '('")
                 self._plain(")")
+                self._close()
             elif char == "[":
                 self.out.append(self._bracket())
             elif char == "\\":
                 repeatable = self._escape()
             elif char in "^$|":
                 repeatable = False
-                self._plain({"$": r"\Z", "^": r"\A"}.get(char, char))
+                self.groups[-1].degree += char == "|"
+                self._plain({"$": self.notation.end, "^": r"\A"}.get(char, char))
             elif char == ".":
                 self._plain(_ANY)
             elif char == "{":
@@ -107,6 +151,9 @@ class _Reader:
             raise RegexError(f"'{found.group()}' repeats too often")
         if high and int(low) > int(high):
             raise RegexError(f"'{found.group()}' has its numbers in the wrong order")
+        ways = self.closed.degree + self.closed.inside if self.closed else 0
+        self.groups[-1].degree += 1 + (ways * _most_repeats(found) if ways else 0)
+        self.closed = None
         self.at = found.end()
         lazy = self.pattern[self.at : self.at + 1] == "?"
         self.at += lazy
@@ -117,26 +164,40 @@ class _Reader:
             if self.pattern.startswith(start, self.at):
                 self.out.append(start)
                 self.at += 3
+                self.groups.append(_Group(ahead=start != "(?:"))
+                self.regular = self.regular and start == "(?:"
                 return
         if self.pattern.startswith("(?", self.at):
             raise RegexError("a group begins with '(?:', '(?=' or '(?!'")
         self._plain("(")
+        self.groups.append(_Group())
+
+    def _close(self) -> None:
+        """What looks ahead is not tried again when something behind it fails; so its ways do not multiply."""
+        self.closed = self.groups.pop()
+        around = self.groups[-1]
+        if self.closed.ahead:
+            around.inside = max(around.inside, self.closed.degree + self.closed.inside)
+        else:
+            around.degree += self.closed.degree
+            around.inside = max(around.inside, self.closed.inside)
 
     def _escape(self) -> bool:
         """An escape outside of brackets; whether it may be repeated."""
         char = self.pattern[self.at + 1 : self.at + 2]
         if char in ("b", "B"):
             self.at += 2
-            self.out.append(rf"(?a:\{char})")
+            self.out.append(self.notation.boundary.format(char))
             return False
         if char.isdigit() and char != "0":
             number = re.compile("[0-9]+").match(self.pattern, self.at + 1)
             assert number is not None
             self.at = number.end()
             self.out.append(rf"(?:\{number.group()})")
+            self.regular = False
             return True
         members = self._member()
-        self.out.append(members if members.startswith("[") else f"[{members}]")
+        self.out.append(f"[{members}]")
         return True
 
     def _member(self) -> str:
@@ -157,18 +218,17 @@ class _Reader:
         if char in "dsw":
             return _POSIX[char]
         if char in "DSW":
-            return f"[^{_POSIX[char.lower()]}]"
+            return _OTHERS[char]
         if char.isalnum() or char == "_":
             raise RegexError(f"there is no escape '\\{char}'")
         return re.escape(char)
 
     def _bracket(self) -> str:
-        """`[...]`; classes that exclude, such as `\\D`, become alternatives of their own."""
+        """`[...]`; classes that exclude, such as `\\D`, become ranges as well."""
         self.at += 1
         negated = self.pattern.startswith("^", self.at)
         self.at += negated
         members: list[str] = []
-        excluding: list[str] = []
         while True:
             if self.at >= len(self.pattern):
                 raise RegexError("a '[' is never closed")
@@ -177,9 +237,7 @@ class _Reader:
                 break
             low = self._in_bracket()
             dash = self.pattern.startswith("-", self.at) and not self.pattern.startswith("-]", self.at)
-            if low.startswith("["):
-                excluding.append(low)
-            elif dash and self.at + 1 < len(self.pattern):
+            if dash and self.at + 1 < len(self.pattern):
                 self.at += 1
                 high = self._in_bracket()
                 if not (_is_one(low) and _is_one(high)) or _code(low) > _code(high):
@@ -188,11 +246,9 @@ class _Reader:
             else:
                 members.append(low)
         inside = "".join(members)
-        if negated:
-            alternatives = "".join(f"(?!{one})" for one in excluding)
-            return f"(?:{alternatives}[^{inside}])" if inside else f"(?:{alternatives}[\\s\\S])"
-        found = ([f"[{inside}]"] if inside else []) + excluding
-        return f"(?:{'|'.join(found)})" if found else r"(?:(?!))"
+        if not inside:
+            return f"[{_EVERY}]" if negated else f"[^{_EVERY}]"
+        return f"[^{inside}]" if negated else f"[{inside}]"
 
     def _in_bracket(self) -> str:
         char = self.pattern[self.at]
@@ -213,6 +269,15 @@ class _Reader:
         return re.escape(char)
 
 
+def _most_repeats(quantifier: re.Match[str]) -> float:
+    low, high = quantifier.groups()
+    if low is None:
+        return 1 if quantifier.group() == "?" else math.inf
+    if high is None:
+        return int(low)
+    return int(high) if high else math.inf
+
+
 def _is_one(member: str) -> bool:
     """Whether a member of a bracket is a single character."""
     return len(member) == 1 or (
@@ -227,14 +292,17 @@ def _code(member: str) -> int:
 
 
 @functools.lru_cache(maxsize=1024)
-def compiled(pattern: str) -> re.Pattern[str]:
-    """The Python form of a pattern of ECMAScript. Raises RegexError.
+def compiled(pattern: str) -> Pattern:
+    """A pattern of ECMAScript, ready to match. Raises RegexError.
 
-    >>> bool(compiled("fo{2}b.*").fullmatch("foobar"))
+    >>> compiled("fo{2}b.*").fullmatch("foobar")
     True
     """
+    reader = _Reader(pattern, _PYTHON)
     try:
-        return re.compile(_Reader(pattern).translated())
+        plain = re.compile(reader.translated())
+        for_re2 = _Reader(pattern, _RE2).translated() if reader.regular else None
+        return Pattern(pattern, plain, for_re2, reader.degree)
     except (re.error, OverflowError, RecursionError) as error:
         raise RegexError(str(error)) from None
 
@@ -242,7 +310,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 def _test(wanted: bool) -> Callable[[str, str], bool]:
     def test(text: str, pattern: str) -> bool:
         try:
-            return (compiled(pattern).fullmatch(text) is not None) is wanted
+            return compiled(pattern).fullmatch(text) is wanted
         except RegexError as error:
             _warn(pattern, str(error))
             return False
@@ -262,5 +330,5 @@ for _name, _wanted in (("ecmascript_match", True), ("ecmascript_mismatch", False
     define(
         _name,
         f"{_name} expects a string and a pattern",
-        overloads(Overload((STR, STR), BOOL, Operation(_test(_wanted)))),
+        overloads(Overload((STR, STR), BOOL, Operation(_test(_wanted), fallible=True))),
     )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp.cli import main
+from dbsp.errors import EvaluationError
 from dbsp.expressions import call, col
 from dbsp.expressions.regex import RegexError, RegexWarning, compiled
 from dbsp.interner import Interner
@@ -90,6 +91,62 @@ def test_the_common_part_means_what_it_means_in_python(pattern: str, text: str) 
     except (re.error, RegexError):
         return
     assert bool(ours.fullmatch(text)) == bool(theirs.fullmatch(text))
+
+
+@given(st.text("ab.*+?()[]{}|^$\\\\-1,:dDsSwWbB", max_size=12), st.text("ab1\n- é\ud800", max_size=6))
+def test_both_engines_match_the_same_texts(pattern: str, text: str) -> None:
+    try:
+        both = compiled(pattern)
+    except RegexError:
+        return
+    if both.linear is not None and text.isprintable():
+        assert (both.linear.fullmatch(text) is not None) == (both.plain.fullmatch(text) is not None)
+
+
+@pytest.mark.parametrize(("pattern", "matched", "unmatched"), MATCHING)
+def test_re2_takes_all_but_look_ahead_and_back_references(pattern: str, matched: str, unmatched: str) -> None:
+    linear = compiled(pattern).linear
+    assert (linear is None) == ("(?=" in pattern or "\\1" in pattern)
+    if linear is not None:
+        assert linear.fullmatch(matched) and not linear.fullmatch(unmatched)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a*)*b", "(a|a)*b", "((a?){3}|a+)+b", "a*a*a*a*a*a*b", "(a|ab|b)*c", "(?:a{0,9}){0,9}(a+)+b"]
+)
+def test_no_pattern_takes_for_ever(pattern: str) -> None:
+    """By trying one way after the other these would take longer than anybody waits."""
+    assert not compiled(pattern).fullmatch("a" * 5_000)
+    assert compiled(pattern).fullmatch("a" * 60 + pattern[-1])
+
+
+@pytest.mark.parametrize("pattern", [r"(a)(a*)*\1b", "(?=(a|b)*c)a*", "(a+)+b(?!c)"])
+def test_what_only_backtracking_matches_is_bounded(pattern: str) -> None:
+    assert compiled(pattern).may_be_endless
+    with pytest.raises(EvaluationError, match=r"with a text of 5,000 characters could take for ever"):
+        compiled(pattern).fullmatch("a" * 5_000)
+
+
+def test_look_ahead_without_repeated_repetitions_is_matched() -> None:
+    both = compiled("(?=.*a)(?=.*b)(?!.*c).*")
+    assert not both.may_be_endless and both.linear is None
+    assert both.fullmatch("x" * 4_000 + "ab") and not both.fullmatch("x" * 4_000 + "abc")
+    with pytest.raises(EvaluationError, match="could take for ever"):
+        both.fullmatch("x" * 100_000)
+
+
+def test_lone_surrogates_are_characters() -> None:
+    assert compiled("a*a*a*a*.").fullmatch("aaaaaa\ud800")
+    assert not compiled("a*a*a*a*.").fullmatch("aaaaaa\ud800a")
+
+
+def test_a_tick_with_an_endless_match_changes_nothing() -> None:
+    text = ".decl p(r: symbol, s: symbol) .input p .decl m(s: symbol) .output m m(s) :- p(r, s), match(r, s)."
+    run = dbsp.compile(text).start({"p": [("(a+)+b", "a" * 100), ("(a+)+", "a" * 100)]})
+    assert run.view("m").rows() == [("a" * 100,)]
+    with pytest.raises(EvaluationError, match=r"matching '\(a\+\)\+b\(\?=c\)' with a text of 99 characters"):
+        run.step({"p": [("(a+)+b(?=c)", "a" * 99), ("b", "b")]})
+    assert run.tick == 1 and run.view("m").rows() == [("a" * 100,)]
 
 
 def test_a_pattern_of_a_row_that_is_none_neither_matches_nor_fails_to() -> None:

@@ -1,0 +1,74 @@
+"""Matching by the engine that is fast for a pattern and a text, and never for ever.
+
+Python's `re` tries one way after the other. For n characters and a pattern of degree d, the number of its
+quantifiers and alternatives, there are up to (n + 1)^d ways; a quantifier over a group with one of these in
+it makes them exponential. RE2 takes time linear in n for every pattern that it has, and more for each call;
+it has no look-ahead, no back references and no large numbers of repetitions. So `re` takes the cheap calls,
+RE2 the others; where only `re` can and it would be too many ways, that is an error.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import re2
+
+from dbsp.errors import EvaluationError
+from dbsp.values import shorten
+
+FEW_WAYS = 10_000
+"""Up to so many `re` is taken, which rarely tries them all and is twenty times faster to call."""
+MOST_WAYS = 100_000_000
+"""More than these are an error; so many take seconds."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A pattern in both notations; that for RE2 is None where it has no such."""
+
+    source: str
+    plain: re.Pattern[str]
+    for_re2: str | None
+    degree: float
+
+    def fullmatch(self, text: str) -> bool:
+        """Whether all of the text matches. Raises EvaluationError for too many ways."""
+        if self._ways(text) <= math.log(FEW_WAYS):
+            return self.plain.fullmatch(text) is not None
+        if self.linear is not None:
+            try:
+                return self.linear.fullmatch(text) is not None
+            except UnicodeEncodeError:
+                pass  # lone surrogates, which RE2 cannot be given
+        if self._ways(text) <= math.log(MOST_WAYS):
+            return self.plain.fullmatch(text) is not None
+        raise EvaluationError(
+            f"matching {shorten(self.source)} with a text of {len(text):,} characters could take for ever;"
+            " simplify what it repeats, or do without look-ahead and back references"
+        )
+
+    @property
+    def may_be_endless(self) -> bool:
+        """Whether texts of a few characters are enough for too many ways."""
+        return math.isinf(self.degree) and self.linear is None
+
+    def _ways(self, text: str) -> float:
+        """The logarithm of how many ways there may be."""
+        return self.degree * math.log(len(text) + 2) if self.degree else 0.0
+
+    @cached_property
+    def linear(self) -> Any | None:
+        """What RE2 makes of the pattern, None if it has no such."""
+        if self.for_re2 is None:
+            return None
+        options = re2.Options()
+        options.log_errors = False
+        options.never_capture = True
+        try:
+            return re2.compile(self.for_re2, options)
+        except (re2.error, UnicodeEncodeError):
+            return None
