@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -67,6 +68,9 @@ def live(
         converse(Commands(compiled, at_work))
         return
     conversation = Conversation(compiled, at_work, timed=time)
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        # Bytes that are no text make their line wrong, and nothing else.
+        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
     conversation.follow(iter(sys.stdin.readline, ""))
     if conversation.failed:
         raise typer.Exit(1)

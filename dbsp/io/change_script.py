@@ -46,7 +46,10 @@ _VALUE = re.compile(
     re.VERBOSE,
 )
 _BLANKS = re.compile(r"\s*")
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPE = re.compile(
+    r"\\(?:u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|u([0-9a-f]{4})|(.))", re.DOTALL | re.IGNORECASE
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0"}
 
 
@@ -121,6 +124,10 @@ class ChangeScriptReader:
         """
         self.line += 1
         text = text.rstrip("\r\n")
+        foreign = _SURROGATE.search(text)
+        if foreign is not None:
+            shown = _SURROGATE.sub("\ufffd", text)
+            raise self._error(shown, "this is not UTF-8 text", foreign.start())
         head = _HEAD.match(text)
         if head is None:
             if _BLANK.fullmatch(text):
@@ -219,15 +226,23 @@ class ChangeScriptReader:
         return _number(token)
 
     def _unescape(self, text: str, escape: re.Match[str], offset: int) -> str:
-        if escape[1]:
-            return chr(int(escape[1], 16))
-        if escape[2] not in _ESCAPES:
-            start = offset + escape.start()
+        start = offset + escape.start()
+        if escape[1]:  # a character beyond 16 bits, in two halves as JSON has it
+            return chr(0x10000 + (int(escape[1], 16) - 0xD800 << 10) + int(escape[2], 16) - 0xDC00)
+        if escape[3]:
+            character = chr(int(escape[3], 16))
+            if _SURROGATE.match(character):
+                message = f"{escape[0]} is half of a character and no text"
+                raise self._error(
+                    text, message, start, start + 6, hint="the other half has to stand next to it"
+                )
+            return character
+        if escape[4] not in _ESCAPES:
             known = " ".join(f"\\{letter}" for letter in _ESCAPES)
             raise self._error(
                 text, f"unknown escape {escape[0]}", start, start + 2, hint=f"known are {known} and \\u0041"
             )
-        return _ESCAPES[escape[2]]
+        return _ESCAPES[escape[4]]
 
     # --- messages ------------------------------------------------------------------------------------
 

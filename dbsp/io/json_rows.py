@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from json.decoder import JSONDecodeError
 from typing import Any
@@ -17,6 +18,7 @@ from dbsp.values import INT64_MAX, INT64_MIN, Type, shorten
 from dbsp.zset import ZSet
 
 _BLANK = " \t\n\r"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def parse_json_rows(
@@ -57,6 +59,8 @@ class _Reader:
                 value, end = decoder.raw_decode(self.text, at)
             except JSONDecodeError as error:
                 raise self._broken(f"this is not JSON: {error.msg}", error.pos) from None
+            except ValueError:  # from `int`, which takes no text of thousands of digits
+                raise self._broken("a number of this row is too large", at) from None
             except RecursionError:
                 raise self._broken("this row is nested too deeply", at) from None
             try:
@@ -163,6 +167,8 @@ def _fit(type_: Type, value: Any) -> Any:
     if type_.kind == "str":
         if not isinstance(value, str):
             raise ValueError("a text")
+        if _SURROGATE.search(value):
+            raise ValueError("a text, and not half of a character (\\ud800 to \\udfff)")
         return value
     if type_.structure is not None:
         return term_of_json(type_.structure, value, _fit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from dbsp.batch import Codes
 from dbsp.columns import code_floats, decode_column
 from dbsp.errors import InputError
 from dbsp.interner import Interner
+from dbsp.io.term_text import read_cell
 from dbsp.ordering import value_order
 from dbsp.terms import Branch, Record, term_text
 from dbsp.values import NULL, Type
@@ -33,12 +35,16 @@ def replace_file(path: Path, data: bytes) -> None:
         raise InputError(f"cannot be written: {error.strerror}", where=str(path)) from error
 
 
+_DOUBTFUL = re.compile(r'[,\[\]()]|^["\s]|\s$')
+"""Symbols that may end elsewhere, or lose something, where they stand in a record as they are."""
+
+
 def format_rows(zset: ZSet, *, delimiter: str = "\t", quoted: bool = False) -> tuple[bytes, int]:
     """The rows of `zset` as lines, sorted by value (None first, numbers as numbers, text by code points).
 
     Weights are not shown: a row stands once. A row without columns is written `()`. With `quoted`, texts
     stand in quotation marks, as in RFC 4180; without, a text that contains the delimiter or a line break
-    cannot be read back, and the second result counts the distinct texts like that.
+    cannot be read back, nor some symbols in records; the second result counts the distinct values like that.
     Cost: O(n log n) for n rows, in bulk.
     """
     if not len(zset):
@@ -81,10 +87,17 @@ def _texts(type_: Type, codes: Codes, interner: Interner, delimiter: str, quoted
         return pc.cast(pa.array(code_floats(np.ascontiguousarray(codes))), pa.large_string()), 0
     distinct, inverse = np.unique(codes, return_inverse=True)
     shown = _quoted_text_of if quoted else text_of
-    values = [shown(value) for value in decode_column(type_, distinct, interner)]
+    decoded = decode_column(type_, distinct, interner)
+    values = [shown(value) for value in decoded]
     if quoted:
         values = ['"' + value.replace('"', '""') + '"' for value in values]
-    unclear = 0 if quoted else sum(delimiter in value or "\n" in value or "\r" in value for value in values)
+    unclear = 0
+    if not quoted:
+        terms = type_.structure is not None
+        unclear = sum(
+            delimiter in text or "\n" in text or "\r" in text or (terms and _is_unclear(type_, value, text))
+            for value, text in zip(decoded, values, strict=True)
+        )
     try:
         return pa.array(values, pa.large_string()).take(pa.array(inverse)), unclear
     except UnicodeEncodeError as error:
@@ -123,6 +136,24 @@ def _part_text(value: Any) -> str:
         if isinstance(value, float) and value.is_integer() and abs(value) < 1e15
         else text_of(value)
     )
+
+
+def _is_unclear(type_: Type, term: Any, text: str) -> bool:
+    """Whether a record or branch is not what its text is read as: only looked at if a symbol is doubtful."""
+    doubtful = False
+
+    def look(part: Any) -> str:
+        nonlocal doubtful
+        doubtful = doubtful or (isinstance(part, str) and _DOUBTFUL.search(part) is not None)
+        return ""
+
+    term_text(term, look)
+    if not doubtful:
+        return False
+    try:
+        return bool(read_cell(type_, text) != term)
+    except ValueError:
+        return True
 
 
 def literal_of(value: Any) -> str:

@@ -87,6 +87,7 @@ def test_the_last_change_of_a_row_decides() -> None:
         (f"+edge({INT64_MIN}, {INT64_MAX})", (INT64_MIN, INT64_MAX)),
         ('+name(1, "")', (1, "")),
         (r'+name(1, "a\"b\\c\n\tA\/")', (1, 'a"b\\c\n\tA/')),
+        (r'+name(1, "\ud83d\uDE00!")', (1, "\U0001f600!")),
         ('+name(1, "// no remark, (no) #end")', (1, "// no remark, (no) #end")),
         ("+weight(1)", (1.0,)),
         ("+weight(-1.5e-3)", (-0.0015,)),
@@ -109,6 +110,23 @@ def test_values(line: str, row: tuple[Any, ...]) -> None:
 def test_nan_is_one_value() -> None:
     (tick,) = parse("+weight(nan)\n-weight(nan)\n")
     assert list(tick.changes["weight"].values()) == [-1]
+
+
+@pytest.mark.parametrize("half", [r"\ud83d", r"\udE00", r"\uD83D\u0041"])
+def test_half_of_a_character_is_no_text(half: str) -> None:
+    assert refused(f'+name(1, "a{half}")') == (
+        f"s.txt:1:12: error: {half[:6]} is half of a character and no text\n"
+        f'    +name(1, "a{half}")\n'
+        "               ^^^^^^\n"
+        "    hint: the other half has to stand next to it"
+    )
+
+
+def test_bytes_that_are_no_text() -> None:
+    line = b'+name(1, "\xff")'.decode(errors="surrogateescape")
+    assert refused(line) == (
+        's.txt:1:11: error: this is not UTF-8 text\n    +name(1, "\ufffd")\n              ^'
+    )
 
 
 def test_an_unknown_relation() -> None:

@@ -725,3 +725,16 @@ def test_rewritings_can_be_left_out(folder: Path, run: Command) -> None:
     refused = run("explain", "reach.dl", "-z", "inline")
     assert refused.code == 2
     assert "no rewriting is called inline; there are propagate_constants," in " ".join(refused.err.split())
+
+
+def test_live_goes_on_after_bytes_that_are_no_text(folder: Path) -> None:
+    (folder / "name.dl").write_text(".decl name(s: symbol)\n.input name\n.output name\n")
+    script = b'+name("\xff")\n+name("a")\ncommit\n+name("\\ud800")\ncommit\n+name("b")\ncommit\n'
+    done = subprocess.run(
+        [sys.executable, "-m", "dbsp", "live", "name.dl"], input=script, capture_output=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stdout == b'+name("b")\ncommit  // tick 1\n'
+    assert b"<stdin>:1:8: error: this is not UTF-8 text" in done.stderr
+    assert b"<stdin>:4:8: error: \\ud800 is half of a character" in done.stderr
+    assert b"Traceback" not in done.stderr

@@ -15,7 +15,10 @@ from dbsp.errors import InputError, SchemaError
 from dbsp.int_ranges import UNSIGNED
 from dbsp.io import DataError, Medium, Place, format_delta, format_rows, read_facts, write_place
 from dbsp.io.facts import _Reader
+from dbsp.io.term_text import read_cell
 from dbsp.schema import Schema
+from dbsp.structures import define, structure_type
+from dbsp.terms import Record
 from dbsp.values import INT64_MAX, INT64_MIN
 from dbsp.zset import ZSet
 
@@ -222,6 +225,21 @@ def test_texts_that_cannot_be_read_back_are_counted() -> None:
     zset = ZSet({("a\tb", 1): 1, ("a\tb", 2): 1, ("c\nd", 1): 1, ("e,f", 1): 1})
     assert format_rows(zset)[1] == 2
     assert format_rows(zset, delimiter=",")[1] == 2
+
+
+@pytest.mark.parametrize(
+    "symbol", ["a", "", "nil", "b c", "$x", "-1", "x, y", "]", "[", "(a)", '"q"', " a", "a ", 'x"']
+)
+def test_records_that_cannot_be_read_back_are_counted(symbol: str) -> None:
+    structure = define({"P": [("", [("s", "str"), ("n", "@P")])]})["P"]
+    schema = Schema(("p",), (structure_type(structure),))
+    value = Record([symbol, None])
+    data, unclear = format_rows(ZSet({(value,): 1}, schema=schema))
+    try:
+        same = read_cell(schema.types[0], data.decode().removesuffix("\n")) == value
+    except ValueError:
+        same = False
+    assert unclear == (not same)
 
 
 def test_files_are_replaced_whole(tmp_path: Path) -> None:

@@ -211,6 +211,8 @@ def test_json_without_columns(tmp_path: Path) -> None:
         ('[{"id": 1}]', "1:2", "this row of relation 'rel' has no member 'name'"),
         ('[{"id": 1, "name": "", "x": 2}]', "1:2", "relation 'rel' has 2 columns; 'x' is one too many"),
         ('[{"id": 1, "name": "", "id": 2}]', "1:2", "relation 'rel' has 2 columns; 'id' is one too many"),
+        (f'[[{"9" * 5000}, "a"]]', "1:2", "a number of this row is too large"),
+        (r'[[1, "\ud800"]]', "1:2", "column 'name' of relation 'rel' expects a text, and not half of a char"),
         (b'[[1, "\xff"]]', "1:7", "this is not UTF-8 text"),
         ("[" + "[" * 200_000, "1:2", "this row is nested too deeply"),
     ],
