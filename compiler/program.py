@@ -122,9 +122,9 @@ def compile(
     folders = tuple(map(Path, include))
     if isinstance(text_or_path, Path) or ("\n" not in text_or_path and text_or_path.endswith(".dl")):
         path = Path(text_or_path)
-        text, file, sources = _read(path), str(text_or_path), Sources(path, folders, defined)
+        text, file, sources = _read(path), str(text_or_path), Sources(path, folders, defined, word_size or 64)
     else:
-        text, file, sources = text_or_path, "<program>", Sources(None, folders, defined)
+        text, file, sources = text_or_path, "<program>", Sources(None, folders, defined, word_size or 64)
     return Program(text, file, sources, options)
 
 

@@ -50,7 +50,7 @@ from benchmarks.recursive_programs import (
 from benchmarks.workloads import make
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-needs_peer = pytest.mark.skipif(not importlib.util.find_spec("duckdb"), reason="duckdb is not installed")
+INSTALLED = importlib.util.find_spec("duckdb") is not None
 
 
 def tiny(case: Case) -> Relations:
@@ -99,23 +99,19 @@ def test_a_phase_picks_the_same_however_many_were_taken_before_it(case: Case) ->
     assert all(1 < len(picks) <= SAMPLES for picks in every)
 
 
-@needs_peer
 @each_case
 def test_the_result_is_that_of_the_peer(case: Case) -> None:
-    if case.sql:
-        own, other = (
-            play(case, "auto", tiny(case), seconds=0.0),
-            play_peer(case, PEER, tiny(case), seconds=0.0),
-        )
-        assert own.result == other.result
-        assert own.rows > 0
+    own = play(case, "auto", tiny(case), seconds=0.0)
+    assert own.rows > 0
+    if case.sql and INSTALLED:
+        assert play_peer(case, PEER, tiny(case), seconds=0.0).result == own.result
 
 
 @pytest.mark.parametrize("name", [W3, "reach along a chain", "points-to", "same generation, dags"])
 def test_every_mode_comes_to_the_same_result(name: str) -> None:
     case = next(case for case in CASES if case.name == name)
     measured = [play(case, mode, tiny(case), seconds=1e-9) for mode in MODES]
-    if case.sql and importlib.util.find_spec("duckdb"):
+    if case.sql and INSTALLED:
         measured.append(play_peer(case, PEER, tiny(case), seconds=0.0))
     assert all(one.rows == measured[0].rows > 0 for one in measured)
     assert [len(one.deletions) for one in measured[0].phases] == [FEWEST] * len(measured[0].phases)
@@ -286,6 +282,6 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
         assert text in answer.output
 
 
-@needs_peer
 def test_the_peer_is_a_contestant_where_it_has_a_query() -> None:
-    assert [contestants(case, MODES)[-1] == PEER for case in CASES] == [bool(case.sql) for case in CASES]
+    found = [contestants(case, MODES)[-1] == PEER for case in CASES]
+    assert found == [bool(case.sql) and INSTALLED for case in CASES]

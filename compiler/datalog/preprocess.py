@@ -5,7 +5,7 @@ the place where they are written.
 
 It works on tokens, so that comments and strings are left alone and every token keeps the file, line and
 column where it was written. The lines mean what they mean to a C preprocessor, which Souffle runs over its
-programs. `RAM_DOMAIN_SIZE` is a macro from the beginning, as there: the size of a word, 64.
+programs. `RAM_DOMAIN_SIZE` is a macro from the beginning, as there: the size of a word.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Sources:
     file: Path | None = None
     folders: tuple[Path, ...] = ()
     macros: Mapping[str, str] = field(default_factory=dict)
+    word_size: int = 64
 
 
 def preprocess(text: str, report: Report, sources: Sources) -> Iterator[PlacedToken]:
@@ -93,7 +94,7 @@ class _Preprocessor:
         self.report = report
         self.sources = sources
         place = SourceSpan("<Souffle>", 1, 1, 1, 1)
-        word_size = placed("NUMBER", "64", place, 0, 2)
+        word_size = placed("NUMBER", str(sources.word_size), place, 0, 2)
         self.macros = {"RAM_DOMAIN_SIZE": Macro("RAM_DOMAIN_SIZE", None, (word_size,), place)}
         self.once: set[Path] = set()
 

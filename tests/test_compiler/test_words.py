@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import dbsp
 from dbsp.errors import EvaluationError, ValueOutOfRangeError
+
+from ..live_program import Subject
 
 TEXT = """
 .type Pair = [x: number, u: unsigned]
@@ -36,6 +40,69 @@ def test_a_pragma_and_the_option_that_goes_before_it() -> None:
     assert dbsp.compile(PRAGMA + TEXT, word_size=64).start(row).view("twice").rows() == [(2**31,)]
     with pytest.raises(ValueError, match="word_size is 32 or 64, not 16"):
         dbsp.compile(TEXT, word_size=16)
+
+
+def test_the_macro_for_the_size_goes_by_the_option() -> None:
+    text = (
+        ".decl r(x: number) .output r r(x) :- x = RAM_DOMAIN_SIZE.\n#if RAM_DOMAIN_SIZE == 32\nr(0).\n#endif"
+    )
+    assert dbsp.compile(text, word_size=32).start().view("r").rows() == [(0,), (32,)]
+    assert dbsp.compile(text).start().view("r").rows() == [(64,)]
+
+
+NUMBERS = [0, 1, -1, 2, 5, -7, 31, 32, 33, 65535, 2**31 - 1, -(2**31)]
+UNSIGNED = [0, 1, 2, 5, 31, 32, 65535, 2**31, 2**32 - 1]
+
+
+@st.composite
+def terms(draw: st.DrawFn, kind: str, depth: int = 3) -> str:
+    """A term over x and y (numbers), u and v (unsigned) and f (a float)."""
+    if depth == 0 or draw(st.integers(0, 3)) == 0:
+        values = {"number": [*map(str, NUMBERS), *"xyxyxy"], "unsigned": [*map(str, UNSIGNED), *"uvuvuv"]}
+        return draw(st.sampled_from(values[kind]))
+    same = terms(kind, depth - 1)
+    other = terms("unsigned" if kind == "number" else "number", depth - 1)
+    form = draw(st.integers(0, 4))
+    if form == 0:
+        return f"{'utoi' if kind == 'number' else 'itou'}({draw(other)})"
+    if form == 1:
+        inside = draw(st.sampled_from(["f", "f * 1.5", "itof(x) + f"]))
+        return f"{'to_number' if kind == 'number' else 'to_unsigned'}({inside})"
+    if form == 2:
+        return f"({'-' if kind == 'number' and draw(st.booleans()) else 'bnot '}{draw(same)})"
+    operators = ["+", "-", "*", "/", "%", "^", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land"]
+    return f"({draw(same)} {draw(st.sampled_from(operators))} {draw(same)})"
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(terms("number"), terms("unsigned"), st.data())
+def test_random_terms_are_what_the_reference_computes(
+    number: str, unsigned: str, data: st.DataObject
+) -> None:
+    subject = Subject(
+        f"""{PRAGMA}.decl a(x: number, u: unsigned, f: float)
+        .decl b(y: number, v: unsigned)
+        .input a, b
+        .decl r(n: number, m: unsigned)
+        .output r
+        r({number}, {unsigned}) :- a(x, u, f), b(y, v).
+        .decl s(n: number, m: unsigned)
+        .output s
+        s(sum {number} : {{ a(x, u, f), b(y, v) }}, sum {unsigned} : {{ a(x, u, f), b(y, v) }}).
+        """
+    )
+    floats = st.sampled_from([0.0, 0.5, -1.5, 2.0**31, -(2.0**31), 2.0**33 + 1, 2.0**63, -1e10])
+    row_of_a = st.tuples(st.just("a"), st.tuples(_one(NUMBERS), _one(UNSIGNED), floats), st.just(1))
+    row_of_b = st.tuples(st.just("b"), st.tuples(_one(NUMBERS), _one(UNSIGNED)), st.just(1))
+    rows = data.draw(st.lists(row_of_a | row_of_b, min_size=1, max_size=9))
+    live = subject.start()
+    live.tick(rows)
+    live.tick([(name, row, -1) for name, row, _ in rows[::2]])
+    live.tick([(name, row, 1) for name, row, _ in rows[::4]])
+
+
+def _one(values: list[int]) -> st.SearchStrategy[int]:
+    return st.sampled_from(values)
 
 
 @pytest.mark.parametrize(

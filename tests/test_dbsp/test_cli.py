@@ -461,6 +461,13 @@ def read_until(stream: int, text: str, seconds: float = 60.0) -> str:
     return found.decode().replace("\r\n", "\n")
 
 
+def read_answer(stream: int, text: str) -> str:
+    """What comes until `text` and the prompt behind it; what a person types before that may be lost."""
+    found = read_until(stream, text)
+    prompted = "dbsp>" in found[found.rindex(text) :]
+    return found if prompted else found + read_until(stream, "dbsp>")
+
+
 def test_live_answers_a_pipe_at_once(folder: Path) -> None:
     command = [sys.executable, "-m", "dbsp", "live", "reach.dl"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as peer:
@@ -481,19 +488,22 @@ def test_live_talks_with_a_person(folder: Path) -> None:
     environment = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm", "XDG_STATE_HOME": str(folder)}
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as peer:
         os.close(theirs)
-        assert "'help' says what to type" in read_until(ours, "dbsp>")
-        os.write(ours, b"+edge(1, 2)\r")
-        read_until(ours, "1 pending")
-        # A mistake costs a person the line, not the tick.
-        os.write(ours, b"+edge(1, two)\r")
-        read_until(ours, "expected a number or a text in quotes")
-        os.write(ours, b"commit\r")
-        answer = read_until(ours, " ms")
-        assert "+path(1, 2)\n" in answer
-        assert re.search(r"commit  // tick 1, [0-9.]+ ms", answer)
-        os.write(ours, b"quit\r")
-        assert peer.wait(30) == 0
-    os.close(ours)
+        try:
+            assert "'help' says what to type" in read_until(ours, "dbsp>")
+            os.write(ours, b"+edge(1, 2)\r")
+            read_answer(ours, "1 pending")
+            # A mistake costs a person the line, not the tick.
+            os.write(ours, b"+edge(1, two)\r")
+            read_answer(ours, "expected a number or a text in quotes")
+            os.write(ours, b"commit\r")
+            answer = read_answer(ours, " ms")
+            assert "+path(1, 2)\n" in answer
+            assert re.search(r"commit  // tick 1, [0-9.]+ ms", answer)
+            os.write(ours, b"quit\r")
+            assert peer.wait(60) == 0
+        finally:
+            peer.kill()  # else leaving the block would wait for it
+            os.close(ours)
 
 
 # --- the others --------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from dbsp.cli.completion import LiveCompleter, LiveLexer
 from dbsp.cli.interrupt import ends_tick
 from dbsp.cli.prompt import _history, converse
 
-from .test_cli import read_until
+from .test_cli import read_answer, read_until
 
 PROGRAM = """\
 .decl edge(x: symbol, y: symbol)
@@ -329,11 +329,14 @@ def terminal(folder: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     command = [sys.executable, "-m", "dbsp", "live", "reach.dl"]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as peer:
         os.close(theirs)
-        assert "'help' says what to type" in read_until(ours, "dbsp>")
-        yield ours, peer
-        os.write(ours, b"\x04")
-        assert peer.wait(60) == 0
-    os.close(ours)
+        try:
+            assert "'help' says what to type" in read_until(ours, "dbsp>")
+            yield ours, peer
+            os.write(ours, b"\x04")
+            assert peer.wait(60) == 0
+        finally:
+            peer.kill()  # else leaving the block would wait for it
+            os.close(ours)
 
 
 def test_on_a_terminal(terminal: tuple[int, subprocess.Popen[bytes]]) -> None:
@@ -343,6 +346,6 @@ def test_on_a_terminal(terminal: tuple[int, subprocess.Popen[bytes]]) -> None:
     os.write(stream, b"comm\t")
     read_until(stream, "commit")
     os.write(stream, b"\r")
-    assert '+path("a", "b")' in read_until(stream, "commit  // tick 2")
+    assert '+path("a", "b")' in read_answer(stream, "commit  // tick 2")
     os.write(stream, b'why path("a", "b")\r')
-    assert '└─ edge("a", "b")   put in' in read_until(stream, "put in")
+    assert '└─ edge("a", "b")   put in' in read_answer(stream, "put in")
