@@ -276,6 +276,8 @@ def test_texts_that_cannot_be_read_back_are_reported(folder: Path, run: Command)
     done = run("run", "t.dl", "-D", "out")
     assert done.code == 0
     assert "r.csv: warning: 1 of the texts contain the delimiter or a line break" in done.err
+    (folder / "t.dl").write_text('.type P = [s: symbol]\n.decl r(p: P)\n.output r\nr(["a, b"]).\nr(["c"]).\n')
+    assert "r.csv: warning: 1 of the texts" in run("run", "t.dl", "-D", "out").err
 
 
 class Terminal(io.StringIO):
