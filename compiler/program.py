@@ -322,7 +322,7 @@ class Program:
     def _durable(self, circuit: Circuit, stage: Stage | str, store: Store) -> Run:
         """A run that is where the checkpoint is, and goes on writing it."""
         word = "" if self.checked.types.word_size == 64 else "\0words of 32 bits"
-        query = hashlib.sha256((self._all_text + word).encode()).hexdigest()
+        query = hashlib.sha256((self._all_text + word).encode(errors="surrogatepass")).hexdigest()
         store.check(query)
         # The circuit is taken as it was: by now another plan might be chosen.
         if store.circuit is None:

@@ -36,11 +36,14 @@ class Subject:
         strategy: str = "auto",
         magic: bool = False,
         functors: Mapping[str, Callable[..., Any]] | None = None,
+        recursion: str = "auto",
     ) -> None:
         self.text = text
         self.functors = functors
         folder = Path(__file__).parent / "programs"
-        self.program = dbsp.compile(text, strategy, include=[folder], magic=magic, functors=functors)
+        self.program = dbsp.compile(
+            text, strategy, include=[folder], magic=magic, functors=functors, recursion=recursion
+        )
         self.limit = limit
         self.outputs = list(self.program.outputs)
         self._known: dict[object, dict[str, frozenset[Row]]] = {}

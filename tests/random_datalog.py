@@ -7,6 +7,7 @@ All arithmetic is modulo a small number, so every program has a finite result.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,12 +29,19 @@ class Derived:
 
 
 @st.composite
-def programs(draw: st.DrawFn, cyclic: bool = False, hidden: bool = False, kinds: bool = False) -> str:
+def programs(
+    draw: st.DrawFn,
+    cyclic: bool = False,
+    hidden: bool = False,
+    kinds: bool = False,
+    records: bool = False,
+) -> str:
     """The text of a program with the inputs a(x, y), b(x, y), c(x) and two or three outputs.
 
     With `cyclic`, the atoms of most rules form patterns that no join tree has; with `hidden`, only the last
     relation is an output, one more reads it, and most facts are of inputs. With `kinds`, derived relations
-    are more than sets: equivalences, choices, limited in size, or with subsumptions.
+    are more than sets: equivalences, choices, limited in size, with subsumptions. With `records`, the values
+    of derived relations stand in records or branches.
     """
     derived: list[Derived] = []
     for name in NAMES[: draw(st.integers(2, 3))]:
@@ -58,7 +66,41 @@ def programs(draw: st.DrawFn, cyclic: bool = False, hidden: bool = False, kinds:
         for name, arity in relations_of(derived)
     ]
     outputs = f".output {', '.join(one.name for one in derived[-1 if hidden else 0 :])}"
-    return "\n".join([*declarations, ".input a, b, c", outputs, *facts, *rules, ""])
+    text = "\n".join([*declarations, ".input a, b, c", outputs, *facts, *rules, ""])
+    return (
+        within_records(text, [one.name for one in derived], *draw(st.sampled_from(BOXES)))
+        if records
+        else text
+    )
+
+
+BOXES = (
+    (".type Box = [n: number]", "[{}]"),
+    (".type Box = [n: number, rest: Box]", "[{}, nil]"),
+    (".type Box = [n: number, rest: Box]", "[0, [{}, nil]]"),
+    (".type Box = None {} | Some { n: number } | Both { x: Box, y: Box }", "$Some({})"),
+    (".type Box = None {} | Some { n: number } | Both { x: Box, y: Box }", "$Both($None, $Some({}))"),
+)
+"""Types, and their values in which a number can stand."""
+
+
+def within_records(text: str, names: Sequence[str], declaration: str, box: str) -> str:
+    """The program with each value of the columns of these relations in a record."""
+
+    def boxed(found: re.Match[str]) -> str:
+        name, inside = found[1], found[2]
+        terms = [term if term == "_" else box.format(term) for term in inside.split(", ")] if inside else []
+        return f"{name}({', '.join(terms)})"
+
+    atom = re.compile(rf"\b({'|'.join(names)})\(((?:[^()]|\([^()]*\))*)\)")
+    lines = [declaration]
+    for line in text.splitlines():
+        if not line.startswith("."):
+            line = atom.sub(boxed, line)
+        elif re.match(rf"\.decl ({'|'.join(names)})\(", line):
+            line = line.replace(": number", ": Box")
+        lines.append(line)
+    return "\n".join([*lines, ""])
 
 
 def kind_text(draw: st.DrawFn, one: Derived, rules: list[str]) -> str:

@@ -126,7 +126,7 @@ def evaluate_by_iterations(
             if relation.equivalence:
                 following[name] = equivalence(known[name] | derived)
             elif relation.choices:
-                following[name] = choose(known[name], derived, relation.choices)
+                following[name] = choose(known[name], derived, relation)
             else:
                 following[name] = known[name] | derived
             if len(following[name]) > limit:
@@ -151,7 +151,12 @@ def left_by_subsumption(
                         for atom in (rule.head, rule.dominating)
                     )
                     pairs.add((lower, upper))
-        out = {a for a, b in pairs if a != b and ((b, a) not in pairs or order_key(b) < order_key(a))}
+        relation = program.relations[name]
+        out = {
+            a
+            for a, b in pairs
+            if a != b and ((b, a) not in pairs or order_key(b, relation) < order_key(a, relation))
+        }
         left[name] = relations[name] - out
     return left
 
@@ -165,24 +170,35 @@ def equivalence(pairs: set[Row]) -> set[Row]:
     return {(a, b) for one in classes for a in one for b in one}
 
 
-def order_key(row: Row) -> Any:
-    """A key to sort rows by: records by how deep they are nested, then by their fields, nil before all."""
+def order_key(row: Row, relation: checked.Relation) -> Any:
+    """A key to sort rows by: nil before all, then values by how deep they are nested, branches as they are
+    declared, and by their fields."""
 
     def depth(value: Any) -> int:
-        return 1 + max(map(depth, value), default=0) if isinstance(value, tuple) else 0
+        parts = value.arguments if isinstance(value, Branch) else value
+        return 1 + max(map(depth, parts), default=0) if isinstance(parts, tuple) else 0
 
-    def key(value: Any) -> Any:
+    def key(value: Any, structure: Any) -> Any:
+        if structure is None:
+            return value
         if value is None:
             return (0,)
-        return (1, depth(value), *map(key, value)) if isinstance(value, tuple) else value
+        name, parts = (value.name, value.arguments) if isinstance(value, Branch) else ("", value)
+        names = [constructor.name for constructor in structure.constructors]
+        fields = structure.constructors[names.index(name)].fields
+        inner = [key(part, field.type.structure) for part, field in zip(parts, fields, strict=True)]
+        return (1, depth(value), names.index(name), *inner)
 
-    return tuple(map(key, row))
+    structures = [getattr(attribute.kind, "structure", None) for attribute in relation.attributes]
+    return tuple(map(key, row, structures))
 
 
-def choose(kept: set[Row], candidates: set[Row], domains: Sequence[Sequence[int]]) -> set[Row]:
+def choose(kept: set[Row], candidates: set[Row], relation: checked.Relation) -> set[Row]:
     chosen = set(kept)
-    for row in sorted(candidates, key=order_key):
-        if not any(all(row[c] == other[c] for c in domain) for other in chosen for domain in domains):
+    for row in sorted(candidates, key=lambda row: order_key(row, relation)):
+        if not any(
+            all(row[c] == other[c] for c in domain) for other in chosen for domain in relation.choices
+        ):
             chosen.add(row)
     return chosen
 

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dbsp.compiler.datalog.checked import AnyKind, Kind, Relation
+from dbsp.operators import recursion
 from dbsp.structures import Structure
 from dbsp.terms import Branch, Record
 
@@ -174,6 +175,34 @@ def test_random_programs_of_relations_that_are_more_than_sets(text: str, data: s
     live = subject.start(initial)
     for tick in ticks:
         live.tick(tick)
+
+
+@settings(
+    max_examples=max(1, int(60 * SCALE)),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(
+    programs(kinds=True, records=True),
+    st.booleans(),
+    st.sampled_from(["auto", "incremental", "insert-only"]),
+    st.sampled_from([(recursion.SHARE, recursion.BUDGET), (1.0, 1e-9), (1.1, 1e9)]),
+    st.data(),
+)
+def test_random_programs_of_records_in_every_mode(
+    text: str, magic: bool, mode: str, limits: tuple[float, float], data: st.DataObject
+) -> None:
+    subject = Subject(text, magic=magic, recursion=mode)
+    initial, *ticks = data.draw(program_changes(subject, VALUES))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in zip(("SHARE", "BUDGET", "MANY"), (*limits, 1), strict=True):
+            patch.setattr(recursion, name, value)
+        live = subject.start(initial)
+        for tick in ticks:
+            live.tick(tick)
+            if data.draw(st.booleans()):
+                live.run.replan()
+                live.check_views()
 
 
 @settings(

@@ -93,11 +93,12 @@ def stratify(
             component_of[name] = len(components)
         components.append(sorted(component, key=order.__getitem__))
     orders = orders_of(subsumptions)
+    every = list(found)
     for rule, one in of_rules:
         recursive = one.how == "aggregates over" and component_of[one.used] == component_of[one.user]
         if recursive and gets_better(rule, components[component_of[one.user]], orders):
             found.remove(one)
-    _check_cycles(graph, component_of, found, orders, report)
+    _check_cycles(graph, component_of, found, every, orders, report)
 
     condensed = nx.DiGraph()
     condensed.add_nodes_from(range(len(components)))
@@ -127,12 +128,16 @@ def _check_cycles(
     graph: nx.DiGraph,
     component_of: Mapping[str, int],
     found: Sequence[Dependency],
+    every: Sequence[Dependency],
     orders: Orders,
     report: Report,
 ) -> None:
-    """Reports one cycle through a negative dependency for each component that has one."""
+    """Reports one cycle through a negative dependency for each component that has one.
+
+    `every` has those aggregates, too, that may stand in a recursion.
+    """
     by_edge: dict[tuple[str, str], Dependency] = {}
-    for dependency in sorted(found, key=lambda one: bool(one.how)):
+    for dependency in sorted(every, key=lambda one: bool(one.how)):
         by_edge.setdefault((dependency.used, dependency.user), dependency)
     reported: set[int] = set()
     for dependency in found:

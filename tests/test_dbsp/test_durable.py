@@ -306,3 +306,12 @@ def test_kill_at_any_moment(tmp_path: Path) -> None:
     assert run.tick == whole.tick == ticks
     assert views(run) == views(whole)
     ended(run)
+
+
+def test_a_program_with_half_of_a_character_in_it(tmp_path: Path) -> None:
+    program = dbsp.compile('.decl r(x: symbol)\n.output r\nr("\ud800").\n')
+    run = program.start(checkpoint=tmp_path / "run")
+    assert run.log is not None
+    run.log.snapshot()
+    run.log.close()
+    assert program.start(checkpoint=tmp_path / "run").view("r").rows() == [("\ud800",)]
