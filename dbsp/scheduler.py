@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,10 @@ MERGE_FUEL = 4096
 MERGE_FACTOR = 32
 """Rows more that it may merge for each row the tick added to it: what it takes to keep up, since a
 row takes part in a few merges with runs up to `dbsp.trace.RATIO` times as large as its own."""
+
+
+class OutOfAllowance(Exception):
+    """A scope has done more than it may; who allows it has another way to go on."""
 
 
 class Waiting(Protocol):
@@ -109,6 +114,10 @@ class Scope:
         """In a nested scope that is evaluated anew: what enters it, whole, in place of deltas."""
         self.waiting: list[Waiting] = []
         """Where rows wait for later iterations."""
+        self.met = 0
+        """Matches that joins have found so far, before equal rows were put together,"""
+        self.allowance: float = math.inf
+        """and how many they may find."""
         self._merging: set[Trace] = {
             state
             for node in graph.nodes
@@ -315,6 +324,12 @@ class Scope:
             else:
                 child.iterations = before_child.iterations
                 child.copy_statistics(before_child, pairs)
+
+    def meet(self, matches: int) -> None:
+        """Count matches of a join; raises OutOfAllowance when there are more than may be."""
+        self.met += matches
+        if self.met > self.allowance:
+            raise OutOfAllowance
 
     def rollback(self) -> None:
         """Put every state back to where the previous tick left it."""

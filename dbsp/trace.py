@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from dbsp.batch import Batch, Codes
-from dbsp.kernels import consolidate, merge_some, register_run, sum_weights
+from dbsp.kernels import concatenate, consolidate, merge_some, register_run, sum_weights
 
 RATIO = 8
 """A run is kept apart from the next newer one only while it is more than this many times larger."""
@@ -179,10 +179,16 @@ class Trace:
         runs = [*self.runs, *self.current]
         if not runs:
             return Batch.empty(self.width)
-        if len(runs) == 1:
-            return Batch(runs[0].rows, runs[0].weights)
-        rows = np.concatenate([run.rows for run in runs])
-        return Batch(*consolidate(rows, np.concatenate([run.weights for run in runs])))
+        if self._bound > _INT64_MAX:
+            # Sums of some runs only might leave int64 although the totals fit.
+            rows = np.concatenate([run.rows for run in runs])
+            return Batch(*consolidate(rows, np.concatenate([run.weights for run in runs])))
+        # Newer runs are smaller, so most rows are copied once.
+        newest = runs.pop()
+        rows, weights = newest.rows, newest.weights
+        for run in reversed(runs):
+            rows, weights = concatenate(run.rows, run.weights, rows, weights, 1)
+        return Batch(rows, weights)
 
     def since(self, iteration: int) -> Batch:
         """The committed rows of later iterations than this one, by the last column. O(n)."""

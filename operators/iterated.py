@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from dbsp.graph import Graph
 from dbsp.operator import Step, Time
 from dbsp.operators.join import combine
 from dbsp.operators.recursion import STEP_ROWS
-from dbsp.scheduler import Estate, Scope
+from dbsp.scheduler import Estate, OutOfAllowance, Scope
 
 if TYPE_CHECKING:
     from dbsp.operators.watch import Watch
@@ -65,6 +66,7 @@ class Iterated:
         work = gained = 0
         for step in self._fresh:
             step.reset()
+        scope.allowance = scope.met + watch.budget(0) / price if watch is not None else math.inf
         iteration = self._next_iteration() if quiet else 0
         while iteration is not None:
             if scope.iterations >= self._cap:
@@ -75,7 +77,11 @@ class Iterated:
                     where=where,
                 )
             scope.iterate(iteration)
-            scope.run()
+            met = scope.met
+            try:
+                scope.run()
+            except OutOfAllowance:
+                return None
             scope.iterations += 1
             for collected, export in zip(pieces, self.exports, strict=True):
                 if export.out is not None:
@@ -83,13 +89,16 @@ class Iterated:
                     gained += int(export.out.weights.sum())
             # Every strict step must advance, so no short-circuit here.
             moving = [step.advance() for step in self._strict]
-            work += self._each + price * sum([len(step.out) for step in scope.steps if step.out is not None])
+            rows = sum([len(step.out) for step in scope.steps if step.out is not None])
+            work += self._each + price * (rows + scope.met - met)
             if watch is not None:
                 for counts, step in zip(arrived, self.defining, strict=True):
                     if step.out is not None:
                         counts[iteration] = int(step.out.weights.sum())
-                if not watch.affords(work, gained):
+                left = watch.budget(gained) - work
+                if left < 0:
                     return None
+                scope.allowance = scope.met + left / price
                 rest = watch.rest(iteration, arrived)
                 if rest is not None:
                     for collected, batch in zip(pieces, rest, strict=True):

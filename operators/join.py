@@ -240,6 +240,7 @@ class JoinStep(Step):
         delta = self._prepared(delta, columns is self._from_left)
         if side.coordinates == 0:
             rows, weights = join_runs(delta.rows, delta.weights, self._key, side.table, runs, width, columns)
+            matches = len(weights)
         else:
             rows, weights, times, due = join_timed_runs(
                 delta.rows,
@@ -252,10 +253,12 @@ class JoinStep(Step):
                 self._scope.now,
                 side.coordinates,
             )
-            if due < len(weights):
+            matches = len(weights)
+            if due < matches:
                 self._later.put(rows[due:], weights[due:], times[due:])
                 rows, weights = rows[:due], weights[:due]
         if len(weights):
+            self._scope.meet(matches)
             parts.append((rows, weights))
 
 

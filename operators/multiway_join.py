@@ -379,6 +379,7 @@ class MultiwayJoinStep(Step):
             if term.delta.out is None:
                 continue
             for rows, weights in term.matches(term.delta.out):
+                self._scope.meet(len(weights))
                 if depth:
                     rows, weights = self._due(rows, weights, depth)
                 if len(weights):

@@ -8,8 +8,8 @@
 
 A scope in mode "auto" is insert-only until the first deletion, which it pays for with one evaluation
 anew, and incremental from then on. A tick whose work outgrows what it would take to begin anew is begun
-anew. Work is counted in rows put out by the operators of the body, so the choice depends on the
-changes alone and not on the machine.
+anew. Work is counted in matches of joins and in rows put out by the operators of the body, so the choice
+depends on the changes alone and not on the machine.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ class Course:
         """The course after an evaluation from nothing."""
         return replace(self, anew_work=work, anew_rows=self.rows)
 
-    def affords(self, work: int, rows: int) -> bool:
-        """Whether a tick that has cost so much is to go on, with so many rows of results by now."""
-        return work <= BUDGET * self.cost_anew(rows)
+    def budget(self, rows: int) -> float:
+        """What a tick may cost that is to go on, with so many rows of results by now."""
+        return BUDGET * self.cost_anew(rows)
 
     def begins_anew(self, changed: int, left: int) -> bool:
         """Whether to begin anew ought to cost less than a tick of so many rows, of which `left` leave."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from dbsp.batch import Batch
@@ -18,9 +19,9 @@ class Watch:
         self._convergence = convergence
         self._bounded = bounded
 
-    def affords(self, work: int, gained: int) -> bool:
-        """Whether an evaluation that has cost so much, and gave so many rows, is to go on."""
-        return not self._bounded or self._course.affords(work, self._rows + gained)
+    def budget(self, gained: int) -> float:
+        """What an evaluation may cost that gave so many rows so far."""
+        return self._course.budget(self._rows + gained) if self._bounded else math.inf
 
     def rest(self, iteration: int, arrived: Sequence[dict[int, int]]) -> list[Batch | None] | None:
         """What is left of the change of every result, if that is known without more iterations."""

@@ -102,6 +102,6 @@ def tell_ambiguous(target: Place, texts: int) -> None:
     """Say on stderr that some of the texts written to a file cannot be read back, if there are any."""
     if texts and target.path is not None:
         remark(
-            f"{target.path}: warning: {texts} of the texts contain the delimiter or a line break, or what ends "
-            "a symbol in a record; the file cannot be read back as it is (with rfc4180=true they are quoted)"
+            f"{target.path}: warning: {texts} of the texts contain the delimiter or a line break, or what "
+            "ends a symbol in a record; the file cannot be read back as it is (rfc4180=true quotes them)"
         )
