@@ -20,6 +20,9 @@ from dbsp.kernels import concatenate, consolidate, merge_some, register_run, sum
 RATIO = 8
 """A run is kept apart from the next newer one only while it is more than this many times larger."""
 
+RATIO_IN_TICK = 4
+"""The same for runs of one tick in a scope, of which many come soon after one another."""
+
 SMALL = 512
 """Runs up to this many rows are collected at the new end of the stack and merged together."""
 
@@ -337,8 +340,10 @@ class Trace:
         if self._bound > _INT64_MAX:
             return
         self._merge_tail(current, self.past)
-        while len(current) > 1 and len(current[-1]) > SMALL and len(current[-2]) < RATIO * len(current[-1]):
+        while len(current) > 1 and len(current[-1]) > SMALL:
             older, newer = current[-2], current[-1]
+            if len(older) >= RATIO_IN_TICK * len(newer):
+                return
             merge = _Merge(0, older, newer)
             merge.advance(_INT64_MAX)
             del current[-2:]
