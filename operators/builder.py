@@ -405,8 +405,9 @@ class Circuit(graph.Graph):
 
         Outer streams may be used inside. A tick that takes more than `max_iterations` raises
         IterationLimitError and changes nothing. `recursion` is how it is evaluated: "auto", "incremental"
-        or "insert-only" (see `dbsp.operators.recursion`); a scope in another one, or one in which more may
-        mean fewer rows, is always incremental. ValueError for any other.
+        or "insert-only" (see `dbsp.operators.recursion`); a scope in another one is
+        always incremental, and one in which more may mean fewer rows never insert-only. ValueError for any
+        other mode.
         """
         return Scope(self, name, max_iterations, recursion)
 

@@ -1,9 +1,10 @@
 """When a scope has converged early: the rest of its past is taken back at once.
 
-In a scope whose variables only rise from iteration to iteration, one that brings nothing new to any variable
-is the last: X[i + 1] = X[i] implies X[j] = X[i] for all j > i, since the body is a function of X and of what
-entered at iteration 0. If the ticks before went on for longer, then all that they have at later
-iterations goes, and needs not be followed step by step:
+In a scope whose variables only rise from iteration to iteration (its body is monotone, and nothing that
+enters weighs less than nothing), one that brings nothing new to any variable is the last: X[i + 1] = X[i]
+implies X[j] = X[i] for all j > i, since the body is a function of X and of what entered at iteration 0. If
+the ticks before went on for longer, then all that they have at later iterations goes, and needs not be
+followed step by step:
 
     out(j) = -old(j)    for all j > i
 

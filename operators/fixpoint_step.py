@@ -21,7 +21,7 @@ from dbsp.operators.arrange import Arrange
 from dbsp.operators.convergence import Convergence
 from dbsp.operators.delta0 import Delta0
 from dbsp.operators.iterated import Iterated, Pass
-from dbsp.operators.monotone import negated_imports
+from dbsp.operators.monotone import negated_imports, never_negative
 from dbsp.operators.recursion import CHANGED_ROW, WAYS, Course, Recursion, joined
 from dbsp.operators.watch import Watch
 from dbsp.scheduler import Estate, Scope
@@ -124,9 +124,9 @@ class FixpointStep(Step):
         first = not self._course.anew_work
         if self._choice.anew and not first and self._course.begins_anew(changed, left):
             return self._begin_anew(where, timed=True)
-        convergence = Convergence(self._inner, self._course) if self._choice.negated is not None else None
+        convergence = Convergence(self._inner, self._course) if self._choice.converges else None
         # Where more may be less, what enters can take as much work as what leaves.
-        shrinks = left > 0 or convergence is None
+        shrinks = left > 0 or self._choice.negated is None
         bounded = self._choice.anew and not first and shrinks
         watch = Watch(self._course, convergence, bounded) if bounded or convergence is not None else None
         done = self._inner.run(where, quiet, watch, 1 if first else CHANGED_ROW)
@@ -244,28 +244,31 @@ class Choice(NamedTuple):
     """What a scope can do besides following changes by tick and iteration.
 
     `anew`: begin anew. `insert_only`: go on from the fixpoint before, as it is asked to. `negated`: the
-    streams that must not change for it to only grow; None if it need not grow with what enters.
+    streams that must not change for it to only grow; None if it need not grow with what enters. `converges`:
+    its variables grow from iteration to iteration, so that one that brings no rows is the last.
     """
 
-    anew: bool
-    insert_only: bool
-    negated: frozenset[int] | None
+    anew: bool = False
+    insert_only: bool = False
+    negated: frozenset[int] | None = None
+    converges: bool = False
 
 
 def choice(body: Body) -> Choice:
     """What can be done, by the place of the scope, its nodes, and the mode that is asked for."""
     nodes = [node.operator for node in body.nodes]
     if body.parent is None or body.parent.parent is not None:
-        return Choice(False, False, None)
+        return Choice()
     if any(operator.is_port or operator.children() for operator in nodes):
-        return Choice(False, False, None)
+        return Choice()
     if any(operator.depends_on_ticks(node) for node, operator in zip(body.nodes, nodes, strict=True)):
-        return Choice(False, False, None)
+        return Choice()
     negated = negated_imports(body)
     # Without it nobody could tell what the results were before.
     told = all(kept(s.node) and not isinstance(s.node.operator, Delta0) for s in body.exports)
     anew = told and body.recursion is not Recursion.INCREMENTAL
-    return Choice(anew, anew and negated is not None, negated)
+    converges = negated is not None and all(map(never_negative, body.entered))
+    return Choice(anew, anew and negated is not None, negated, converges)
 
 
 def way(body: Body) -> str:

@@ -52,6 +52,24 @@ def negated_imports(body: Graph) -> frozenset[int] | None:
     return frozenset(numbers)
 
 
+def never_negative(node: Node) -> bool:
+    """Whether no row that a node of the outer circuit puts out can weigh less than nothing in total.
+
+    Sets cannot, nor can what a monotone operator makes of them; an input of any weights can.
+    """
+    waiting, seen = [node], {node}
+    while waiting:
+        node = waiting.pop()
+        if node.is_set:
+            continue
+        if not node.operator.monotone or not node.inputs:
+            return False
+        before = {source.node for source in node.inputs} - seen
+        seen |= before
+        waiting += before
+    return True
+
+
 def _taken_away(node: Node) -> Stream | None:
     """B of a node that is A - (A semijoin B)."""
     if not (isinstance(node.operator, Minus) and node.operator.contained):

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dbsp.operators import fixpoint_step
-from dbsp.operators.fixpoint_step import Choice
 
 # The first call of a kernel compiles it, so no example has a deadline.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -25,5 +24,7 @@ def every_recursion(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "incremental":
             able = fixpoint_step.choice
-            patch.setattr(fixpoint_step, "choice", lambda body: Choice(False, False, able(body).negated))
+            patch.setattr(
+                fixpoint_step, "choice", lambda body: able(body)._replace(anew=False, insert_only=False)
+            )
         yield
