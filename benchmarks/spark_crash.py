@@ -36,8 +36,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dbsp
+from dbsp.data.zset import ZSet
 from dbsp.durable import DeltaLog, Inbox
-from dbsp.zset import ZSet
 
 Delta = dict[tuple[Any, ...], int]
 KILLS = {"small": 4, "medium": 30, "large": 100}

@@ -10,44 +10,45 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dbsp.batch import Batch, Codes
-from dbsp.changes import Change
-from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.by_classes import read_classes
-from dbsp.compiler.datalog.check import check
-from dbsp.compiler.datalog.explain import explain
-from dbsp.compiler.datalog.joins import Policy
-from dbsp.compiler.datalog.lower import lower, schema_of
-from dbsp.compiler.datalog.merge import merge_aggregates
-from dbsp.compiler.datalog.normalise import normalise
-from dbsp.compiler.datalog.parse import parse
-from dbsp.compiler.datalog.plan import plan
-from dbsp.compiler.datalog.preprocess import Sources
-from dbsp.compiler.datalog.report import Report
+from dbsp.circuit.graph import Graph
+from dbsp.circuit.stage import Stage
+from dbsp.compiler.compile_options import CompileOptions
+from dbsp.compiler.datalog.circuits.lower import lower, schema_of
+from dbsp.compiler.datalog.circuits.program_report import explain
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.check import check
+from dbsp.compiler.datalog.meaning.word_size import WORD_SIZES, range_of
+from dbsp.compiler.datalog.plans.join_bodies import Policy
+from dbsp.compiler.datalog.plans.merge_aggregates import merge_aggregates
+from dbsp.compiler.datalog.plans.normalise import normalise
+from dbsp.compiler.datalog.plans.plan import plan
+from dbsp.compiler.datalog.plans.read_classes import read_classes
+from dbsp.compiler.datalog.plans.steps import RulePlan
 from dbsp.compiler.datalog.rewrites import Applied, chosen_passes, rewrite
+from dbsp.compiler.datalog.rewrites.checked_terms import numbers_rows
 from dbsp.compiler.datalog.rewrites.demand import on_demand
-from dbsp.compiler.datalog.rewrites.terms import numbers_rows
-from dbsp.compiler.datalog.steps import RulePlan
-from dbsp.compiler.datalog.words import WORD_SIZES, range_of
-from dbsp.compiler.options import CompileOptions
+from dbsp.compiler.datalog.text.parse import parse
+from dbsp.compiler.datalog.text.preprocess import Sources
+from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
-from dbsp.compiler.replanning import ProgramPlanner, statistics
+from dbsp.compiler.program_planner import ProgramPlanner, statistics
 from dbsp.compiler.why.proof import Proof
 from dbsp.compiler.why.refusal import Refusal
-from dbsp.compiler.why.state import Progress, State
+from dbsp.compiler.why.session import Progress, State
+from dbsp.data.batch import Batch
+from dbsp.data.int_ranges import IntRange
+from dbsp.data.schema import Schema
+from dbsp.data.zset import ZSet
 from dbsp.diagnostics import Diagnostic
 from dbsp.durable import Store, as_store
 from dbsp.errors import CompileError
-from dbsp.graph import Graph
-from dbsp.int_ranges import IntRange
-from dbsp.operators.builder import Circuit
-from dbsp.operators.interchange import from_json
-from dbsp.operators.recursion import Recursion
-from dbsp.run import Run
-from dbsp.schema import Schema
-from dbsp.stage import Stage
-from dbsp.zset import ZSet
+from dbsp.kernels.arrays import Codes
+from dbsp.operators.recursion.modes import Recursion
+from dbsp.operators.streams.builder import Circuit
+from dbsp.operators.streams.interchange import from_json
+from dbsp.runtime.changes import Change
+from dbsp.runtime.run import Run
 
 MAX_ITERATIONS = 100_000
 

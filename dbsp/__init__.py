@@ -23,6 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dbsp.compiler.program import Program, compile
+    from dbsp.data.indexed_zset import IndexedZSet
+    from dbsp.data.prefix_extender import PrefixExtender, extend_prefixes
+    from dbsp.data.schema import Schema
+    from dbsp.data.terms import Branch, Record
+    from dbsp.data.zset import ZSet
     from dbsp.errors import (
         CheckpointError,
         CircuitError,
@@ -40,10 +45,7 @@ if TYPE_CHECKING:
         WeightOverflowError,
     )
     from dbsp.expressions import col, lit, when
-    from dbsp.indexed_zset import IndexedZSet
-    from dbsp.operators.atoms import multiway_join
-    from dbsp.operators.builder import Circuit, Stream
-    from dbsp.operators.calls import (
+    from dbsp.operators.streams.aggregate_calls import (
         arg_max,
         arg_min,
         avg,
@@ -61,12 +63,10 @@ if TYPE_CHECKING:
         sum_,
         variance,
     )
-    from dbsp.operators.interchange import from_json, from_networkx
-    from dbsp.prefix_extender import PrefixExtender, extend_prefixes
-    from dbsp.run import Run, TickResult
-    from dbsp.schema import Schema
-    from dbsp.terms import Branch, Record
-    from dbsp.zset import ZSet
+    from dbsp.operators.streams.builder import Circuit, Stream
+    from dbsp.operators.streams.interchange import from_json, from_networkx
+    from dbsp.operators.streams.multiway_atoms import multiway_join
+    from dbsp.runtime.run import Run, TickResult
 
 __version__ = "0.1.0"
 
@@ -91,10 +91,10 @@ _HOME = {
         "WeightOverflowError",
     ),
     "dbsp.expressions": ("col", "lit", "when"),
-    "dbsp.indexed_zset": ("IndexedZSet",),
-    "dbsp.operators.atoms": ("multiway_join",),
-    "dbsp.operators.builder": ("Circuit", "Stream"),
-    "dbsp.operators.calls": (
+    "dbsp.data.indexed_zset": ("IndexedZSet",),
+    "dbsp.operators.streams.multiway_atoms": ("multiway_join",),
+    "dbsp.operators.streams.builder": ("Circuit", "Stream"),
+    "dbsp.operators.streams.aggregate_calls": (
         "arg_max",
         "arg_min",
         "avg",
@@ -112,12 +112,12 @@ _HOME = {
         "sum_",
         "variance",
     ),
-    "dbsp.operators.interchange": ("from_json", "from_networkx"),
-    "dbsp.prefix_extender": ("PrefixExtender", "extend_prefixes"),
-    "dbsp.run": ("Run", "TickResult"),
-    "dbsp.schema": ("Schema",),
-    "dbsp.terms": ("Branch", "Record"),
-    "dbsp.zset": ("ZSet",),
+    "dbsp.operators.streams.interchange": ("from_json", "from_networkx"),
+    "dbsp.data.prefix_extender": ("PrefixExtender", "extend_prefixes"),
+    "dbsp.runtime.run": ("Run", "TickResult"),
+    "dbsp.data.schema": ("Schema",),
+    "dbsp.data.terms": ("Branch", "Record"),
+    "dbsp.data.zset": ("ZSet",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

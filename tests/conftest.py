@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dbsp.operators import fixpoint_step
+from dbsp.operators.recursion import fixpoint_step
 
 # The first call of a kernel compiles it, so no example has a deadline.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dbsp import Circuit, Run, Schema, Stream, col
-from dbsp.stage import Stage
+from dbsp.circuit.stage import Stage
 
 from .harness import apply, view
 from .reference import Z, add, consolidate, distinct, minus, select

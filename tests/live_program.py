@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import dbsp
-from dbsp.batch import Codes
-from dbsp.compiler.datalog.checked import Kind
+from dbsp.compiler.datalog.meaning.checked import Kind
 from dbsp.compiler.planner.statistics import Statistics
-from dbsp.terms import Branch, Record
+from dbsp.data.terms import Branch, Record
+from dbsp.kernels.arrays import Codes
 
 from .reference_datalog import NoValueError, Row, TooLargeError, evaluate
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbsp.graph import Graph
+from dbsp.circuit.graph import Graph
 
 
 def mermaid(graph: Graph) -> str:

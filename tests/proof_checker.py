@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.why.proof import Proof, Step
 
 from .reference_datalog import (

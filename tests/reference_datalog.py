@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.checked import AnyKind, Kind
-from dbsp.terms import Branch
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind
+from dbsp.data.terms import Branch
 
 Value: TypeAlias = int | float | str | tuple[Any, ...] | Branch | None
 Row: TypeAlias = tuple[Value, ...]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import dbsp
-from dbsp.agreement import Disagreement, check_agreement
+from dbsp.circuit.stage import Stage
 from dbsp.cli import main
-from dbsp.run import Run
-from dbsp.stage import Stage
+from dbsp.runtime.agreement import Disagreement, check_agreement
+from dbsp.runtime.run import Run
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.dl"))
 

@@ -36,7 +36,12 @@ def test_the_wheel_holds_the_package_and_nothing_beside_it(built: Path) -> None:
     (wheel,) = built.glob("dbsp_circuits-*.whl")
     assert problems(wheel) == []
     members = expected_members()
-    assert {"dbsp/py.typed", "dbsp/kernels/join.py", "dbsp/operators/join.py", "dbsp/cli/app.py"} <= members
+    assert {
+        "dbsp/py.typed",
+        "dbsp/kernels/matches.py",
+        "dbsp/operators/join.py",
+        "dbsp/cli/app.py",
+    } <= members
     assert any(name.startswith("dbsp/compiler/") and name.endswith(".lark") for name in members)
 
 
@@ -66,7 +71,7 @@ def test_a_wheel_that_lacks_files_or_has_too_many_is_noticed(tmp_path: Path) -> 
     wheel = tmp_path / "x.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("dbsp/__init__.py", "")
-        archive.writestr("operators/join.py", "")
+        archive.writestr("operators/joins/join.py", "")
     found = problems(wheel)
     assert "installs another top-level name than dbsp: operators" in found
     assert "missing: dbsp/operators/join.py" in found

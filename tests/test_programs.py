@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dbsp.compiler.datalog.checked import AnyKind, Kind, Relation
-from dbsp.operators import recursion
-from dbsp.structures import Structure
-from dbsp.terms import Branch, Record
+from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind, Relation
+from dbsp.data.structures import Structure
+from dbsp.data.terms import Branch, Record
+from dbsp.operators.recursion import modes
 
 from .live_program import FORMS, Change, Subject, as_mappings
 from .random_datalog import programs
@@ -186,7 +186,7 @@ def test_random_programs_of_relations_that_are_more_than_sets(text: str, data: s
     programs(kinds=True, records=True),
     st.booleans(),
     st.sampled_from(["auto", "incremental", "insert-only"]),
-    st.sampled_from([(recursion.SHARE, recursion.BUDGET), (1.0, 1e-9), (1.1, 1e9)]),
+    st.sampled_from([(modes.SHARE, modes.BUDGET), (1.0, 1e-9), (1.1, 1e9)]),
     st.data(),
 )
 def test_random_programs_of_records_in_every_mode(
@@ -196,7 +196,7 @@ def test_random_programs_of_records_in_every_mode(
     initial, *ticks = data.draw(program_changes(subject, VALUES))
     with pytest.MonkeyPatch.context() as patch:
         for name, value in zip(("SHARE", "BUDGET", "MANY"), (*limits, 1), strict=True):
-            patch.setattr(recursion, name, value)
+            patch.setattr(modes, name, value)
         live = subject.start(initial)
         for tick in ticks:
             live.tick(tick)

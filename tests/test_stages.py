@@ -10,8 +10,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from dbsp import Circuit, DbspError, IterationLimitError
-from dbsp.run import Run
-from dbsp.stage import Stage
+from dbsp.circuit.stage import Stage
+from dbsp.runtime.run import Run
 
 from .harness import deltas_of, views
 from .random_plans import Plan, build, changes, outputs, plans, regrouped

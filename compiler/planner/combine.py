@@ -10,7 +10,7 @@ from dbsp.compiler.planner.costs import Cost
 from dbsp.compiler.planner.estimate import Estimator, Part, Term
 from dbsp.compiler.planner.shape import binary, multiway
 from dbsp.compiler.planner.tree import Leaf, Tree
-from dbsp.operators.orders import Chain, orders_for
+from dbsp.operators.traces.column_orders import Chain, orders_for
 
 LAST_MARGIN = 0.8
 """Parts keep the order in which they are written unless loading gets cheaper by so much."""

@@ -11,9 +11,9 @@ from typing import TypeAlias
 from dbsp.compiler.planner import costs
 from dbsp.compiler.planner.bounds import agm_bound, packed
 from dbsp.compiler.planner.conjunction import Conjunction, connected
-from dbsp.compiler.planner.orders import candidates
 from dbsp.compiler.planner.sampling import Prefixes, Sampling
 from dbsp.compiler.planner.statistics import Statistics
+from dbsp.compiler.planner.variable_orders import candidates
 
 EXHAUSTIVE = 5
 """Up to so many variables to bind, every order of a delta term is compared; beyond, greedily."""

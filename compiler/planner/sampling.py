@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dbsp.batch import Codes, Mask
 from dbsp.compiler.planner.conjunction import Atom, Conjunction
 from dbsp.compiler.planner.statistics import SAMPLE, Statistics
+from dbsp.kernels.arrays import Codes, Mask
 
 LIMIT = 2_000
 """So many prefixes a sample has at most."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from dbsp.compiler.planner.acyclic import blocks, reduce_ears
 from dbsp.compiler.planner.conjunction import Conjunction
-from dbsp.compiler.planner.orders import default_orders
 from dbsp.compiler.planner.tree import Binary, Leaf, Multiway, Tree, atoms_of
+from dbsp.compiler.planner.variable_orders import default_orders
 
 
 def by_shape(conjunction: Conjunction) -> Tree:

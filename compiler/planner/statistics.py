@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dbsp.batch import Codes, Mask
 from dbsp.compiler.planner.conjunction import Atom
+from dbsp.kernels.arrays import Codes, Mask
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 Source: TypeAlias = Callable[[str], Codes | None]

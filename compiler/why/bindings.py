@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from dbsp.batch import Codes, Mask
+from dbsp.kernels.arrays import Codes, Mask
 
 
 class Bindings:

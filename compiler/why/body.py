@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.checked import Relation, type_of
-from dbsp.compiler.datalog.normalise import (
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.checked import Relation, type_of
+from dbsp.compiler.datalog.meaning.show import show_literal, show_term
+from dbsp.compiler.datalog.plans.normalise import (
     AggregateLiteral,
     Condition,
     NormalLiteral,
     Scan,
     normalise_with_origins,
 )
-from dbsp.compiler.datalog.show import show_literal, show_term
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.solve import Solver
-from dbsp.interner import Interner
-from dbsp.values import decode_value
+from dbsp.data.interner import Interner
+from dbsp.data.values import decode_value
 
 Row: TypeAlias = tuple[Any, ...]
 Environment: TypeAlias = Mapping[str, checked.Constant]

@@ -22,22 +22,23 @@ from dataclasses import replace
 
 import numpy as np
 
-from dbsp.batch import Batch, Codes
-from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.joins import Policy
-from dbsp.compiler.datalog.lower import lower, schema_of
-from dbsp.compiler.datalog.merge import merge_aggregates
-from dbsp.compiler.datalog.normalise import normalise
-from dbsp.compiler.datalog.plan import plan
-from dbsp.compiler.datalog.stratify import dependencies
+from dbsp.compiler.datalog.circuits.lower import lower, schema_of
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.stratify import dependencies
+from dbsp.compiler.datalog.plans.join_bodies import Policy
+from dbsp.compiler.datalog.plans.merge_aggregates import merge_aggregates
+from dbsp.compiler.datalog.plans.normalise import normalise
+from dbsp.compiler.datalog.plans.plan import plan
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
-from dbsp.compiler.why.table import Table
-from dbsp.interner import Interner
+from dbsp.compiler.why.fact_table import Table
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.recode import recode_rows
+from dbsp.data.zset import ZSet
 from dbsp.kernels import consolidate
-from dbsp.recode import recode_rows
-from dbsp.run import Run
-from dbsp.zset import ZSet
+from dbsp.kernels.arrays import Codes
+from dbsp.runtime.run import Run
 
 
 def heights(

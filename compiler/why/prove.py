@@ -9,20 +9,20 @@ from functools import cached_property
 
 import numpy as np
 
-from dbsp.batch import Codes
-from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.normalise import Condition, Scan
-from dbsp.compiler.datalog.show import show_literal, show_rule
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.show import show_literal, show_rule
+from dbsp.compiler.datalog.plans.normalise import Condition, Scan
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.body import Equal, Row, RuleBody, pattern_text, row_at, row_text
+from dbsp.compiler.why.fact_table import Table
 from dbsp.compiler.why.proof import Key, Premise, Proof, Step
 from dbsp.compiler.why.refusal import Refusal
 from dbsp.compiler.why.refute import Pattern, Refuter
 from dbsp.compiler.why.solve import Solver, askable
-from dbsp.compiler.why.table import Table
+from dbsp.data.interner import Interner
+from dbsp.data.values import decode_value, encode_value
 from dbsp.errors import InputError, InvariantError
-from dbsp.interner import Interner
-from dbsp.values import decode_value, encode_value
+from dbsp.kernels.arrays import Codes
 
 
 class Prover:

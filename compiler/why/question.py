@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dbsp.compiler.datalog import checked, syntax
-from dbsp.compiler.datalog.checked import Attribute, Relation
-from dbsp.compiler.datalog.declare import Declarations
-from dbsp.compiler.datalog.expand import expand
-from dbsp.compiler.datalog.ground import check_ground
-from dbsp.compiler.datalog.infer import TypedClause, infer
-from dbsp.compiler.datalog.localise import localise
-from dbsp.compiler.datalog.parse import parse
-from dbsp.compiler.datalog.report import Report
-from dbsp.compiler.datalog.resolve import resolve
-from dbsp.compiler.datalog.stratify import dependencies
-from dbsp.compiler.datalog.subtypes import check_subtypes
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.checked import Attribute, Relation
+from dbsp.compiler.datalog.meaning.declare import Declarations
+from dbsp.compiler.datalog.meaning.flatten import expand
+from dbsp.compiler.datalog.meaning.ground import check_ground
+from dbsp.compiler.datalog.meaning.infer import TypedClause, infer
+from dbsp.compiler.datalog.meaning.localise import localise
+from dbsp.compiler.datalog.meaning.resolve import resolve
+from dbsp.compiler.datalog.meaning.stratify import dependencies
+from dbsp.compiler.datalog.meaning.subtypes import check_subtypes
+from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text.parse import parse
+from dbsp.compiler.datalog.text.report import Report
 from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import CompileError
 

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TypeAlias
 
-from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.checked import Relation
-from dbsp.compiler.datalog.normalise import Absent, AggregateLiteral, NormalLiteral
-from dbsp.compiler.datalog.show import show_rule
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.checked import Relation
+from dbsp.compiler.datalog.meaning.show import show_rule
+from dbsp.compiler.datalog.plans.normalise import Absent, AggregateLiteral, NormalLiteral
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.body import Environment, RuleBody, row_at, row_text
 from dbsp.compiler.why.refusal import Attempt, Match, Part

@@ -16,12 +16,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dbsp.batch import Codes
-from dbsp.columns import decode_column
-from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.checked import type_of
-from dbsp.compiler.datalog.functions import is_partial
-from dbsp.compiler.datalog.normalise import (
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.checked import type_of
+from dbsp.compiler.datalog.meaning.signatures import is_partial
+from dbsp.compiler.datalog.meaning.term_expressions import constant, expression, predicate
+from dbsp.compiler.datalog.plans.normalise import (
     Absent,
     AggregateLiteral,
     AggregateResult,
@@ -33,17 +32,18 @@ from dbsp.compiler.datalog.normalise import (
     calls_in,
     variables_of,
 )
-from dbsp.compiler.datalog.translate import constant, expression, predicate
 from dbsp.compiler.why.bindings import Bindings
-from dbsp.compiler.why.table import Table
+from dbsp.compiler.why.fact_table import Table
+from dbsp.data.columns import decode_column
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.values import FLOAT, INT64_MAX, INT64_MIN, Type, encode_value
 from dbsp.errors import DbspError
 from dbsp.expressions import Expression
 from dbsp.expressions.bound import Bound, bind
 from dbsp.expressions.series import coded_series
-from dbsp.interner import Interner
 from dbsp.kernels import sum_floats
-from dbsp.schema import Schema
-from dbsp.values import FLOAT, INT64_MAX, INT64_MIN, Type, encode_value
+from dbsp.kernels.arrays import Codes
 
 Body: TypeAlias = Sequence[NormalLiteral]
 

@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from dbsp.cli.app import app
     from dbsp.cli.console import report, show_warning
     from dbsp.errors import DbspError
-    from dbsp.memory import limited, out_of_memory
+    from dbsp.runtime.memory import limited, out_of_memory
 
     try:
         with limited(), warnings.catch_warnings():

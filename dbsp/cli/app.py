@@ -6,9 +6,17 @@ from typing import Annotated
 
 import typer
 
-from dbsp.cli import check, explain, graph, live, run, warmup, why
+from dbsp.cli import (
+    check_command,
+    explain_command,
+    graph_command,
+    live_command,
+    run_command,
+    warmup_command,
+    why_command,
+)
 from dbsp.cli.options import expanded
-from dbsp.cli.souffle import Command
+from dbsp.cli.souffle_flags import Command
 
 app = typer.Typer(
     name="dbsp",
@@ -48,12 +56,12 @@ def _paragraphs(text: str | None) -> str:
 
 
 for module, command in (
-    (run, run.run),
-    (live, live.live),
-    (graph, graph.graph),
-    (explain, explain.explain),
-    (why, why.why),
-    (check, check.check),
-    (warmup, warmup.warmup),
+    (run_command, run_command.run),
+    (live_command, live_command.live),
+    (graph_command, graph_command.graph),
+    (explain_command, explain_command.explain),
+    (why_command, why_command.why),
+    (check_command, check_command.check),
+    (warmup_command, warmup_command.warmup),
 ):
     app.command(cls=Command, help=_paragraphs(command.__doc__), epilog=module.EXAMPLES)(expanded(command))

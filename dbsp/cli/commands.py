@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dbsp.cli import explaining, session
+from dbsp.cli import session, why_answers
 from dbsp.cli.console import remark
 from dbsp.cli.interrupt import ends_tick
 from dbsp.cli.outputs import Folder, tell_ambiguous, tick_lines
@@ -16,7 +16,7 @@ from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError
 from dbsp.io import Change, Commit, Tick, fact_source, write_place
 from dbsp.io.results import literal_of
-from dbsp.run import Run, TickResult
+from dbsp.runtime.run import Run, TickResult
 
 FILE = "<stdin>"
 
@@ -178,7 +178,7 @@ class Commands:
     def _query(self, rest: str) -> None:
         if not rest.strip():
             raise InputError("ask what? Write the body of a rule: ? path(1, x), x > 2")
-        with explaining.state_of(self.program, self.run) as state:
+        with why_answers.state_of(self.program, self.run) as state:
             answers = state.ask(rest)
         if answers.schema.arity:
             print(*table_of(answers), sep="\n")
@@ -191,7 +191,7 @@ class Commands:
         if len(names) > 1 and (names[-1] == "all" or names[-1].isdecimal()):
             limit = None if names[-1] == "all" else int(names[-1])
             names.pop()
-        with explaining.state_of(self.program, self.run) as state:
+        with why_answers.state_of(self.program, self.run) as state:
             relations = [(name, state.rows(name)) for name in names]
         for number, (name, rows) in enumerate(relations):
             if len(relations) > 1:
@@ -240,20 +240,20 @@ class Commands:
         negated = re.match(r"not\s+(?!\()", goal)
         if not goal:
             raise InputError("why what? Write why path(1, 3) or why not path(3, 1)")
-        with explaining.state_of(self.program, self.run) as state:
+        with why_answers.state_of(self.program, self.run) as state:
             if negated:
-                explaining.print_refusal(state, goal[negated.end() :], options.get("depth", 1))
+                why_answers.print_refusal(state, goal[negated.end() :], options.get("depth", 1))
             else:
-                depth = options.get("depth", explaining.DEPTH)
-                explaining.print_proofs(state, goal, options.get("rows", 1), depth)
+                depth = options.get("depth", why_answers.DEPTH)
+                why_answers.print_proofs(state, goal, options.get("rows", 1), depth)
 
     def _graph(self, rest: str) -> None:
-        from dbsp import draw
+        from dbsp.circuit import drawing
 
         if not rest:
-            print(draw.to_dot(self.run.graph), end="")
+            print(drawing.to_dot(self.run.graph), end="")
             return
-        draw.write(self.run.graph, Path(rest).expanduser())
+        drawing.write(self.run.graph, Path(rest).expanduser())
         print(f"drawn into {rest}")
 
     def _stats(self, rest: str) -> None:

@@ -67,7 +67,7 @@ def loading(total_bytes: int) -> Iterator[Callable[[Path | None, str], None]]:
 
 def tell_about_kernels() -> None:
     """Say that the first tick will take long if the compiled kernels are not on this machine yet."""
-    from dbsp.cli.warmup import kernels_are_compiled
+    from dbsp.cli.warmup_command import kernels_are_compiled
 
     if not kernels_are_compiled():
         remark(

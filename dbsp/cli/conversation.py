@@ -11,7 +11,7 @@ from dbsp.cli.outputs import tick_lines
 from dbsp.compiler.program import Program
 from dbsp.errors import DbspError, InputError
 from dbsp.io import Change, Commit, DataError, Tick, format_rows
-from dbsp.run import Run, TickResult
+from dbsp.runtime.run import Run, TickResult
 
 HELP = """\
 +edge(1, "text")   insert a row          show path   the rows of a result

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from dbsp.run import Run
+from dbsp.runtime.run import Run
 
 
 @contextmanager

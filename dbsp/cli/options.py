@@ -11,9 +11,9 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from dbsp import memory
 from dbsp.compiler.planner.strategy import Strategy
-from dbsp.operators.recursion import Recursion
+from dbsp.operators.recursion.modes import Recursion
+from dbsp.runtime import memory
 
 
 def _jobs(text: str) -> str:

@@ -11,14 +11,14 @@ from typing import Any
 import typer
 
 from dbsp.cli.console import loading, remark, tell_about_kernels
-from dbsp.cli.functors import load_functors
+from dbsp.cli.functor_files import load_functors
 from dbsp.cli.options import Compilation
+from dbsp.compiler.datalog.plans.steps import RulePlan
 from dbsp.compiler.datalog.rewrites import NAMES
-from dbsp.compiler.datalog.steps import RulePlan
 from dbsp.compiler.program import Program, compile
 from dbsp.errors import DbspError, InputError
 from dbsp.io import ChangeScriptReader, Place, Tick, fact_source, read_change_script, read_place
-from dbsp.run import Run, TickResult
+from dbsp.runtime.run import Run, TickResult
 
 # One NAME=VALUE: a blank belongs to it inside of quotes and behind a backslash.
 _MACRO = re.compile(r'(?:[^\s"\\]|\\.|"(?:\\.|[^"\\])*"?)+')

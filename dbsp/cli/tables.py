@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dbsp.batch import Batch
+from dbsp.data.batch import Batch
+from dbsp.data.zset import ZSet
 from dbsp.io.results import literal_of
-from dbsp.zset import ZSet
 
 LIMIT = 20
 """So many rows are shown if nothing else is said."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dbsp.durable.delta_log import DeltaLog
     from dbsp.durable.inbox import Inbox
-    from dbsp.durable.state import signature
+    from dbsp.durable.step_memory import signature
     from dbsp.durable.store import Store, as_store
 
 __all__ = ["DeltaLog", "Inbox", "Store", "as_store", "signature"]
@@ -19,7 +19,7 @@ _HOME = {
     "Inbox": "dbsp.durable.inbox",
     "Store": "dbsp.durable.store",
     "as_store": "dbsp.durable.store",
-    "signature": "dbsp.durable.state",
+    "signature": "dbsp.durable.step_memory",
 }
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dbsp.durable.whole import read_json, sync_folder, write_whole
+from dbsp.durable.atomic_files import read_json, sync_folder, write_whole
 from dbsp.errors import CheckpointError
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dbsp.data.frames import decode_arrow_column, zset_from_arrow
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema, did_you_mean
+from dbsp.data.values import as_type
+from dbsp.data.zset import ZSet
 from dbsp.durable.ledger import Ledger
 from dbsp.errors import CheckpointError, InputError, SchemaError
-from dbsp.frames import decode_arrow_column, zset_from_arrow
-from dbsp.interner import Interner
-from dbsp.schema import Schema, did_you_mean
-from dbsp.values import as_type
-from dbsp.zset import ZSet
 
 if TYPE_CHECKING:
-    from dbsp.run import Run
+    from dbsp.runtime.run import Run
 
 _KEEP_FROM = 100_000
 """Rows of deltas that are summed up anew for a view, rather than kept as one."""

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dbsp.changes import TableChange
 from dbsp.durable.deliveries import (
     Deliveries,
     Delivery,
@@ -23,9 +22,10 @@ from dbsp.durable.deliveries import (
     taken_tick,
 )
 from dbsp.errors import CheckpointError, DbspError, InputError, SchemaError
+from dbsp.runtime.changes import TableChange
 
 if TYPE_CHECKING:
-    from dbsp.run import Run, TickResult
+    from dbsp.runtime.run import Run, TickResult
 
 
 class Inbox:

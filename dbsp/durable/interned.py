@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from dbsp.data.interner import CELL, Interner
+from dbsp.data.structures import Layout
+from dbsp.data.values import shorten
 from dbsp.errors import CheckpointError
-from dbsp.interner import CELL, Interner
-from dbsp.structures import Layout
-from dbsp.values import shorten
 
 
 def values_table(interner: Interner, start: int, end: int) -> pa.Table:

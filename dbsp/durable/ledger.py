@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dbsp.durable.whole import read_header, sync_folder, write_whole
+from dbsp.durable.atomic_files import read_header, sync_folder, write_whole
 from dbsp.errors import CheckpointError
 
 FORMAT = "dbsp delta log"

@@ -25,8 +25,8 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dbsp.batch import Batch
-from dbsp.durable.files import (
+from dbsp.data.batch import Batch
+from dbsp.durable.arrow_files import (
     arrow_bytes,
     codes_of,
     read_arrow,
@@ -35,14 +35,14 @@ from dbsp.durable.files import (
     run_bytes,
     small_bytes,
 )
+from dbsp.durable.atomic_files import read_header, write_whole
 from dbsp.durable.interned import restore_values, values_table
-from dbsp.durable.state import memories_of, recall, signature
-from dbsp.durable.whole import read_header, write_whole
+from dbsp.durable.step_memory import memories_of, recall, signature
 from dbsp.errors import CheckpointError, CircuitError
-from dbsp.trace import Run as TraceRun
+from dbsp.state.trace import Run as TraceRun
 
 if TYPE_CHECKING:
-    from dbsp.run import Run, TickResult
+    from dbsp.runtime.run import Run, TickResult
 
 FORMAT = "dbsp checkpoint"
 VERSION = 1

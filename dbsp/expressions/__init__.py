@@ -10,7 +10,6 @@ schema and gives a `Bound`, which evaluates.
 """
 
 from dbsp.expressions.bound import Bound, bind
-from dbsp.expressions.build import cat, col, lit, max_of, min_of, when
 from dbsp.expressions.expression import (
     Call,
     Column,
@@ -22,6 +21,7 @@ from dbsp.expressions.expression import (
     call,
 )
 from dbsp.expressions.functions import FUNCTIONS
+from dbsp.expressions.vocabulary import cat, col, lit, max_of, min_of, when
 
 __all__ = [
     "FUNCTIONS",

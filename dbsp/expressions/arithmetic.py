@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from dbsp.data.values import FLOAT, INT, INT64_MAX, INT64_MIN, STR
 from dbsp.errors import EvaluationError, ValueOutOfRangeError
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import Array, GiveUp, Operation
-from dbsp.values import FLOAT, INT, INT64_MAX, INT64_MIN, STR
 
 # --- ints: the meaning -------------------------------------------------------------------------------
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dbsp.data.values import INT
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import Array, Operation
-from dbsp.values import INT
 
 
 def _signed(bits: int) -> int:

@@ -7,9 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.batch import Codes
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.values import (
+    INT,
+    NULL,
+    OBJECT,
+    Type,
+    as_type,
+    decode_value,
+    decoder,
+    encode_value,
+    encoder,
+    infer_type,
+    shorten,
+)
 from dbsp.errors import DbspError, SchemaError
-from dbsp.expressions import arithmetic, bits, comparison, construct, regex, series, strings, words  # noqa: F401
 from dbsp.expressions.expression import Call, Column, Expression, FunctorCall, Literal
 from dbsp.expressions.functions import FUNCTIONS, Function, Overload, overloads, refuse
 from dbsp.expressions.nodes import (
@@ -23,21 +36,7 @@ from dbsp.expressions.nodes import (
     fold,
     to_codes,
 )
-from dbsp.interner import Interner
-from dbsp.schema import Schema
-from dbsp.values import (
-    INT,
-    NULL,
-    OBJECT,
-    Type,
-    as_type,
-    decode_value,
-    decoder,
-    encode_value,
-    encoder,
-    infer_type,
-    shorten,
-)
+from dbsp.kernels.arrays import Codes
 
 _FEW = 8
 """Up to this many rows the scalar functions are faster than numpy's fixed cost per call."""

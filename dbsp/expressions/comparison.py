@@ -1,7 +1,7 @@
 """Comparison, and the smallest and largest of several values.
 
 Floats are compared in the order of their codes: NaN equals itself and comes after every other float.
-Strings are compared as Python does, by code points; objects by `dbsp.ordering.order_key`.
+Strings are compared as Python does, by code points; objects by `dbsp.data.value_order.order_key`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from dbsp.data.interner import Interner
+from dbsp.data.value_order import order_key
+from dbsp.data.values import BOOL
 from dbsp.expressions.functions import convert, define, unify
 from dbsp.expressions.logic import ConnectiveNode, FillNullNode, IsNullNode, WhenNode
 from dbsp.expressions.nodes import Array, ConstantNode, Node, Operation, StrictNode, fold
-from dbsp.interner import Interner
-from dbsp.ordering import order_key
-from dbsp.values import BOOL
 
 
 def _float_key(a: float) -> tuple[bool, float]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from dbsp.data.schema import Schema
+from dbsp.data.values import Type, shorten
 from dbsp.errors import EvaluationError
-from dbsp.schema import Schema
-from dbsp.values import Type, shorten
 
 if TYPE_CHECKING:
     from dbsp.expressions.bound import Bound

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from dbsp.data.values import FLOAT, OBJECT, Type
 from dbsp.errors import SchemaError
 from dbsp.expressions.nodes import Array, ConstantNode, Node, Operation, StrictNode, fold
-from dbsp.values import FLOAT, OBJECT, Type
 
 Resolver: TypeAlias = Callable[[Sequence[Node]], "Node | None"]
 """From bound operands to the node of the call; None if their types do not fit."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.batch import Codes
+from dbsp.data.interner import Interner
+from dbsp.data.values import BOOL, Type
 from dbsp.expressions.nodes import (
     Array,
     Mask,
@@ -19,8 +20,7 @@ from dbsp.expressions.nodes import (
     from_codes,
     some,
 )
-from dbsp.interner import Interner
-from dbsp.values import BOOL, Type
+from dbsp.kernels.arrays import Codes
 
 
 class ConnectiveNode(Node):

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dbsp.batch import Codes
-from dbsp.columns import code_floats, decode_column, encode_column, float_codes
+from dbsp.data.columns import code_floats, decode_column, encode_column, float_codes
+from dbsp.data.interner import Interner
+from dbsp.data.values import NULL, Type, decode_value, encode_value
 from dbsp.errors import DbspError, ValueOutOfRangeError
-from dbsp.interner import Interner
-from dbsp.values import NULL, Type, decode_value, encode_value
+from dbsp.kernels.arrays import Codes
 
 Array: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]

@@ -15,10 +15,10 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dbsp.data.values import BOOL, STR, shorten
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import Operation
 from dbsp.expressions.regex_matching import Pattern
-from dbsp.values import BOOL, STR, shorten
 
 
 class RegexError(ValueError):

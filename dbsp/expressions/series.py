@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dbsp.batch import Codes
-from dbsp.columns import code_floats, float_codes
+from dbsp.data.columns import code_floats, float_codes
+from dbsp.data.values import BOOL, FLOAT, INT
 from dbsp.errors import EvaluationError
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import Array, Operation
-from dbsp.values import BOOL, FLOAT, INT
+from dbsp.kernels.arrays import Codes
 
 MOST_VALUES = 10_000_000
 """The longest series; a longer one is an error and not a lack of memory."""

@@ -11,11 +11,23 @@ from typing import Any
 
 import numpy as np
 
+from dbsp.data.interner import Interner
+from dbsp.data.values import (
+    BOOL,
+    BYTES,
+    DATE,
+    FLOAT,
+    INT,
+    INT64_MAX,
+    INT64_MIN,
+    OBJECT,
+    STR,
+    TIMESTAMP,
+    shorten,
+)
 from dbsp.errors import EvaluationError, ValueOutOfRangeError
 from dbsp.expressions.functions import Overload, convert, define, fits, overloads
 from dbsp.expressions.nodes import Array, GiveUp, Node, Operation, StrictNode, fold
-from dbsp.interner import Interner
-from dbsp.values import BOOL, BYTES, DATE, FLOAT, INT, INT64_MAX, INT64_MIN, OBJECT, STR, TIMESTAMP, shorten
 
 
 def _substr(text: str, start: int, count: int) -> str:

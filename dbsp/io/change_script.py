@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from dbsp.data.int_ranges import IntRange
+from dbsp.data.schema import Schema
+from dbsp.data.values import INT64_MAX, INT64_MIN, Type
 from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean
 from dbsp.errors import InputError
-from dbsp.int_ranges import IntRange
 from dbsp.io.problems import MAX_PROBLEMS, DataError, missing_file
 from dbsp.io.term_text import TermTextError, read_term
-from dbsp.schema import Schema
-from dbsp.values import INT64_MAX, INT64_MIN, Type
 
 Row: TypeAlias = tuple[Any, ...]
 

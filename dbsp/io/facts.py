@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from dbsp.data.int_ranges import NO_RANGES, IntRange
+from dbsp.data.schema import Schema
+from dbsp.data.values import shorten
 from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import SchemaError
-from dbsp.int_ranges import NO_RANGES, IntRange
-from dbsp.io.cells import CELLS, arrow_type
+from dbsp.io.cell_text import CELLS, arrow_type
 from dbsp.io.problems import MAX_PROBLEMS, DataError, read_file
 from dbsp.io.quoted import Cell, Unbalanced, lines_of, quoted_lines
 from dbsp.io.term_text import TermTextError, cell_end, value_of
-from dbsp.schema import Schema
-from dbsp.values import shorten
 
 Facts: TypeAlias = Any
 """What `Run.step` takes as a change of one relation: an Arrow table, or a list of rows."""

@@ -11,9 +11,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from dbsp.structures import Constructor, Field, Structure
-from dbsp.terms import Branch, Record, parts_of
-from dbsp.values import Type
+from dbsp.data.structures import Constructor, Field, Structure
+from dbsp.data.terms import Branch, Record, parts_of
+from dbsp.data.values import Type
 
 
 class Members:

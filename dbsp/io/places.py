@@ -6,15 +6,15 @@ import gzip
 import sys
 from collections.abc import Mapping
 
-from dbsp.int_ranges import NO_RANGES, IntRange
+from dbsp.data.int_ranges import NO_RANGES, IntRange
+from dbsp.data.schema import Schema
+from dbsp.data.zset import ZSet
 from dbsp.io.directives import Medium, Place, header
 from dbsp.io.facts import Facts, parse_facts
 from dbsp.io.json_rows import format_json_rows, parse_json_rows
 from dbsp.io.problems import read_file, unpacked
 from dbsp.io.results import format_rows, replace_file
 from dbsp.io.sqlite_rows import read_table, write_table
-from dbsp.schema import Schema
-from dbsp.zset import ZSet
 
 _STDIN = "<stdin>"
 _LINE = b"---------------\n"

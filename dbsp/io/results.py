@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.batch import Codes
-from dbsp.columns import code_floats, decode_column
+from dbsp.data.columns import code_floats, decode_column
+from dbsp.data.interner import Interner
+from dbsp.data.terms import Branch, Record, term_text
+from dbsp.data.value_order import value_order
+from dbsp.data.values import NULL, Type
+from dbsp.data.zset import ZSet
 from dbsp.errors import InputError
-from dbsp.interner import Interner
 from dbsp.io.term_text import read_cell
-from dbsp.ordering import value_order
-from dbsp.terms import Branch, Record, term_text
-from dbsp.values import NULL, Type
-from dbsp.zset import ZSet
+from dbsp.kernels.arrays import Codes
 
 
 def replace_file(path: Path, data: bytes) -> None:

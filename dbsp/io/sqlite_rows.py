@@ -12,15 +12,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from dbsp.data.int_ranges import NO_RANGES, IntRange
+from dbsp.data.schema import Schema
+from dbsp.data.values import shorten
+from dbsp.data.zset import ZSet
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError
-from dbsp.int_ranges import NO_RANGES, IntRange
 from dbsp.io.problems import MAX_PROBLEMS, missing_file
 from dbsp.io.results import text_of
 from dbsp.io.term_text import value_of
-from dbsp.schema import Schema
-from dbsp.values import shorten
-from dbsp.zset import ZSet
 
 _SYMBOLS = "__SymbolTable"
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from dbsp.io.cells import CELLS
-from dbsp.structures import Constructor, Field, Structure
-from dbsp.terms import Branch, Record
-from dbsp.values import Type
+from dbsp.data.structures import Constructor, Field, Structure
+from dbsp.data.terms import Branch, Record
+from dbsp.data.values import Type
+from dbsp.io.cell_text import CELLS
 
 _BLANKS = re.compile(r"[ \t]*")
 _NAME = re.compile(r"\$[ \t]*([A-Za-z_?][A-Za-z0-9_?.]*)")

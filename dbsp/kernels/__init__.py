@@ -1,6 +1,6 @@
 """The inner loops: compiled functions over flat int64 arrays, with no Python objects in them."""
 
-from dbsp.kernels.aggregate import (
+from dbsp.kernels.group_values import (
     accumulate,
     extremes,
     leading,
@@ -9,13 +9,13 @@ from dbsp.kernels.aggregate import (
     shifted,
     sum_floats,
 )
-from dbsp.kernels.classes import first_of_each, least_members
-from dbsp.kernels.distinct import assert_runs, distinct_runs, distinct_timed_runs, sum_weights
 from dbsp.kernels.hashing import find_rows, intern_rows, place_rows
-from dbsp.kernels.join import gather, join_bands, join_runs, join_timed_bands, join_timed_runs
-from dbsp.kernels.merge import merge_some
+from dbsp.kernels.matches import gather, join_bands, join_runs, join_timed_bands, join_timed_runs
 from dbsp.kernels.multiway import extend_prefixes
 from dbsp.kernels.nearest import gather_bands, nearest_present
+from dbsp.kernels.partitions import first_of_each, least_members
+from dbsp.kernels.presence import assert_runs, distinct_runs, distinct_timed_runs, sum_weights
+from dbsp.kernels.run_merge import merge_some
 from dbsp.kernels.runs import register_run
 from dbsp.kernels.sort import arrange, concatenate, consolidate, project, with_time
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dbsp.batch import Codes
+from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import kernel
 
 

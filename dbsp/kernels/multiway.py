@@ -12,7 +12,7 @@ relation and level. Presence decides about a prefix, never the sum of the weight
 
 A *use* is one relation as one term reads it: a run table (see `dbsp.kernels.runs`) whose columns come in
 the order in which the term binds them. What a term does is written in one array of numbers, its *plan*;
-`dbsp.operators.multiway_plan` writes it:
+`dbsp.operators.joins.multiway_plan` writes it:
 
     HEADER      slots (variables and constants), uses, levels, columns of the delta, columns of the result,
                 time columns, where the uses' and where the levels' parts begin
@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.batch import Codes
+from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import add_weights, kernel, multiply_weights
 from dbsp.kernels.runs import at_address
 

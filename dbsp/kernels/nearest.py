@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.batch import Codes, Mask
+from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.jit import add_product, kernel
-from dbsp.kernels.join import find_bands
+from dbsp.kernels.matches import find_bands
 from dbsp.kernels.runs import at_address, gallop
 
 

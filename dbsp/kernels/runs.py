@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from dbsp.batch import Codes
+from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import kernel
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.batch import Codes
+from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import add_weights, kernel
 
 _SMALL = 48  # below this an insertion sort beats setting up the packed sort

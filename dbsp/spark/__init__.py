@@ -14,8 +14,9 @@
     )
 
 The circuit runs in this process, beside the function that Spark calls with every micro-batch; a micro-batch
-of all sources together is one tick. What changes mean is said by `dbsp.operators.spark_source`, what comes
-out by `dbsp.operators.spark_sink`, how types meet by `dbsp.spark.types`, what sinks promise by
+of all sources together is one tick. What changes mean is said by
+`dbsp.operators.ports.spark_source`, what comes
+out by `dbsp.operators.ports.spark_sink`, how types meet by `dbsp.spark.spark_types`, what sinks promise by
 `dbsp.spark.targets`.
 """
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from dbsp.spark.local_session import session
     from dbsp.spark.metrics import METRICS
     from dbsp.spark.pipeline import Pipeline, ticks
-    from dbsp.spark.types import schema_of, struct_of
+    from dbsp.spark.spark_types import schema_of, struct_of
 
 __all__ = [
     "METRICS",
@@ -60,7 +61,7 @@ _HOME = {
     "dbsp.spark.local_session": ("session",),
     "dbsp.spark.metrics": ("METRICS",),
     "dbsp.spark.pipeline": ("Pipeline", "ticks"),
-    "dbsp.spark.types": ("schema_of", "struct_of"),
+    "dbsp.spark.spark_types": ("schema_of", "struct_of"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from dbsp.errors import DbspError
-from dbsp.operators.spark_sink import SparkSink
-from dbsp.operators.spark_source import SparkSource
-from dbsp.run import Run
-from dbsp.spark.types import arrow_types, as_struct, check_fits, conform, schema_of, struct_of
+from dbsp.operators.ports.spark_sink import SparkSink
+from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.runtime.run import Run
+from dbsp.spark.spark_types import arrow_types, as_struct, check_fits, conform, schema_of, struct_of
 
 
 def source_of(port: Any, encoding: str, column: str, key: tuple[str, ...], sequence_by: str) -> SparkSource:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dbsp.durable.files import arrow_bytes, read_arrow
+from dbsp.durable.arrow_files import arrow_bytes, read_arrow
 from dbsp.errors import InputError
 
 _UNITS = {"microsecond": 1, "millisecond": 10**3, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6}

@@ -20,17 +20,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dbsp.durable.whole import read_json, write_whole
+from dbsp.data.zset import ZSet
+from dbsp.durable.atomic_files import read_json, write_whole
 from dbsp.errors import CheckpointError, DbspError, SchemaError
-from dbsp.operators.spark_sink import SparkSink
-from dbsp.operators.spark_source import SparkSource
-from dbsp.run import Run, TickResult
+from dbsp.operators.ports.spark_sink import SparkSink
+from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.runtime.run import Run, TickResult
 from dbsp.spark.cut import Cut, Tables, read_ticks, ticks_bytes
 from dbsp.spark.metrics import numbers, publish
+from dbsp.spark.spark_types import arrow_types
+from dbsp.spark.tagged_union import divide
 from dbsp.spark.targets import Opening, Target
-from dbsp.spark.types import arrow_types
-from dbsp.spark.union import divide
-from dbsp.zset import ZSet
 
 _REMEMBERED = 1_000
 """Of so many latest ticks the numbers are kept."""

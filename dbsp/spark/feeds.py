@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from dbsp.data.schema import did_you_mean
 from dbsp.errors import InputError
-from dbsp.operators.spark_source import SparkSource
-from dbsp.run import Run, TickResult
-from dbsp.schema import did_you_mean
+from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.runtime.run import Run, TickResult
 from dbsp.spark.binding import check_frame, source_of
 
 _BATCHES: WeakKeyDictionary[Run, Batches] = WeakKeyDictionary()
@@ -73,7 +73,7 @@ def feed(
     which micro-batches are in. `on_tick` may then have missed the last tick; what is to be told of every
     tick wants `dbsp.spark.stream`, which keeps a ledger.
 
-    The encodings are those of `dbsp.operators.spark_source`; upserts need an input with a key. Raises
+    The encodings are those of `dbsp.operators.ports.spark_source`; upserts need an input with a key. Raises
     InputError or SchemaError; the DataFrame's columns are checked with every micro-batch.
     """
     ports = run.input_ports

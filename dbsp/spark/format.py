@@ -98,7 +98,7 @@ class DbspSource(DataSource):  # type: ignore[misc]
         return _DeltaStream(self._recording(), schema, self._number("startTick"), limit)
 
     def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:
-        from dbsp.spark.types import schema_of
+        from dbsp.spark.spark_types import schema_of
 
         name = self._required("input", "the input of the run that the rows change")
         weight = self.options.get("weightColumn", "")

@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dbsp.compiler.program import Program
+from dbsp.data.schema import did_you_mean
 from dbsp.durable import Store
 from dbsp.errors import CheckpointError, DbspError, InputError
-from dbsp.operators.builder import Circuit
-from dbsp.operators.input import Input
-from dbsp.operators.output import Output
-from dbsp.operators.spark_sink import SparkSink
-from dbsp.operators.spark_source import SparkSource
-from dbsp.run import Run
-from dbsp.schema import did_you_mean
+from dbsp.operators.ports.input import Input
+from dbsp.operators.ports.output import Output
+from dbsp.operators.ports.spark_sink import SparkSink
+from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.operators.streams.builder import Circuit
+from dbsp.runtime.run import Run
 from dbsp.spark.binding import check_frame, sink_struct, source_of, view_frame
 from dbsp.spark.cut import Cut, microseconds
 from dbsp.spark.driver import BoundSink, Driver, Tick
 from dbsp.spark.local_session import pyspark_or_advice
 from dbsp.spark.metrics import observed
+from dbsp.spark.spark_types import struct_of
+from dbsp.spark.tagged_union import TAG, unite
 from dbsp.spark.targets import local_path, target_of
-from dbsp.spark.types import struct_of
-from dbsp.spark.union import TAG, unite
 
 TargetLike: TypeAlias = str | PathLike[str] | Callable[[Any, int], object]
 
@@ -76,7 +76,8 @@ class Pipeline:
         """Let a DataFrame change an input relation. Its columns meet the relation's by name.
 
         `encoding` says what a row means: "append", "weight", "operations" or "upsert" (see
-        `dbsp.operators.spark_source`), `column` where the weight or operation is ("weight", "operation").
+        `dbsp.operators.ports.spark_source`), `column` where the weight or operation is ("weight",
+        "operation").
         With `key`, the relation has one row per key. `sequence_by` orders the changes of a micro-batch that
         is not in order; `event_time` is what the option `tickWindow` goes by.
         """
@@ -106,7 +107,8 @@ class Pipeline:
 
         A Path, or a string with a slash in it, is a folder; any other string is a table of the catalogue.
         Each delta comes once, with the number of its tick; ticks that change nothing do not come.
-        `encoding` is "weight", "operations" or "view" (see `dbsp.operators.spark_sink`). `schema` (StructType
+        `encoding` is "weight", "operations" or "view" (see `dbsp.operators.ports.spark_sink`).
+        `schema` (StructType
         or DDL) says what Spark type columns have that could have several: it has to for columns of objects.
         """
         if output in self._sinks:

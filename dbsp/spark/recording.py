@@ -19,7 +19,7 @@ from dbsp.durable.ledger import Ledger
 from dbsp.errors import CheckpointError, InputError, SchemaError
 
 if TYPE_CHECKING:
-    from dbsp.zset import ZSet
+    from dbsp.data.zset import ZSet
 
 TICK = "tick"
 """The column with the number of the tick."""
@@ -140,9 +140,9 @@ class SinkRecording:
         return [TickFile(tick, str(path), pq.read_metadata(path).num_rows) for tick, path in paths]
 
     def view(self, as_of: int | None) -> ZSet:
-        from dbsp.interner import Interner
-        from dbsp.spark.types import schema_of
-        from dbsp.zset import ZSet
+        from dbsp.data.interner import Interner
+        from dbsp.data.zset import ZSet
+        from dbsp.spark.spark_types import schema_of
 
         struct = self.columns()
         weight = struct.names[-1]
@@ -204,7 +204,7 @@ def view_batches(zset: ZSet, tick: int, schema: pa.Schema, weight: str | None) -
     """The rows of a view, each with its weight and the tick, or as often as its weight says without one."""
     import numpy as np
 
-    from dbsp.frames import decode_table
+    from dbsp.data.frames import decode_table
 
     rows, weights = zset.batch.rows, zset.batch.weights
     if weight is None:

@@ -26,9 +26,9 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dbsp.durable.whole import write_whole
+from dbsp.durable.atomic_files import write_whole
 from dbsp.errors import CheckpointError, InputError, SchemaError, UserFunctionError
-from dbsp.spark.types import arrow_types, conform
+from dbsp.spark.spark_types import arrow_types, conform
 
 TICK = "tick"
 """The column of files and tables that holds the number of the tick."""

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from hypothesis import strategies as st
 
-from dbsp.batch import Codes
 from dbsp.compiler.planner.conjunction import Atom, Conjunction
+from dbsp.kernels.arrays import Codes
 
 
 def edges(text: str) -> list[frozenset[str]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dbsp.compiler.datalog import checked, syntax
-from dbsp.compiler.datalog.check import check
-from dbsp.compiler.datalog.normalise import normalise
-from dbsp.compiler.datalog.parse import parse
-from dbsp.compiler.datalog.plan import plan
-from dbsp.compiler.datalog.report import Report
-from dbsp.compiler.datalog.steps import RulePlan
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.check import check
+from dbsp.compiler.datalog.plans.normalise import normalise
+from dbsp.compiler.datalog.plans.plan import plan
+from dbsp.compiler.datalog.plans.steps import RulePlan
+from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text.parse import parse
+from dbsp.compiler.datalog.text.report import Report
 
 
 def parsed(text: str) -> tuple[syntax.Item, ...]:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp.stage import Stage
+from dbsp.circuit.stage import Stage
 
 from ..test_dbsp.test_durable import ended
 

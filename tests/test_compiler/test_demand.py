@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dbsp
+from dbsp.compiler.datalog.meaning.show import show_rule
 from dbsp.compiler.datalog.rewrites import rewrite
-from dbsp.compiler.datalog.show import show_rule
 from dbsp.errors import CompileError
 
 from ..live_program import Subject

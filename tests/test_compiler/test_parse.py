@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbsp.compiler.datalog import syntax
-from dbsp.compiler.datalog.show import show_literal, show_term
+from dbsp.compiler.datalog.meaning.show import show_literal, show_term
+from dbsp.compiler.datalog.text import syntax
 from dbsp.errors import CompileError
 
 from .support import parsed

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import dbsp
-from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.checked import Kind
-from dbsp.compiler.datalog.show import show_rule
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.checked import Kind
+from dbsp.compiler.datalog.meaning.show import show_rule
 from dbsp.errors import CompileError
 from dbsp.expressions.regex import RegexWarning
 

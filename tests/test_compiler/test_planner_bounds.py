@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.batch import Codes
 from dbsp.compiler.planner.acyclic import reduce_ears
 from dbsp.compiler.planner.bounds import agm_bound, decompose, fractional_cover, packed
 from dbsp.compiler.planner.conjunction import Conjunction
+from dbsp.kernels.arrays import Codes
 
 from .planner_support import conjunctions, edges, hypergraphs, joined, query, relations
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.batch import Codes
 from dbsp.compiler.planner.choose import Choice, Strategy, choose
 from dbsp.compiler.planner.conjunction import Atom, Conjunction
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.tree import Binary, Leaf, Multiway, Tree, atoms_of, nodes
+from dbsp.kernels.arrays import Codes
 
 from .planner_support import conjunctions, graph, joined, query, relations
 

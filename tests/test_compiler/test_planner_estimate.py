@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from dbsp.batch import Codes
 from dbsp.compiler.planner.bounds import agm_bound
 from dbsp.compiler.planner.conjunction import Atom, Conjunction
 from dbsp.compiler.planner.estimate import Estimator
 from dbsp.compiler.planner.sampling import LINK
 from dbsp.compiler.planner.statistics import Statistics
+from dbsp.kernels.arrays import Codes
 
 from .planner_support import conjunctions, graph, joined, query, relations
 

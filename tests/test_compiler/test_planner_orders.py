@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from dbsp.compiler.planner.conjunction import Conjunction
-from dbsp.compiler.planner.orders import default_orders
+from dbsp.compiler.planner.variable_orders import default_orders
 
 from .planner_support import conjunctions
 

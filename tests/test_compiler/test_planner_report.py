@@ -6,7 +6,7 @@ import numpy as np
 
 from dbsp.compiler.planner.choose import Strategy, choose
 from dbsp.compiler.planner.conjunction import Atom, Conjunction
-from dbsp.compiler.planner.report import report, show_atom
+from dbsp.compiler.planner.estimate_report import report, show_atom
 from dbsp.compiler.planner.statistics import Statistics
 
 from .planner_support import query

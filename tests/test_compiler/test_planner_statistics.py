@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from dbsp.batch import Codes
 from dbsp.compiler.planner.conjunction import Atom, Conjunction
 from dbsp.compiler.planner.statistics import SAMPLE, Degree, FanOut, Statistics
+from dbsp.kernels.arrays import Codes
 
 from .planner_support import conjunctions, graph, joined, relations
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import dbsp
-from dbsp.compiler.datalog.lexer import PlacedToken
-from dbsp.compiler.datalog.preprocess import Sources, preprocess
-from dbsp.compiler.datalog.report import Report
+from dbsp.compiler.datalog.text.lexer import PlacedToken
+from dbsp.compiler.datalog.text.preprocess import Sources, preprocess
+from dbsp.compiler.datalog.text.report import Report
 
 
 def words(text: str, **macros: str) -> str:

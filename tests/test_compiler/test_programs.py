@@ -17,7 +17,7 @@ import pytest
 
 import dbsp
 from dbsp.cli import main
-from dbsp.compiler.datalog.checked import AnyKind, Kind, Relation, type_of
+from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind, Relation, type_of
 from dbsp.io import read_change_script
 from dbsp.io.term_text import read_cell
 

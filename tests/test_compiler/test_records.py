@@ -9,13 +9,13 @@ import pytest
 
 import dbsp
 from dbsp import Branch
-from dbsp.agreement import check_agreement
-from dbsp.compiler.datalog.checked import Rule
+from dbsp.circuit.stage import Stage
+from dbsp.compiler.datalog.meaning.checked import Rule
 from dbsp.errors import InputError, IterationLimitError
 from dbsp.io import read_change_script, read_facts
 from dbsp.io.problems import DataError
 from dbsp.io.results import format_rows
-from dbsp.stage import Stage
+from dbsp.runtime.agreement import check_agreement
 
 COUNT = """
     .type List = [head: number, tail: List]

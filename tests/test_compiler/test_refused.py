@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dbsp.compiler.datalog.check import check
-from dbsp.compiler.datalog.parse import parse
-from dbsp.compiler.datalog.preprocess import Sources
-from dbsp.compiler.datalog.report import Report
+from dbsp.compiler.datalog.meaning.check import check
+from dbsp.compiler.datalog.text.parse import parse
+from dbsp.compiler.datalog.text.preprocess import Sources
+from dbsp.compiler.datalog.text.report import Report
 from dbsp.errors import CompileError, DbspError
 
 FOLDER = Path(__file__).parents[1] / "programs" / "refused"

@@ -10,8 +10,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from dbsp import CircuitError, DbspError, Run, compile
-from dbsp.interchange import to_json
-from dbsp.stage import Stage
+from dbsp.circuit.interchange import to_json
+from dbsp.circuit.stage import Stage
 
 from ..harness import deltas_of, views
 from ..random_datalog import INPUTS, programs

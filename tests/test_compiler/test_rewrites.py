@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dbsp
+from dbsp.compiler.datalog.meaning.show import show_rule
 from dbsp.compiler.datalog.rewrites import NAMES, rewrite
-from dbsp.compiler.datalog.show import show_rule
 
 from ..live_program import Subject
 from ..random_datalog import programs

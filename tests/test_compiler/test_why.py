@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp.compiler.datalog.checked import Relation
+from dbsp.compiler.datalog.meaning.checked import Relation
 from dbsp.compiler.why.proof import Proof
 from dbsp.compiler.why.refusal import Refusal
-from dbsp.compiler.why.whole import wholes, without_rules
+from dbsp.compiler.why.whole_rules import wholes, without_rules
 
 from ..live_program import Change, LiveProgram, Subject
 from ..proof_checker import check_proof, heights, is_positive

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dbsp.data.int_ranges import UNSIGNED
+from dbsp.data.schema import Schema
+from dbsp.data.values import INT64_MAX, INT64_MIN
+from dbsp.data.zset import ZSet
 from dbsp.errors import InputError
-from dbsp.int_ranges import UNSIGNED
 from dbsp.io import ChangeScriptReader, DataError, Tick, format_delta, parse_change_script, read_change_script
-from dbsp.schema import Schema
-from dbsp.values import INT64_MAX, INT64_MIN
-from dbsp.zset import ZSet
 
 INPUTS = {
     "edge": Schema.of(x=int, y=int),

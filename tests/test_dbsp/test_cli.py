@@ -19,7 +19,7 @@ import pytest
 
 import dbsp
 from dbsp.cli import console, main
-from dbsp.cli.warmup import kernels_are_compiled
+from dbsp.cli.warmup_command import kernels_are_compiled
 
 REACH = """\
 .decl edge(x: number, y: number)

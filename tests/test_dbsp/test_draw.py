@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dbsp import Circuit, Schema, draw
+from dbsp import Circuit, Schema
+from dbsp.circuit import drawing
 from dbsp.errors import DbspError
 
 
@@ -27,7 +28,7 @@ def closure() -> Circuit:
 
 
 def test_dot_shows_operators_streams_and_scopes() -> None:
-    dot = draw.to_dot(closure())
+    dot = drawing.to_dot(closure())
     assert dot.startswith("digraph circuit {")
     assert r'label="a \"closure\""' in dot
     assert "subgraph cluster_" in dot
@@ -50,7 +51,7 @@ def edges(dot: str) -> list[tuple[str, str]]:
 
 def test_every_stream_is_an_arrow_and_every_end_is_drawn() -> None:
     circuit = closure()
-    dot = draw.to_dot(circuit)
+    dot = drawing.to_dot(circuit)
     drawn = edges(dot)
     (scope,) = [node for node in circuit.nodes if node.operator.children()]
     (body,) = scope.operator.children()
@@ -63,7 +64,7 @@ def test_every_stream_is_an_arrow_and_every_end_is_drawn() -> None:
 
 
 def test_drawing_is_deterministic() -> None:
-    assert draw.to_dot(closure()) == draw.to_dot(closure())
+    assert drawing.to_dot(closure()) == drawing.to_dot(closure())
 
 
 def test_labels_are_text_and_not_markup() -> None:
@@ -71,36 +72,36 @@ def test_labels_are_text_and_not_markup() -> None:
     stream = circuit.input("<b>", schema={"a\\nb": int})
     with circuit.at("f" * 100):
         circuit.output("&", stream)
-    dot = draw.to_dot(circuit)
+    dot = drawing.to_dot(circuit)
     assert r"a\\nb: int" in dot
     assert "f" * 57 + "..." in dot
-    assert "&lt;b&gt;" in draw.to_svg(circuit)
+    assert "&lt;b&gt;" in drawing.to_svg(circuit)
 
 
 def test_an_empty_circuit() -> None:
-    assert "<svg" in draw.to_svg(Circuit("empty"))
+    assert "<svg" in drawing.to_svg(Circuit("empty"))
 
 
 def test_title() -> None:
-    assert "label=other" in draw.to_dot(closure(), title="other")
+    assert "label=other" in drawing.to_dot(closure(), title="other")
 
 
 def test_pictures(tmp_path: Path) -> None:
     circuit = closure()
-    svg = draw.to_svg(circuit)
+    svg = drawing.to_svg(circuit)
     assert "Fixpoint closure" in svg
-    assert svg.count('class="node"') == draw.to_dot(circuit).count("tooltip=")
+    assert svg.count('class="node"') == drawing.to_dot(circuit).count("tooltip=")
     for suffix, start in ((".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")):
-        draw.write(circuit, tmp_path / f"c{suffix}")
+        drawing.write(circuit, tmp_path / f"c{suffix}")
         assert (tmp_path / f"c{suffix}").read_bytes().startswith(start)
-    draw.write(circuit, tmp_path / "c.dot")
-    assert (tmp_path / "c.dot").read_text() == draw.to_dot(circuit)
+    drawing.write(circuit, tmp_path / "c.dot")
+    assert (tmp_path / "c.dot").read_text() == drawing.to_dot(circuit)
 
 
 def test_pictures_do_not_need_a_program_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert shutil.which("dot") is None
-    assert "<svg" in draw.to_svg(closure())
+    assert "<svg" in drawing.to_svg(closure())
 
 
 def test_without_any_graphviz(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -108,8 +109,8 @@ def test_without_any_graphviz(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setitem(sys.modules, "pygraphviz", None)
     assert importlib.util.find_spec("graphviz") is not None
     with pytest.raises(DbspError, match=r"pip install pygraphviz.*DOT output works without it"):
-        draw.to_svg(closure())
-    draw.write(closure(), tmp_path / "c.gv")
+        drawing.to_svg(closure())
+    drawing.write(closure(), tmp_path / "c.gv")
 
 
 def test_the_dot_program_is_used_if_there_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -117,14 +118,14 @@ def test_the_dot_program_is_used_if_there_is_one(monkeypatch: pytest.MonkeyPatch
     program.write_text('#!/bin/sh\nread first\necho "$1 $first"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    assert draw.render("digraph {}\n") == b"-Tsvg digraph {}\n"
+    assert drawing.render("digraph {}\n") == b"-Tsvg digraph {}\n"
     program.write_text("#!/bin/sh\necho 'Error: no such thing' >&2\nexit 1\n")
     with pytest.raises(DbspError, match="could not lay out the circuit as svg: Error: no such thing"):
-        draw.render("digraph {}\n")
+        drawing.render("digraph {}\n")
 
 
 def test_names_that_do_not_say_the_format(tmp_path: Path) -> None:
     with pytest.raises(DbspError, match=r"c.txt: the name of a drawing ends in one of .dot, .gv, .svg"):
-        draw.write(closure(), tmp_path / "c.txt")
+        drawing.write(closure(), tmp_path / "c.txt")
     with pytest.raises(DbspError, match="cannot be written: No such file or directory"):
-        draw.write(closure(), tmp_path / "none" / "c.dot")
+        drawing.write(closure(), tmp_path / "none" / "c.dot")

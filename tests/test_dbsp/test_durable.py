@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp import CheckpointError, Circuit, DbspError, IterationLimitError, Run, col, count, sum_
-from dbsp.durable import Store, whole
+from dbsp.durable import Store, atomic_files
 
 from ..harness import deltas_of, views
 from ..random_plans import Plan, build, changes, outputs, plans
@@ -159,7 +159,7 @@ def test_a_failed_tick_leaves_no_trace(tmp_path: Path) -> None:
 def failing_at(number: int, monkeypatch: pytest.MonkeyPatch, after: bool) -> Callable[[], int]:
     """Let the write of that number fail, before or after the file is in its place."""
     written = 0
-    genuine = whole.write_whole
+    genuine = atomic_files.write_whole
 
     def write(path: Path, content: Any, sync: bool) -> None:
         nonlocal written

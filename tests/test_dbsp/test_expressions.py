@@ -15,6 +15,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.values import BOOL, DATE, FLOAT, INT, INT64_MAX, INT64_MIN, OBJECT, STR, TIMESTAMP, Type
 from dbsp.errors import DbspError, EvaluationError, SchemaError, ValueOutOfRangeError
 from dbsp.expressions import (
     FUNCTIONS,
@@ -32,9 +35,6 @@ from dbsp.expressions import (
     when,
 )
 from dbsp.expressions.functions import define
-from dbsp.interner import Interner
-from dbsp.schema import Schema
-from dbsp.values import BOOL, DATE, FLOAT, INT, INT64_MAX, INT64_MIN, OBJECT, STR, TIMESTAMP, Type
 
 SCHEMA = Schema.of(
     i=int, j=int, f=float, s=str, t=str, b=bool, oi=int | None, os=str | None, of=float | None, ob=bool | None

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dbsp.data.int_ranges import UNSIGNED
+from dbsp.data.schema import Schema
+from dbsp.data.structures import define, structure_type
+from dbsp.data.terms import Record
+from dbsp.data.values import INT64_MAX, INT64_MIN
+from dbsp.data.zset import ZSet
 from dbsp.errors import InputError, SchemaError
-from dbsp.int_ranges import UNSIGNED
 from dbsp.io import DataError, Medium, Place, format_delta, format_rows, read_facts, write_place
 from dbsp.io.facts import _Reader
 from dbsp.io.term_text import read_cell
-from dbsp.schema import Schema
-from dbsp.structures import define, structure_type
-from dbsp.terms import Record
-from dbsp.values import INT64_MAX, INT64_MIN
-from dbsp.zset import ZSet
 
 EDGE = Schema.of(x=int, y=int)
 NAMED = Schema.of(id=int, name=str)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from dbsp import Circuit, CircuitError, DbspError, InputError, SchemaError, Stream, col, count, min_, sum_
+from dbsp.circuit.graph import Stream as AnyStream
 from dbsp.errors import ValueOutOfRangeError
-from dbsp.graph import Stream as AnyStream
-from dbsp.operators.filter import FilterFunction
+from dbsp.operators.linear.filter import FilterFunction
 
 PAIR = {"x": int, "y": int}
 

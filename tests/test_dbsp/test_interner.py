@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbsp.data.interner import Finder, Interner
 from dbsp.errors import InputError
-from dbsp.interner import Finder, Interner
 
 LETTERS = "abZé \U0001f600"
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.batch import Codes
-from dbsp.columns import code_floats
+from dbsp.data.columns import code_floats
+from dbsp.data.values import INT64_MAX, INT64_MIN, NULL
 from dbsp.kernels import (
     accumulate,
     arrange,
@@ -33,10 +33,10 @@ from dbsp.kernels import (
     sum_weights,
     with_time,
 )
-from dbsp.kernels.aggregate import COUNT_PRESENT, SUM, SUM_PRESENT
+from dbsp.kernels.arrays import Codes
+from dbsp.kernels.group_values import COUNT_PRESENT, SUM, SUM_PRESENT
 from dbsp.kernels.jit import add_product, add_weights, kernel, multiply_weights
 from dbsp.kernels.runs import at_address, gallop, gallop_keys
-from dbsp.values import INT64_MAX, INT64_MIN, NULL
 
 from .. import reference
 from ..reference import Row, Z

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
-from dbsp.memory import give_back
+from dbsp.runtime.memory import give_back
 
 STATUS = Path("/proc/self/statm")
 

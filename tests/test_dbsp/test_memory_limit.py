@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import dbsp
-from dbsp.memory import capacity, limited
+from dbsp.runtime.memory import capacity, limited
 
 PAIRS = """\
 .type Pair = [left: Pair, right: Pair]

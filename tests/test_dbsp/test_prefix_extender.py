@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import dbsp.prefix_extender
+import dbsp.data.prefix_extender
 from dbsp import Circuit, PrefixExtender, SchemaError, ZSet, extend_prefixes, multiway_join
 from tests.generic_join import EMPTY_PREFIX, delta_join, generic_join
 
@@ -153,7 +153,7 @@ def test_misuse_of_an_extender() -> None:
 
 
 def test_the_examples_of_the_docstrings() -> None:
-    done = doctest.testmod(dbsp.prefix_extender)
+    done = doctest.testmod(dbsp.data.prefix_extender)
     assert done.attempted > 5 and not done.failed
 
 

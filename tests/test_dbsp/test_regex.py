@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp.cli import main
+from dbsp.data.interner import Interner
 from dbsp.errors import EvaluationError
 from dbsp.expressions import call, col
 from dbsp.expressions.regex import RegexError, RegexWarning, compiled
-from dbsp.interner import Interner
 
 MATCHING = [
     ("", "", "a"),

@@ -11,9 +11,9 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from dbsp import Circuit, CircuitError, DbspError, Run, Schema, UserFunctionError, col, count, max_
-from dbsp.graph import Node
-from dbsp.operator import Operator, Step
-from dbsp.scheduler import Scope
+from dbsp.circuit.graph import Node
+from dbsp.circuit.operator import Operator, Step
+from dbsp.runtime.scope import Scope
 
 from ..harness import deltas_of, view, views
 from ..random_plans import Plan, build, changes, outputs, plans

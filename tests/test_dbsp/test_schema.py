@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema, as_schema, infer_schema
+from dbsp.data.values import BOOL, FLOAT, INT, INT64_MAX, INT64_MIN, OBJECT, STR
 from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError
-from dbsp.interner import Interner
-from dbsp.schema import Schema, as_schema, infer_schema
-from dbsp.values import BOOL, FLOAT, INT, INT64_MAX, INT64_MIN, OBJECT, STR
 
 Turned = namedtuple("Turned", "height age name")
 Other = namedtuple("Other", "a b c")

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp import Branch, Record
+from dbsp.data.interner import Finder, Interner
+from dbsp.data.structures import define, read_structure, structure_type
+from dbsp.data.terms import term_text
+from dbsp.data.value_order import rank_codes
+from dbsp.data.values import NIL, as_type, decode_value, encode_value
 from dbsp.durable import DeltaLog
 from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError
-from dbsp.interner import Finder, Interner
 from dbsp.io.results import literal_of, text_of
 from dbsp.io.term_text import TermTextError, read_cell, read_term
-from dbsp.ordering import rank_codes
-from dbsp.structures import define, read_structure, structure_type
-from dbsp.terms import term_text
-from dbsp.values import NIL, as_type, decode_value, encode_value
 
 STRUCTURES = define(
     {

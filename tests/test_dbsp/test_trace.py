@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dbsp.batch import Batch, Codes
+from dbsp.data.batch import Batch
+from dbsp.data.values import INT64_MAX, INT64_MIN
 from dbsp.kernels import consolidate, sum_weights
-from dbsp.trace import MAX_RUNS, RATIO, SMALL, TAIL, Journalled, Trace
-from dbsp.values import INT64_MAX, INT64_MIN
+from dbsp.kernels.arrays import Codes
+from dbsp.state.trace import MAX_RUNS, RATIO, SMALL, TAIL, Journalled, Trace
 
 from .. import reference
 from ..reference import Z
@@ -153,7 +154,7 @@ class SmallStepsMachine(TraceMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.patch = mock.patch.multiple("dbsp.trace", **self.limits)
+        self.patch = mock.patch.multiple("dbsp.state.trace", **self.limits)
         self.patch.start()
 
     def teardown(self) -> None:

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.columns import code_floats, decode_column, encode_column, float_codes
-from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError
-from dbsp.interner import Interner
-from dbsp.ordering import order_key, rank_codes
-from dbsp.values import (
+from dbsp.data.columns import code_floats, decode_column, encode_column, float_codes
+from dbsp.data.interner import Interner
+from dbsp.data.value_order import order_key, rank_codes
+from dbsp.data.values import (
     BOOL,
     BYTES,
     DATE,
@@ -35,6 +34,7 @@ from dbsp.values import (
     encode_value,
     infer_type,
 )
+from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError
 
 LETTERS = "abZé \U0001f600"
 

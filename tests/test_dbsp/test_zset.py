@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.batch import Batch
+from dbsp.data.batch import Batch
+from dbsp.data.indexed_zset import IndexedZSet
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.values import INT64_MAX, INT64_MIN, NULL
+from dbsp.data.zset import ZSet
 from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError, WeightOverflowError
-from dbsp.indexed_zset import IndexedZSet
-from dbsp.interner import Interner
-from dbsp.schema import Schema
-from dbsp.values import INT64_MAX, INT64_MIN, NULL
-from dbsp.zset import ZSet
 
 SCHEMA = Schema.of(n=int | None, s=str)
 ROWS = st.tuples(st.none() | st.integers(-2, 2), st.sampled_from(["", "a", "b", "é"]))

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp import Circuit, SchemaError, Stream, ValueOutOfRangeError, ZSet
-from dbsp.agreement import check_agreement
+from dbsp.circuit.stage import Stage
 from dbsp.kernels import gather_bands, nearest_present
-from dbsp.stage import Stage
+from dbsp.runtime.agreement import check_agreement
 
 from ..harness import final_views, follow, start, view
 from ..reference import Row, Z, add, consolidate, scale
@@ -212,7 +212,7 @@ def test_trades_and_quotes() -> None:
 
 def test_a_tick_looks_at_the_rows_it_concerns_only() -> None:
     """The rows that are gathered are counted: not the group, but the stretch up to the next time."""
-    from dbsp.operators import asof_join
+    from dbsp.operators.joins import asof_join
 
     run = start(lambda c: c.input("a", t=int).asof_join(c.input("b", u=int), left="t", right="u"))
     run.step({"a": ZSet.from_numpy(np.arange(10_000).reshape(-1, 1))})

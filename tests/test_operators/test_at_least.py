@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from dbsp import Stream
-from dbsp.operators.at_least import AtLeast
+from dbsp.operators.groups.at_least import AtLeast
 
 from ..everywhere import follow_everywhere
 from ..reference import Z

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp import Stream
-from dbsp.operators.choice import Choice
+from dbsp.operators.groups.choice import Choice
 
 from ..everywhere import follow_everywhere
 from ..reference import Row, Z

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp import Circuit, SchemaError, Stream, col
-from dbsp.operators.classes import Classes
+from dbsp.operators.groups.equivalence import Classes
 
 from ..everywhere import follow_everywhere
 from ..harness import final_views, follow, start, view

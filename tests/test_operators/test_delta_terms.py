@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp import Circuit, CircuitError, EvaluationError, SchemaError, col, lit, multiway_join
-from dbsp.operators.delta_terms import delta_terms
-from dbsp.stage import Stage
+from dbsp.circuit.stage import Stage
+from dbsp.operators.joins.delta_terms import delta_terms
 
 from ..harness import view
 from ..random_conjunctions import Conjunction, canonical, conjunctions

@@ -27,7 +27,7 @@ from dbsp import (
     median,
     sum_,
 )
-from dbsp.stage import Stage
+from dbsp.circuit.stage import Stage
 
 from .. import reference
 from ..everywhere import follow_everywhere

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp import Circuit, EvaluationError, SchemaError, Stream, col, lit
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.values import INT64_MAX, INT64_MIN
 from dbsp.expressions import call
 from dbsp.expressions.series import MOST_VALUES, float_series, int_series
-from dbsp.interner import Interner
-from dbsp.operators.generate_series import GenerateSeries
-from dbsp.schema import Schema
-from dbsp.values import INT64_MAX, INT64_MIN
+from dbsp.operators.linear.generate_series import GenerateSeries
 
 from .. import reference
 from ..harness import follow, start, view

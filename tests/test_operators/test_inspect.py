@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from dbsp import Circuit, CircuitError, Stream, UserFunctionError, WeightOverflowError, ZSet, col
-from dbsp.stage import Stage
+from dbsp.circuit.stage import Stage
 
 from ..harness import Model, apply, view
 from ..reference import Row, Z, add, distinct, join, minus

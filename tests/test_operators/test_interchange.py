@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 
 from dbsp import Circuit, CircuitError, Run, Schema, Stream, col, from_json, from_networkx, lit
-from dbsp.graph import Graph
-from dbsp.interchange import encode
-from dbsp.operators.interchange import catalogue, decode
-from dbsp.stage import Stage
-from dbsp.values import FLOAT
+from dbsp.circuit.graph import Graph
+from dbsp.circuit.interchange import encode
+from dbsp.circuit.stage import Stage
+from dbsp.data.values import FLOAT
+from dbsp.operators.streams.interchange import catalogue, decode
 
 from ..harness import deltas_of
 from ..random_circuits import COLUMNS, Choices, build, choices, is_small

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp import Circuit, Run, Stream, ZSet, col, from_json, lit, multiway_join, when
-from dbsp.graph import Graph
-from dbsp.operators.multiway_term import CHUNK
-from dbsp.stage import Stage
+from dbsp.circuit.graph import Graph
+from dbsp.circuit.stage import Stage
+from dbsp.operators.joins.multiway_term import CHUNK
 
 from ..harness import view
 from ..random_conjunctions import Conjunction, canonical, conjunctions, orders

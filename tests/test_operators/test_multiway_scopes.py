@@ -12,7 +12,7 @@ from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
 from dbsp import Circuit, Stream, WeightOverflowError, col, multiway_join
-from dbsp.stage import Stage
+from dbsp.circuit.stage import Stage
 
 from .. import reference
 from ..harness import Model, view

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from dbsp import Circuit, InvariantError, Stream
-from dbsp.stage import Stage
+from dbsp.circuit.stage import Stage
 
 from ..harness import apply, view
 from ..reference import Row, Z, minus

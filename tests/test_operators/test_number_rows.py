@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp import Circuit, CircuitError, DbspError, Run, SchemaError, Stream, col
-from dbsp.operators.number_rows import NumberRows
-from dbsp.stage import Stage
+from dbsp.circuit.stage import Stage
+from dbsp.operators.groups.number_rows import NumberRows
 
 from ..harness import start
 from ..reference import Row

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp import Circuit, SchemaError, Stream, ValueOutOfRangeError
-from dbsp.agreement import check_agreement
+from dbsp.runtime.agreement import check_agreement
 
 from .. import reference
 from ..harness import final_views, follow, start, view

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from dbsp import Circuit, DbspError, Stream
-from dbsp.draw import to_dot
-from dbsp.operator import Operator
-from dbsp.stage import Stage
+from dbsp.circuit.drawing import to_dot
+from dbsp.circuit.operator import Operator
+from dbsp.circuit.stage import Stage
 
 from ..everywhere import follow_everywhere
 from ..harness import view

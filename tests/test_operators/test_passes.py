@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from dbsp import Circuit, EvaluationError, Stream, col, count, lit
-from dbsp.graph import Graph, Node
-from dbsp.operators.passes import PASSES, optimise
-from dbsp.operators.passes.cancel import cancel
-from dbsp.operators.passes.expand import expand
-from dbsp.operators.passes.fuse import fuse
-from dbsp.operators.passes.push_filters import push_filters
-from dbsp.operators.passes.push_projections import push_projections
-from dbsp.operators.stages import between_integrals
-from dbsp.prune import prune
-from dbsp.run import Run
-from dbsp.stage import Stage
+from dbsp.circuit.graph import Graph, Node
+from dbsp.circuit.prune import prune
+from dbsp.circuit.stage import Stage
+from dbsp.operators.stages.passes import PASSES, optimise
+from dbsp.operators.stages.passes.cancel import cancel
+from dbsp.operators.stages.passes.expand_composites import expand
+from dbsp.operators.stages.passes.fuse import fuse
+from dbsp.operators.stages.passes.push_filters import push_filters
+from dbsp.operators.stages.passes.push_projections import push_projections
+from dbsp.operators.stages.three_stages import between_integrals
+from dbsp.runtime.run import Run
 
 from ..harness import deltas_of
 

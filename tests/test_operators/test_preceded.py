@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from dbsp import SchemaError, Stream
-from dbsp.operators.preceded import Preceded
+from dbsp.operators.linear.preceded import Preceded
 
 from ..everywhere import follow_everywhere
 from ..harness import start

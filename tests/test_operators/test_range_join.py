@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp import Circuit, SchemaError, Stream, ValueOutOfRangeError, WeightOverflowError, col
-from dbsp.agreement import check_agreement
-from dbsp.columns import code_floats, float_codes
-from dbsp.operators.band import Band
-from dbsp.values import FLOAT, INT
+from dbsp.data.columns import code_floats, float_codes
+from dbsp.data.values import FLOAT, INT
+from dbsp.operators.joins.band import Band
+from dbsp.runtime.agreement import check_agreement
 
 from .. import reference
 from ..harness import final_views, follow, start, view

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp import Circuit, IterationLimitError, Run, Stream, col, count
-from dbsp.operators import convergence, recursion
-from dbsp.operators.fixpoint import Fixpoint
-from dbsp.operators.fixpoint_step import Choice, choice, way
+from dbsp.operators.recursion import convergence, modes
+from dbsp.operators.recursion.fixpoint import Fixpoint
+from dbsp.operators.recursion.fixpoint_step import Choice, choice, way
 
 from ..harness import apply_set, view
 from ..reference import Z, add, distinct, fixpoint, minus
@@ -113,9 +113,9 @@ def test_every_mode_and_every_change_of_it(
 ) -> None:
     build, model = CIRCUITS[name]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recursion, "SHARE", share)
-        patch.setattr(recursion, "BUDGET", budget)
-        patch.setattr(recursion, "MANY", many)
+        patch.setattr(modes, "SHARE", share)
+        patch.setattr(modes, "BUDGET", budget)
+        patch.setattr(modes, "MANY", many)
         circuit = Circuit("test")
         circuit.output("out", build(circuit, mode))
         run = circuit.start()

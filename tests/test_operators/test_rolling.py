@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp import Circuit, SchemaError, count, max_, sum_
-from dbsp.stage import Stage
+from dbsp.circuit.stage import Stage
 
 Rows = dict[tuple[str, int, int], int]
 

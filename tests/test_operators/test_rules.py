@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 
 from dbsp import Circuit, Stream, col, count, max_, sum_
+from dbsp.circuit.graph import Graph
+from dbsp.circuit.stage import Stage
 from dbsp.cli import main
-from dbsp.graph import Graph
-from dbsp.operators.rules import RULES
-from dbsp.operators.stages import incrementalize
-from dbsp.run import Run
-from dbsp.stage import Stage
+from dbsp.operators.stages.laws import RULES
+from dbsp.operators.stages.three_stages import incrementalize
+from dbsp.runtime.run import Run
 
 from .. import reference
 from ..harness import apply, view

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp import Circuit, SchemaError, Stream, WeightOverflowError
-from dbsp.interner import Interner
-from dbsp.operators.sample import RowHashes, value_hash
-from dbsp.schema import Schema
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.operators.linear.sample import RowHashes, value_hash
 
 from .. import reference
 from ..everywhere import follow_everywhere

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp import Circuit, IterationLimitError, Stream, col, count, lit, max_, min_, sum_, when
-from dbsp.run import Run
-from dbsp.stage import Stage
+from dbsp.circuit.stage import Stage
+from dbsp.runtime.run import Run
 
 from ..harness import apply_set, deltas_of, view
 from ..reference import Row, Z, minus

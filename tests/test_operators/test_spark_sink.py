@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from dbsp import Circuit, CircuitError, InputError, Run, Schema, SchemaError, ZSet
-from dbsp.operators.spark_sink import SparkSink
-from dbsp.operators.spark_source import SparkSource
+from dbsp.operators.ports.spark_sink import SparkSink
+from dbsp.operators.ports.spark_source import SparkSource
 
 SCHEMA = Schema.of(x=int, s=str)
 

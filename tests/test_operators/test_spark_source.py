@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp import Circuit, InputError, Run, Schema, SchemaError, from_json
-from dbsp.operators.spark_source import SparkSource
+from dbsp.operators.ports.spark_source import SparkSource
 
 PERSON = Schema.of(id=int, name=str | None, age=int)
 

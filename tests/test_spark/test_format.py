@@ -241,6 +241,8 @@ def test_writing_what_is_refused(registered: Any, tmp_path: Path) -> None:
 
 
 def test_the_format_needs_no_kernels() -> None:
-    code = "import sys, dbsp.spark.format; print([m for m in ('numba', 'dbsp.zset') if m in sys.modules])"
+    code = (
+        "import sys, dbsp.spark.format; print([m for m in ('numba', 'dbsp.data.zset') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

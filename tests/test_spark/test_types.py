@@ -12,7 +12,7 @@ import pytest
 
 import dbsp
 from dbsp import Circuit, SchemaError
-from dbsp.spark.types import conform
+from dbsp.spark.spark_types import conform
 
 from .support import Arrivals, finish
 

@@ -18,17 +18,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
-from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.lower import needed_relations
-from dbsp.compiler.datalog.report import Report
+from dbsp.compiler.datalog.circuits.lower import needed_relations
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.stratify import stratify
 from dbsp.compiler.datalog.rewrites.constants import propagate_constants
 from dbsp.compiler.datalog.rewrites.dead import drop_dead
 from dbsp.compiler.datalog.rewrites.demand import demand
-from dbsp.compiler.datalog.rewrites.inline import inline_once
+from dbsp.compiler.datalog.rewrites.inline_rules import inline_once
 from dbsp.compiler.datalog.rewrites.plain import by_iterations
 from dbsp.compiler.datalog.rewrites.share import share
 from dbsp.compiler.datalog.rewrites.specialise import specialise
-from dbsp.compiler.datalog.stratify import stratify
+from dbsp.compiler.datalog.text.report import Report
 
 Pass = Callable[[checked.Program, list[str]], checked.Program]
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.show import show_literal
+from dbsp.compiler.datalog.rewrites.checked_terms import map_parts, substitute
 from dbsp.compiler.datalog.rewrites.fold import fold, holds
-from dbsp.compiler.datalog.rewrites.terms import map_parts, substitute
-from dbsp.compiler.datalog.show import show_literal
 
 
 def propagate_constants(program: checked.Program, changes: list[str]) -> checked.Program:

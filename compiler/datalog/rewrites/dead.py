@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.lower import needed_relations
-from dbsp.compiler.datalog.rewrites.terms import is_simple, uses
+from dbsp.compiler.datalog.circuits.lower import needed_relations
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.rewrites.checked_terms import is_simple, uses
 
 
 def drop_dead(program: checked.Program, changes: list[str]) -> checked.Program:

@@ -25,14 +25,14 @@ from dataclasses import replace
 
 import networkx as nx
 
-from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.show import show_rule
+from dbsp.compiler.datalog.meaning.stratify import dependencies
+from dbsp.compiler.datalog.rewrites.checked_terms import is_simple, numbers_rows, uses
 from dbsp.compiler.datalog.rewrites.plain import by_iterations, is_plain
 from dbsp.compiler.datalog.rewrites.sideways import passes
-from dbsp.compiler.datalog.rewrites.terms import is_simple, numbers_rows, uses
-from dbsp.compiler.datalog.show import show_rule
-from dbsp.compiler.datalog.stratify import dependencies
+from dbsp.data.schema import did_you_mean
 from dbsp.errors import CompileError
-from dbsp.schema import did_you_mean
 
 Columns = Mapping[str, tuple[int, ...]]
 

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.rewrites.terms import SINGLE_VALUED, map_parts
-from dbsp.compiler.datalog.translate import expression, predicate
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.term_expressions import expression, predicate
+from dbsp.compiler.datalog.rewrites.checked_terms import SINGLE_VALUED, map_parts
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.values import decode_value
 from dbsp.errors import DbspError
 from dbsp.expressions import Expression
-from dbsp.interner import Interner
-from dbsp.schema import Schema
-from dbsp.values import decode_value
 
 # Which number stands for a text is a matter of the run.
 _FOLDED = SINGLE_VALUED - {"ord", "as"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import networkx as nx
 
-from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.rewrites.terms import uses
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.rewrites.checked_terms import uses
 
 
 def is_plain(relation: checked.Relation) -> bool:

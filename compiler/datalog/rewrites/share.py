@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
-from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.rewrites.terms import is_total, substitute, variables, walk
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.rewrites.checked_terms import is_total, substitute, variables, walk
 
 MAX_ATOMS = 12
 """Rules with more are left alone: all pairs of their atoms would be compared."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dbsp.compiler.datalog import checked
-from dbsp.compiler.datalog.rewrites.terms import variables
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.rewrites.checked_terms import variables
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dbsp.compiler.datalog import checked
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.show import show_term
+from dbsp.compiler.datalog.rewrites.checked_terms import is_simple, uses
 from dbsp.compiler.datalog.rewrites.plain import derived_for_itself
-from dbsp.compiler.datalog.rewrites.terms import is_simple, uses
-from dbsp.compiler.datalog.show import show_term
 
 
 def specialise(program: checked.Program, changes: list[str]) -> checked.Program:

@@ -1,0 +1,225 @@
+"""What the compiler made of a program, as text: strata, rules, and the order of each rule's steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from dbsp.circuit.graph import Graph, Node
+from dbsp.compiler.datalog.circuits.join_report import joins, show_multiway, show_scan
+from dbsp.compiler.datalog.circuits.lower import needed_relations, reads_any
+from dbsp.compiler.datalog.circuits.special_relations import by_extreme
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.show import show_literal, show_rule, show_term, show_variable
+from dbsp.compiler.datalog.plans.steps import (
+    Aggregated,
+    Assign,
+    Bag,
+    Filter,
+    Generate,
+    Join,
+    Multiway,
+    Number,
+    RulePlan,
+    Step,
+    Without,
+)
+from dbsp.compiler.datalog.rewrites import Applied
+from dbsp.operators.ports.input import Input
+from dbsp.operators.recursion.fixpoint import Fixpoint
+from dbsp.operators.recursion.fixpoint_step import way
+from dbsp.operators.stages.stage_report import trace_uses
+from dbsp.runtime.run import Run
+
+
+def explain(
+    program: checked.Program,
+    plans: Mapping[int, RulePlan],
+    circuit: Graph,
+    run: Run | None = None,
+    rewrites: Sequence[Applied] = (),
+) -> str:
+    """A report on a program and its plans: one part per stratum, in the order of evaluation.
+
+    `circuit` is the physical circuit made by these plans. With a `run` of it, what the multi-way joins
+    have met and the rows and bytes of the traces are told too; `rewrites` are what made the program.
+    """
+    traces = _traces(program, circuit, run)
+    return "\n".join((*_rewrites(rewrites), *_report(program, plans, circuit, run), "", *traces))
+
+
+def _rewrites(rewrites: Sequence[Applied]) -> Iterator[str]:
+    """What was changed before the rules were planned."""
+    for one in rewrites:
+        yield f"rewritten by {one.name}"
+        yield from (f"  {change}" for change in one.changes)
+    if rewrites:
+        yield ""
+
+
+def _report(
+    program: checked.Program, plans: Mapping[int, RulePlan], circuit: Graph, run: Run | None
+) -> Iterator[str]:
+    scopes = _scopes(circuit if run is None else run.graph, run)
+    met = None if run is None else run.join_terms()
+    facts: dict[str, int] = {}
+    for fact in program.facts:
+        facts[fact.relation] = facts.get(fact.relation, 0) + 1
+    yield "inputs"
+    for name in program.inputs:
+        number = facts.get(name, 0)
+        noted = f", {number} fact{'s' if number > 1 else ''} in the program" if number else ""
+        yield f"  {_declaration(program.relations[name])}{noted}"
+    needed = needed_relations(program)
+    for number, stratum in enumerate(program.strata, 1):
+        names = ", ".join(stratum.relations)
+        recursion = ": recursive, one scope iterated to its fixpoint" if stratum.recursive else ""
+        yield ""
+        yield f"stratum {number} ({names}){recursion}"
+        if needed.isdisjoint(stratum.relations):
+            yield "  left out: no output depends on it"
+            continue
+        yield from _kinds(program, stratum)
+        yield from (f"  {line}" for line in scopes.get(names, ()))
+        for rule in stratum.rules:
+            base = stratum.recursive and not reads_any(rule, stratum.relations)
+            yield f"  rule {rule.number} at {rule.span}{', outside of the scope' if base else ''}"
+            yield f"    {show_rule(rule)}"
+            yield from _plan(plans[rule.number], stratum)
+            yield from (f"      {line}" for line in joins(plans[rule.number], met))
+        for rule in stratum.subsumptions:
+            yield f"  subsumption {rule.number} at {rule.span}"
+            yield f"    {show_rule(rule)}"
+            best = by_extreme(stratum, rule.head.relation)
+            if best is None:
+                yield from _plan(plans[rule.number], stratum)
+            else:
+                column = program.relations[rule.head.relation].attributes[best[0]].name
+                yield f"      keep the {'greatest' if best[1] else 'least'} {column} for all other columns"
+    yield ""
+    yield "outputs"
+    for name in dict.fromkeys((*program.outputs, *program.sizes)):
+        size = " (its size)" if name not in program.outputs else ""
+        yield f"  {_declaration(program.relations[name])}{size}"
+
+
+def _scopes(circuit: Graph, run: Run | None) -> dict[str, list[str]]:
+    """By the name of a scope, how it is evaluated; after a run, also what it is now."""
+    evaluations = {} if run is None else run.evaluations()
+    return {
+        node.operator.body.name: [way(node.operator.body), *filter(None, [evaluations.get(node)])]
+        for node in circuit.nodes
+        if isinstance(node.operator, Fixpoint)
+    }
+
+
+def _kinds(program: checked.Program, stratum: checked.Stratum) -> Iterator[str]:
+    """What the relations of a stratum are besides sets of rows."""
+    for name in stratum.relations:
+        relation = program.relations[name]
+        if relation.equivalence:
+            yield f"  {name} is an equivalence: classes of values, joined to pairs"
+        for domain in relation.choices:
+            columns = ", ".join(relation.attributes[column].name for column in domain)
+            yield f"  {name} has one row for each ({columns})"
+        if relation.limit is not None and stratum.recursive:
+            yield f"  ends with the first iteration in which {name} has {relation.limit:,} rows"
+
+
+def _declaration(relation: checked.Relation) -> str:
+    columns = ", ".join(f"{column.name}: {column.type_name}" for column in relation.attributes)
+    return f"{relation.name}({columns})"
+
+
+def _plan(plan: RulePlan, stratum: checked.Stratum) -> Iterator[str]:
+    if plan.steps is None:
+        yield "      never holds"
+        return
+    recursive = stratum.relations if stratum.recursive else ()
+    for number, line in enumerate(_steps(plan.steps, recursive), 1):
+        yield f"      {number}. {line}"
+    rule = plan.rule.rule
+    subsumption = rule.dominating is not None
+    yield f"      => {'leave out ' if subsumption else ''}{show_literal(rule.head)}"
+
+
+def _steps(steps: Sequence[Step], recursive: Sequence[str], first: bool = True) -> Iterator[str]:
+    for step in steps:
+        match step:
+            case Join(source=source, on=on):
+                if isinstance(source, Bag):
+                    inner = "; ".join(_steps(source.steps, recursive))
+                    shown, mark = f"[{', '.join(map(show_variable, source.names))}: {inner}]", ""
+                else:
+                    shown = show_scan(source)
+                    mark = " [recursive]" if source.relation in recursive else ""
+                if first:
+                    yield f"scan {shown}{mark}"
+                elif on:
+                    yield f"join {shown} on {', '.join(map(show_variable, on))}{mark}"
+                else:
+                    yield f"cross product with {shown}{mark}"
+            case Multiway(parts=parts):
+                for part in parts:
+                    if isinstance(part, Bag):
+                        names = ", ".join(map(show_variable, part.names))
+                        yield f"beside: [{names}] by {'; '.join(_steps(part.steps, recursive))}"
+                yield show_multiway(step)
+            case Without(pattern=pattern):
+                yield f"keep rows without {show_scan(pattern)}"
+            case Filter(condition=condition):
+                yield f"keep rows with {show_literal(condition)}"
+            case Assign(variable=variable, term=term):
+                yield f"let {show_variable(variable)} = {show_term(term)}"
+            case Number(variable=variable):
+                numbers = ", ".join(str(step.first + step.step * place) for place in range(3))
+                yield f"number the rows as {show_variable(variable)} = {numbers}, ..."
+            case Generate(variable=variable, call=call):
+                yield f"for each {show_variable(variable)} in {show_term(call)}"
+            case Aggregated():
+                yield from _aggregated(step, recursive)
+        first = False
+
+
+def _traces(program: checked.Program, circuit: Graph, run: Run | None) -> Iterator[str]:
+    """The arrangements with those that read them; after a run their rows and bytes."""
+    yield "traces"
+    kept = {} if run is None else run.kept()
+    # The demand of a relation is declared where that is, and comes after it.
+    declared = reversed(list(program.relations.items()))
+    relations = {str(relation.span): name for name, relation in declared}
+    rules: dict[str, str] = {}
+    for rule in program.clauses:
+        rules.setdefault(str(rule.span), f"rule {rule.number}")
+
+    def named(node: Node) -> str:
+        """The relation, or the operator of a rule."""
+        if isinstance(node.operator, Input):
+            return node.operator.relation
+        if node.source in relations:
+            return relations[node.source]
+        return f"{node.operator.name} of {rules.get(node.source, node.source)}"
+
+    for use in trace_uses(circuit if run is None else run.graph):
+        own = named(use.source)
+        readers = dict.fromkeys(rules.get(node.source) or named(node) for node in use.readers)
+        names = ["itself" if name == own else name for name in readers]
+        columns = ", ".join(use.node.schema.names)
+        size = ""
+        if use.node in kept:
+            rows, size_bytes = kept[use.node]
+            size = f"; {rows:,} row{'' if rows == 1 else 's'}, {size_bytes:,} bytes"
+        shared = "shared by" if len(names) > 1 else "for"
+        yield f"  {own} by ({columns}) {shared} {', '.join(names) or 'views'}{size}"
+
+
+def _aggregated(step: Aggregated, recursive: Sequence[str]) -> Iterator[str]:
+    literal = step.literal
+    results = []
+    for result in literal.results:
+        value = "" if result.value is None else f" {show_term(result.value)}"
+        results.append(f"{show_variable(result.variable)} = {result.function}{value}")
+    per = f" per {', '.join(map(show_variable, literal.injected))}" if literal.injected else ""
+    how = ", for the values found so far" if step.correlated else ""
+    inner = "; ".join(_steps(step.inner, recursive, first=not step.correlated))
+    empty = " (0 for no rows)" if step.empty_groups else ""
+    yield f"let {', '.join(results)}{per}{how}{empty} over: {inner}"

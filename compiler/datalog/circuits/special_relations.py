@@ -1,0 +1,137 @@
+"""How relations that are more than sets of rows are made of streams: equivalences, choices, subsumption.
+
+equivalence    pairs of values of one class:      classes(parts) joined with itself
+choice         rows that agree in no domain:      Choice over (turn, row), rows kept before come first
+subsumption    candidates without the dominated:  candidates - (candidates semijoin dominated)
+limit          whether a relation has n rows:     AtLeast n of the relation without its columns
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from functools import reduce
+
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.expressions import Expression, col, lit
+from dbsp.operators.groups.at_least import AtLeast
+from dbsp.operators.groups.choice import Choice
+from dbsp.operators.groups.equivalence import Classes
+from dbsp.operators.linear.preceded import Preceded
+from dbsp.operators.streams.aggregate_calls import max_, min_
+from dbsp.operators.streams.builder import Stream
+
+
+def classes(parts: Stream) -> Stream:
+    """Every value in the pairs with one of its class that stands for it."""
+    return Classes()(parts)
+
+
+def equivalent(classes: Stream) -> Stream:
+    """All pairs of values with the same class."""
+    x, y = classes.schema.names
+    return classes.join(classes, on=[y], select=[x, f"{x}_right"]).rename(**{y: f"{x}_right"})
+
+
+def chosen(relation: checked.Relation, candidates: Stream, kept: Stream | None = None) -> Stream:
+    """The candidates that are taken, after those that were kept before."""
+    if kept is None:
+        return Choice(relation.choices)(candidates)
+    names = candidates.schema.names
+
+    def in_turn(stream: Stream, turn: int) -> Stream:
+        return stream.map(**{"#turn": lit(turn)}, **{name: col(name) for name in names})
+
+    both = in_turn(kept, 0) + in_turn(candidates, 1)
+    domains = tuple(tuple(column + 1 for column in domain) for domain in relation.choices)
+    return Choice(domains)(both).project(*names)
+
+
+def has_rows(stream: Stream, number: int) -> Stream:
+    """A relation without columns that holds if the stream, a set, has that many rows."""
+    return AtLeast(number)(stream.project())
+
+
+def dominating_names(names: Sequence[str]) -> list[str]:
+    """Names for the columns of a dominating row beside those of the row that it dominates."""
+    return [f"{name}#" for name in names]
+
+
+def undominated(candidates: Stream, pairs: Stream, one_way: bool) -> Stream:
+    """The candidates that no other one dominates.
+
+    `pairs` has (dominated, dominating) rows side by side; `one_way` says that no two different rows can
+    dominate each other. Where two do, the least of them is not dominated by the others.
+    """
+    names = candidates.schema.names
+    others = dominating_names(names)
+    both = [*names, *others]
+    pairs = pairs.filter(~_equal(names, others)).distinct()
+    if not one_way:
+        turned = pairs.map(**{a: col(b) for a, b in zip(both, [*others, *names], strict=True)})
+        mutual = pairs.semijoin(turned, on=both)
+        pairs = pairs.antijoin(turned, on=both) + Preceded()(mutual)
+    return candidates.antijoin(pairs.project(*names), on=list(names))
+
+
+def by_extreme(stratum: checked.Stratum, name: str) -> tuple[int, bool] | None:
+    """The column and direction of `extreme` if that is all that subsumptions say of a relation."""
+    rules = [rule for rule in stratum.subsumptions if rule.head.relation == name]
+    return extreme(rules[0]) if len(rules) == 1 else None
+
+
+def extreme(rule: checked.Rule) -> tuple[int, bool] | None:
+    """The column whose least or (True) greatest value the rows have that a subsumption leaves.
+
+    That is so if dominated and dominating rows agree in all other columns and nothing but these two values
+    is compared, as in `r(x, a) <= r(x, b) :- b <= a.`
+    """
+    place = decided_by(rule)
+    if place is None or len(rule.body) != 3:
+        return None
+    assert rule.dominating is not None
+    pairs = list(zip(rule.head.arguments, rule.dominating.arguments, strict=True))
+    terms = [*rule.head.arguments, pairs[place[0]][1]]
+    if len(set(terms)) < len(terms) or not all(isinstance(term, checked.Variable) for term in terms):
+        return None
+    same = all(a == b for column, (a, b) in enumerate(pairs) if column != place[0])
+    return place if same else None
+
+
+def decided_by(rule: checked.Rule) -> tuple[int, bool] | None:
+    """A column in which every row that a subsumption leaves out differs, always in the same direction.
+
+    With it: whether the dominating row has the greater value. None if there may be no such column.
+    """
+    assert rule.dominating is not None
+    pairs = list(zip(rule.head.arguments, rule.dominating.arguments, strict=True))
+    differing = [column for column, (a, b) in enumerate(pairs) if a != b]
+    for literal in rule.body[2:]:
+        if not isinstance(literal, checked.Comparison) or literal.operator not in _GREATER:
+            continue
+        greater, strict = _GREATER[literal.operator]
+        for column in differing:
+            if not strict and differing != [column]:
+                continue
+            if pairs[column] == (literal.left, literal.right):
+                return column, greater
+            if pairs[column] == (literal.right, literal.left):
+                return column, not greater
+    return None
+
+
+_GREATER = {"<": (True, True), "<=": (True, False), ">": (False, True), ">=": (False, False)}
+"""By operator, whether the right side is the greater one, and whether the two must differ."""
+
+
+def with_extremes(candidates: Stream, column: int, greatest: bool) -> Stream:
+    """For the values of all other columns the row with the least or greatest one in this column."""
+    names = candidates.schema.names
+    name = names[column]
+    key = [other for other in names if other != name]
+    best = max_(name) if greatest else min_(name)
+    return candidates.group_by(*key).agg(**{name: best}).project(*names)
+
+
+def _equal(names: Sequence[str], others: Sequence[str]) -> Expression:
+    return reduce(operator.and_, (col(a) == col(b) for a, b in zip(names, others, strict=True)))

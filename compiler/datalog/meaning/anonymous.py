@@ -1,0 +1,24 @@
+"""Records that no declared type is of: compared only with each other, they have the types of their parts.
+
+p(a) :- [a, b] = [1, x], q(x).          y = [1, z], y = [x, 2], q(x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dbsp.compiler.datalog.meaning.checked import AnyKind, Structured, type_of
+from dbsp.compiler.datalog.meaning.word_size import range_of
+from dbsp.data.structures import Constructor, Field, Structure
+
+ANONYMOUS = Structured("record", Structure("record"))
+"""The kind of these records as long as their parts have none."""
+
+
+def anonymous_record(kinds: Sequence[AnyKind], word_size: int) -> Structured:
+    """The kind of records of parts of these kinds; equal for equal parts."""
+    name = f"[{'&'.join(kind.value for kind in kinds)}]"
+    structure = Structure(name)
+    fields = (Field(f"part{n}", type_of(kind), range_of(kind, word_size)) for n, kind in enumerate(kinds, 1))
+    structure.constructors = (Constructor("", tuple(fields)),)
+    return Structured(name, structure)

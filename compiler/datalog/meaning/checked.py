@@ -1,0 +1,355 @@
+"""The checked program: every name resolved, every term typed, every rule safe and in a stratum.
+
+This is the meaning of a program, and what both the planner and any other evaluator start from:
+
+- A rule has one head and a conjunction as its body. Several heads and `;` have been expanded; every
+  rule keeps the position of the clause it came from.
+- The order of the literals of a body means nothing. Every variable of a rule can be bound: by a
+  positive atom (an argument that is a plain variable), or by an equality `variable = term` whose
+  other side is bound. Arguments of atoms may be any term; an argument that is not a variable is a
+  condition on the column.
+- A `Wildcard` in a positive atom is a variable of its own. In a negated atom it means "any value":
+  `!r(x, _)` holds when no row of r starts with x.
+- An `Aggregate` is a term. It is evaluated once per binding of its `injected` variables, which the
+  rest of the rule binds; its other variables are local (renamed apart, so no name means two things
+  in one rule). It ranges over all bindings of all variables of its body, wildcards included, so
+  `count : { r(_, _) }` is the number of rows of r and `sum x : { r(x, _) }` counts equal x of
+  different rows. Over no binding at all, `count` is 0 and `sum` is 0; `min`, `max` and `mean` have
+  no value, and the rule gives nothing for that binding.
+- A call of one of `functions.GENERATORS` stands for any of several values. Each place where one is
+  written counts by itself: the rule holds for every choice of a value for each of them.
+- A function without a value (division by zero, text that is no number) is an error of the tick. How
+  much of a body is asked before such a function is left open, except that no row is ever tried that
+  a literal not needing its result rules out and that can be asked without a cross product.
+- Facts whose arguments are literals are in `facts`; they are rows inserted in the first tick.
+- `strata` has the relations that have rules, or that are more than sets of rows: equivalences, choices and
+  those with subsumptions. The others are inputs and hold what is put in.
+
+- A `Construct` makes a record or a branch of its arguments. As an argument of a positive atom, or as a
+  side of an equation whose other side is bound, it is also a pattern: its arguments that are variables,
+  wildcards or patterns again are bound to the parts of the value, if that is made likewise; nil is made by
+  nothing.
+
+Values are Python's: `number` and `unsigned` are int, `float` is float, `symbol` is str; records are tuples,
+nil is None, branches are `Branch`. What the functions do with them is written in `functions`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from dbsp.data.structures import Structure, structure_type
+from dbsp.data.terms import Branch, Record
+from dbsp.data.values import FLOAT, INT, STR, Type
+from dbsp.diagnostics import Diagnostic, SourceSpan
+
+if TYPE_CHECKING:
+    from dbsp.compiler.datalog.meaning.declared_types import TypeEnvironment
+
+
+class Kind(enum.Enum):
+    """The primitive type of a value; every declared type is one of these underneath."""
+
+    NUMBER = "number"
+    UNSIGNED = "unsigned"
+    FLOAT = "float"
+    SYMBOL = "symbol"
+
+    @property
+    def numeric(self) -> bool:
+        return self is not Kind.SYMBOL
+
+
+@dataclass(frozen=True, slots=True)
+class Structured:
+    """The kind of the records, or branches, of one declared type; every such type is a kind of its own."""
+
+    name: str
+    structure: Structure = field(compare=False, repr=False)
+
+    @property
+    def value(self) -> str:
+        return self.name
+
+    @property
+    def numeric(self) -> bool:
+        return False
+
+
+AnyKind: TypeAlias = Kind | Structured
+
+_TYPES: Mapping[Kind, Type] = {Kind.NUMBER: INT, Kind.UNSIGNED: INT, Kind.FLOAT: FLOAT, Kind.SYMBOL: STR}
+
+
+def type_of(kind: AnyKind) -> Type:
+    """How the engine stores values of a kind."""
+    return structure_type(kind.structure) if isinstance(kind, Structured) else _TYPES[kind]
+
+
+Value: TypeAlias = int | float | str | Record | Branch | None
+
+
+# --- terms -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    name: str
+    kind: AnyKind
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Wildcard:
+    kind: AnyKind
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    value: Value
+    kind: AnyKind
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Functor:
+    """A function of the user's: `.functor name(parameters): result`."""
+
+    name: str
+    parameters: tuple[Kind, ...]
+    result: Kind
+    function: Callable[..., Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of `functions.FUNCTIONS` applied; `kind` is the kind of its result.
+
+    Or a `functor` of the user's; then `function` is its name with `@` before it.
+
+    With a `word` of 32 bits ints wrap in it, see `words`; the function `wrap`, which no program has, then
+    makes a word of the value of an aggregate.
+    """
+
+    function: str
+    arguments: tuple[Term, ...]
+    kind: AnyKind
+    span: SourceSpan = field(compare=False, repr=False)
+    functor: Functor | None = None
+    word: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Construct(Call):
+    """A record of its arguments (the function is `[]`), or a branch (`$Name`)."""
+
+    @property
+    def constructor(self) -> str:
+        """The constructor as the structure names it: a record's has no name."""
+        return self.function[1:] if self.function.startswith("$") else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Call):
+    """A part of the only argument, if that is made by this constructor. For plans, no program has it.
+
+    The function is `part`, and `position` the place of the part; or `made`, without a position, and the
+    value says whether it is made so.
+    """
+
+    constructor: str = ""
+    position: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """`function` is one of count, sum, min, max, mean; `value` is None for count only."""
+
+    function: str
+    value: Term | None
+    body: tuple[Literal, ...]
+    injected: tuple[str, ...]
+    kind: AnyKind
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+Term: TypeAlias = Variable | Wildcard | Constant | Call | Aggregate
+
+# --- literals ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    relation: str
+    arguments: tuple[Term, ...]
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    atom: Atom
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+TEXT_TESTS = frozenset({"match", "!match", "contains", "!contains"})
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`operator` is one of `= != < <= > >=` or of `TEXT_TESTS`; both sides have the same kind.
+
+    Among normalised literals it may also be `in`: the left side is one of the values of the right.
+
+    Symbols compare as text. `match(p, s)`: the whole of s matches the regular expression p, see `regex`;
+    where p is none, neither `match` nor `!match` holds. `contains(p, s)`: p occurs in s.
+    """
+
+    operator: str
+    left: Term
+    right: Term
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    value: bool
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+Literal: TypeAlias = Atom | Negation | Comparison | Truth
+
+# --- the program -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A column: its name, the type it was declared with, and the kind underneath."""
+
+    name: str
+    type_name: str
+    kind: AnyKind
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A declared relation.
+
+    `inputs`, `outputs` and `sizes` hold the parameters of each `.input`, `.output` and `.printsize`
+    directive (usually one or none of each). `magic` is what the declaration says of deriving the relation on
+    demand, None if nothing: it changes no meaning.
+
+    - `equivalence`: the relation is the least equivalence, on the values that occur in it, that has
+      every row put in or derived.
+    - `choices`: the columns of each choice-domain; no two rows agree in all columns of one. Without
+      recursion rows are taken in their order (columns from left to right, symbols as text), each that
+      agrees with none taken before. In a recursion, the rows of an iteration are taken in that order
+      after those of the iterations before, which stay.
+    - `limit`: the iterations of the recursion end with the first in which the relation has as many rows.
+    - `subsumed`: there are subsumptions, which leave rows out.
+    """
+
+    name: str
+    attributes: tuple[Attribute, ...]
+    span: SourceSpan = field(compare=False, repr=False)
+    inputs: tuple[Mapping[str, str], ...] = ()
+    outputs: tuple[Mapping[str, str], ...] = ()
+    sizes: tuple[Mapping[str, str], ...] = ()
+    equivalence: bool = False
+    choices: tuple[tuple[int, ...], ...] = ()
+    limit: int | None = None
+    subsumed: bool = False
+    magic: bool | None = field(default=None, compare=False)
+
+    @property
+    def arity(self) -> int:
+        return len(self.attributes)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it just has the rows that are put in or derived."""
+        return not (self.equivalence or self.choices or self.limit or self.subsumed)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`head :- body.` `number` counts the rules of the program in source order, from 1.
+
+    A call of `autoinc` in it, with a first number and a step as its arguments, numbers the ways to satisfy
+    the body, wildcards included: a way gets the next of first, first + step, ... in the tick in which it
+    comes and keeps it until it goes. Ways that come in one tick are numbered by the values of the variables
+    in the order in which these stand in the rule.
+
+    `order` has the places of the positive atoms of the body, counted from 0, in the order in which
+    they are to be joined, if the program asks for one.
+
+    With a `dominating` row this is a subsumption: no row is derived, but the row of the head is left out
+    of the relation if the body holds. The first two literals of the body are the dominated and the
+    dominating row. Of rows that dominate each other the least is kept.
+    """
+
+    number: int
+    head: Atom
+    body: tuple[Literal, ...]
+    span: SourceSpan = field(compare=False, repr=False)
+    order: tuple[int, ...] | None = None
+    dominating: Atom | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    relation: str
+    row: tuple[Value, ...]
+    span: SourceSpan = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """Relations that are computed together.
+
+    `recursive` is true when they depend on one another or a relation depends on itself; then
+    `rules` are to be applied until nothing changes. Everything negated or aggregated over in
+    `rules` lies in an earlier stratum, but for what gets better in a recursion (see `extremes`).
+
+    `subsumptions` are those of its relations. With any, or with a choice-domain, a recursive stratum
+    `accumulates`: each iteration adds, to all rows derived before, what rules derive from the rows that are
+    left in the last one; rows that are left out stay known, for they still dominate others, and it is
+    known rows that subsumptions read of the relations of their stratum.
+    """
+
+    relations: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    recursive: bool
+    subsumptions: tuple[Rule, ...] = ()
+    accumulates: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that means something. `strata` are in an order in which they can be computed.
+
+    `inputs` names the relations that take changes from outside: those with `.input`, with facts, or
+    with neither facts nor rules. An input may also have rules; it then holds both. `types` are those
+    declared, and `functors` those of the user's, for whoever checks a question about the program.
+    """
+
+    relations: Mapping[str, Relation]
+    facts: tuple[Fact, ...]
+    rules: tuple[Rule, ...]
+    strata: tuple[Stratum, ...]
+    types: TypeEnvironment
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    sizes: tuple[str, ...]
+    warnings: tuple[Diagnostic, ...] = ()
+    functors: Mapping[str, Functor] = field(default_factory=dict)
+    subsumptions: tuple[Rule, ...] = ()
+    """They are numbered after the rules."""
+
+    @property
+    def clauses(self) -> tuple[Rule, ...]:
+        """The rules and the subsumptions: all that has a body to be planned."""
+        return self.rules + self.subsumptions

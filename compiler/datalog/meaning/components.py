@@ -1,0 +1,284 @@
+"""Components: every `.init` to the declarations and clauses it stands for.
+
+    .comp Graph<N> {                         .decl g.edge(x: number, y: number)
+        .decl edge(x: N, y: N)               .decl g.path(x: number, y: number)
+        .decl path(x: N, y: N)        is     g.path(x, y) :- g.edge(x, y).
+        path(x, y) :- edge(x, y).
+    }
+    .init g = Graph<number>
+
+As in Souffle, an instance has what its base components have, what it has itself, and what the instances
+within it have; then every name that is declared in there gets the name of the instance before it. A name
+that is not declared in there is left to what is around the `.init`. Components are looked for among those
+declared in the component, in its bases, and around it; a parameter may stand for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dbsp.compiler.datalog.meaning.overrides import check_overrides
+from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text.rebuild import Rebuilder
+from dbsp.compiler.datalog.text.report import Report
+from dbsp.diagnostics import did_you_mean
+
+MAX_DEPTH = 100
+MAX_INSTANCES = 100_000
+
+
+def instantiate(program: syntax.Program, report: Report) -> syntax.Program:
+    """The program without components; raises CompileError if an instance cannot be made."""
+    kinds = (syntax.Component, syntax.Instance, syntax.Override)
+    if not any(isinstance(item, kinds) for item in program.items):
+        return program
+    instantiator = _Instantiator(report)
+    outermost = _Scope(None, None, program.items)
+    instantiator.check_names(program.items)
+    check_overrides(program.items, report)
+    found = instantiator.content(program.items, outermost, {}, frozenset(), "", 0, None)
+    report.raise_errors()
+    notes = {place: note for place, (_, note) in enumerate(found) if note is not None}
+    return syntax.Program(tuple(item for item, _ in found), notes)
+
+
+@dataclass(eq=False)
+class _Scope:
+    """What components can be seen in a component (None: in the program), and what is around it."""
+
+    component: syntax.Component | None
+    around: _Scope | None
+    items: Sequence[syntax.Item]
+    bases: list[_Scope] = field(default_factory=list)
+
+    def find(self, name: str) -> _Scope | None:
+        scope: _Scope | None = self
+        while scope is not None:
+            found = scope.inside(name)
+            if found is not None:
+                return found
+            scope = scope.around
+        return None
+
+    def inside(self, name: str) -> _Scope | None:
+        for item in self.items:
+            if isinstance(item, syntax.Component) and item.head.name.text == name:
+                return _Scope(item, self, item.items)
+        return next((found for base in self.bases if (found := base.inside(name)) is not None), None)
+
+    def names(self) -> Iterable[str]:
+        scope: _Scope | None = self
+        while scope is not None:
+            yield from (one.head.name.text for one in scope.items if isinstance(one, syntax.Component))
+            scope = scope.around
+
+
+Binding = Mapping[str, str]
+Noted = tuple[syntax.Item, str | None]
+
+
+class _Instantiator:
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.instances = 0
+
+    def content(
+        self,
+        items: Sequence[syntax.Item],
+        scope: _Scope,
+        binding: Binding,
+        overridden: frozenset[str],
+        path: str,
+        depth: int,
+        note: str | None,
+    ) -> list[Noted]:
+        """The plain items among these, and those of the instances among them."""
+        found: list[Noted] = []
+        dropped = False  # whether the clause before a .plan is overridden
+        for item in items:
+            match item:
+                case syntax.Component() | syntax.ComponentEnd():
+                    continue
+                case syntax.Instance():
+                    found.extend(self.instance(item, scope, binding, path, depth))
+                case syntax.Override(span=span):
+                    if scope.component is None:
+                        self.report.error(span, ".override is for relations of base components")
+                case syntax.Clause(heads=heads):
+                    kept = tuple(head for head in heads if head.relation not in overridden)
+                    dropped = not kept
+                    if kept:
+                        namer = _Namer({}, binding, parameters=True)
+                        found.append((namer.item(replace(item, heads=kept)), note))
+                case syntax.Plan() if dropped:
+                    continue
+                case _:
+                    found.append((_Namer({}, binding, parameters=True).item(item), note))
+        return found
+
+    def instance(
+        self, init: syntax.Instance, scope: _Scope, binding: Binding, path: str, depth: int
+    ) -> list[Noted]:
+        self.instances += 1
+        if depth > MAX_DEPTH or self.instances > MAX_INSTANCES:
+            message = f"instance '{init.name.text}' contains itself without end, or very many others"
+            self.report.error(init.span, message)
+            self.report.raise_errors()
+        found = self.find(init.component, scope, binding)
+        if found is None:
+            return []
+        component, inner = found
+        name = init.name.text
+        whole = f"{path}{name}"
+        note = (
+            f"in instance '{whole}' of component '{_of(component).head.name.text}', made at {init.span.place}"
+        )
+        content = self.collect(component, inner, frozenset(), f"{whole}.", depth + 1, note, ())
+        relations = [
+            one.text
+            for item, _ in content
+            if isinstance(item, syntax.RelationDeclaration)
+            for one in item.names
+        ]
+        declared = [item for item, _ in content if isinstance(item, syntax.TypeDeclaration)]
+        types = [item.name.text for item in declared]
+        types += [branch.name.text for item in declared if item.form == "adt" for branch in item.branches]
+        namer = _Namer({one: f"{name}.{one}" for one in relations}, {one: f"{name}.{one}" for one in types})
+        return [(namer.item(item), note) for item, note in content]
+
+    def collect(
+        self,
+        scope: _Scope,
+        binding: Binding,
+        overridden: frozenset[str],
+        path: str,
+        depth: int,
+        note: str,
+        below: tuple[syntax.Component, ...],
+    ) -> list[Noted]:
+        """What a component has from its bases and by itself."""
+        component = _of(scope)
+        found: list[Noted] = []
+        if any(component is other for other in below):
+            name = component.head.name
+            self.report.error(name.span, f"component '{name.text}' is a base of itself")
+            self.report.raise_errors()
+        own = [name for item in component.items if isinstance(item, syntax.Override) for name in item.names]
+        hidden = overridden | {name.text for name in own}
+        for base in component.bases:
+            bound = self.find(base, scope, binding)
+            if bound is not None:
+                scope.bases.append(bound[0])
+                found += self.collect(*bound, hidden, path, depth, note, (*below, component))
+        return found + self.content(component.items, scope, binding, overridden, path, depth, note)
+
+    def find(
+        self, kind: syntax.ComponentType, scope: _Scope, binding: Binding
+    ) -> tuple[_Scope, Binding] | None:
+        """The component that is meant, and what its parameters are bound to."""
+        name = binding.get(kind.name.text, kind.name.text)
+        found = scope.find(name)
+        if found is None:
+            self.report.error(
+                kind.name.span, f"undefined component '{name}'", did_you_mean(name, scope.names())
+            )
+            return None
+        formal = _of(found).head.parameters
+        if len(formal) != len(kind.parameters):
+            self.report.error(
+                kind.span,
+                f"component '{name}' has {len(formal)} type parameter{'' if len(formal) == 1 else 's'},"
+                f" but {len(kind.parameters)} {'is' if len(kind.parameters) == 1 else 'are'} given",
+                f"declared at {_of(found).span.place}",
+            )
+            return None
+        given = (binding.get(one.text, one.text) for one in kind.parameters)
+        return found, {**dict(zip((one.text for one in formal), given, strict=True))}
+
+    # --- checks ------------------------------------------------------------------------------------
+
+    def check_names(self, items: Iterable[syntax.Item]) -> None:
+        """No two components and no two instances of one name side by side; also within components."""
+        components: dict[str, syntax.Name] = {}
+        instances: dict[str, syntax.Name] = {}
+        for item in items:
+            if isinstance(item, syntax.Component):
+                self._once("component", item.head.name, components)
+                self.check_names(item.items)
+            elif isinstance(item, syntax.Instance):
+                self._once("instance", item.name, instances)
+
+    def _once(self, what: str, name: syntax.Name, seen: dict[str, syntax.Name]) -> None:
+        first = seen.setdefault(name.text, name)
+        if first is not name:
+            message = f"{what} '{name.text}' is declared twice"
+            self.report.error(name.span, message, f"first declared at {first.span.place}")
+
+
+def _of(scope: _Scope) -> syntax.Component:
+    assert scope.component is not None
+    return scope.component
+
+
+class _Namer(Rebuilder):
+    """Gives relations and types of an item other names.
+
+    With `parameters` the names are those that type parameters are bound to. A component may declare a type
+    by the name of a parameter: then it is called as the instance says.
+    """
+
+    def __init__(
+        self, relations: Mapping[str, str], types: Mapping[str, str], parameters: bool = False
+    ) -> None:
+        self.parameters = parameters
+        self.relations = relations
+        self.types = types
+
+    def item(self, item: syntax.Item) -> syntax.Item:
+        match item:
+            case syntax.Clause(heads=heads, body=body):
+                body = None if body is None else self.formula(body)
+                return replace(item, heads=tuple(map(self.atom, heads)), body=body)
+            case syntax.RelationDeclaration(names=names, attributes=attributes):
+                columns = self.columns(attributes)
+                return replace(item, names=self.named(names, self.relations), attributes=columns)
+            case syntax.TypeDeclaration(name=name, parents=parents):
+                (own,) = self.named((name,), self.types)
+                if self.parameters and own.text in {one.text for one in self.named(parents, self.types)}:
+                    own = name  # it would stand on itself
+                branches = tuple(map(self.branch, item.branches))
+                return replace(item, name=own, parents=self.named(parents, self.types), branches=branches)
+            case syntax.FunctorDeclaration(parameters=parameters, result=result):
+                (result,) = self.named((result,), self.types)
+                return replace(item, parameters=self.named(parameters, self.types), result=result)
+            case syntax.Directive(relations=names):
+                return replace(item, relations=self.named(names, self.relations))
+            case _:
+                return item
+
+    def columns(self, attributes: tuple[syntax.Attribute, ...]) -> tuple[syntax.Attribute, ...]:
+        return tuple(
+            replace(one, type_name=self.types.get(one.type_name, one.type_name)) for one in attributes
+        )
+
+    def branch(self, branch: syntax.BranchDeclaration) -> syntax.BranchDeclaration:
+        name = branch.name if self.parameters else self.named((branch.name,), self.types)[0]
+        return syntax.BranchDeclaration(name, self.columns(branch.fields))
+
+    @staticmethod
+    def named(names: tuple[syntax.Name, ...], new: Mapping[str, str]) -> tuple[syntax.Name, ...]:
+        return tuple(replace(name, text=new.get(name.text, name.text)) for name in names)
+
+    def term(self, term: syntax.Term) -> syntax.Term:
+        term = super().term(term)
+        if isinstance(term, syntax.Construct) and term.function.startswith("$") and not self.parameters:
+            name = term.function[1:]
+            return replace(term, function=f"${self.types.get(name, name)}")
+        if isinstance(term, syntax.Call) and term.target is not None:
+            return replace(term, target=self.named((term.target,), self.types)[0])
+        return term
+
+    def atom(self, atom: syntax.Atom) -> syntax.Atom:
+        renamed = self.relations.get(atom.relation, atom.relation)
+        return replace(super().atom(atom), relation=renamed)

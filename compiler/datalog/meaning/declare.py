@@ -1,0 +1,194 @@
+"""Collects what a program declares: its types, its relations and their directives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from dbsp.compiler.datalog.meaning.checked import Attribute, Functor, Kind, Relation
+from dbsp.compiler.datalog.meaning.declared_types import PRIMITIVES, TypeEnvironment, declare_types
+from dbsp.compiler.datalog.meaning.functors import Function, declare_functors
+from dbsp.compiler.datalog.meaning.pragmas import Pragmas
+from dbsp.compiler.datalog.meaning.relation_kinds import (
+    DEPRECATED,
+    check_qualifiers,
+    check_subsumptions,
+    choice_domains,
+    is_equivalence,
+    limit_size,
+)
+from dbsp.compiler.datalog.meaning.signatures import Signature, signatures_of
+from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text.report import Report
+from dbsp.diagnostics import did_you_mean
+from dbsp.io.directives import unknown_parameters, wrong_parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """`relations` keep the order of their declarations.
+
+    `broken` names the relations, and with `@` the functors, whose declarations have errors of their own.
+    `inlined` are those that are put into the rules that use them.
+    """
+
+    types: TypeEnvironment
+    relations: Mapping[str, Relation]
+    broken: frozenset[str]
+    inlined: frozenset[str]
+    functors: Mapping[str, Functor]
+    """The functors of the user's, by their names with `@` before them."""
+
+    def signatures(self, function: str) -> tuple[Signature, ...]:
+        """What a function or a declared functor takes and gives."""
+        functor = self.functors.get(function)
+        if functor is not None:
+            return (Signature(functor.parameters, functor.result),)
+        return signatures_of(function, self.types.structured.values())
+
+
+def declare(
+    program: syntax.Program,
+    functions: Mapping[str, Function],
+    pragmas: Pragmas,
+    word_size: int | None,
+    report: Report,
+) -> Declarations:
+    """The declarations of a program. A relation with an undefined type is known but broken.
+
+    `functions` are those that the user gives for functors, by name; numbers have `word_size` bits,
+    or those that a pragma says.
+    """
+    types = declare_types(
+        [item for item in program.items if isinstance(item, syntax.TypeDeclaration)],
+        report,
+        pragmas.legacy,
+        word_size or pragmas.word_size or 64,
+    )
+    relations: dict[str, Relation] = {}
+    broken: set[str] = set()
+    for place, item in enumerate(program.items):
+        report.note = program.notes.get(place)
+        if isinstance(item, syntax.RelationDeclaration):
+            check_qualifiers(item, report, pragmas.legacy)
+            _declare_relations(item, types, relations, broken, report)
+    for place, item in enumerate(program.items):
+        report.note = program.notes.get(place)
+        if isinstance(item, syntax.Directive):
+            _apply(item, relations, report)
+    report.note = None
+    for name, relation in relations.items():
+        if relation.magic is None and name in pragmas.no_magic:
+            relations[name] = replace(relation, magic=False)
+        elif relation.magic is None and not pragmas.magic.isdisjoint((name, "*")):
+            relations[name] = replace(relation, magic=True)
+    for name in check_subsumptions(program.items, report) & relations.keys():
+        relations[name] = replace(relations[name], subsumed=True)
+    inlined = _inlined(program, pragmas.not_inlined, report)
+    functors = declare_functors(program, types, functions, report)
+    named = {f"@{one.name.text}" for one in program.items if isinstance(one, syntax.FunctorDeclaration)}
+    broken |= named - functors.keys()
+    return Declarations(types, relations, frozenset(broken), inlined, functors)
+
+
+def _inlined(program: syntax.Program, excluded: frozenset[str], report: Report) -> frozenset[str]:
+    """The relations declared `inline`, which have no rows that could be read or written."""
+    names: set[str] = set()
+    hint = "leave out 'inline', or read and write another relation"
+    for item in program.items:
+        if isinstance(item, syntax.RelationDeclaration):
+            qualifiers = {qualifier.text: qualifier for qualifier in item.qualifiers}
+            if "inline" in qualifiers:
+                names.update(name.text for name in item.names if name.text not in excluded)
+                for kind in qualifiers.keys() & {"input", "output", "printsize"}:
+                    report.error(
+                        qualifiers[kind].span, "an inlined relation has no rows to read or write", hint
+                    )
+    for item in program.items:
+        if isinstance(item, syntax.Directive):
+            for name in item.relations:
+                if name.text in names:
+                    message = f"inlined relation '{name.text}' has no rows for .{item.kind}"
+                    report.error(name.span, message, hint)
+    return frozenset(names)
+
+
+def _declare_relations(
+    item: syntax.RelationDeclaration,
+    types: TypeEnvironment,
+    relations: dict[str, Relation],
+    broken: set[str],
+    report: Report,
+) -> None:
+    attributes: list[Attribute] = []
+    sound = True
+    seen: set[str] = set()
+    for attribute in item.attributes:
+        if attribute.name in seen:
+            report.error(attribute.span, f"column '{attribute.name}' is declared twice")
+        seen.add(attribute.name)
+        if attribute.type_name in types:
+            kind = types.kind(attribute.type_name)
+            attributes.append(Attribute(attribute.name, attribute.type_name, kind))
+            continue
+        if attribute.type_name not in types.broken:
+            hint = did_you_mean(attribute.type_name, types.names())
+            report.error(attribute.type_span, f"undefined type '{attribute.type_name}'", hint)
+        # Some kind, so that the number of columns is right; no clause is typed with it.
+        attributes.append(Attribute(attribute.name, attribute.type_name, Kind.NUMBER))
+        sound = False
+    equivalence = is_equivalence(item, tuple(attributes), types, report)
+    choices = choice_domains(item, tuple(attributes), report)
+    for name in item.names:
+        if name.text in relations:
+            first = relations[name.text].span
+            report.error(
+                name.span, f"relation '{name.text}' is declared twice", f"first declared at {first.place}"
+            )
+            continue
+        if name.text in types and name.text not in PRIMITIVES:
+            report.error(name.span, f"'{name.text}' is already the name of a type")
+        relations[name.text] = Relation(
+            name.text, tuple(attributes), name.span, equivalence=equivalence, choices=choices
+        )
+        if not sound:
+            broken.add(name.text)
+        words = {qualifier.text for qualifier in item.qualifiers}
+        if words & {"magic", "no_magic"}:
+            relations[name.text] = replace(relations[name.text], magic="no_magic" not in words)
+        for qualifier in item.qualifiers:
+            # Old programs write `.decl r(...) input`; storage qualifiers (btree, brie) mean nothing here.
+            if qualifier.text in DEPRECATED:
+                _add_directive(relations, name.text, qualifier.text, {})
+
+
+def _apply(directive: syntax.Directive, relations: dict[str, Relation], report: Report) -> None:
+    for name in directive.relations:
+        if name.text not in relations:
+            hint = did_you_mean(name.text, relations)
+            report.error(name.span, f"undefined relation '{name.text}' in .{directive.kind}", hint)
+        elif directive.kind == "printsize" and relations[name.text].sizes:
+            report.error(name.span, f"the size of '{name.text}' is printed already")
+        elif directive.kind == "limitsize":
+            relations[name.text] = limit_size(directive, relations[name.text], report)
+        else:
+            parameters = dict(directive.parameters)
+            for message, hint in wrong_parameters(directive.kind, parameters, relations[name.text].arity):
+                report.error(directive.span, message, hint)
+            for message, hint in unknown_parameters(directive.kind, parameters):
+                report.warning(directive.span, message, hint)
+            _add_directive(relations, name.text, directive.kind, parameters)
+
+
+def _add_directive(
+    relations: dict[str, Relation], name: str, kind: str, parameters: Mapping[str, str]
+) -> None:
+    relation = relations[name]
+    match kind:
+        case "input":
+            relation = replace(relation, inputs=(*relation.inputs, parameters))
+        case "output":
+            relation = replace(relation, outputs=(*relation.outputs, parameters))
+        case _:
+            relation = replace(relation, sizes=(*relation.sizes, parameters))
+    relations[name] = relation

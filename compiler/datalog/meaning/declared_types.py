@@ -1,0 +1,245 @@
+"""Declared types: primitive kinds, subtypes, aliases and unions.
+
+Every type stands on one primitive kind, and the engine stores that kind. Subtypes exist to catch
+mistakes: a variable bound in a column of type A may only flow into a column whose type A is a
+subtype of, and one bound in two columns has a type below both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import networkx as nx
+
+from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind, Structured, type_of
+from dbsp.compiler.datalog.meaning.fields import declare_fields
+from dbsp.compiler.datalog.meaning.word_size import range_of
+from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text.report import Report
+from dbsp.data.structures import Constructor, Field, Structure
+from dbsp.diagnostics import did_you_mean
+
+PRIMITIVES: Mapping[str, Kind] = {kind.value: kind for kind in Kind}
+
+
+class TypeEnvironment:
+    """The types of one program, by name. Only sound declarations are in it."""
+
+    def __init__(self, word_size: int = 64) -> None:
+        self.word_size = word_size
+        """How many bits a number has; see `words`."""
+        self.broken: set[str] = set()
+        """Types whose declaration has an error; using them is no further error."""
+        self.structured: dict[str, Structured] = {}
+        """The record types and algebraic data types."""
+        self.branches: dict[str, str] = {}
+        """The branches of algebraic data types, and of which type each is."""
+        self._kinds: dict[str, AnyKind] = dict(PRIMITIVES)
+        self._fields: dict[tuple[str, str], tuple[syntax.Attribute, ...]] = {}
+        self._aliases: dict[str, str] = {}
+        self._bases: dict[str, str] = {}
+        # A union stands for the types in it that are no unions themselves; any other type for itself.
+        self._members: dict[str, frozenset[str]] = {name: frozenset({name}) for name in PRIMITIVES}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._kinds
+
+    def names(self) -> list[str]:
+        return list(self._kinds)
+
+    def kind(self, name: str) -> AnyKind:
+        return self._kinds[name]
+
+    def fields(self, kind: Structured, constructor: str) -> tuple[syntax.Attribute, ...]:
+        """The declared fields of a record (its constructor is "") or of a branch."""
+        return self._fields[kind.name, constructor]
+
+    def add_structured(self, declaration: syntax.TypeDeclaration) -> None:
+        """Adds a record type or an algebraic data type; its fields are filled in by `complete`."""
+        name = declaration.name.text
+        kind = Structured(name, Structure(name))
+        self._kinds[name] = self.structured[name] = kind
+        self._members[name] = frozenset({name})
+
+    def complete(self, declaration: syntax.TypeDeclaration) -> None:
+        """Gives a type that was added its constructors; by now the types of all fields are known."""
+        name = declaration.name.text
+        made = []
+        for branch in declaration.branches:
+            self._fields[name, branch.name.text] = branch.fields
+            kinds = [self.kind(one.type_name) for one in branch.fields]
+            fields = (
+                Field(one.name, type_of(kind), range_of(kind, self.word_size))
+                for one, kind in zip(branch.fields, kinds, strict=True)
+            )
+            made.append(Constructor(branch.name.text, tuple(fields)))
+        self.structured[name].structure.constructors = tuple(made)
+
+    def add(self, name: str, form: syntax.TypeForm, parents: Sequence[str]) -> None:
+        """Adds a type over types that are known already."""
+        self._kinds[name] = self._kinds[parents[0]]
+        match form:
+            case "alias":
+                self._aliases[name] = self.resolve(parents[0])
+            case "subtype":
+                self._bases[name] = self.resolve(parents[0])
+                self._members[name] = frozenset({name})
+            case "union":
+                members = (self._members[self.resolve(parent)] for parent in parents)
+                self._members[name] = frozenset().union(*members)
+
+    def remove(self, name: str) -> None:
+        """Takes a type away that turned out to be broken."""
+        kind = self.structured.pop(name)
+        for other in [one for one, known in self._kinds.items() if known == kind]:  # itself, and its aliases
+            self.broken.add(other)
+            del self._kinds[other]
+
+    def resolve(self, name: str) -> str:
+        """The name behind aliases."""
+        return self._aliases.get(name, name)
+
+    def is_union(self, name: str) -> bool:
+        name = self.resolve(name)
+        return self._members[name] != {name}
+
+    def is_subtype(self, a: str, b: str) -> bool:
+        """Whether every value of type a is one of type b."""
+        a, b = self.resolve(a), self.resolve(b)
+        allowed = self._members[b]
+        return a == b or all(self._stands_on(member, allowed) for member in self._members[a])
+
+    def _stands_on(self, name: str, allowed: frozenset[str]) -> bool:
+        """Whether a type that is no union, or one of the types below it, is among the allowed ones."""
+        while name not in allowed:
+            if name not in self._bases:
+                return False
+            name = self._bases[name]
+        return True
+
+    def common(self, a: str, b: str) -> frozenset[str]:
+        """The greatest types below both a and b; empty when they have no value in common."""
+        a, b = self.resolve(a), self.resolve(b)
+        if self.is_subtype(a, b):
+            return frozenset({a})
+        if self.is_subtype(b, a):
+            return frozenset({b})
+        if not (self.is_union(a) and self.is_union(b)):
+            return frozenset()
+        below_b = {member for member in self._members[a] if self._stands_on(member, self._members[b])}
+        below_a = {member for member in self._members[b] if self._stands_on(member, self._members[a])}
+        return frozenset(below_a | below_b)
+
+
+def declare_types(
+    declarations: Sequence[syntax.TypeDeclaration], report: Report, legacy: bool = False, word_size: int = 64
+) -> TypeEnvironment:
+    """The environment of a program's type declarations, which may come in any order."""
+    by_name: dict[str, syntax.TypeDeclaration] = {}
+    for declaration in declarations:
+        name = declaration.name
+        if declaration.deprecated and not legacy:
+            hint = f"write '.type {name.text} <: {declaration.parents[0].text}'"
+            report.warning(name.span, f"this way to declare type '{name.text}' is deprecated", hint)
+        if name.text in PRIMITIVES:
+            report.error(name.span, f"'{name.text}' is a predefined type and cannot be declared again")
+        elif name.text in by_name:
+            first = by_name[name.text].name.span
+            report.error(
+                name.span, f"type '{name.text}' is declared twice", f"first declared at {first.place}"
+            )
+        else:
+            by_name[name.text] = declaration
+    environment = TypeEnvironment(word_size)
+    for text in by_name:
+        if by_name[text].branches:
+            environment.add_structured(by_name[text])
+    for text in _parents_first(by_name, environment, report):
+        if by_name[text].branches:
+            continue
+        if _is_sound(by_name[text], by_name, environment, report):
+            parents = [parent.text for parent in by_name[text].parents]
+            environment.add(text, by_name[text].form, parents)
+        else:
+            environment.broken.add(text)
+    structured = [declaration for declaration in by_name.values() if declaration.branches]
+    for declaration in structured:
+        if not declare_fields(declaration, environment, report):
+            environment.broken.add(declaration.name.text)
+    _break_with_fields(structured, environment)
+    for declaration in structured:
+        if declaration.name.text in environment:
+            environment.complete(declaration)
+    return environment
+
+
+def _break_with_fields(structured: Sequence[syntax.TypeDeclaration], environment: TypeEnvironment) -> None:
+    """Takes away the types that are broken, or have a field of such a type."""
+    grown = True
+    while grown:
+        grown = False
+        for declaration in structured:
+            name = declaration.name.text
+            fields = [one.type_name for branch in declaration.branches for one in branch.fields]
+            if name in environment and not environment.broken.isdisjoint([name, *fields]):
+                environment.remove(name)
+                grown = True
+
+
+def _parents_first(
+    by_name: Mapping[str, syntax.TypeDeclaration], environment: TypeEnvironment, report: Report
+) -> list[str]:
+    """The names in an order in which every type comes after those it stands on.
+
+    A type defined by itself is reported, once for each cycle, and left out.
+    """
+    graph = nx.DiGraph()
+    graph.add_nodes_from(by_name)
+    for name, declaration in by_name.items():
+        graph.add_edges_from((parent.text, name) for parent in declaration.parents if parent.text in by_name)
+    for component in list(nx.strongly_connected_components(graph)):
+        name = next(iter(component))
+        if len(component) > 1 or graph.has_edge(name, name):
+            name = min(component, key=list(by_name).index)
+            cycle = [edge[1] for edge in nx.find_cycle(graph.subgraph(component).reverse(), name)]
+            shown = " -> ".join([name, *cycle])
+            report.error(by_name[name].name.span, f"type '{name}' is defined by itself: {shown}")
+            environment.broken.update(component)
+            graph.remove_nodes_from(component)
+    return list(nx.topological_sort(graph))
+
+
+def _is_sound(
+    declaration: syntax.TypeDeclaration,
+    by_name: Mapping[str, syntax.TypeDeclaration],
+    environment: TypeEnvironment,
+    report: Report,
+) -> bool:
+    """Whether a type can be added; its parents have been, if they are sound."""
+    name, known = declaration.name, True
+    for parent in declaration.parents:
+        if parent.text not in environment:
+            known = False
+            if parent.text not in by_name:
+                hint = did_you_mean(parent.text, [*environment.names(), *by_name])
+                report.error(parent.span, f"undefined type '{parent.text}'", hint)
+    if not known:
+        return False
+    kinds = {environment.kind(parent.text) for parent in declaration.parents}
+    for parent in declaration.parents if declaration.form != "alias" else ():
+        if isinstance(environment.kind(parent.text), Structured):
+            what = "a member of a union" if declaration.form == "union" else "the base of a subtype"
+            message = f"'{parent.text}', a type of records or branches, cannot be {what}"
+            report.error(parent.span, message)
+            return False
+    if len(kinds) > 1:
+        listed = ", ".join(sorted(kind.value for kind in kinds))
+        report.error(
+            name.span, f"the members of union type '{name.text}' have different primitive types ({listed})"
+        )
+        return False
+    base = declaration.parents[0]
+    if declaration.form == "subtype" and environment.is_union(base.text):
+        report.error(base.span, f"'{name.text}' cannot be a subtype of the union type '{base.text}'")
+        return False
+    return True

@@ -1,0 +1,38 @@
+"""Checks what record types and algebraic data types declare: their fields and their branches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text.report import Report
+from dbsp.diagnostics import did_you_mean
+
+if TYPE_CHECKING:
+    from dbsp.compiler.datalog.meaning.declared_types import TypeEnvironment
+
+
+def declare_fields(declaration: syntax.TypeDeclaration, environment: TypeEnvironment, report: Report) -> bool:
+    """Whether fields have known types and names of their own, and branches occur nowhere else.
+
+    As in Souffle a branch belongs to one type only: its name alone tells which.
+    """
+    errors = report.error_count
+    type_name = declaration.name.text
+    for branch in declaration.branches:
+        name = branch.name.text
+        if declaration.form == "adt":
+            other = environment.branches.setdefault(name, type_name)
+            if other != type_name or [one.name.text for one in declaration.branches].count(name) > 1:
+                where = f"it is one of '{other}' already" if other != type_name else "it is there twice"
+                report.error(branch.name.span, f"branch '{name}' of '{type_name}' is not unique: {where}")
+        seen: set[str] = set()
+        for field in branch.fields:
+            if field.name in seen:
+                of = f"branch '{name}'" if name else f"'{type_name}'"
+                report.error(field.span, f"field '{field.name}' of {of} is declared twice")
+            seen.add(field.name)
+            if field.type_name not in environment and field.type_name not in environment.broken:
+                hint = did_you_mean(field.type_name, environment.names())
+                report.error(field.type_span, f"undefined type '{field.type_name}'", hint)
+    return report.error_count == errors

@@ -1,0 +1,146 @@
+"""Several heads, `;` and negated groups to clauses with one head and one conjunction.
+
+`a, b :- c, (d; e).` means four clauses. A negation is driven inwards: `!(x < 1, r(x))` is
+`x >= 1; !r(x)`. The conjunctions are those of the disjunctive normal form, whose number is capped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import count, product
+
+from dbsp.compiler.datalog.meaning.walk import map_literal
+from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text.report import Report
+from dbsp.diagnostics import SourceSpan
+
+MAX_ALTERNATIVES = 1_000
+
+_OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_OPPOSITE |= {"match": "!match", "!match": "match", "contains": "!contains", "!contains": "contains"}
+
+
+@dataclass(frozen=True, slots=True)
+class FlatClause:
+    """One head and literals that must all hold; for a fact there are none. Aggregates are flat too."""
+
+    head: syntax.Atom
+    body: tuple[syntax.BodyLiteral, ...]
+    is_fact: bool
+    span: SourceSpan
+    subsumes: bool = False
+
+
+class _TooManyError(Exception):
+    """More alternatives than `MAX_ALTERNATIVES`."""
+
+
+def expand(clause: syntax.Clause, report: Report) -> list[FlatClause]:
+    """The flat clauses a clause stands for; none when it has an error."""
+    errors = report.error_count
+    expander = _Expander(report)
+    heads = [head for head in map(expander.literal, clause.heads) if isinstance(head, syntax.Atom)]
+    bodies = [()] if clause.body is None else expander.alternatives(clause.body, clause.span)
+    if report.error_count > errors:
+        return []
+    return [
+        FlatClause(head, body, clause.body is None, clause.span, clause.subsumes)
+        for head in heads
+        for body in bodies
+    ]
+
+
+class _Expander:
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.numbers = count(1)
+
+    def alternatives(self, formula: syntax.Formula, span: SourceSpan) -> list[tuple[syntax.BodyLiteral, ...]]:
+        """The conjunctions whose disjunction is the formula."""
+        try:
+            return self._alternatives(formula, positive=True)
+        except _TooManyError:
+            self.report.error(
+                span,
+                f"this stands for more than {MAX_ALTERNATIVES:,} rules when ';' is multiplied out",
+                "give a part with ';' a relation of its own",
+            )
+            return []
+
+    def _alternatives(self, formula: syntax.Formula, positive: bool) -> list[tuple[syntax.BodyLiteral, ...]]:
+        match formula:
+            case syntax.Not(part=part):
+                return self._alternatives(part, not positive)
+            case syntax.Conjunction(parts=parts) | syntax.Disjunction(parts=parts):
+                choices = [self._alternatives(part, positive) for part in parts]
+                if isinstance(formula, syntax.Conjunction) == positive:
+                    return self._multiply(choices)
+                found = [conjunction for choice in choices for conjunction in choice]
+                if len(found) > MAX_ALTERNATIVES:
+                    raise _TooManyError
+                return found
+            case _:
+                literal = self.literal(formula)
+                return [(literal if positive else _negated(literal),)]
+
+    @staticmethod
+    def _multiply(
+        choices: list[list[tuple[syntax.BodyLiteral, ...]]],
+    ) -> list[tuple[syntax.BodyLiteral, ...]]:
+        count = 1
+        for choice in choices:
+            count *= len(choice)
+            if count > MAX_ALTERNATIVES:
+                raise _TooManyError
+        return [tuple(literal for part in parts for literal in part) for parts in product(*choices)]
+
+    def literal(self, literal: syntax.BodyLiteral) -> syntax.BodyLiteral:
+        """The literal with the bodies of its aggregates expanded.
+
+        `_ = term` asks for a value of the term: the variable has a name from here on.
+        """
+        match literal:
+            case syntax.Comparison(operator="=", left=syntax.Wildcard(span=span), right=other) if (
+                not isinstance(other, syntax.Wildcard)
+            ):
+                literal = replace(literal, left=self._unnamed(span))
+            case syntax.Comparison(operator="=", left=other, right=syntax.Wildcard(span=span)) if (
+                not isinstance(other, syntax.Wildcard)
+            ):
+                literal = replace(literal, right=self._unnamed(span))
+        return map_literal(literal, self._term)
+
+    def _unnamed(self, span: SourceSpan) -> syntax.Variable:
+        return syntax.Variable(f"_#_{next(self.numbers)}", span)
+
+    def _term(self, term: syntax.Term) -> syntax.Term:
+        match term:
+            case syntax.Call(arguments=arguments):
+                return replace(term, arguments=tuple(map(self._term, arguments)))
+            case syntax.Aggregate(value=value, body=body):
+                bodies = self.alternatives(body, term.span)
+                if len(bodies) > 1:
+                    self.report.error(
+                        term.span,
+                        "';' inside an aggregate is not allowed",
+                        "put the alternatives into a relation of their own and aggregate over that",
+                    )
+                return replace(
+                    term,
+                    value=None if value is None else self._term(value),
+                    body=syntax.Conjunction(bodies[0] if bodies else (), body.span),
+                )
+            case _:
+                return term
+
+
+def _negated(literal: syntax.BodyLiteral) -> syntax.BodyLiteral:
+    match literal:
+        case syntax.Atom():
+            return syntax.Negation(literal, literal.span)
+        case syntax.Negation(atom=atom):
+            return atom
+        case syntax.Comparison(operator=operator):
+            return replace(literal, operator=_OPPOSITE[operator])
+        case syntax.Truth(value=value):
+            return replace(literal, value=not value)

@@ -1,0 +1,89 @@
+"""Functors of the user's: `.functor f(x: number): symbol`, called as `@f(x)`: Python functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from dbsp.compiler.datalog.meaning.checked import Functor, Kind, Value
+from dbsp.compiler.datalog.meaning.declared_types import TypeEnvironment
+from dbsp.compiler.datalog.meaning.flatten import FlatClause
+from dbsp.compiler.datalog.meaning.walk import subterms, terms_of
+from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text.report import Report
+from dbsp.diagnostics import did_you_mean
+
+Function: TypeAlias = Callable[..., Value]
+
+
+def declare_functors(
+    program: syntax.Program, types: TypeEnvironment, functions: Mapping[str, Function], report: Report
+) -> dict[str, Functor]:
+    """The functors that are declared soundly, each by its name with `@` before it."""
+    found: dict[str, Functor] = {}
+    first: dict[str, syntax.Name] = {}
+    for place, item in enumerate(program.items):
+        if not isinstance(item, syntax.FunctorDeclaration):
+            continue
+        report.note = program.notes.get(place)
+        name = item.name
+        if first.setdefault(name.text, name) is not name:
+            declared = f"first declared at {first[name.text].span.place}"
+            report.error(name.span, f"functor '{name.text}' is declared twice", declared)
+            continue
+        known = [_plain_kind(one, types, report) for one in (*item.parameters, item.result)]
+        if None not in known:
+            *kinds, result = (kind for kind in known if kind is not None)
+            function = functions.get(name.text, _Missing())
+            found[f"@{name.text}"] = Functor(name.text, tuple(kinds), result, function)
+    report.note = None
+    return found
+
+
+class _Missing:
+    """Stands for the function of a functor that none was given for."""
+
+    def __call__(self, *arguments: Value) -> Value:
+        raise AssertionError("a program that uses a functor without a function is refused")
+
+
+def check_functions(
+    program: syntax.Program, used: set[str], functors: Mapping[str, Functor], report: Report
+) -> None:
+    """Reports the functors that are used and have no function."""
+    waiting = set(used)
+    for place, item in enumerate(program.items):
+        if isinstance(item, syntax.FunctorDeclaration) and f"@{item.name.text}" in waiting:
+            waiting.discard(f"@{item.name.text}")
+            functor = functors.get(f"@{item.name.text}")
+            if functor is not None and isinstance(functor.function, _Missing):
+                report.note = program.notes.get(place)
+                report.error(
+                    item.name.span,
+                    f"there is no Python function for functor '{functor.name}'",
+                    f'give it: compile(text, functors={{"{functor.name}": function}}), or --functors FILE.py',
+                )
+    report.note = None
+
+
+def functors_in(clause: FlatClause) -> Iterator[str]:
+    """The functors that a clause calls."""
+    for literal in (clause.head, *clause.body):
+        for term in terms_of(literal):
+            for part in subterms(term):
+                if isinstance(part, syntax.Call) and part.function.startswith("@"):
+                    yield part.function
+
+
+def _plain_kind(name: syntax.Name, types: TypeEnvironment, report: Report) -> Kind | None:
+    """The kind of a type whose values Python functions take; None after an error."""
+    if name.text in types:
+        kind = types.kind(name.text)
+        if isinstance(kind, Kind):
+            return kind
+        message = f"functors take and give numbers and symbols, not values of '{name.text}'"
+        report.error(name.span, message, "take a record apart in a rule, and give the functor its parts")
+        return None
+    if name.text not in types.broken:
+        report.error(name.span, f"undefined type '{name.text}'", did_you_mean(name.text, types.names()))
+    return None

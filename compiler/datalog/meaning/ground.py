@@ -1,0 +1,122 @@
+"""Which variables a body binds, and the errors for those that nothing binds.
+
+A variable is bound by a positive atom that has it as an argument of its own or within a record or a branch
+there, or by an equality of it, or of a record or a branch that it is in, with a term whose variables are
+bound. An aggregate is a term like any other here: it needs the variables
+that are injected into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from dbsp.compiler.datalog.meaning.flatten import FlatClause
+from dbsp.compiler.datalog.meaning.show import source_name
+from dbsp.compiler.datalog.meaning.walk import (
+    aggregates_in,
+    has_wildcard,
+    literals,
+    needed_variables,
+    pattern_variables,
+    subterms,
+    terms_of,
+)
+from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text.report import Report
+from dbsp.diagnostics import did_you_mean
+
+Needs = Callable[[syntax.Term], Iterable[syntax.Variable]]
+
+
+def bound_variables(
+    body: Iterable[syntax.BodyLiteral],
+    given: Iterable[str] = (),
+    needs: Needs = needed_variables,
+) -> set[str]:
+    """The variables bound by the body when those of `given` are bound already."""
+    bound = set(given)
+    equalities: list[tuple[set[str], set[str]]] = []
+    for literal in body:
+        if isinstance(literal, syntax.Atom):
+            bound.update(one.name for term in literal.arguments for one in pattern_variables(term))
+        elif isinstance(literal, syntax.Comparison) and literal.operator == "=":
+            for one, other in ((literal.left, literal.right), (literal.right, literal.left)):
+                if not has_wildcard(other):
+                    names = {variable.name for variable in pattern_variables(one)}
+                    equalities.append((names, {variable.name for variable in needs(other)}))
+    changed = True
+    while changed:
+        changed = False
+        for names, needed in equalities:
+            if not names <= bound and needed <= bound:
+                bound |= names
+                changed = True
+    return bound
+
+
+def check_ground(clause: FlatClause, report: Report) -> bool:
+    """Reports every variable of the clause that nothing binds; true when there is none."""
+    errors = report.error_count
+    checker = _Checker(clause, report)
+    bound = bound_variables(clause.body)
+    for argument in clause.head.arguments:
+        checker.term(argument, bound, "in the head")
+    checker.body(clause.body, bound)
+    return report.error_count == errors
+
+
+class _Checker:
+    def __init__(self, clause: FlatClause, report: Report) -> None:
+        self.report = report
+        self.clause = clause
+        self.reported: set[str] = set()
+
+    def body(self, body: Iterable[syntax.BodyLiteral], bound: set[str]) -> None:
+        for literal in body:
+            match literal:
+                case syntax.Atom(relation=name):
+                    where = f"in an argument of '{name}'"
+                case syntax.Negation(atom=atom):
+                    where = f"in the negated atom '!{atom.relation}'"
+                case _:
+                    where = "in a condition"
+            for term in terms_of(literal):
+                self.term(term, bound, where)
+
+    def term(self, term: syntax.Term, bound: set[str], where: str) -> None:
+        for variable in needed_variables(term):
+            if variable.name not in bound and variable.name not in self.reported:
+                self.reported.add(variable.name)
+                self._report(variable, bound, where)
+        for aggregate in aggregates_in(term):
+            inner_body = literals(aggregate.body)
+            inner = bound_variables(inner_body, aggregate.injected)
+            if aggregate.value is not None:
+                self.term(aggregate.value, inner, f"in the expression of '{aggregate.function}'")
+            self.body(inner_body, inner | bound)
+
+    def _report(self, variable: syntax.Variable, bound: set[str], where: str) -> None:
+        name = source_name(variable.name)
+        if self.clause.is_fact:
+            message = f"variable '{name}' in a fact"
+            self.report.error(variable.span, message, "the arguments of a fact are constants")
+        elif name == "_":
+            self.report.error(variable.span, "'_' in a comparison has no value")
+        else:
+            message = f"unsafe variable '{name}' {where}: no positive atom or equation binds it"
+            self.report.error(variable.span, message, self._hint(variable.name, bound))
+
+    def _hint(self, variable: str, bound: set[str]) -> str | None:
+        name = source_name(variable)
+        for aggregate in self._aggregates():
+            inside = {part.name for part in subterms(aggregate) if isinstance(part, syntax.Variable)}
+            if variable in aggregate.injected:
+                return f"'{name}' depends on its own value through an aggregate"
+            if any(other != variable and source_name(other) == name for other in inside):
+                return f"'{name}' is bound inside '{aggregate.function}' only; its value stays in there"
+        return did_you_mean(name, [source_name(other) for other in bound])
+
+    def _aggregates(self) -> Iterator[syntax.Aggregate]:
+        for literal in self.clause.body:
+            for term in terms_of(literal):
+                yield from aggregates_in(term)

@@ -1,0 +1,236 @@
+"""Relations declared `inline`: what their rules say is put where they are used.
+
+    .decl near(x: number, y: number) inline
+    near(x, y) :- edge(x, y), x < y.
+    near(x, x) :- node(x).
+
+    p(a) :- q(a, b), near(a, b).     is     p(a) :- q(a, b), (edge(a, b), a < b; a = b, node(a)).
+
+Variables of a rule that its head does not name are renamed apart. Under a negation they would have to hold
+for no value at all, which a negated formula cannot say: there, as in Souffle, a rule with such variables is
+refused. So is an inlined relation in an aggregate (which would count the ways to derive a row, not the
+rows), one that depends on itself by inlined relations alone, and one with rows of its own.
+
+The rules of an inlined relation need not bind all variables; those they are put into have to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+
+import networkx as nx
+
+from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text.rebuild import Rebuilder
+from dbsp.compiler.datalog.text.report import Report
+
+MAX_COPIES = 10_000
+
+
+class Inlining:
+    """The rules of the inlined relations of a program."""
+
+    def __init__(self, names: Iterable[str], report: Report) -> None:
+        self.names = frozenset(names)
+        self.report = report
+        self.rules: dict[str, list[tuple[syntax.Atom, syntax.Formula | None]]] = {n: [] for n in self.names}
+        self.broken: set[str] = set()
+        self._numbers = count(1)
+
+    def add(self, clause: syntax.Clause) -> None:
+        """Notes a clause with inlined heads."""
+        for head in clause.heads:
+            if head.relation in self.names:
+                self.rules[head.relation].append((head, clause.body))
+
+    def without(self, clause: syntax.Clause) -> syntax.Clause | None:
+        """The clause with its heads that are not inlined, if there are any."""
+        heads = tuple(head for head in clause.heads if head.relation not in self.names)
+        return replace(clause, heads=heads) if heads else None
+
+    def check(self) -> None:
+        """Refuses relations that are inlined into themselves; they count as broken then."""
+        uses: nx.DiGraph[str] = nx.DiGraph()
+        places: dict[tuple[str, str], syntax.Atom] = {}
+        for name in sorted(self.names):
+            for _, body in self.rules[name]:
+                for atom in _Atoms.of(body):
+                    if atom.relation in self.names:
+                        uses.add_edge(name, atom.relation)
+                        places.setdefault((name, atom.relation), atom)
+        for component in nx.strongly_connected_components(uses):
+            edges = sorted(edge for edge in places if edge[0] in component and edge[1] in component)
+            if not edges:
+                continue
+            self.broken |= component
+            first = places[min(edges, key=lambda edge: places[edge].name_span)]
+            others = ", ".join(f"'{name}'" for name in sorted(component - {first.relation}))
+            self.report.error(
+                first.name_span,
+                f"inlined relation '{first.relation}' would be put into itself without end"
+                + (f", by way of {others}" if others else ""),
+                "recursion needs a relation that is not inline",
+            )
+
+    def uses(self, clause: syntax.Clause) -> frozenset[str]:
+        """The inlined relations in the body of a clause, those of their rules included."""
+        found: set[str] = set()
+        left = [body for body in (clause.body,) if body is not None]
+        left += [term.body for head in clause.heads for term in _Atoms.aggregates(head)]
+        while left:
+            for atom in _Atoms.of(left.pop()):
+                if atom.relation in self.names and atom.relation not in found:
+                    found.add(atom.relation)
+                    left += [body for _, body in self.rules[atom.relation] if body is not None]
+        return frozenset(found)
+
+    def apply(self, clause: syntax.Clause) -> syntax.Clause | None:
+        """The clause without inlined relations; None after an error."""
+        errors = self.report.error_count
+        copier = _Copier(self, clause)
+        heads = tuple(map(copier.atom, clause.heads))
+        body = None if clause.body is None else copier.formula(clause.body)
+        return None if self.report.error_count > errors else replace(clause, heads=heads, body=body)
+
+
+class _Copier(Rebuilder):
+    """Puts the rules of inlined relations into one clause."""
+
+    def __init__(self, inlining: Inlining, clause: syntax.Clause) -> None:
+        self.inlining = inlining
+        self.report = inlining.report
+        self.clause = clause
+        self.positive = True
+        self.copies = 0
+
+    def formula(self, formula: syntax.Formula) -> syntax.Formula:
+        match formula:
+            case syntax.Not(part=part):
+                self.positive = not self.positive
+                inside = self.formula(part)
+                self.positive = not self.positive
+                return replace(formula, part=inside)
+            case syntax.Atom(relation=name) if name in self.inlining.names:
+                return self.copied(self.atom(formula))
+            case _:
+                return super().formula(formula)
+
+    def term(self, term: syntax.Term) -> syntax.Term:
+        if not isinstance(term, syntax.Aggregate):
+            return super().term(term)
+        for atom in _Atoms.of(term.body):
+            if atom.relation in self.inlining.names:
+                self.report.error(
+                    atom.name_span,
+                    f"inlined relation '{atom.relation}' in an aggregate",
+                    "aggregate over a relation that is not inline",
+                )
+        return term
+
+    def copied(self, atom: syntax.Atom) -> syntax.Formula:
+        """What the rules of an inlined relation say about these arguments."""
+        rules = self.inlining.rules[atom.relation]
+        atom = replace(atom, arguments=tuple(map(self.without_wildcards, atom.arguments)))
+        self.copies += len(rules)
+        if self.copies > MAX_COPIES:
+            message = f"more than {MAX_COPIES:,} rules of inlined relations are put into this one"
+            self.report.error(self.clause.span, message)
+            return atom
+        parts = tuple(self.copy(atom, head, body) for head, body in rules)
+        return syntax.Disjunction(parts, atom.span) if parts else syntax.Truth(False, atom.span)
+
+    def without_wildcards(self, term: syntax.Term) -> syntax.Term:
+        """A record or branch with variables for its wildcards: it may be copied to several places."""
+        if not isinstance(term, syntax.Construct):
+            return term
+        return replace(
+            term,
+            arguments=tuple(
+                syntax.Variable(f"_#w{next(self.inlining._numbers)}", part.span)
+                if isinstance(part, syntax.Wildcard)
+                else self.without_wildcards(part)
+                for part in term.arguments
+            ),
+        )
+
+    def copy(self, atom: syntax.Atom, head: syntax.Atom, body: syntax.Formula | None) -> syntax.Formula:
+        number = next(self.inlining._numbers)
+        names: dict[str, syntax.Term] = {}
+        equal: list[tuple[syntax.Term, syntax.Term]] = []
+        whole = body is None or not any(_Atoms.aggregates(body))
+        for formal, given in zip(head.arguments, atom.arguments, strict=True):
+            if isinstance(given, syntax.Wildcard):
+                continue  # a variable there is renamed as all others are, another term asks for nothing
+            simple = isinstance(given, syntax.Variable) or whole
+            if isinstance(formal, syntax.Variable) and formal.name not in names and simple:
+                names[formal.name] = given
+            else:
+                equal.append((formal, given))
+        renamer = _Renamer(names, number)
+        parts: list[syntax.Formula] = [
+            syntax.Comparison("=", renamer.term(formal), given, atom.span) for formal, given in equal
+        ]
+        if body is not None:
+            parts.append(self.formula(renamer.formula(body)))
+        if not self.positive and (renamer.fresh or not whole):
+            name = min(renamer.fresh, default=None)
+            reason = "an aggregate" if name is None else f"'{name}', which the negation does not give a value"
+            self.report.error(
+                atom.span,
+                f"inlined relation '{atom.relation}' cannot be negated here: a rule of it has {reason}",
+                f"the rule is at {head.span.place}; negate a relation that is not inline",
+            )
+        return syntax.Conjunction(tuple(parts), atom.span)
+
+
+class _Renamer(Rebuilder):
+    """Gives the variables of a rule the terms in their place, and all others names of their own."""
+
+    def __init__(self, names: Mapping[str, syntax.Term], number: int) -> None:
+        self.names = names
+        self.number = number
+        self.fresh: set[str] = set()
+
+    def variable(self, variable: syntax.Variable) -> syntax.Term:
+        if variable.name in self.names:
+            return self.names[variable.name]
+        self.fresh.add(variable.name.split("#")[0])
+        return replace(variable, name=f"{variable.name}#i{self.number}")
+
+
+class _Atoms(Rebuilder):
+    """Collects the atoms and the outermost aggregates of a formula."""
+
+    def __init__(self) -> None:
+        self.atoms: list[syntax.Atom] = []
+        self.outermost: list[syntax.Aggregate] = []
+        self.depth = 0
+
+    @classmethod
+    def of(cls, formula: syntax.Formula | None) -> Sequence[syntax.Atom]:
+        collector = cls()
+        if formula is not None:
+            collector.formula(formula)
+        return collector.atoms
+
+    @classmethod
+    def aggregates(cls, formula: syntax.Formula) -> Sequence[syntax.Aggregate]:
+        collector = cls()
+        collector.formula(formula)
+        return collector.outermost
+
+    def atom(self, atom: syntax.Atom) -> syntax.Atom:
+        self.atoms.append(atom)
+        return super().atom(atom)
+
+    def term(self, term: syntax.Term) -> syntax.Term:
+        if not isinstance(term, syntax.Aggregate):
+            return super().term(term)
+        if self.depth == 0:
+            self.outermost.append(term)
+        self.depth += 1
+        super().term(term)
+        self.depth -= 1
+        return term

@@ -1,0 +1,96 @@
+"""Checks what components override, whether or not they are instantiated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text.report import Report
+from dbsp.diagnostics import did_you_mean
+
+
+def check_overrides(items: Iterable[syntax.Item], report: Report) -> None:
+    """What a component overrides is declared in a base, as overridable; for all components among the items.
+
+    A base that is a type parameter may be any component: as in Soufflé, nothing is asked of what it has.
+    """
+    _Checker(report).components(items, {}, frozenset())
+
+
+class _Checker:
+    def __init__(self, report: Report) -> None:
+        self.report = report
+
+    def components(
+        self, items: Iterable[syntax.Item], around: dict[str, syntax.Component], parameters: frozenset[str]
+    ) -> None:
+        own = {item.head.name.text: item for item in items if isinstance(item, syntax.Component)}
+        known = around | own
+        for component in own.values():
+            hidden = parameters | {name.text for name in component.head.parameters}
+            self.component(component, known, hidden)
+            inherited = self.inherited(component, known, hidden, {})
+            inside = {
+                item.head.name.text: item
+                for base in inherited
+                for item in base.items
+                if isinstance(item, syntax.Component)
+            }
+            self.components(component.items, known | inside, hidden)
+
+    def inherited(
+        self,
+        component: syntax.Component,
+        known: dict[str, syntax.Component],
+        parameters: frozenset[str],
+        found: dict[int, syntax.Component],
+    ) -> list[syntax.Component]:
+        """The components that it has as bases, and as bases of those, as far as they are known."""
+        for base in component.bases:
+            other = known.get(base.name.text)
+            if base.name.text not in parameters and other is not None and id(other) not in found:
+                found[id(other)] = other
+                self.inherited(other, known, frozenset(name.text for name in other.head.parameters), found)
+        return list(found.values())
+
+    def component(
+        self, component: syntax.Component, known: dict[str, syntax.Component], parameters: frozenset[str]
+    ) -> None:
+        bases = self.inherited(component, known, parameters, {})
+        own = _relations([component])
+        inherited = _relations(bases)
+        open_ = any(
+            base.name.text not in known or base.name.text in parameters
+            for one in (component, *bases)
+            for base in one.bases
+        )
+        for name in (
+            name for item in component.items if isinstance(item, syntax.Override) for name in item.names
+        ):
+            if name.text in own:
+                self.report.error(
+                    name.span,
+                    f"relation '{name.text}' is declared in this component itself",
+                    "leave out '.override', which is for relations of base components",
+                )
+            elif name.text in inherited:
+                declaration = inherited[name.text]
+                if all(one.text != "overridable" for one in declaration.qualifiers):
+                    hint = f"declare it so at {declaration.span.place}: .decl {name.text}(...) overridable"
+                    self.report.error(name.span, f"relation '{name.text}' is not overridable", hint)
+            elif not open_:
+                self.report.error(
+                    name.span,
+                    f"no base component of '{component.head.name.text}' has a relation '{name.text}'",
+                    did_you_mean(name.text, inherited),
+                )
+
+
+def _relations(components: Iterable[syntax.Component]) -> dict[str, syntax.RelationDeclaration]:
+    return {
+        name.text: item
+        for component in components
+        for item in component.items
+        if isinstance(item, syntax.RelationDeclaration)
+        for name in item.names
+    }

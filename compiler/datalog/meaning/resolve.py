@@ -1,0 +1,155 @@
+"""Checks names and shapes: relations exist, arities fit, `_` stands where it may stand."""
+
+from __future__ import annotations
+
+from dbsp.compiler.datalog.meaning.declare import Declarations
+from dbsp.compiler.datalog.meaning.flatten import FlatClause
+from dbsp.compiler.datalog.meaning.walk import has_wildcard, literals, terms_of
+from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text.report import Report
+from dbsp.diagnostics import SourceSpan, did_you_mean
+
+
+def resolve(clause: FlatClause, declarations: Declarations, report: Report) -> bool:
+    """Whether every name in the clause is known and used with the right number of arguments.
+
+    Also false, without a message of its own, when a relation of the clause has a broken declaration.
+    """
+    resolver = _Resolver(declarations, report)
+    resolver.atom(clause.head, in_head=True)
+    for literal in clause.body:
+        resolver.literal(literal)
+    return resolver.sound
+
+
+class _Resolver:
+    def __init__(self, declarations: Declarations, report: Report) -> None:
+        self.relations = declarations.relations
+        self.broken = declarations.broken
+        self.types = declarations.types
+        self.declarations = declarations
+        self.report = report
+        self.sound = True
+
+    def literal(self, literal: syntax.BodyLiteral) -> None:
+        match literal:
+            case syntax.Atom():
+                self.atom(literal)
+            case syntax.Negation(atom=atom):
+                self.atom(atom, positive=False)
+            case syntax.Comparison(operator="=", left=left, right=right):
+                for term, other in ((left, right), (right, left)):
+                    # A wildcard may stand in a pattern; what it is matched with has to have a value.
+                    self.term(term, "a comparison", pattern=not has_wildcard(other))
+            case _:
+                for term in terms_of(literal):
+                    self.term(term, "a comparison")
+
+    def atom(self, atom: syntax.Atom, in_head: bool = False, positive: bool = True) -> None:
+        relation = self.relations.get(atom.relation)
+        if relation is None:
+            hint = did_you_mean(atom.relation, self.relations)
+            if hint is None:
+                hint = f"declare it first: .decl {atom.relation}(...)"
+            self._error(atom.name_span, f"undefined relation '{atom.relation}'", hint)
+        elif relation.arity != len(atom.arguments):
+            columns = ", ".join(f"{column.name}: {column.type_name}" for column in relation.attributes)
+            self._error(
+                atom.span,
+                f"relation '{relation.name}' has {_count(relation.arity, 'column')},"
+                f" but {_count(len(atom.arguments), 'argument')} {_be(len(atom.arguments))} given",
+                f"declared at {relation.span.place} as {relation.name}({columns})",
+            )
+        elif relation.name in self.broken:
+            self.sound = False
+        for argument in atom.arguments:
+            if in_head and isinstance(argument, syntax.Wildcard):
+                self._error(argument.span, "'_' in the head has no value", "name what is to be derived")
+            elif not isinstance(argument, syntax.Wildcard):
+                place = "a head" if in_head else "an argument" if positive else "a negated atom"
+                self.term(argument, place, pattern=positive and not in_head)
+
+    def term(self, term: syntax.Term, place: str, pattern: bool = False) -> None:
+        match term:
+            case syntax.Wildcard(span=span):
+                self._error(span, f"'_' in {place} has no value")
+            case syntax.Construct():
+                self.construct(term, place, pattern)
+            case syntax.Call(function=name, arguments=arguments):
+                self.call(term)
+                if term.target is not None:
+                    self.type(term.target)
+                for argument in arguments:
+                    self.term(argument, f"an argument of '{name}'")
+            case syntax.Aggregate(function=name, value=value, body=body):
+                if value is not None:
+                    self.term(value, f"the expression of '{name}'")
+                for literal in literals(body):
+                    self.literal(literal)
+            case _:
+                pass
+
+    def construct(self, term: syntax.Construct, place: str, pattern: bool) -> None:
+        if term.function.startswith("$"):
+            name = term.function[1:]
+            type_name = self.types.branches.get(name)
+            if type_name is None:
+                self._error(term.span, f"undefined branch '${name}'", did_you_mean(name, self.types.branches))
+            elif type_name in self.types.broken:
+                self.sound = False
+            else:
+                wanted = len(self.types.fields(self.types.structured[type_name], name))
+                given = len(term.arguments)
+                if given != wanted:
+                    message = (
+                        f"branch '${name}' of '{type_name}' has {_count(wanted, 'field')}, but"
+                        f" {_count(given, 'argument')} {_be(given)} given"
+                    )
+                    self._error(term.span, message)
+        for argument in term.arguments:
+            if not (pattern and isinstance(argument, syntax.Wildcard)):
+                inside = "a record" if term.function == "[]" else "a branch"
+                self.term(argument, f"{inside} in {place}" if not pattern else inside, pattern)
+
+    def call(self, call: syntax.Call) -> None:
+        """That the function is there and has as many arguments as one of its signatures."""
+        functors = self.declarations.functors
+        if call.function in self.broken:
+            self.sound = False
+            return
+        if call.function.startswith("@") and call.function not in functors:
+            hint = (
+                did_you_mean(call.function, functors)
+                or f"declare it first: .functor {call.function[1:]}(...)"
+            )
+            self._error(call.span, f"undefined functor '{call.function}'", hint)
+            return
+        signatures, given = self.declarations.signatures(call.function), len(call.arguments)
+        if not any(signature.accepts_count(given) for signature in signatures):
+            numbers = sorted({len(signature.parameters) for signature in signatures})
+            number = (
+                f"{numbers[0]} or {numbers[1]} arguments" if numbers[1:] else _count(numbers[0], "argument")
+            )
+            if signatures[0].variadic:
+                number = "at least one argument"
+            message = f"'{call.function}' takes {number}, but {given} {_be(given)} given"
+            self._error(call.span, message)
+
+    def type(self, name: syntax.Name) -> None:
+        if name.text in self.types.broken:
+            self.sound = False
+        elif name.text not in self.types:
+            hint = did_you_mean(name.text, self.types.names())
+            self._error(name.span, f"undefined type '{name.text}'", hint)
+
+    def _error(self, span: SourceSpan, message: str, hint: str | None = None) -> None:
+        self.sound = False
+        self.report.error(span, message, hint)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{'no' if number == 0 else number} {thing}{'' if number == 1 else 's'}"
+
+
+def _be(number: int) -> str:
+    return "is" if number == 1 else "are"

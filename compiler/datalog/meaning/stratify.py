@@ -1,0 +1,169 @@
+"""Groups relations into strata and refuses programs in which a relation depends on its own absence.
+
+The dependency graph has an edge from every relation in the body of a rule to the relation in its
+head; it is negative when the relation is negated or aggregated over. Its strongly connected
+components, in topological order, are the strata. A negative edge inside a component would make the
+relation's rows depend on their own absence, and there is no agreed meaning for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import networkx as nx
+
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.checked import Relation, Rule, Stratum
+from dbsp.compiler.datalog.meaning.extremes import Orders, gets_better, orders_of
+from dbsp.compiler.datalog.text.report import Report
+from dbsp.diagnostics import SourceSpan
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """The head `user` depends on `used`.
+
+    `how` is empty for a plain atom, else "negates" or "aggregates over".
+    """
+
+    used: str
+    user: str
+    how: str
+    span: SourceSpan
+
+
+def dependencies(rule: Rule) -> Iterator[Dependency]:
+    """Every use of a relation in the body of a rule, aggregates in the head included."""
+    for term in rule.head.arguments:
+        yield from _in_term(term, rule.head.relation)
+    yield from _in_body(rule.body, rule.head.relation, "")
+
+
+def _in_body(body: Sequence[checked.Literal], user: str, how: str) -> Iterator[Dependency]:
+    for literal in body:
+        terms: tuple[checked.Term, ...] = ()
+        match literal:
+            case checked.Atom(relation=used, arguments=terms, span=span):
+                yield Dependency(used, user, how, span)
+            case checked.Negation(atom=atom, span=span):
+                yield Dependency(atom.relation, user, how or "negates", span)
+                terms = atom.arguments
+            case checked.Comparison(left=left, right=right):
+                terms = (left, right)
+            case _:
+                pass
+        for term in terms:
+            yield from _in_term(term, user)
+
+
+def _in_term(term: checked.Term, user: str) -> Iterator[Dependency]:
+    if isinstance(term, checked.Call):
+        for part in term.arguments:
+            yield from _in_term(part, user)
+    elif isinstance(term, checked.Aggregate):
+        if term.value is not None:
+            yield from _in_term(term.value, user)
+        yield from _in_body(term.body, user, "aggregates over")
+
+
+def subsumption_dependencies(rule: Rule) -> Iterator[Dependency]:
+    """What a subsumption needs besides the rows of its own relation, among which it chooses."""
+    for use in dependencies(rule):
+        if use.how or use.used != use.user:
+            yield use
+
+
+def stratify(
+    relations: Mapping[str, Relation], rules: Sequence[Rule], subsumptions: Sequence[Rule], report: Report
+) -> tuple[Stratum, ...]:
+    """The strata of the relations that have rules, in an order in which they can be computed."""
+    graph = nx.DiGraph()
+    order = {name: position for position, name in enumerate(relations)}
+    graph.add_nodes_from(relations)
+    of_rules = [(rule, dependency) for rule in rules for dependency in dependencies(rule)]
+    found = [dependency for _, dependency in of_rules]
+    found += [dependency for rule in subsumptions for dependency in subsumption_dependencies(rule)]
+    graph.add_edges_from((dependency.used, dependency.user) for dependency in found)
+    component_of: dict[str, int] = {}
+    components: list[list[str]] = []
+    for component in nx.strongly_connected_components(graph):
+        for name in component:
+            component_of[name] = len(components)
+        components.append(sorted(component, key=order.__getitem__))
+    orders = orders_of(subsumptions)
+    every = list(found)
+    for rule, one in of_rules:
+        recursive = one.how == "aggregates over" and component_of[one.used] == component_of[one.user]
+        if recursive and gets_better(rule, components[component_of[one.user]], orders):
+            found.remove(one)
+    _check_cycles(graph, component_of, found, every, orders, report)
+
+    condensed = nx.DiGraph()
+    condensed.add_nodes_from(range(len(components)))
+    for used, user in graph.edges:
+        if component_of[used] != component_of[user]:
+            condensed.add_edge(component_of[used], component_of[user])
+    rules_of: dict[int, list[Rule]] = {}
+    for rule in rules:
+        rules_of.setdefault(component_of[rule.head.relation], []).append(rule)
+    subsumed: dict[int, list[Rule]] = {}
+    for rule in subsumptions:
+        subsumed.setdefault(component_of[rule.head.relation], []).append(rule)
+    sequence = nx.lexicographical_topological_sort(condensed, key=lambda one: order[components[one][0]])
+    strata: list[Stratum] = []
+    for number in sequence:
+        names = components[number]
+        own, left_out = rules_of.get(number, []), subsumed.get(number, [])
+        kind = any(relations[name].equivalence or relations[name].choices for name in names)
+        if own or left_out or kind:
+            recursive = len(names) > 1 or graph.has_edge(names[0], names[0])
+            accumulates = recursive and bool(left_out or any(relations[name].choices for name in names))
+            strata.append(Stratum(tuple(names), tuple(own), recursive, tuple(left_out), accumulates))
+    return tuple(strata)
+
+
+def _check_cycles(
+    graph: nx.DiGraph,
+    component_of: Mapping[str, int],
+    found: Sequence[Dependency],
+    every: Sequence[Dependency],
+    orders: Orders,
+    report: Report,
+) -> None:
+    """Reports one cycle through a negative dependency for each component that has one.
+
+    `every` has those aggregates, too, that may stand in a recursion.
+    """
+    by_edge: dict[tuple[str, str], Dependency] = {}
+    for dependency in sorted(every, key=lambda one: bool(one.how)):
+        by_edge.setdefault((dependency.used, dependency.user), dependency)
+    reported: set[int] = set()
+    for dependency in found:
+        component = component_of[dependency.used]
+        if not dependency.how or component_of[dependency.user] != component or component in reported:
+            continue
+        reported.add(component)
+        path = nx.shortest_path(graph, dependency.user, dependency.used)
+        steps = [
+            dependency,
+            *(by_edge[used, user] for used, user in reversed(list(pairwise(path)))),
+        ]
+        cycle = ", ".join(
+            f"'{step.user}' {step.how or 'uses'} '{step.used}' (line {step.span.line})" for step in steps
+        )
+        report.error(
+            dependency.span,
+            f"the program cannot be stratified: '{dependency.user}' {dependency.how} '{dependency.used}',"
+            f" which depends on '{dependency.user}'"
+            if dependency.used != dependency.user
+            else f"the program cannot be stratified: '{dependency.user}' {dependency.how} itself",
+            f"the cycle is: {cycle}{_AGGREGATES if dependency.how != 'negates' and orders else ''}",
+        )
+
+
+_AGGREGATES = (
+    "; a 'min' or 'max' may stand in it if it is of what grows with a column that a subsumption makes"
+    " the least or the greatest, and gives such a column"
+)

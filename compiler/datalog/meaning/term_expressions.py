@@ -1,0 +1,290 @@
+"""Terms and comparisons to the engine's expressions over columns named by variables.
+
+What each function means is written in `functions`; here is how the engine is asked for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind, type_of
+from dbsp.compiler.datalog.meaning.signatures import BIT_FUNCTIONS
+from dbsp.compiler.datalog.meaning.word_size import in_32_bits, range_of
+from dbsp.data.int_ranges import NUMBER_32, UNSIGNED, UNSIGNED_32
+from dbsp.data.terms import Branch, parts_of
+from dbsp.data.values import FLOAT, INT, STR, Type
+from dbsp.diagnostics import SourceSpan
+from dbsp.errors import ValueOutOfRangeError
+from dbsp.expressions import Expression, Functor, FunctorCall, col, lit, max_of, min_of, when
+from dbsp.expressions import call as call_function
+from dbsp.expressions.constructors import code_of, construct, field_of, made_by, nil
+from dbsp.expressions.functions import Overload, define, overloads
+from dbsp.expressions.nodes import GiveUp, Operation
+
+
+def expression(term: checked.Term) -> Expression:
+    """The expression that computes a term without aggregates."""
+    match term:
+        case checked.Variable(name=name):
+            return col(name)
+        case checked.Constant():
+            return constant(term)
+        case checked.Construct(arguments=arguments):
+            return construct(type_of(term.kind), term.constructor, *map(expression, arguments))
+        case checked.Part(arguments=(value,), constructor=constructor, position=position):
+            whole = expression(value)
+            return made_by(whole, constructor) if position is None else field_of(whole, constructor, position)
+        case checked.Call(functor=checked.Functor() as functor):
+            given = tuple(map(expression, term.arguments))
+            called = FunctorCall(term.function, given, _functor(functor))
+            range_ = range_of(term.kind, term.word)
+            return called if range_ is None else call_function(_FITTING[range_], called)
+        case checked.Call(word=32) if (
+            wrapped := in_32_bits(term, [*map(expression, term.arguments)])
+        ) is not None:
+            return wrapped
+        case checked.Call(function=function) if function in BIT_FUNCTIONS:
+            bits = _bits(term)
+            # All bits of an unsigned do not fit its range; only bnot and bshl can set the highest.
+            return call_function(_UNSIGNED, bits) if term.kind is Kind.UNSIGNED else bits
+        case checked.Call(function=function, arguments=arguments):
+            return _CALLS[function](term, *map(expression, arguments))
+        case _:
+            raise AssertionError(f"{term!r} is computed by an operator, not by an expression")
+
+
+def constant(term: checked.Constant) -> Expression:
+    """The expression of a constant; a record or branch is made of its parts."""
+    if not isinstance(term.kind, checked.Structured):
+        return lit(term.value)
+    type_ = type_of(term.kind)
+    if term.value is None:
+        return nil(type_)
+    name = term.value.name if isinstance(term.value, Branch) else ""
+    fields = term.kind.structure.by_name[name].fields
+    inner = (_part(field.type, part) for field, part in zip(fields, parts_of(term.value), strict=True))
+    return construct(type_, name, *inner)
+
+
+def _part(type_: Type, value: Any) -> Expression:
+    if type_.structure is None:
+        return lit(value)
+    kind = checked.Structured(type_.structure.name, type_.structure)
+    return constant(checked.Constant(value, kind, SourceSpan("", 0)))
+
+
+def predicate(comparison: checked.Comparison) -> Expression:
+    """The condition a comparison stands for."""
+    left = expression(comparison.left)
+    if comparison.operator == "in":
+        assert isinstance(comparison.right, checked.Call)
+        return call_function("in_series", left, *map(expression, comparison.right.arguments))
+    right = expression(comparison.right)
+    match comparison.operator:
+        case "match":
+            return call_function("ecmascript_match", right, left)
+        case "!match":
+            return call_function("ecmascript_mismatch", right, left)
+        case "contains":
+            return right.contains(left)
+        case "!contains":
+            return ~right.contains(left)
+    return _COMPARISONS[comparison.operator](left, right)
+
+
+_COMPARISONS: Mapping[str, Callable[[Expression, Expression], Expression]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def _kind(call: checked.Call) -> AnyKind:
+    """The kind of the first argument, which decides between the meanings of an overloaded name."""
+    return call.arguments[0].kind
+
+
+@functools.lru_cache(maxsize=1024)
+def _functor(functor: checked.Functor) -> Functor:
+    """The functor of the engine, the same for all places so that results are remembered for all."""
+    parameters = tuple(type_of(kind) for kind in functor.parameters)
+    return Functor(functor.name, parameters, type_of(functor.result), functor.function)
+
+
+def _bits(term: checked.Term) -> Expression:
+    """The 64 bits of a term as an int, which for an unsigned may be negative in between."""
+    if not (isinstance(term, checked.Call) and term.function in BIT_FUNCTIONS):
+        return expression(term)
+    first, *others = map(_bits, term.arguments)
+    match term.function:
+        case "bnot":
+            return first.bnot()
+        case "bshr" if term.kind is Kind.UNSIGNED:
+            return first.shr_unsigned(*others)
+        case function:
+            return call_function(_BIT_CALLS[function], first, *others)
+
+
+_BIT_CALLS: Mapping[str, str] = {
+    "band": "band",
+    "bor": "bor",
+    "bxor": "bxor",
+    "bshl": "shl",
+    "bshr": "shr",
+    "bshru": "shr_unsigned",
+}
+
+
+def _flag(condition: Expression) -> Expression:
+    return condition.to_int()
+
+
+def _add(call: checked.Call, a: Expression, b: Expression) -> Expression:
+    return a.concat(b) if call.kind is Kind.SYMBOL else a + b
+
+
+def _subtract(call: checked.Call, a: Expression, b: Expression | None = None) -> Expression:
+    if b is None:
+        return -a
+    if call.kind is Kind.UNSIGNED:
+        return call_function(_UNSIGNED, a - b)
+    return a - b
+
+
+def _divide(call: checked.Call, a: Expression, b: Expression) -> Expression:
+    return a / b if call.kind is Kind.FLOAT else a.truncdiv(b)
+
+
+def _power(call: checked.Call, a: Expression, b: Expression) -> Expression:
+    if call.kind is Kind.FLOAT:
+        return a**b
+    exponent = call.arguments[1]
+    if isinstance(exponent, checked.Constant) and isinstance(exponent.value, int) and exponent.value >= 0:
+        return a**b
+    # 1 / a^-b, rounded toward zero: only 1, -1 and 0 as a base leave anything to compute.
+    small = lit(1).truncdiv(a ** (-b))
+    return when(b >= 0).then(a**b).when((a > 1) | (a < -1)).then(0).otherwise(small)
+
+
+def _substr(call: checked.Call, text: Expression, start: Expression, count: Expression) -> Expression:
+    number = call.arguments[2]
+    if isinstance(number, checked.Constant) and isinstance(number.value, int) and number.value >= 0:
+        return text.substr(start, count)
+    return text.substr(start, when(count >= 0).then(count).otherwise(text.length()))
+
+
+def _ord(call: checked.Call, a: Expression) -> Expression:
+    match _kind(call):
+        case Kind.SYMBOL:
+            return a.ord()
+        case Kind.FLOAT:
+            return a.to_string().ord()
+        case checked.Structured():
+            return code_of(a)
+        case _:
+            return a
+
+
+def _to_string(call: checked.Call, a: Expression) -> Expression:
+    match _kind(call):
+        case Kind.SYMBOL:
+            return a
+        case Kind.FLOAT:
+            return call_function(_FLOAT_TEXT, a)
+        case _:
+            return a.to_string()
+
+
+def _to_number(call: checked.Call, a: Expression) -> Expression:
+    match _kind(call):
+        case Kind.SYMBOL:
+            return a.to_number()
+        case Kind.FLOAT:
+            return a.to_int()
+        case _:
+            return a
+
+
+def _to_unsigned(call: checked.Call, a: Expression) -> Expression:
+    if _kind(call) is Kind.UNSIGNED:
+        return a
+    return call_function(_UNSIGNED, _to_number(call, a))
+
+
+def _to_float(call: checked.Call, a: Expression) -> Expression:
+    return a if _kind(call) is Kind.FLOAT else a.to_float()
+
+
+# The engine keeps an unsigned as an int; what could leave its range downwards is checked by a function
+# of our own. (Upwards the range is that of the int, up to 2^63 - 1.)
+_UNSIGNED = "unsigned"
+_FITTING = {UNSIGNED: _UNSIGNED, NUMBER_32: "fit_int32", UNSIGNED_32: "fit_unsigned32"}
+"""What refuses a value outside of a range."""
+
+
+def _unsigned(value: int) -> int:
+    if value < 0:
+        raise ValueOutOfRangeError(f"{value} is less than 0, so it is no unsigned")
+    return value
+
+
+def _unsigned_vector(values: Any) -> Any:
+    if np.less(values, 0).any():
+        raise GiveUp
+    return values
+
+
+define(
+    _UNSIGNED,
+    "unsigned expects an int",
+    overloads(Overload((INT,), INT, Operation(_unsigned, _unsigned_vector, fallible=True))),
+)
+
+
+# As C prints it, and therefore Souffle: six decimals.
+_FLOAT_TEXT = "float_text"
+
+define(
+    _FLOAT_TEXT,
+    "float_text expects a float",
+    overloads(Overload((FLOAT,), STR, Operation(lambda value: f"{value + 0.0:f}"))),
+)
+
+
+_CALLS: Mapping[str, Callable[..., Expression]] = {
+    "+": _add,
+    "-": _subtract,
+    "*": lambda call, a, b: a * b,
+    "/": _divide,
+    "%": lambda call, a, b: a.truncmod(b),
+    "^": _power,
+    "cat": lambda call, first, *others: first.concat(*others) if others else first,
+    "strlen": lambda call, a: a.length(),
+    "substr": _substr,
+    "ord": _ord,
+    "min": lambda call, first, *others: min_of(first, *others),
+    "max": lambda call, first, *others: max_of(first, *others),
+    "to_string": _to_string,
+    "to_number": _to_number,
+    "to_unsigned": _to_unsigned,
+    "to_float": _to_float,
+    "itof": _to_float,
+    "utof": _to_float,
+    "itou": _to_unsigned,
+    "ftou": _to_unsigned,
+    "ftoi": _to_number,
+    "utoi": _to_number,
+    "land": lambda call, a, b: _flag((a != 0) & (b != 0)),
+    "lor": lambda call, a, b: _flag((a != 0) | (b != 0)),
+    "lxor": lambda call, a, b: _flag((a != 0) != (b != 0)),
+    "lnot": lambda call, a: _flag(a == 0),
+}

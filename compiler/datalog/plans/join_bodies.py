@@ -1,0 +1,129 @@
+"""Bodies as the query planner sees them: which scans hang together, and the conjunction they form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from dbsp.compiler.datalog.plans.literals import equations, is_partial, is_safe, uses
+from dbsp.compiler.datalog.plans.normalise import Condition, NormalLiteral, Scan, variables_of
+from dbsp.compiler.planner.choose import Choice, choose
+from dbsp.compiler.planner.conjunction import Atom, Conjunction, Functions, determined
+from dbsp.compiler.planner.statistics import Statistics
+from dbsp.compiler.planner.strategy import Strategy
+from dbsp.compiler.planner.tree import Binary, Leaf, Multiway, Tree, atoms_of
+
+
+@dataclass(frozen=True)
+class Policy:
+    """By what joins are chosen: counts of the rows, a strategy, and an order of the scans if one is given."""
+
+    statistics: Statistics
+    strategy: Strategy = Strategy.AUTO
+    order: tuple[int, ...] | None = None
+
+    def choose(self, conjunction: Conjunction) -> Choice:
+        """The planner's choice."""
+        if self.order is not None:
+            return choose(conjunction, self.statistics, Strategy.BINARY, self.order)
+        return choose(conjunction, self.statistics, self.strategy)
+
+
+def functions_of(body: Iterable[NormalLiteral], reserved: Iterable[str]) -> Functions:
+    """(z, {x, y}) for every equation z = f(x, y) that may be used as soon as x and y are bound.
+
+    Variables that are `reserved`, for aggregates, are bound by no equation.
+    """
+    return [
+        (name, variables_of(term))
+        for literal in body
+        if isinstance(literal, Condition) and not is_partial(literal)
+        for name, term in equations(literal)
+        if name not in reserved and is_safe(term)
+    ]
+
+
+def hanging_together(scans: Sequence[Scan], start: Iterable[str], functions: Functions) -> tuple[Scan, ...]:
+    """The scans that are connected with some variables, through each other and through functions."""
+    reached = set(start)
+    left = [*scans]
+    linked = [{name, *arguments} for name, arguments in functions if arguments]
+    grown = True
+    while grown:
+        near = [scan for scan in left if not reached.isdisjoint(scan.names)]
+        left = [scan for scan in left if reached.isdisjoint(scan.names)]
+        links = [names for names in linked if not reached.isdisjoint(names)]
+        linked = [names for names in linked if reached.isdisjoint(names)]
+        reached.update(*(scan.names for scan in near), *links)
+        grown = bool(near or links)
+    return tuple(scan for scan in scans if not any(scan is other for other in left))
+
+
+def conjunction_of(
+    scans: Sequence[Scan],
+    found: Sequence[str] | None,
+    body: Sequence[NormalLiteral],
+    reserved: Iterable[str],
+    needed: frozenset[str],
+) -> Conjunction:
+    """What is to be planned: some scans, the rows found before with these variables, and all
+    conditions and equations of the body that these bind the variables of. `needed` is what is used
+    after the body. The rows found before come last among the atoms.
+    """
+    atoms = [
+        Atom(
+            scan.relation,
+            scan.variables,
+            tuple((column, constant.value) for column, constant in scan.constants),
+            scan.equal,
+        )
+        for scan in scans
+    ]
+    if found is not None:
+        atoms.append(Atom("rows so far", tuple(found)))
+    functions = functions_of(body, reserved)
+    bound = determined((name for atom in atoms for name in atom.names), functions)
+    inside = [
+        literal
+        for literal in body
+        if (isinstance(literal, Condition) and fits(literal, bound))
+        or (isinstance(literal, Scan) and any(literal is scan for scan in scans))
+    ]
+    outside = [literal for literal in body if not any(literal is one for one in inside)]
+    return Conjunction(
+        tuple(atoms),
+        bound & needed.union(*map(uses, outside)),
+        tuple(literal.names for literal in inside if isinstance(literal, Condition)),
+        tuple(one for one in functions if one[1] <= bound),
+    )
+
+
+def fits(literal: Condition, bound: Iterable[str]) -> bool:
+    """Whether a condition may be asked among joins that bind these variables."""
+    return not is_partial(literal) and literal.names <= frozenset(bound)
+
+
+def spine(tree: Tree, found: int | None) -> Iterator[Tree]:
+    """The tree as a line of joins: each of the trees is joined to what those before it made.
+
+    The atom `found` stands for the rows that are there already, so it comes first; it is not in the line
+    itself, but may be a part of the first tree of the line if that is a multi-way join.
+    """
+    match tree:
+        case Leaf(atom) if atom == found:
+            return
+        case Binary(left=left, right=right):
+            if found in atoms_of(right) or (
+                isinstance(left, Leaf) and left.atom != found and not isinstance(right, Leaf)
+            ):
+                left, right = right, left
+            yield from spine(left, found)
+            yield right
+        case Multiway(parts=parts, orders=orders, keep=keep) if found is not None:
+            for number, part in enumerate(parts):
+                if found in atoms_of(part) and not isinstance(part, Leaf):
+                    yield from spine(part, found)
+                    parts = (*parts[:number], Leaf(found), *parts[number + 1 :])
+            yield Multiway(parts, orders, keep)
+        case _:
+            yield tree

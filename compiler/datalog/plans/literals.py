@@ -1,0 +1,133 @@
+"""What the planner asks of the literals of a normalised body."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.signatures import is_partial as may_fail
+from dbsp.compiler.datalog.plans.normalise import (
+    Absent,
+    AggregateLiteral,
+    Condition,
+    Generated,
+    NormalLiteral,
+    Numbered,
+    Scan,
+    calls_in,
+    variables_of,
+)
+
+_COMPARE: Mapping[str, Callable[[float, float], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def uses(literal: NormalLiteral) -> Iterable[str]:
+    """The variables of the rest of the body that a literal binds or looks at."""
+    match literal:
+        case Scan():
+            return literal.names
+        case Absent(pattern=pattern):
+            return pattern.names
+        case Condition():
+            return literal.names
+        case Generated():
+            return (literal.variable, *literal.arguments)
+        case Numbered():
+            return (literal.variable,)
+        case AggregateLiteral():
+            return (*literal.variables, *literal.injected)
+
+
+def equations(literal: Condition) -> Iterator[tuple[str, checked.Term]]:
+    """(variable, term) for each side of an equation that is a variable not in the other side."""
+    comparison = literal.comparison
+    if comparison.operator != "=":
+        return
+    for one, other in (
+        (comparison.left, comparison.right),
+        (comparison.right, comparison.left),
+    ):
+        if isinstance(one, checked.Variable) and one.name not in variables_of(other):
+            yield one.name, other
+
+
+def is_partial(literal: Condition) -> bool:
+    """Whether a function in it has no value for some arguments."""
+    comparison = literal.comparison
+    return any(may_fail(name) for side in (comparison.left, comparison.right) for name in calls_in(side))
+
+
+def is_safe(term: checked.Term) -> bool:
+    """Whether a term may be computed before all conditions on its variables have been asked.
+
+    Not with a difference of unsigned numbers: `a >= b, c = a - b` is never an error.
+    """
+    if not isinstance(term, checked.Call):
+        return True
+    if may_fail(term.function) or (term.function == "-" and term.kind is checked.Kind.UNSIGNED):
+        return False
+    return all(map(is_safe, term.arguments))
+
+
+def has_partial(literal: AggregateLiteral) -> bool:
+    """Whether evaluating the body for groups that nobody asks for could be an error."""
+    values = [result.value for result in literal.results if result.value is not None]
+    if any(may_fail(name) for value in values for name in calls_in(value)):
+        return True
+    return any(
+        (isinstance(inner, Condition) and is_partial(inner))
+        or (isinstance(inner, Generated) and any(may_fail(name) for name in calls_in(inner.call)))
+        or (isinstance(inner, AggregateLiteral) and has_partial(inner))
+        for inner in literal.body
+    )
+
+
+def excludes_zero(variable: str, body: Iterable[NormalLiteral]) -> bool:
+    """Whether a condition of the body compares the variable with a constant, and 0 fails it."""
+    comparisons = [literal.comparison for literal in body if isinstance(literal, Condition)]
+    names = {variable}
+    for one in comparisons:
+        sides = {side.name for side in (one.left, one.right) if isinstance(side, checked.Variable)}
+        if one.operator == "=" and len(sides) == 2 and sides & names:
+            names |= sides
+    for one in comparisons:
+        compare = _COMPARE.get(one.operator)
+        if compare is None:
+            continue
+        match one.left, one.right:
+            case checked.Variable(name=name), checked.Constant(value=int() | float() as value):
+                if name in names and not compare(0, value):
+                    return True
+            case checked.Constant(value=int() | float() as value), checked.Variable(name=name):
+                if name in names and not compare(value, 0):
+                    return True
+    return False
+
+
+def binds(body: Sequence[NormalLiteral]) -> set[str]:
+    """The variables a body binds by itself."""
+    bound: set[str] = set()
+    before = -1
+    while len(bound) > before:
+        before = len(bound)
+        for literal in body:
+            match literal:
+                case Scan():
+                    bound.update(literal.names)
+                case Generated() if bound >= literal.arguments:
+                    bound.add(literal.variable)
+                case AggregateLiteral() if bound.issuperset(literal.injected):
+                    bound.update(literal.variables)
+                case Condition():
+                    bound.update(name for name, term in equations(literal) if variables_of(term) <= bound)
+                case _:
+                    pass
+    return bound

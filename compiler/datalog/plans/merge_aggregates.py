@@ -1,0 +1,149 @@
+"""Aggregates of one rule over equal bodies become one literal, so that the body is evaluated once.
+
+    n = count : { sale(_, r, _) },  v = sum a : { sale(_, r, a) }
+
+Both range over the rows of `sale` for one r: a wildcard and a variable used nowhere else in the body
+are the same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import count
+
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.plans.normalise import (
+    Absent,
+    AggregateLiteral,
+    Condition,
+    Generated,
+    NormalLiteral,
+    NormalRule,
+    Numbered,
+    Scan,
+)
+
+
+def merge_aggregates(rule: NormalRule) -> NormalRule:
+    """The rule with aggregates over equal bodies merged, also those inside aggregates."""
+    return rule if rule.body is None else replace(rule, body=_merged(rule.body))
+
+
+def _merged(body: tuple[NormalLiteral, ...]) -> tuple[NormalLiteral, ...]:
+    out: list[NormalLiteral] = []
+    # The first aggregate over each body: its place, its form with all columns named, its local names.
+    first: dict[object, tuple[int, AggregateLiteral, dict[str, str]]] = {}
+    for literal in body:
+        if not isinstance(literal, AggregateLiteral):
+            out.append(literal)
+            continue
+        literal = replace(literal, body=_merged(literal.body))
+        if any(isinstance(inner, AggregateLiteral) for inner in literal.body):
+            out.append(literal)
+            continue
+        named = _name_wildcards(literal)
+        numbers = _number_locals(named)
+        key = (frozenset(named.injected), tuple(_rename(inner, numbers) for inner in named.body))
+        if key not in first:
+            first[key] = (len(out), named, {number: name for name, number in numbers.items()})
+            out.append(literal)
+            continue
+        position, earlier, names = first[key]
+        # A column that one of them calls by a name keeps that name.
+        better = {names[n]: name for name, n in numbers.items() if names[n][0] == "#" and name[0] != "#"}
+        names = {number: better.get(name, name) for number, name in names.items()}
+        earlier = _with_names(earlier, better)
+        added = _with_names(named, {name: names[number] for name, number in numbers.items()})
+        earlier = replace(earlier, results=earlier.results + added.results)
+        first[key] = (position, earlier, names)
+        out[position] = earlier
+    return tuple(out)
+
+
+def _name_wildcards(literal: AggregateLiteral) -> AggregateLiteral:
+    """The aggregate with a name for every column of an atom that is not looked at."""
+    return replace(literal, body=name_wildcards(literal.body, f"{literal.results[0].variable}."))
+
+
+def name_wildcards(body: tuple[NormalLiteral, ...], prefix: str) -> tuple[NormalLiteral, ...]:
+    """The body with a name for every column of an atom that is not looked at."""
+    numbers = count(1)
+
+    def named(scan: Scan) -> Scan:
+        settled = {column for column, _ in scan.constants} | {column for _, column in scan.equal}
+        names = tuple(
+            f"{prefix}{next(numbers)}" if name is None and column not in settled else name
+            for column, name in enumerate(scan.variables)
+        )
+        return replace(scan, variables=names)
+
+    # In a negated atom `_` means any value; only positive atoms get names.
+    return tuple(named(inner) if isinstance(inner, Scan) else inner for inner in body)
+
+
+def _number_locals(literal: AggregateLiteral) -> dict[str, str]:
+    """A number for each local variable, in the order of first use in the body."""
+    names: dict[str, None] = {}
+    for inner in literal.body:
+        match inner:
+            case Scan() | Absent():
+                scan = inner if isinstance(inner, Scan) else inner.pattern
+                names.update(dict.fromkeys(scan.names))
+            case Condition(comparison=comparison):
+                for side in (comparison.left, comparison.right):
+                    _collect(side, names)
+            case Generated(variable=variable, call=call):
+                names[variable] = None
+                _collect(call, names)
+            case _:
+                pass
+    own = [name for name in names if name not in literal.injected]
+    return {name: str(number) for number, name in enumerate(own)}
+
+
+def _collect(term: checked.Term, names: dict[str, None]) -> None:
+    if isinstance(term, checked.Variable):
+        names[term.name] = None
+    elif isinstance(term, checked.Call):
+        for argument in term.arguments:
+            _collect(argument, names)
+
+
+def _with_names(literal: AggregateLiteral, names: Mapping[str, str]) -> AggregateLiteral:
+    results = tuple(
+        result if result.value is None else replace(result, value=_rename_term(result.value, names))
+        for result in literal.results
+    )
+    return replace(literal, results=results, body=tuple(_rename(inner, names) for inner in literal.body))
+
+
+def _rename(literal: NormalLiteral, names: Mapping[str, str]) -> NormalLiteral:
+    match literal:
+        case Scan(variables=variables):
+            return replace(literal, variables=tuple(name and names.get(name, name) for name in variables))
+        case Absent(pattern=pattern):
+            renamed = _rename(pattern, names)
+            assert isinstance(renamed, Scan)
+            return Absent(renamed)
+        case Condition(comparison=comparison):
+            sides = (_rename_term(comparison.left, names), _rename_term(comparison.right, names))
+            return replace(literal, comparison=replace(comparison, left=sides[0], right=sides[1]))
+        case Generated(variable=variable, call=call):
+            renamed_call = _rename_term(call, names)
+            assert isinstance(renamed_call, checked.Call)
+            return Generated(names.get(variable, variable), renamed_call)
+        case Numbered():
+            raise AssertionError("no rows are numbered in aggregates")
+        case AggregateLiteral():
+            raise AssertionError("aggregates that contain aggregates are not merged")
+
+
+def _rename_term(term: checked.Term, names: Mapping[str, str]) -> checked.Term:
+    match term:
+        case checked.Variable(name=name):
+            return replace(term, name=names.get(name, name))
+        case checked.Call(arguments=arguments):
+            return replace(term, arguments=tuple(_rename_term(part, names) for part in arguments))
+        case _:
+            return term

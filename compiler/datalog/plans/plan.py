@@ -1,0 +1,315 @@
+"""For each rule how its body is evaluated: what is joined how, and when everything else is asked.
+
+How the scans of a body are joined that hang together is the query planner's choice (`planner.choose`);
+its tree is followed from the left, with two-way joins, multi-way joins, and bags that are made beside.
+Where it has no rows to count and nothing cyclic to look out for, the order is greedy. Next is always, of
+what is possible,
+
+1. a condition whose variables are bound, or a generator whose value is: they only remove rows;
+2. a negated atom whose variables are bound;
+3. an equation that binds a variable: after what removes rows, for its value may be out of range;
+4. the next join of the tree, or a scan that shares a bound variable with what was joined so far, the
+   one with most bound columns first, then the one written first; the very first scan is the one with
+   most constants, of those one whose rows are used whole;
+5. a generator over bound variables;
+6. an aggregate, or a condition with a function that has no value for some arguments (`/`, `%`,
+   `to_number` ...): late, so that it sees only rows that everything else lets through;
+7. a scan that shares nothing (a cross product), or a generator over constants;
+8. the numbering of the rows that are found, and then what asks for their numbers.
+
+A multi-way join takes up the conditions and equations between its variables itself. After each step only
+the variables that are still needed are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.plans.join_bodies import (
+    Policy,
+    conjunction_of,
+    fits,
+    functions_of,
+    hanging_together,
+    spine,
+)
+from dbsp.compiler.datalog.plans.literals import (
+    binds,
+    equations,
+    excludes_zero,
+    has_partial,
+    is_safe,
+    uses,
+)
+from dbsp.compiler.datalog.plans.merge_aggregates import name_wildcards
+from dbsp.compiler.datalog.plans.normalise import (
+    AggregateLiteral,
+    Condition,
+    NormalLiteral,
+    NormalRule,
+    Numbered,
+    Scan,
+    variables_of,
+)
+from dbsp.compiler.datalog.plans.placing import Placing
+from dbsp.compiler.datalog.plans.steps import (
+    Aggregated,
+    Bag,
+    Found,
+    Join,
+    Joined,
+    Multiway,
+    Part,
+    RulePlan,
+    Source,
+    Step,
+)
+from dbsp.compiler.planner import tree as trees
+from dbsp.compiler.planner.conjunction import determined
+from dbsp.compiler.planner.estimate import Term
+from dbsp.compiler.planner.statistics import Statistics
+
+
+def plan(rule: NormalRule, policy: Policy | None = None) -> RulePlan:
+    """The plan of one rule. An order given with the rule goes before the policy."""
+    if rule.body is None:
+        return RulePlan(rule, None)
+    policy = replace(policy or Policy(Statistics.none()), order=rule.rule.order)
+    needed = frozenset().union(*map(variables_of, rule.head))
+    body = rule.body
+    if any(isinstance(literal, Numbered) for literal in body):
+        # Whatever tells the ways to satisfy the body apart, not only what the head asks for.
+        body = name_wildcards(body, "#_")
+        needed = needed.union(*map(uses, body))
+    planner = _Planner(body, (), needed, policy, [])
+    return RulePlan(rule, planner.steps(), tuple(planner.joined))
+
+
+class _Planner(Placing):
+    """Orders one body. `given` are bound from the start.
+
+    `line` has the trees that are joined next, over the scans of `group`; scans that are `greedy` are
+    joined by themselves.
+    """
+
+    def __init__(
+        self,
+        body: Sequence[NormalLiteral],
+        given: Iterable[str],
+        needed: frozenset[str],
+        policy: Policy,
+        joined: list[Joined],
+    ) -> None:
+        super().__init__(body, given, needed)
+        self.policy = policy
+        self.joined = joined
+        self.group: Joined | None = None
+        self.line: list[trees.Tree] = []
+        self.greedy: list[Scan] = []
+
+    def steps(self) -> tuple[Step, ...]:
+        if not self.bound and not self.line:
+            # Before equations bind anything: a multi-way join takes them up.
+            self._choose()
+        while self.left:
+            placed = self._place_multiway() or self.place_filter() or self.place_absent()
+            placed = placed or self.place_membership() or self.place_equation()
+            placed = placed or self._place_scan(connected=True) or self.place_generated(constant=False)
+            placed = placed or self._place_late() or self._place_scan(connected=False)
+            placed = placed or self.place_generated(constant=True) or self.place_number()
+            assert placed, "a checked body can always be ordered"
+        return tuple(self.done)
+
+    # Each of these places one literal or one tree, and says whether it did.
+
+    def _place_multiway(self) -> bool:
+        if self.line and isinstance(self.line[0], trees.Multiway) and self._goes_on(self.line[0]):
+            self._multiway(self.line.pop(0))
+            return True
+        return False
+
+    def _place_scan(self, connected: bool) -> bool:
+        if not self.line:
+            scan = self._next_scan(connected)
+            if scan is None:
+                return False
+            if not any(scan is one for one in self.greedy):
+                self._choose(scan)
+            if not self.line:
+                self._join(scan)
+                return True
+        tree = self.line[0]
+        if isinstance(tree, trees.Multiway) and self._goes_on(tree):
+            return self._place_multiway()
+        del self.line[0]
+        self._join(self._source(tree))
+        return True
+
+    def _place_late(self) -> bool:
+        for literal in self.left:
+            if isinstance(literal, AggregateLiteral) and set(literal.injected) <= self.bound.keys():
+                self.take(literal)
+                self._aggregate(literal)
+                return True
+        return self.place_filter(partial=True) or self.place_equation(partial=True)
+
+    # --- joins -----------------------------------------------------------------------------------
+
+    def _next_scan(self, connected: bool) -> Scan | None:
+        """The scan that the greedy order takes next."""
+        scans = [literal for literal in self.left if isinstance(literal, Scan)]
+        if connected and self.bound:
+            scans = [scan for scan in scans if not self.bound.keys().isdisjoint(scan.names)]
+        return max(scans, key=self._boundness, default=None)  # max keeps the first of equals
+
+    def _boundness(self, scan: Scan) -> tuple[float, int, bool]:
+        fixed = len(scan.constants) + len(scan.equal) + sum(name in self.bound for name in scan.names)
+        return (fixed / max(1, len(scan.variables)), fixed, bool(self.bound) or self._is_whole(scan))
+
+    def _is_whole(self, scan: Scan) -> bool:
+        """Whether all of a row is used: of others many may be alike, and it matters only if there is one."""
+        rest = (one for one in self.left if one is not scan)
+        live = self.needed.union(*map(uses, rest))
+        looked_at = {column for column, _ in scan.constants} | {column for _, column in scan.equal}
+        return all(
+            column in looked_at if name is None else name in live
+            for column, name in enumerate(scan.variables)
+        )
+
+    def _choose(self, start: Scan | None = None) -> None:
+        """Ask the planner about a scan and all that hangs together with it."""
+        start = start or self._next_scan(connected=False)
+        if start is None:
+            return
+        every = [literal for literal in self.left if isinstance(literal, Scan)]
+        scans: Sequence[Scan] = every
+        found = None
+        if self.policy.order is None:
+            functions = functions_of(self.left, self.reserved)
+            scans = hanging_together(every, {*start.names, *self._near(start)}, functions) or (start,)
+            if not self.bound.keys().isdisjoint(name for scan in scans for name in scan.names):
+                found = tuple(self.bound)
+        if len(scans) == 1 and found is None:
+            self.greedy = [start]
+            return
+        conjunction = conjunction_of(scans, found, self.left, self.reserved, self.needed)
+        policy = self.policy
+        if found is not None:
+            # How many rows will be found before is not counted.
+            policy = replace(policy, statistics=Statistics.none())
+        choice = policy.choose(conjunction)
+        self.group = Joined((*scans, *(() if found is None else (None,))), choice)
+        self.joined.append(self.group)
+        if policy.order is None and choice.kind == "binary" and not choice.estimates:
+            # In between of what else the body asks the greedy order can do better.
+            self.greedy = list(scans)
+        else:
+            self.line = list(spine(choice.tree, None if found is None else len(scans)))
+
+    def _near(self, start: Scan) -> Iterable[str]:
+        """What is bound, if the scan shares any of it."""
+        return () if self.bound.keys().isdisjoint(start.names) else self.bound
+
+    def _join(self, source: Source) -> None:
+        on = tuple(name for name in source.names if name in self.bound)
+        if isinstance(source, Scan):
+            self.take(source)
+        self.done.append(Join(source, on, self.keep(source.names)))
+
+    def _goes_on(self, tree: trees.Multiway) -> bool:
+        """Whether a multi-way join goes on from the rows found so far, and is not made beside them."""
+        return (not self.done and not self.bound) or any(self._is_found(part) for part in tree.parts)
+
+    def _scan(self, atom: int) -> Scan | None:
+        assert self.group is not None, "a tree is of a group"
+        return self.group.scans[atom]
+
+    def _is_found(self, tree: trees.Tree) -> bool:
+        return isinstance(tree, trees.Leaf) and self._scan(tree.atom) is None
+
+    def _source(self, tree: trees.Tree, beside: Iterable[str] = ()) -> Source:
+        """A scan, or the bag of what a tree joins; `beside` are variables that it meets others on."""
+        if isinstance(tree, trees.Leaf):
+            scan = self._scan(tree.atom)
+            assert scan is not None, "the rows found before begin the line"
+            return scan
+        body = self._body_of(tree)
+        self.take(*body)
+        needed = self.needed.union(self.bound, beside, *map(uses, self.left))
+        inner = _Planner(body, (), needed, self.policy, self.joined)
+        inner.group, inner.line = self.group, list(spine(tree, None))
+        return Bag(inner.steps(), tuple(inner.bound))
+
+    def _body_of(self, tree: trees.Tree) -> list[NormalLiteral]:
+        """The scans of a tree with the conditions and equations between their variables."""
+        scans = [self._scan(atom) for atom in trees.atoms_of(tree)]
+        bound = self.determined(name for scan in scans if scan is not None for name in scan.names)
+        return [
+            literal
+            for literal in self.left
+            if any(literal is scan for scan in scans)
+            or (isinstance(literal, Condition) and fits(literal, bound))
+        ]
+
+    def _multiway(self, tree: trees.Tree) -> None:
+        assert isinstance(tree, trees.Multiway)
+        parts: list[Part] = []
+        beside: set[str] = set()
+        for one in tree.parts:
+            part = Found(tuple(self.bound)) if self._is_found(one) else self._source(one, beside)
+            parts.append(part)
+            beside.update(part.names)
+        self.take(*parts)
+        names = dict.fromkeys(name for part in parts for name in part.names)
+        bound = self.determined(names)
+        conditions: list[checked.Comparison] = []
+        extensions: list[tuple[str, checked.Term]] = []
+        for literal in self.conditions(partial=False):
+            if fits(literal, bound):
+                self.take(literal)
+                found = [one for one in equations(literal) if one[0] not in self.reserved and is_safe(one[1])]
+                extensions += found
+                conditions += [] if found else [literal.comparison]
+        keep = self.keep((*names, *(name for name, _ in extensions)))
+        step = Multiway(tuple(parts), (), tuple(conditions), tuple(extensions), keep, self._expected(tree))
+        self.done.append(replace(step, orders=_orders(step, tree.orders)))
+
+    def _expected(self, tree: trees.Multiway) -> tuple[Term, ...]:
+        """What the planner expects of each delta term."""
+        assert self.group is not None, "a tree is of a group"
+        return next((one.terms for one in self.group.choice.estimates if one.tree == tree), ())
+
+    # --- the rest --------------------------------------------------------------------------------
+
+    def _aggregate(self, literal: AggregateLiteral) -> None:
+        injected = frozenset(literal.injected)
+        values = (variables_of(result.value) for result in literal.results if result.value is not None)
+        correlated = bool(injected) and (not injected <= binds(literal.body) or has_partial(literal))
+        given = literal.injected if correlated else ()
+        policy = replace(self.policy, order=None)
+        inner = _Planner(literal.body, given, injected.union(*values), policy, self.joined).steps()
+        empty_groups = all(result.function in ("count", "sum") for result in literal.results)
+        if any(excludes_zero(name, self.left) for name in literal.variables):
+            empty_groups = False
+        keep = self.keep(literal.variables, always=True)
+        self.done.append(Aggregated(literal, inner, correlated, empty_groups, keep))
+
+
+def _orders(step: Multiway, planned: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    """The planned orders, naming what the join looks at and no part of the order's own binds."""
+    free = {name for name, _ in step.extensions}
+    functions = [(name, variables_of(term)) for name, term in step.extensions]
+    every = [name for part in step.parts for name in part.names if name in step.looked_at]
+    orders = []
+    for part, order in zip(step.parts, planned, strict=True):
+        others = dict.fromkeys(name for name in every if name not in part.names)
+        chosen = [name for name in order if name in others]
+        chosen += [name for name in others if name not in chosen and name not in free]
+        # Equations may determine variables by each other, as those of a record and its parts do.
+        for name in others:
+            if name not in determined((*part.names, *chosen), functions):
+                chosen.append(name)
+        orders.append(tuple(chosen))
+    return tuple(orders)

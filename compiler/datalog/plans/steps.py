@@ -1,0 +1,177 @@
+"""What the plan of a rule consists of: the steps by which its body is evaluated, one after the other.
+
+A step takes the rows found so far, whose columns are the variables bound so far, to those with its own
+part of the body taken into account; the first one starts from the one empty row. What is joined is a
+scan, or a `Bag`: rows that steps of their own make, beside the main line of the rule.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.plans.normalise import AggregateLiteral, NormalRule, Scan, variables_of
+from dbsp.compiler.planner.choose import Choice
+from dbsp.compiler.planner.estimate import Term
+
+
+@dataclass(frozen=True, slots=True)
+class Bag:
+    """Rows made by steps of their own; `names` are the variables they bind that go on."""
+
+    steps: tuple[Step, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The rows found so far, as a part of a multi-way join."""
+
+    names: tuple[str, ...]
+
+
+Source: TypeAlias = Scan | Bag
+Part: TypeAlias = Scan | Bag | Found
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Joins the rows of a source; `on` are the variables already bound. `keep` is what goes on."""
+
+    source: Source
+    on: tuple[str, ...]
+    keep: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Multiway:
+    """Joins all parts at once, variable by variable.
+
+    `orders` gives for each part the order in which a change of it binds the other variables.
+    `extensions` are equations that bind a variable, or test it where it is bound; `conditions` and
+    these are looked at as soon as their variables are bound. `keep` is what goes on. `expected` has the
+    planner's estimate for the change of each part, if rows were counted.
+    """
+
+    parts: tuple[Part, ...]
+    orders: tuple[tuple[str, ...], ...]
+    conditions: tuple[checked.Comparison, ...]
+    extensions: tuple[tuple[str, checked.Term], ...]
+    keep: tuple[str, ...]
+    expected: tuple[Term, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def looked_at(self) -> frozenset[str]:
+        """The variables of the parts that matter: the others stand in one place and go nowhere."""
+        uses = Counter(name for part in self.parts for name in part.names)
+        for part in self.parts:
+            if isinstance(part, Scan):
+                uses.update(name for first, _ in part.equal if (name := part.variables[first]) is not None)
+        terms = [term for one in self.conditions for term in (one.left, one.right)]
+        terms += [term for _, term in self.extensions]
+        used = set(self.keep).union(name for name, _ in self.extensions)
+        return frozenset(used.union(*map(variables_of, terms))).union(
+            name for name, number in uses.items() if number > 1
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """Keeps the rows for which the pattern has no row."""
+
+    pattern: Scan
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    condition: checked.Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Binds a variable to a term; `keep` (the variable included) is what goes on."""
+
+    variable: str
+    term: checked.Term
+    keep: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Binds a variable to each value of a generator; `keep` (the variable included) is what goes on."""
+
+    variable: str
+    call: checked.Call
+    keep: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """Binds a variable to a number of each row; rows that come together are ordered by `order`."""
+
+    variable: str
+    first: int
+    step: int
+    order: tuple[str, ...]
+    keep: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregated:
+    """Adds the results of an aggregate as variables; `keep` (these included) is what goes on.
+
+    `inner` evaluates the aggregate's body. With `correlated` it starts from the distinct values of
+    the injected variables found so far; without, the body binds them itself, is evaluated once for
+    all groups and joined. With `empty_groups`, a binding without a group gets the results 0; without,
+    it is dropped: a function has no value there, or a condition would not let the 0 through.
+    """
+
+    literal: AggregateLiteral
+    inner: tuple[Step, ...]
+    correlated: bool
+    empty_groups: bool
+    keep: tuple[str, ...]
+
+
+Step: TypeAlias = Join | Multiway | Without | Filter | Assign | Generate | Number | Aggregated
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Scans that hang together, and how it was chosen to join them.
+
+    `scans` are the atoms of the planner's conjunction, None for the rows found before.
+    """
+
+    scans: tuple[Scan | None, ...]
+    choice: Choice
+
+
+@dataclass(frozen=True, slots=True)
+class RulePlan:
+    """The steps of a rule, starting from the one empty row; None when the rule never holds.
+
+    `joined` tells of every group of scans in the body and in its aggregates how it is joined and why.
+    """
+
+    rule: NormalRule
+    steps: tuple[Step, ...] | None
+    joined: tuple[Joined, ...] = ()
+
+
+def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
+    """The steps and those inside them, each after those inside it."""
+    for step in steps:
+        match step:
+            case Join(source=Bag(steps=inner)) | Aggregated(inner=inner):
+                yield from all_steps(inner)
+            case Multiway(parts=parts):
+                for part in parts:
+                    if isinstance(part, Bag):
+                        yield from all_steps(part.steps)
+            case _:
+                pass
+        yield step

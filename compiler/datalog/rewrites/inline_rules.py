@@ -1,0 +1,180 @@
+"""inline_once: a derived relation that is used once is put into the rule that uses it.
+
+    hop(x, y, z) :- edge(x, y), edge(y, z).     far(x, z) :- hop(x, _, z), start(x).
+    is      far(x, z) :- edge(x, y), edge(y, z), start(x).        and `hop` is no more
+
+The relation is kept nowhere then, and all atoms are joined by one plan. It pays, and is done, where
+
+- the relation has one rule, which projects nothing away: then its rows are as many as the ways to derive
+  them (over `hop(x, z) :- edge(x, y), edge(y, z)` others would meet the same row again and again), and the
+  atoms then form no cycle: those are joined all at once, which the relation's few rows make easier; or
+- all that the using rule does with the relation is to select and project: its alternatives are that rule's;
+
+and not into a recursion, which would join anew in every iteration what can be joined once outside of it.
+Under a negation or in an aggregate, or into a rule that numbers its rows, nothing is inlined, nor is a
+rule that could fail: it would not fail any more for rows that the rest of the body rules out, and the
+error would name another rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import networkx as nx
+
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.rewrites.checked_terms import (
+    free_variables,
+    is_total,
+    numbers_rows,
+    substitute,
+    uses,
+    variables,
+    walk,
+)
+from dbsp.compiler.datalog.rewrites.plain import by_iterations, derived_for_itself, recursive_groups
+from dbsp.compiler.planner.acyclic import reduce_ears
+
+MAX_ATOMS = 8
+"""More atoms in one body would take the planner long."""
+
+MAX_LITERALS = 40
+"""Longer bodies are not made longer: a chain of many relations would become one of quadratic cost."""
+
+
+def inline_once(program: checked.Program, changes: list[str]) -> checked.Program:
+    """The program without the relations that are better derived where they are used."""
+    groups = recursive_groups(program)
+    plain = derived_for_itself(program) - groups.keys()
+    fixed = by_iterations(program)
+    users: dict[str, list[int]] = {}
+    for rule in program.rules:
+        for atom in uses(rule):
+            users.setdefault(atom.relation, []).append(rule.number)
+    once = {name for name in plain if len(users.get(name, ())) == 1}
+    if not once:
+        return program
+    rules = {rule.number: rule for rule in program.rules}
+    rules_of: dict[str, list[int]] = {}
+    for rule in program.rules:
+        rules_of.setdefault(rule.head.relation, []).append(rule.number)
+    last = max(rule.number for rule in program.clauses)
+    for name in _used_first(program, once):
+        (number,) = users[name]
+        user = rules[number]
+        own = [rules[one] for one in rules_of[name]]
+        if user.head.relation in fixed or not _pays(name, own, user, groups):
+            continue
+        made = [_inlined(user, one) for one in own]
+        numbers = [number, *range(last + 1, last + len(made))]
+        last = max(last, *numbers)
+        for one in rules_of[name]:
+            del rules[one]
+        rules.update((n, replace(rule, number=n)) for n, rule in zip(numbers, made, strict=True))
+        rules_of[user.head.relation].extend(numbers[1:])
+        changes.append(f"{name} is put into rule {number} at {user.span}, the only one that uses it")
+    return replace(program, rules=tuple(rules.values()))
+
+
+def _used_first(program: checked.Program, names: set[str]) -> Iterator[str]:
+    """The relations, each after those that its rules use."""
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(sorted(names))
+    for rule in program.rules:
+        if rule.head.relation in names:
+            used = (atom.relation for atom in uses(rule))
+            graph.add_edges_from((one, rule.head.relation) for one in used if one in names)
+    yield from nx.lexicographical_topological_sort(graph)
+
+
+def _pays(name: str, own: Sequence[checked.Rule], user: checked.Rule, groups: dict[str, int]) -> bool:
+    """Whether the relation with these rules may be put into the rule that uses it, and should."""
+    place = next((one for one in _positive(user) if one.relation == name), None)
+    if place is None or user.order is not None or not is_total(place) or numbers_rows(user):
+        return False
+    if not all(is_total(part) for rule in own for part in (*rule.head.arguments, *rule.body)):
+        return False
+    if any(rule.order is not None for rule in own):
+        return False
+    others = [one for one in _positive(user) if one is not place]
+    if any(len(others) + len(_positive(rule)) > MAX_ATOMS for rule in own):
+        return False
+    if any(len(user.body) + len(rule.body) > MAX_LITERALS for rule in own):
+        return False
+    group = groups.get(user.head.relation)
+    if group is not None and any(groups.get(atom.relation) == group for atom in uses(user)):
+        return len(own) == 1 and len(own[0].body) == 1 and _keeps_all(own[0])
+    if not others and all(is_total(literal) for literal in user.body):
+        return True
+    if len(own) > 1 or not _keeps_all(own[0]):
+        return False
+    edges = [frozenset(variables(atom)) for atom in _positive(_inlined(user, own[0]))]
+    return len(_positive(own[0])) < 2 or reduce_ears(edges).acyclic
+
+
+def _keeps_all(rule: checked.Rule) -> bool:
+    """Whether a row of the head comes of one binding of the body only."""
+    positive = _positive(rule)
+    if any(isinstance(one, checked.Wildcard) for atom in positive for one in atom.arguments):
+        return False
+    known = {one.name for one in rule.head.arguments if isinstance(one, checked.Variable)}
+    grown = True
+    while grown:
+        found = set(_determined(rule, known))
+        grown = not found <= known
+        known |= found
+    return known >= variables(rule)
+
+
+def _determined(rule: checked.Rule, known: set[str]) -> Iterator[str]:
+    for literal in rule.body:
+        if isinstance(literal, checked.Comparison) and literal.operator == "=":
+            for one, other in ((literal.left, literal.right), (literal.right, literal.left)):
+                if isinstance(one, checked.Variable) and free_variables(other) <= known:
+                    yield one.name
+
+
+def _positive(rule: checked.Rule) -> list[checked.Atom]:
+    return [literal for literal in rule.body if isinstance(literal, checked.Atom)]
+
+
+def _inlined(user: checked.Rule, rule: checked.Rule) -> checked.Rule:
+    """The using rule with the body of the rule in the place of the atom."""
+    place, atom = next(
+        (place, literal)
+        for place, literal in enumerate(user.body)
+        if isinstance(literal, checked.Atom) and literal.relation == rule.head.relation
+    )
+    rule = _renamed_apart(rule, {name.split("#")[0] for name in variables(user)})
+    names: dict[str, checked.Term] = {}
+    equations: list[checked.Comparison] = []
+    for term, argument in zip(rule.head.arguments, atom.arguments, strict=True):
+        if isinstance(argument, checked.Wildcard):
+            continue
+        if (
+            isinstance(term, checked.Variable)
+            and term.name not in names
+            and isinstance(argument, checked.Variable | checked.Constant)
+        ):
+            names[term.name] = argument
+        else:
+            equations.append(checked.Comparison("=", term, argument, atom.span))
+    body = [substitute(literal, names) for literal in (*rule.body, *equations)]
+    return replace(user, body=(*user.body[:place], *body, *user.body[place + 1 :]))
+
+
+def _renamed_apart(rule: checked.Rule, taken: set[str]) -> checked.Rule:
+    """The rule with other names for the variables whose names are taken."""
+    names: dict[str, checked.Term] = {}
+    clashing, taken = taken, taken | variables(rule)
+    found = {one.name: one for one in walk(rule) if isinstance(one, checked.Variable)}
+    for name, variable in sorted(found.items()):
+        if name.split("#")[0] not in clashing:
+            continue
+        number = 1
+        while f"{name}{number}" in taken:
+            number += 1
+        taken.add(f"{name}{number}")
+        names[name] = replace(variable, name=f"{name}{number}")
+    return substitute(rule, names)

@@ -1,0 +1,1 @@
+"""From program text to a syntax tree: preprocessor, lexer, parser; positions are kept."""

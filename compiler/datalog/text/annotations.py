@@ -1,0 +1,45 @@
+"""Leaves out annotations, `@[key = anything]` and `@![...]`: they mean nothing to the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from dbsp.compiler.datalog.text.lexer import PlacedToken
+from dbsp.compiler.datalog.text.report import Report
+
+_CLOSING = {"LBRACKET": "RBRACKET", "LPAREN": "RPAREN", "LBRACE": "RBRACE"}
+
+
+def without_annotations(tokens: Iterable[PlacedToken], report: Report) -> Iterator[PlacedToken]:
+    """The other tokens. Brackets within an annotation have to fit each other."""
+    rest = iter(tokens)
+    held: list[PlacedToken] = []  # `@`, or `@` and `!`, of which it is not known yet what follows
+    for token in rest:
+        if held and token.type == "LBRACKET":
+            _skip(held[0], token, rest, report)
+            held = []
+        elif (not held and token.type == "AT") or (
+            [one.type for one in held] == ["AT"] and token.type == "NOT"
+        ):
+            held.append(token)
+        else:
+            yield from held
+            held = []
+            yield token
+    yield from held
+
+
+def _skip(start: PlacedToken, opening: PlacedToken, rest: Iterator[PlacedToken], report: Report) -> None:
+    """Takes the tokens up to the bracket that closes the annotation."""
+    open_ = [opening]
+    for token in rest:
+        if token.type in _CLOSING:
+            open_.append(token)
+        elif token.type in _CLOSING.values():
+            if token.type != _CLOSING[open_[-1].type]:
+                report.error(token.span, f"'{token}' does not fit the '{open_[-1]}' of this annotation")
+            while open_ and _CLOSING[open_.pop().type] != token.type:
+                pass
+            if not open_:
+                return
+    report.error(start.span, "this annotation is never closed", "add the missing ']'")

@@ -1,0 +1,286 @@
+"""Program text to tokens: comments dropped, positions kept, every unreadable character reported.
+
+Lines for the preprocessor come out as one token HASH_LINE each; `preprocess` acts on them.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from lark import Token
+
+from dbsp.compiler.datalog.text.report import Report
+from dbsp.diagnostics import SourceSpan, did_you_mean
+
+# Words with a meaning of their own. As in Souffle none of them can name a relation or a variable.
+KEYWORDS = {
+    "count": "AGGREGATE",
+    "sum": "AGGREGATE",
+    "mean": "AGGREGATE",
+    "min": "MINMAX",
+    "max": "MINMAX",
+    "cat": "FUNCTOR",
+    "strlen": "FUNCTOR",
+    "substr": "FUNCTOR",
+    "ord": "FUNCTOR",
+    "to_string": "FUNCTOR",
+    "to_number": "FUNCTOR",
+    "to_unsigned": "FUNCTOR",
+    "to_float": "FUNCTOR",
+    "itof": "FUNCTOR",
+    "itou": "FUNCTOR",
+    "ftoi": "FUNCTOR",
+    "ftou": "FUNCTOR",
+    "utoi": "FUNCTOR",
+    "utof": "FUNCTOR",
+    "range": "FUNCTOR",
+    "autoinc": "FUNCTOR",
+    "lor": "LOR",
+    "lxor": "LXOR",
+    "land": "LAND",
+    "bor": "BOR",
+    "bxor": "BXOR",
+    "band": "BAND",
+    "bshl": "SHIFT",
+    "bshr": "SHIFT",
+    "bshru": "SHIFT",
+    "bnot": "COMPLEMENT",
+    "lnot": "COMPLEMENT",
+    "as": "AS",
+    "match": "TEXT_TEST",
+    "contains": "TEXT_TEST",
+    "stateful": "STATEFUL",
+    "true": "TRUE",
+    "false": "FALSE",
+    "btree": "QUALIFIER",
+    "brie": "QUALIFIER",
+    "input": "QUALIFIER",
+    "output": "QUALIFIER",
+    "printsize": "QUALIFIER",
+    "inline": "QUALIFIER",
+    "no_inline": "QUALIFIER",
+    "magic": "QUALIFIER",
+    "no_magic": "QUALIFIER",
+    "overridable": "QUALIFIER",
+    "eqrel": "QUALIFIER",
+    "btree_delete": "QUALIFIER",
+    "choice-domain": "CHOICE",
+    "_": "UNDERSCORE",
+    "nil": "NIL",
+}
+
+# Words of Souffle's language that are reserved but belong to features outside this dialect.
+# fmt: off
+RESERVED = frozenset({
+    "debug_delta", "recursive_iteration_cnt",
+})
+# fmt: on
+
+DIRECTIVES = {
+    ".decl": "DECL",
+    ".type": "TYPE",
+    ".input": "INPUT",
+    ".output": "OUTPUT",
+    ".printsize": "PRINTSIZE",
+    ".plan": "PLAN",
+    ".comp": "COMP",
+    ".init": "INIT",
+    ".override": "OVERRIDE",
+    ".limitsize": "LIMITSIZE",
+    ".pragma": "PRAGMA",
+    ".functor": "FUNCTOR_DECL",
+    ".include": "INCLUDE",
+    ".once": "ONCE",
+    ".number_type": "NUMBER_TYPE",
+    ".symbol_type": "SYMBOL_TYPE",
+}
+# fmt: off
+UNSUPPORTED_DIRECTIVES = frozenset({
+    ".lattice",
+})
+# fmt: on
+
+SIGNS = {
+    ":-": "IF",
+    "<:": "SUBTYPE",
+    "<=": "LE",
+    ">=": "GE",
+    "!=": "NE",
+    "=": "EQUALS",
+    "<": "LT",
+    ">": "GT",
+    "!": "NOT",
+    "+": "PLUS",
+    "-": "MINUS",
+    "*": "STAR",
+    "/": "SLASH",
+    "%": "PERCENT",
+    "^": "CARET",
+    "(": "LPAREN",
+    ")": "RPAREN",
+    "{": "LBRACE",
+    "}": "RBRACE",
+    "|": "PIPE",
+    ",": "COMMA",
+    ";": "SEMICOLON",
+    ":": "COLON",
+    ".": "DOT",
+    "[": "LBRACKET",
+    "]": "RBRACKET",
+    "$": "DOLLAR",
+    "@": "AT",
+}
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>     (?: [ \t\r\n\f\v\ufeff] | \\\r?\n )+ )
+    | (?P<comment>   //[^\n]* | /\*.*?\*/ )
+    | (?P<open>      /\* )
+    | (?P<cpp>       ^\# [ ]* (?: line\b | [0-9] ) [^\n]* )
+    | (?P<hash>      \#\#? )
+    | (?P<directive> \.[a-z_]+ (?=\s) )
+    | (?P<address>   [0-9]+ (?: \.[0-9]+ ){3} )
+    | (?P<float>     [0-9]+\.[0-9]+ (?: [eE][+-]?[0-9]+ )? )
+    | (?P<number>    (?: 0x[0-9a-fA-F]+ | 0b[01]+ | [0-9]+ ) u? )
+    | (?P<string>    "(?: \\. | [^"\\\n] )*" )
+    | (?P<quote>     "[^\n]* )
+    | (?P<word>      choice-domain | [A-Za-z_?][A-Za-z0-9_?]* (?: \.[A-Za-z_?][A-Za-z0-9_?]* )* )
+    | (?P<branch>    \$ [ \t]* [A-Za-z_?][A-Za-z0-9_?]* (?: \.[A-Za-z_?][A-Za-z0-9_?]* )* )
+    | (?P<sign>      :- | <: | <= | >= | != | [=<>!+\-*/%^(){}|,;:.\[\]$@] )
+    | (?P<other>     . )
+    """,
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
+)
+
+# The rest of a preprocessor's line: on over a backslash at its end, and to the end of a comment.
+_HASH_LINE = re.compile(
+    r""" \# (?: \\\r?\n | /\*.*?\*/ | //[^\n]* | "(?: \\. | [^"\\\n] )*" | [^\n] )* """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_ESCAPES = {
+    '"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f",
+    "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+}  # fmt: skip
+
+
+class PlacedToken(Token):
+    """A token that knows its place: after `#include` the tokens of one program are from several files."""
+
+    __slots__ = ("span",)
+    span: SourceSpan
+
+    def moved(self, span: SourceSpan) -> PlacedToken:
+        """The same token in another place, as a macro puts it there."""
+        return placed(self.type, str(self), span, self.start_pos or 0, self.end_pos or 0)
+
+
+def placed(kind: str, text: str, span: SourceSpan, start: int, end: int) -> PlacedToken:
+    """A token at text[start:end] of its file."""
+    token = PlacedToken(kind, text, start_pos=start, line=span.line, column=span.column, end_pos=end)
+    token.span = span
+    return token
+
+
+class Lexer:
+    """Reads the tokens of one text. Token values are the text as written.
+
+    While `skipping` is set, only the lines of the preprocessor come out, and nothing else is reported.
+    """
+
+    def __init__(self, text: str, report: Report, file: str | None = None) -> None:
+        self.text = text
+        self.report = report
+        self.file = report.file if file is None else file
+        self.skipping = False
+        self._line_starts = [0] + [match.end() for match in re.finditer("\n", text)]
+
+    def tokens(self, position: int = 0, end: int | None = None) -> Iterator[PlacedToken]:
+        """The tokens of text[position:end]. What cannot be read is reported and becomes a token BROKEN."""
+        end = len(self.text) if end is None else end
+        while position < end:
+            match = _TOKEN.match(self.text, position, end)
+            assert match is not None  # the last alternative takes any character
+            group, text, start, position = str(match.lastgroup), match.group(), position, match.end()
+            if group in ("space", "comment", "cpp"):
+                continue  # cpp: the position marks a preprocessor leaves in its output
+            if group == "open":
+                self._error(start, start + 2, "this comment is never closed", "add the missing '*/'")
+                return
+            if group == "hash" and self._starts_line(start):
+                match = _HASH_LINE.match(self.text, start)
+                assert match is not None
+                position = match.end()
+                yield placed("HASH_LINE", match.group(), self.span(start, position), start, position)
+            elif not self.skipping:
+                kind = self._type(group, text, start, position)
+                yield placed(kind, text, self.span(start, position), start, position)
+
+    def _starts_line(self, start: int) -> bool:
+        line = bisect_right(self._line_starts, start)
+        return not self.text[self._line_starts[line - 1] : start].strip()
+
+    def _type(self, group: str, text: str, start: int, end: int) -> str:
+        if group == "quote":
+            hint = "add the missing '\"' (a line break inside a string is written \\n)"
+            self._error(start, start + 1, "this string is never closed", hint)
+            return "BROKEN_LINE"
+        if group == "other":
+            self._error(start, end, f"unexpected character {text!r}")
+            return "BROKEN"
+        if group == "word":
+            if "." in text:
+                return "QUALIFIED"
+            return "RESERVED" if text in RESERVED else KEYWORDS.get(text, "IDENT")
+        if group == "sign":
+            return SIGNS[text]
+        if group == "directive":
+            if text in DIRECTIVES:
+                return DIRECTIVES[text]
+            if text in UNSUPPORTED_DIRECTIVES:
+                self._error(start, end, f"the directive '{text}' is not part of this dialect")
+            else:
+                self._error(start, end, f"unknown directive '{text}'", did_you_mean(text, DIRECTIVES))
+            return "BROKEN_DIRECTIVE"
+        if group == "number":
+            return "UNSIGNED" if text.endswith("u") else "NUMBER"
+        if group == "address":
+            if any(len(part) > 3 or int(part) > 255 for part in text.split(".")):
+                self._error(start, end, "an address consists of four numbers from 0 to 255")
+            return "NUMBER"
+        return group.upper()
+
+    def span(self, start: int, end: int) -> SourceSpan:
+        """The place of text[start:end]."""
+        line = bisect_right(self._line_starts, start)
+        end_line = bisect_right(self._line_starts, max(start, end - 1))
+        return SourceSpan(
+            self.file,
+            line,
+            start - self._line_starts[line - 1] + 1,
+            end_line,
+            end - self._line_starts[end_line - 1] + 1,
+        )
+
+    def _error(self, start: int, end: int, message: str, hint: str | None = None) -> None:
+        self.report.error(self.span(start, end), message, hint)
+
+
+def unescape(literal: str) -> tuple[str, str | None]:
+    """The value of a string literal with its quotes, and the first unknown escape in it, if any."""
+    bad: list[str] = []
+
+    def replacement(match: re.Match[str]) -> str:
+        if match.group(1) not in _ESCAPES:
+            bad.append(match.group())
+        return _ESCAPES.get(match.group(1), "")
+
+    value = re.sub(r"\\(.)", replacement, literal[1:-1], flags=re.DOTALL)
+    return value, bad[0] if bad else None
+
+
+def escaped(text: str) -> str:
+    """A string literal whose value is the text, which has no control characters."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

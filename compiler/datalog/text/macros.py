@@ -1,0 +1,218 @@
+"""Macros: their definitions, and the tokens that they stand for.
+
+    #define LIMIT 10                      LIMIT
+    #define STEP(x, y) edge(x, y), x < y  STEP(a, b + 1)
+    #define FIELD(r, f) r ## _ ## f       FIELD(node, name)    is    node_name
+    #define SHOW(x) #x                    SHOW(a + b)          is    "a + b"
+
+As in C: the arguments are expanded before they are put in, except beside `#` and `##`; what comes out is
+looked at again, together with what follows; and a macro is not expanded within itself. For the last, every
+token carries the names it comes from (the hide sets of D. Prosser's algorithm, X3J11/86-196).
+
+A token of a macro's body stands where the macro is used, one of an argument where the argument is written.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from dbsp.compiler.datalog.text.lexer import Lexer, PlacedToken, placed
+from dbsp.compiler.datalog.text.report import Report
+from dbsp.diagnostics import SourceSpan
+
+MAX_TOKENS = 1_000_000
+"""More tokens than this do not come from macros: a few lines of them can mean any number."""
+
+Hidden: TypeAlias = tuple[PlacedToken, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """`#define name(parameters) body`; without brackets `parameters` is None."""
+
+    name: str
+    parameters: tuple[str, ...] | None
+    body: tuple[PlacedToken, ...]
+    span: SourceSpan = field(compare=False)
+
+
+class Expander:
+    """The tokens of a program with its macros expanded; `macros` may change while they are read."""
+
+    def __init__(self, tokens: Iterator[PlacedToken], macros: Mapping[str, Macro], report: Report) -> None:
+        self.source = tokens
+        self.macros = macros
+        self.report = report
+        self.pending: deque[Hidden] = deque()
+        self.made = 0
+
+    def tokens(self) -> Iterator[PlacedToken]:
+        for token, _ in self._expanded():
+            yield self._checked(token)
+
+    def _expanded(self) -> Iterator[Hidden]:
+        """The tokens to come that are no macros."""
+        while (one := self._next()) is not None:
+            token, hidden = self._spelt(one[0], {}), one[1]
+            macro = None if token.type == "BROKEN" else self.macros.get(token)
+            if macro is None or token in hidden or not self._expand(macro, token, hidden):
+                yield token, hidden
+
+    def _spelt(self, token: PlacedToken, arguments: Mapping[str, Sequence[PlacedToken]]) -> PlacedToken:
+        """A qualified name with the macros and parameters in it replaced: in C it is several tokens."""
+        if token.type != "QUALIFIED":
+            return token
+        parts: list[str] = []
+        for part in token.split("."):
+            macro, seen = self.macros.get(part), {part}
+            body = arguments.get(part, () if macro is None or macro.parameters is not None else macro.body)
+            while len(body) == 1 and body[0].type in ("IDENT", "QUALIFIED") and body[0] not in seen:
+                part = str(body[0])
+                seen.add(part)
+                macro = self.macros.get(part)
+                body = () if macro is None or macro.parameters is not None else macro.body
+            parts.append(part)
+        return placed(token.type, ".".join(parts), token.span, token.start_pos or 0, token.end_pos or 0)
+
+    def _next(self) -> Hidden | None:
+        if self.pending:
+            return self.pending.popleft()
+        token = next(self.source, None)
+        return None if token is None else (token, frozenset())
+
+    def _checked(self, token: PlacedToken) -> PlacedToken:
+        if token.type != "HASH":
+            return token
+        self.report.error(token.span, f"unexpected character {str(token)!r}", "a line of the preprocessor?")
+        return _broken(token, token.span)
+
+    def _expand(self, macro: Macro, token: PlacedToken, hidden: frozenset[str]) -> bool:
+        """Puts what the macro stands for before the tokens to come; false if it is not called here."""
+        if macro.parameters is None:
+            self._put(self._body(macro, token.span, [], []), hidden | {macro.name})
+            return True
+        bracket = self._next()
+        if bracket is None or bracket[0].type != "LPAREN":
+            if bracket is not None:
+                self.pending.appendleft(bracket)
+            return False
+        arguments, end = self._arguments(macro, token)
+        if end is None:
+            self.pending.append((_broken(token, token.span), hidden))
+            return True
+        span = token.span.to(end[0].span)
+        if len(arguments) != len(macro.parameters):
+            wanted, given = len(macro.parameters), len(arguments)
+            self.report.error(
+                span,
+                f"macro '{macro.name}' takes {wanted} argument{'' if wanted == 1 else 's'}, not {given}",
+                f"defined at {macro.span.place}",
+            )
+            self.pending.appendleft((_broken(token, span), hidden))
+            return True
+        expanded = [self._apart(argument) for argument in arguments]
+        plain = [[one for one, _ in argument] for argument in arguments]
+        self._put(self._body(macro, span, plain, expanded), (hidden & end[1]) | {macro.name})
+        return True
+
+    def _put(self, tokens: Sequence[Hidden], hidden: frozenset[str]) -> None:
+        self.made += len(tokens)
+        if self.made > MAX_TOKENS:
+            self.report.error(tokens[0][0].span, f"macros stand for more than {MAX_TOKENS:,} tokens here")
+            self.report.raise_errors()
+        self.pending.extendleft((token, before | hidden) for token, before in reversed(tokens))
+
+    def _arguments(self, macro: Macro, name: PlacedToken) -> tuple[list[list[Hidden]], Hidden | None]:
+        """The tokens between the brackets, at their commas, and the closing bracket."""
+        arguments: list[list[Hidden]] = [[]]
+        depth = 0
+        while (one := self._next()) is not None:
+            kind = one[0].type
+            if kind == "RPAREN" and depth == 0:
+                none = not macro.parameters and arguments == [[]]
+                return ([] if none else arguments), one
+            depth += (kind == "LPAREN") - (kind == "RPAREN")
+            if kind == "COMMA" and depth == 0:
+                arguments.append([])
+            else:
+                arguments[-1].append(one)
+        self.report.error(
+            name.span, f"the arguments of macro '{name}' are never closed", "add the missing ')'"
+        )
+        return [], None
+
+    def _apart(self, argument: Sequence[Hidden]) -> list[Hidden]:
+        """An argument with the macros in it expanded, by itself."""
+        inner = Expander(iter(()), self.macros, self.report)
+        inner.pending.extend(argument)
+        found = list(inner._expanded())
+        self.made += inner.made
+        return found
+
+    def _body(
+        self,
+        macro: Macro,
+        span: SourceSpan,
+        plain: Sequence[Sequence[PlacedToken]],
+        expanded: Sequence[Sequence[Hidden]],
+    ) -> list[Hidden]:
+        """The body with the arguments in the place of the parameters."""
+        places = {name: place for place, name in enumerate(macro.parameters or ())}
+        found: list[Hidden] = []
+        paste, empty = (
+            False,
+            True,
+        )  # whether `##` is before this, whether nothing stands for what is before this
+        body = macro.body
+        position = 0
+        while position < len(body):
+            token = body[position]
+            position += 1
+            after = body[position] if position < len(body) else None
+            if token == "##":
+                paste = not empty
+                continue
+            if token == "#" and after is not None and after in places:
+                piece: list[Hidden] = [(_quoted(plain[places[after]], span), frozenset())]
+                position += 1
+            elif token in places and (paste or after == "##"):
+                piece = [(one, frozenset()) for one in plain[places[token]]]
+            elif token in places:
+                piece = list(expanded[places[token]])
+            else:
+                given = {name: plain[place] for name, place in places.items()}
+                piece = [(self._spelt(token, given).moved(span), frozenset())]
+            if paste and piece:
+                piece[0] = (self._pasted(found.pop()[0], piece[0][0], span), frozenset())
+            empty = not piece and not paste
+            paste = False
+            found.extend(piece)
+        return found
+
+    def _pasted(self, left: PlacedToken, right: PlacedToken, span: SourceSpan) -> PlacedToken:
+        text = f"{left}{right}"
+        tokens = list(Lexer(text, Report("", text)).tokens())
+        if len(tokens) != 1 or tokens[0].type.startswith("BROKEN"):
+            self.report.error(span, f"'{left}' and '{right}' pasted together by '##' are not one word")
+            return _broken(left, span)
+        return tokens[0].moved(span)
+
+
+def _broken(token: PlacedToken, span: SourceSpan) -> PlacedToken:
+    """A token at which the parser stops, about which everything has been said."""
+    return placed("BROKEN", str(token), span, 0, 0)
+
+
+def _quoted(tokens: Sequence[PlacedToken], span: SourceSpan) -> PlacedToken:
+    """The text of an argument as a string literal."""
+    words: list[str] = []
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        blank = before is not None and before.end_pos != token.start_pos
+        text = str(token)
+        if token.type == "STRING":
+            text = text.replace("\\", "\\\\").replace('"', '\\"')
+        words.append(f" {text}" if blank else text)
+    return placed("STRING", f'"{"".join(words)}"', span, 0, 0)

@@ -1,0 +1,227 @@
+"""Program text to syntax tree, by lark's LALR parser; several syntax errors in one run.
+
+The parser reads one item (clause or directive) at a time. When a token does not fit, the error is
+noted and reading starts again behind the next `.` or at the next directive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from lark import Lark, Token
+from lark.exceptions import UnexpectedToken
+
+from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text.annotations import without_annotations
+from dbsp.compiler.datalog.text.lexer import DIRECTIVES, KEYWORDS, SIGNS
+from dbsp.compiler.datalog.text.preprocess import Sources, preprocess
+from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.text.tree_builder import Builder
+
+
+def parse(text: str, report: Report, sources: Sources | None = None) -> syntax.Program:
+    """The syntax tree of a text and what it includes; raises CompileError with every syntax error found."""
+    tokens = list(without_annotations(preprocess(text, report, sources or Sources()), report))
+    builder = Builder(report)
+    items: list[syntax.Item] = []
+    around: list[tuple[syntax.Component, list[syntax.Item]]] = []  # components not closed yet
+    position = 0
+    while position < len(tokens):
+        item, position = _parse_item(tokens, position, builder, report)
+        if isinstance(item, syntax.Component):
+            around.append((item, items))
+            items = []
+        elif isinstance(item, syntax.ComponentEnd) and around:
+            component, outer = around.pop()
+            items = [*outer, replace(component, items=tuple(items))]
+        elif isinstance(item, syntax.ComponentEnd):
+            if report.error_count:
+                continue  # it may be that of a .comp with an error
+            report.error(item.span, "there is no .comp before this '}'")
+        elif item is not None:
+            items.append(item)
+    if around and not report.error_count:
+        report.error(around[-1][0].span, "this component is never closed", "add the missing '}'")
+    report.raise_errors()
+    return syntax.Program(tuple(items))
+
+
+@cache
+def _grammar() -> Lark:
+    return Lark.open("grammar.lark", rel_to=__file__, parser="lalr", lexer="basic", maybe_placeholders=True)
+
+
+def _parse_item(
+    tokens: Sequence[Token], start: int, builder: Builder, report: Report
+) -> tuple[syntax.Item | None, int]:
+    """The item that starts at `start`, or None after an error; and the position to go on from."""
+    end = _plain_fact(tokens, start)
+    if end is not None:
+        return builder.fact(tokens[start:end]), end
+    parser: Any = _grammar().parse_interactive("")
+    position = start
+    try:
+        while position < len(tokens):
+            parser.feed_token(tokens[position])
+            position += 1
+            if tokens[position - 1].type == "DOT":
+                break
+        return builder.item(parser.feed_eof(tokens[position - 1])), position
+    except UnexpectedToken:
+        expected = parser.accepts()
+    if "$END" in expected and position < len(tokens) and tokens[position].type in _ITEM_STARTS:
+        # A directive has no end mark: it ends where the next item starts.
+        return builder.item(parser.feed_eof(tokens[position - 1])), position
+    _report_unexpected(tokens, position, expected, report)
+    return None, _resume(tokens, start, position, expected)
+
+
+_LITERALS = frozenset({"NUMBER", "UNSIGNED", "FLOAT", "STRING"})
+
+
+def _plain_fact(tokens: Sequence[Token], start: int) -> int | None:
+    """The position behind a fact whose arguments are literals, if there is one at `start`.
+
+    Programs may carry many thousands of them; they need no grammar to be read.
+    """
+    if (
+        tokens[start].type not in ("IDENT", "QUALIFIED")
+        or start + 1 >= len(tokens)
+        or tokens[start + 1].type != "LPAREN"
+    ):
+        return None
+    position = start + 2
+    while position + 2 < len(tokens) and tokens[position].type in _LITERALS:
+        after = tokens[position + 1].type
+        if after == "RPAREN":
+            return position + 3 if tokens[position + 2].type == "DOT" else None
+        if after != "COMMA":
+            return None
+        position += 2
+    return None
+
+
+_DIRECTIVE_STARTS = frozenset({*DIRECTIVES.values(), "BROKEN_DIRECTIVE"})
+_ITEM_STARTS = _DIRECTIVE_STARTS | {"IDENT", "QUALIFIED", "RBRACE"}
+
+
+def _resume(tokens: Sequence[Token], start: int, position: int, expected: set[str]) -> int:
+    """Where to go on after an error at `position` in the item from `start`; always behind `start`."""
+    if position > start and "DOT" in expected and _starts_line(tokens, position):
+        return position  # a clause without its end mark
+    in_directive = tokens[start].type in _DIRECTIVE_STARTS
+    while position < len(tokens):
+        if tokens[position].type in ("DOT", "BROKEN_LINE"):
+            return position + 1
+        if in_directive and position > start and _on_new_line(tokens, position):
+            return position
+        if tokens[position].type in _DIRECTIVE_STARTS and position > start:
+            return position
+        position += 1
+    return position
+
+
+def _starts_line(tokens: Sequence[Token], position: int) -> bool:
+    """Whether a token begins a line and may begin an item."""
+    fits = position < len(tokens) and tokens[position].type in _ITEM_STARTS
+    return fits and _on_new_line(tokens, position)
+
+
+def _on_new_line(tokens: Sequence[Token], position: int) -> bool:
+    before, here = (Builder.span_of(tokens[at]) for at in (position - 1, position))
+    return here.file != before.file or here.line > before.end_line
+
+
+# --- what was expected, in words -----------------------------------------------------------------
+
+# Groups of tokens that are named together when all of them would fit.
+_GROUPS: tuple[tuple[frozenset[str], str], ...] = (
+    (_ITEM_STARTS - {"BROKEN_DIRECTIVE", "QUALIFIED", "INCLUDE", "ONCE"}, "a rule, a fact or a directive"),
+    (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "NOT", "TRUE", "FALSE"}), "an atom or a condition"),
+    (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "UNDERSCORE"}), "a term"),
+    (frozenset({"EQUALS", "NE", "LT", "LE", "GT", "GE"}), "a comparison"),
+    (frozenset({"LOR"}), "an operator"),
+    (frozenset({"STRING", "NUMBER", "TRUE"}), "a value"),
+)
+_TERM_STARTS = frozenset(
+    {"IDENT", "QUALIFIED", "NUMBER", "UNSIGNED", "FLOAT", "STRING", "UNDERSCORE", "LPAREN", "MINUS"}
+    | {"FUNCTOR", "MINMAX", "AGGREGATE", "COMPLEMENT", "AS", "LBRACKET", "NIL", "BRANCH", "AT", "DOLLAR"}
+)
+_COVERED = {
+    "a rule, a fact or a directive": _ITEM_STARTS,
+    "an atom or a condition": _TERM_STARTS | {"NOT", "TRUE", "FALSE", "TEXT_TEST"},
+    "a term": _TERM_STARTS,
+    "a comparison": frozenset({"EQUALS", "NE", "LT", "LE", "GT", "GE"}),
+    "an operator": frozenset({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CARET"})
+    | {"LOR", "LXOR", "LAND", "BOR", "BXOR", "BAND", "SHIFT"},
+    "a value": frozenset({"STRING", "NUMBER", "TRUE", "FALSE", "IDENT"}),
+}
+_WORDS = {kind: f"'{sign}'" for sign, kind in SIGNS.items()} | {
+    "IDENT": "a name",
+    "QUALIFIED": "a qualified name",
+    "NUMBER": "a number",
+    "BRANCH": "a branch such as '$Leaf'",
+    "NIL": "'nil'",
+    "STRING": "a string",
+    "QUALIFIER": "a qualifier such as 'btree'",
+    "CHOICE": "'choice-domain'",
+    "$END": "the end of the text",
+}
+
+
+def _expected_words(expected: set[str]) -> str:
+    words: list[str] = []
+    left = set(expected)
+    if "IDENT" in left:
+        left.discard("QUALIFIED")
+    if "IF" in left:
+        left.discard("LE")  # subsumption is rare
+    if "QUALIFIER" in left:
+        left.discard("CHOICE")
+    for needed, name in _GROUPS:
+        if needed <= left:
+            words.append(name)
+            left -= _COVERED[name]
+    words.extend(_WORDS.get(kind, kind.lower()) for kind in sorted(left - {"$END", "QUALIFIER", "CHOICE"}))
+    if not words:
+        words = [_WORDS[kind] for kind in sorted(left)]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _report_unexpected(tokens: Sequence[Token], position: int, expected: set[str], report: Report) -> None:
+    words = _expected_words(expected)
+    if position >= len(tokens):
+        last = Builder.span_of(tokens[-1])
+        span = replace(last, line=last.end_line, column=last.end_column, end_column=last.end_column + 1)
+        hint = "a clause ends with '.'" if "DOT" in expected else None
+        report.error(span, f"the text ends here, but {words} is missing", hint)
+        return
+    found = tokens[position]
+    if not found.type.startswith("BROKEN"):  # the lexer has already said what is wrong there
+        hint = _hint(tokens, position, expected)
+        report.error(Builder.span_of(found), f"expected {words}, found '{found}'", hint)
+
+
+def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | None:
+    found = tokens[position]
+    before = tokens[position - 1] if position else None
+    if found.type == "AT" and before is not None and before.type == "AT":
+        return "aggregates by functors of the user's are not part of this dialect"
+    if found.type == "RESERVED":
+        return f"'{found}' is a reserved word of a feature that is not part of this dialect"
+    if found.type == "QUALIFIED" and "IDENT" in expected:
+        return "a name with dots is that of a relation or a type in an instance of a component"
+    if str(found) in KEYWORDS and "IDENT" in expected and found.type != "UNDERSCORE":
+        return f"'{found}' is a reserved word and cannot be a name"
+    if before is not None and before.type in ("AGGREGATE", "MINMAX", "FUNCTOR", "TEXT_TEST", "AS"):
+        return f"'{before}' is a reserved word and cannot be a name"
+    if before is not None and "DOT" in expected and _on_new_line(tokens, position):
+        return f"is a '.' missing at the end of line {Builder.span_of(before).end_line}?"
+    if "IF" in expected and (found.type == "LE" or expected == {"IF"}):
+        return "a subsumption is written 'dominated <= dominating :- body.', each an atom"
+    if "IF" in expected:
+        return "a fact is written 'head.', a rule 'head :- body.'"
+    return None

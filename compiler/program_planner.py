@@ -1,0 +1,89 @@
+"""Planning a running program anew: by the rows that it keeps, and from then on by those plans.
+
+The counts are of the live relations: inputs, and derived relations where the circuit keeps their rows. A
+rule over a relation that is kept nowhere is planned by its shape alone, as it is without data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dbsp.circuit.stage import Stage
+from dbsp.compiler.datalog.meaning.show import show_rule
+from dbsp.compiler.datalog.plans.steps import RulePlan
+from dbsp.compiler.planner.statistics import Source, Statistics
+from dbsp.data.values import encode_value
+from dbsp.kernels.arrays import Codes
+from dbsp.runtime.replanning import Proposal
+from dbsp.runtime.run import Run
+
+if TYPE_CHECKING:
+    from dbsp.compiler.program import Program
+
+
+class ProgramPlanner:
+    """Chooses among the circuits of a program for one run (see `dbsp.runtime.replanning`)."""
+
+    def __init__(self, program: Program, plans: Mapping[int, RulePlan], max_iterations: int) -> None:
+        self.program = program
+        self.plans = plans
+        """The plan of every rule that the run goes by, by the rule's number."""
+        self.restored = False
+        """Whether the circuit comes from a checkpoint, and may have been planned in any way."""
+        self._max_iterations = max_iterations
+        self._proposed = plans
+
+    def propose(self, run: Run) -> Proposal | None:
+        """The circuit for the rows that the run keeps now, if any rule is planned differently by them."""
+        return self._proposal(self.program.plans_for(statistics(self.program, run, run.rows)))
+
+    def propose_to_begin(self, run: Run, rows: Source) -> Proposal | None:
+        """The same for the rows of the first tick, of the rules for which counting is worth its time.
+
+        Two atoms are joined in one way. A cyclic core that is joined at once makes no more than the
+        largest possible result; joined two at a time it may be loaded faster, but not by so much as
+        counting takes.
+        """
+        program = self.program
+        worth = [
+            rule
+            for rule in program.rewritten.clauses
+            if any(
+                len(one.scans) > 2 and one.choice.kind != "multiway" for one in self.plans[rule.number].joined
+            )
+        ]
+        if not worth:
+            return None
+        return self._proposal({**self.plans, **program.plans_for(statistics(program, run, rows), worth)})
+
+    def _proposal(self, plans: Mapping[int, RulePlan]) -> Proposal | None:
+        """The circuit by these plans, unless they are those that the run goes by."""
+        program = self.program
+        changed = [
+            rule
+            for rule in program.rewritten.clauses
+            if self.restored or plans[rule.number].steps != self.plans[rule.number].steps
+        ]
+        if not changed:
+            return None
+        self._proposed = plans
+        circuit = program.circuit_for(plans, self._max_iterations).circuit(Stage.PHYSICAL)
+        return Proposal(circuit, tuple(f"{rule.span}: {show_rule(rule)}" for rule in changed))
+
+    def adopt(self, proposal: Proposal) -> None:
+        """The plans of the latest proposal are those of the run."""
+        self.plans = self._proposed
+        self.restored = False
+
+
+def statistics(program: Program, run: Run, rows: Source) -> Statistics:
+    """The counts of relations whose rows are given in the codes of a run."""
+
+    def code(name: str, column: int, value: Any) -> int:
+        return encode_value(program.columns(name).types[column], value, run.interner)
+
+    def known(name: str) -> Codes | None:
+        return rows(name) if name in program.rewritten.relations else None
+
+    return Statistics(known, code)

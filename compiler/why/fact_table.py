@@ -1,0 +1,85 @@
+"""The rows of one relation, looked up by any of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dbsp.data.schema import Schema
+from dbsp.kernels.arrays import Codes
+
+
+class Table:
+    """Rows of a relation as int64[n, arity] codes, and the height of each: its smallest proof's.
+
+    `find` is a lookup in an index over the columns asked for, made when they are first asked for in
+    O(n log n).
+    """
+
+    def __init__(self, schema: Schema, rows: Codes, heights: Codes) -> None:
+        self.schema = schema
+        self.rows = rows
+        self.heights = heights
+        self._indexes: dict[tuple[int, ...], _Index] = {}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def find(self, columns: Sequence[int], keys: Codes) -> tuple[Codes, Codes]:
+        """Every pair of a key and a row that has it in these columns, as positions of both.
+
+        `keys` is int64[m, len(columns)]. Pairs come in the order of the keys, those of a key by height.
+        O(m log n + pairs).
+        """
+        if not columns:
+            pairs = len(keys) * len(self)
+            order = np.argsort(self.heights, kind="stable")
+            return np.repeat(np.arange(len(keys)), len(self)), np.resize(order, pairs)
+        index = self._indexes.get(tuple(columns))
+        if index is None:
+            index = self._indexes[tuple(columns)] = _Index(self.rows[:, list(columns)], self.heights)
+        return index.find(keys)
+
+
+class _Index:
+    """Positions of rows sorted by a key of several columns.
+
+    Column by column, the values of a prefix of the key are numbered in their order, so that a prefix is one
+    number and a search for it one binary search; the numbers of a prefix are fewer than the rows, so a
+    number and the rank of a further value are one word.
+    """
+
+    def __init__(self, keys: Codes, heights: Codes) -> None:
+        self._levels: list[tuple[Codes, Codes]] = []
+        number = np.zeros(len(keys), np.int64)
+        for column in keys.T:
+            values, rank = np.unique(column, return_inverse=True)
+            prefixes, number = np.unique(number * len(values) + rank, return_inverse=True)
+            self._levels.append((values, prefixes))
+        self._order = np.lexsort((heights, number))
+        last = self._levels[-1][1]
+        self._starts = np.searchsorted(number[self._order], np.arange(len(last) + 1))
+
+    def find(self, keys: Codes) -> tuple[Codes, Codes]:
+        if not len(self._order):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        number = np.zeros(len(keys), np.int64)
+        known = np.ones(len(keys), bool)
+        for (values, prefixes), column in zip(self._levels, keys.T, strict=True):
+            rank, there = _position(values, column)
+            known &= there
+            number, there = _position(prefixes, number * len(values) + rank)
+            known &= there
+        first = np.where(known, self._starts[number], 0)
+        counts = np.where(known, self._starts[number + 1] - first, 0)
+        of_key = np.repeat(np.arange(len(keys)), counts)
+        before = np.repeat(np.cumsum(counts) - counts, counts)
+        return of_key, self._order[np.repeat(first, counts) + np.arange(len(of_key)) - before]
+
+
+def _position(values: Codes, wanted: Codes) -> tuple[Codes, Codes]:
+    """Where the wanted stand among the sorted values, and whether they do; 0 for those that do not."""
+    position = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
+    there = values[position] == wanted
+    return np.where(there, position, 0), there

@@ -1,0 +1,82 @@
+"""Composite: an operator that is defined by simpler ones.
+
+It is one node of the query and says once, in `compose`, what it is made of. Its schema, its function of
+Z-sets and its place in the incremental circuit all follow from that: by the chain rule,
+(P . Q)^D = P^D . Q^D (DBSP paper, arXiv 2203.16684, proposition 3.2), also inside nested scopes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Operator
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+
+
+class Typed(Protocol):
+    """What a composition is written over: streams, or one of their stand-ins below."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+
+T = TypeVar("T", bound=Typed)
+
+
+class Add(Protocol[T]):
+    """Puts one operator into the composition; returns its result."""
+
+    def __call__(self, operator: Operator, /, *inputs: T) -> T: ...
+
+
+@dataclass(frozen=True)
+class _Columns:
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class _Term:
+    """A result as a function of the composite's inputs."""
+
+    schema: Schema
+    compute: Callable[[Sequence[Batch]], Batch]
+
+
+@dataclass(frozen=True)
+class Composite(Operator):
+    """An operator given by `compose`."""
+
+    def compose(self, add: Add[T], *inputs: T) -> T:
+        """The result, made of `inputs` by `add(operator, input, ...)`."""
+        raise AssertionError(f"{self.name} does not say what it is made of")
+
+    def schema(self, *inputs: Schema) -> Schema:
+        def add(operator: Operator, /, *parts: _Columns) -> _Columns:
+            return _Columns(operator.schema(*(part.schema for part in parts)))
+
+        return self.compose(add, *map(_Columns, inputs)).schema
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        def add(operator: Operator, /, *parts: _Term) -> _Term:
+            schemas = [part.schema for part in parts]
+            apply = operator.function(interner, *schemas)
+            return _Term(operator.schema(*schemas), lambda given: apply(*(p.compute(given) for p in parts)))
+
+        whole = self.compose(add, *(_Term(schema, _nth(n)) for n, schema in enumerate(inputs)))
+        return lambda *given: whole.compute(given)
+
+    def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        def add(operator: Operator, /, *parts: Stream) -> Stream:
+            return operator.expand(rewriting, node, parts)  # a part may be a composite itself
+
+        return self.compose(add, *inputs)
+
+
+def _nth(n: int) -> Callable[[Sequence[Batch]], Batch]:
+    return lambda given: given[n]

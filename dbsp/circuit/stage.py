@@ -1,0 +1,13 @@
+"""The names of a circuit's three forms (see `dbsp.operators.stages.three_stages`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Stage(StrEnum):
+    """A form of a circuit; each can be drawn, inspected and run."""
+
+    QUERY = "query"
+    INCREMENTAL = "incremental"
+    PHYSICAL = "physical"

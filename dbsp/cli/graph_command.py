@@ -1,0 +1,59 @@
+"""`dbsp graph`: the circuit of a program as a drawing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dbsp.circuit.stage import Stage
+from dbsp.cli import options
+
+EXAMPLES = """Examples:
+
+dbsp graph reach.dl -o reach.svg
+
+dbsp graph reach.dl --stage incremental -o reach.svg
+
+dbsp graph reach.dl | dot -Tpdf > reach.pdf"""
+
+
+def graph(
+    program: options.ProgramPath,
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Ends in .dot, .gv, .svg, .png or .pdf; without it DOT is printed.",
+            show_default=False,
+        ),
+    ] = None,
+    stage: Annotated[
+        Stage,
+        typer.Option(
+            "--stage",
+            help="The query as it is written, the incremental circuit that the rules make of it, or "
+            "the physical one that is run.",
+        ),
+    ] = Stage.QUERY,
+    compilation: options.Compilation,
+) -> None:
+    """Draw the circuit of a program, as DOT or as a picture.
+
+    Boxes are operators, arrows are streams, frames are recursive scopes; each box names the rule
+    it comes from.
+    """
+    from dbsp.circuit import drawing
+    from dbsp.cli import session
+
+    compiled = session.load_program(program, compilation)
+    circuit = compiled.circuit(stage)
+    title = f"{program.name} ({stage})"
+    if output is None:
+        print(drawing.to_dot(circuit, title=title), end="")
+    else:
+        drawing.write(circuit, output, title=title)

@@ -1,0 +1,310 @@
+"""Z-sets from and to Arrow tables, and through Arrow from and to pandas and Polars frames.
+
+Columns go over whole: numbers without a Python object per value, strings through Arrow's dictionary
+encoding, one look-up in the interner per distinct string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbsp.data.columns import (
+    MAX_DAY,
+    MAX_MICROSECOND,
+    MIN_DAY,
+    MIN_MICROSECOND,
+    code_floats,
+    decode_column,
+    encode_column,
+    float_codes,
+)
+from dbsp.data.interner import Interner
+from dbsp.data.recode import recode_rows
+from dbsp.data.schema import Schema, as_schema
+from dbsp.data.values import BOOL, BYTES, DATE, FLOAT, INT, NULL, OBJECT, STR, TIMESTAMP, Type
+from dbsp.data.weights import consolidated
+from dbsp.data.zset import ZSet
+from dbsp.errors import DbspError, InputError, SchemaError, ValueOutOfRangeError
+from dbsp.kernels.arrays import Codes
+
+_ARROW_TYPES: dict[str, pa.DataType] = {
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "bool": pa.bool_(),
+    "str": pa.string(),
+    "bytes": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+}
+
+
+def type_of_arrow(arrow: pa.DataType) -> Type:
+    """The type of values an Arrow type holds; lists, structs, decimals and the like are objects."""
+    if pa.types.is_dictionary(arrow):
+        return type_of_arrow(arrow.value_type)
+    tests = (
+        (pa.types.is_integer, INT),
+        (pa.types.is_floating, FLOAT),
+        (pa.types.is_boolean, BOOL),
+        (pa.types.is_string, STR),
+        (pa.types.is_large_string, STR),
+        (pa.types.is_string_view, STR),
+        (pa.types.is_binary, BYTES),
+        (pa.types.is_large_binary, BYTES),
+        (pa.types.is_binary_view, BYTES),
+        (pa.types.is_fixed_size_binary, BYTES),
+        (pa.types.is_date, DATE),
+        (pa.types.is_timestamp, TIMESTAMP),
+    )
+    return next((type_ for test, type_ in tests if test(arrow)), OBJECT)
+
+
+def schema_of_arrow(table: pa.Table) -> Schema:
+    """The schema of an Arrow table; a column is optional if it holds nulls."""
+    types = [type_of_arrow(column.type) for column in table.columns]
+    return Schema(
+        tuple(table.column_names),
+        tuple(
+            type_.optional() if column.null_count else type_
+            for type_, column in zip(types, table.columns, strict=True)
+        ),
+    )
+
+
+# --- Arrow to codes ----------------------------------------------------------------------------------
+
+
+def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
+    """The code rows of an Arrow table, int64[n, k], under `schema`.
+
+    Columns meet by name if the table has all the names, else by position. Raises SchemaError for another
+    number of columns, InputError or ValueOutOfRangeError (naming the column) for values that do not fit.
+    """
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    if table.num_columns != schema.arity:
+        given = ", ".join(table.column_names)
+        raise SchemaError(f"the table has the columns ({given}), expected ({schema.describe()})")
+    if set(table.column_names) == set(schema.names):
+        table = table.select(list(schema.names))
+    source = schema_of_arrow(table)
+    codes = np.empty((table.num_rows, schema.arity), np.int64)
+    for j, (name, type_) in enumerate(zip(schema.names, source.types, strict=True)):
+        try:
+            codes[:, j] = encode_arrow_column(table.column(j), type_, interner)
+        except pa.ArrowInvalid as error:
+            raise ValueOutOfRangeError(f"column {name!r}: {error}") from None
+        except DbspError as error:
+            raise type(error)(f"column {name!r}: {error.message}") from None
+    return recode_rows(codes, Schema(schema.names, source.types), interner, schema, interner)
+
+
+def encode_arrow_column(column: pa.ChunkedArray, type_: Type, interner: Interner) -> Codes:
+    """The codes of one Arrow column, int64[n]; int64 without nulls in one chunk is not copied."""
+    if column.num_chunks == 1:
+        array = column.chunk(0)  # `combine_chunks` would copy even one
+    elif column.num_chunks == 0:
+        array = pa.array([], column.type)
+    else:
+        array = pa.concat_arrays(column.unify_dictionaries().chunks)
+    if type_.interned:
+        return _encode_interned(array, type_, interner)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    null = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    codes = _encode_numbers(array.fill_null(_filler(array.type)) if null is not None else array, type_.kind)
+    if null is None:
+        return codes
+    if type_.kind == "int" and (codes == NULL).any():
+        raise ValueOutOfRangeError("-2**63 stands for None in a column with nulls, so it is no value there")
+    codes = codes.copy()
+    codes[null] = NULL
+    return codes
+
+
+def _filler(arrow: pa.DataType) -> pa.Scalar:
+    """Some value of a type, to stand where nulls are."""
+    if pa.types.is_boolean(arrow):
+        return pa.scalar(False)
+    return pa.scalar(0, _plain_int(arrow)).cast(arrow)
+
+
+def _plain_int(arrow: pa.DataType) -> pa.DataType:
+    if pa.types.is_date32(arrow):
+        return pa.int32()
+    return pa.int64() if pa.types.is_temporal(arrow) else arrow
+
+
+def _encode_numbers(array: pa.Array, kind: str) -> Codes:
+    if kind == "int":
+        return _numpy(array.cast(pa.int64()))
+    if kind == "float":
+        return float_codes(array.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    if kind == "bool":
+        return np.asarray(array.to_numpy(zero_copy_only=False), np.int64)
+    if kind == "date":
+        return _checked(_numpy(array.cast(pa.date32()).cast(pa.int32())), MIN_DAY, MAX_DAY)
+    # An aware timestamp is UTC inside Arrow already; `cast` refuses to drop nanoseconds.
+    utc = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
+    return _checked(_numpy(utc), MIN_MICROSECOND, MAX_MICROSECOND)
+
+
+def _numpy(array: pa.Array) -> Codes:
+    return np.asarray(array.to_numpy(), np.int64)
+
+
+def _checked(codes: Codes, low: int, high: int) -> Codes:
+    if len(codes) and (codes.min() < low or codes.max() > high):
+        raise ValueOutOfRangeError("a date outside the years 1 to 9999 has no Python value")
+    return codes
+
+
+def _encode_interned(array: pa.Array, type_: Type, interner: Interner) -> Codes:
+    if type_.kind == "object" and not pa.types.is_decimal(array.type):
+        return encode_column(type_.optional(), [_frozen(value) for value in array.to_pylist()], interner)
+    if not pa.types.is_dictionary(array.type):
+        if pa.types.is_string_view(array.type):
+            array = array.cast(pa.large_string())
+        elif pa.types.is_binary_view(array.type) or pa.types.is_fixed_size_binary(array.type):
+            array = array.cast(pa.large_binary())
+        array = pc.dictionary_encode(array)
+    values = array.dictionary.to_pylist()
+    # A null may be an entry of the dictionary as well as a missing index.
+    ids = encode_column(type_.optional(), values, interner)
+    if array.indices.null_count:
+        ids = np.append(ids, NULL)
+        indices = array.indices.cast(pa.int64()).fill_null(len(values))
+    else:
+        indices = array.indices.cast(pa.int64())
+    if not len(ids):
+        return np.empty(0, np.int64)
+    return ids[_numpy(indices)]
+
+
+def _frozen(value: Any) -> Any:
+    """A hashable value for what Arrow gives as lists (tuples) and structs (tuples of their fields)."""
+    if isinstance(value, list):
+        return tuple(map(_frozen, value))
+    if isinstance(value, dict):
+        return tuple(map(_frozen, value.values()))
+    return value
+
+
+# --- codes to Arrow ----------------------------------------------------------------------------------
+
+
+def decode_arrow_column(
+    codes: Codes, type_: Type, interner: Interner, name: str = "", arrow: pa.DataType | None = None
+) -> pa.Array:
+    """One column of codes as an Arrow array. Raises SchemaError if objects have no common Arrow type.
+
+    `arrow` is the type that objects are to have; without it, one that fits them all.
+    """
+    null: npt.NDArray[np.bool_] | None = codes == NULL if type_.nullable else None
+    if null is not None and not null.any():
+        null = None
+    kind = type_.kind
+    if type_.structure is not None:
+        raise SchemaError(
+            f"column {name!r} holds {type_.structure.name}, a type of records or branches, for which Arrow"
+            " has none; unpack it into columns by a rule"
+        )
+    if kind == "object":
+        try:
+            return pa.array(decode_column(type_, codes, interner), arrow)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            holds = "no one Arrow type" if arrow is None else f"no column of type {arrow}"
+            raise SchemaError(f"column {name!r}: {holds} holds these objects: {error}") from None
+    if kind in ("str", "bytes"):
+        if not len(codes):
+            return pa.array([], _ARROW_TYPES[kind])
+        distinct, inverse = np.unique(codes, return_inverse=True)
+        values = decode_column(type_, distinct, interner)
+        return pa.array(values, _ARROW_TYPES[kind]).take(pa.array(inverse))
+    if kind == "float":
+        return pa.array(code_floats(codes), pa.float64(), mask=null, from_pandas=False)
+    if kind == "bool":
+        return pa.array(codes != 0, pa.bool_(), mask=null)
+    if kind == "int":
+        return pa.array(np.ascontiguousarray(codes), pa.int64(), mask=null)
+    safe = codes if null is None else np.where(null, 0, codes)
+    return pa.array(
+        safe.astype("datetime64[D]" if kind == "date" else "datetime64[us]"), _ARROW_TYPES[kind], mask=null
+    )
+
+
+def decode_table(
+    codes: Codes, schema: Schema, interner: Interner, objects: Mapping[str, pa.DataType] | None = None
+) -> pa.Table:
+    """An Arrow table of code rows; `objects` gives the Arrow types of columns of objects, by name."""
+    objects = objects or {}
+    columns = [
+        decode_arrow_column(codes[:, j], type_, interner, name, objects.get(name))
+        for j, (name, type_) in enumerate(zip(schema.names, schema.types, strict=True))
+    ]
+    return pa.table(dict(zip(schema.names, columns, strict=True)))
+
+
+# --- Z-sets ------------------------------------------------------------------------------------------
+
+
+def zset_from_arrow(
+    table: pa.Table, weight_column: str | None, schema: Any = None, interner: Interner | None = None
+) -> ZSet:
+    """The Z-set of an Arrow table; see `ZSet.from_arrow`."""
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    if not isinstance(table, pa.Table):
+        raise InputError(f"expected an Arrow table or record batch, got {type(table).__name__}")
+    weights = None
+    if weight_column is not None:
+        if weight_column not in table.column_names:
+            raise SchemaError(f"no weight column {weight_column!r} in ({', '.join(table.column_names)})")
+        given = table.column(weight_column)
+        if not pa.types.is_integer(given.type) or given.null_count:
+            raise InputError(f"the weight column {weight_column!r} must hold integers without nulls")
+        weights = np.array(encode_arrow_column(given, INT, Interner()))
+        table = table.drop_columns([weight_column])
+    schema = schema_of_arrow(table) if schema is None else as_schema(schema)
+    interner = Interner() if interner is None else interner
+    return ZSet.wrap(schema, interner, consolidated(encode_table(table, schema, interner), weights))
+
+
+def zset_from_pandas(
+    frame: Any, weight_column: str | None, schema: Any = None, interner: Interner | None = None
+) -> ZSet:
+    """The Z-set of a pandas frame; see `ZSet.from_pandas`."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    if schema is not None:
+        # pandas writes a missing value and a NaN alike; a column declared as plain float means the latter.
+        for name, type_ in zip(as_schema(schema).names, as_schema(schema).types, strict=True):
+            at = table.schema.get_field_index(name)
+            if type_ == FLOAT and at >= 0 and pa.types.is_floating(table.column(at).type):
+                table = table.set_column(at, name, pc.fill_null(table.column(at), float("nan")))
+    return zset_from_arrow(table, weight_column, schema, interner)
+
+
+def zset_to_arrow(zset: ZSet, weight_column: str | None) -> pa.Table:
+    """The Arrow table of a Z-set; see `ZSet.to_arrow`."""
+    rows, weights = zset.batch.rows, zset.batch.weights
+    if weight_column is None:
+        if len(weights) and weights.min() < 0:
+            raise InputError("rows with negative weight need a weight column in a table")
+        rows = np.repeat(rows, weights, axis=0)
+    elif weight_column in zset.schema.names:
+        raise SchemaError(f"the Z-set has a column {weight_column!r} itself; name another weight_column")
+    table = decode_table(rows, zset.schema, zset.interner)
+    return table if weight_column is None else table.append_column(weight_column, pa.array(weights))
+
+
+def zset_to_polars(zset: ZSet, weight_column: str | None) -> Any:
+    """The Polars frame of a Z-set; see `ZSet.to_polars`."""
+    import polars
+
+    return polars.from_arrow(zset_to_arrow(zset, weight_column))

@@ -1,0 +1,282 @@
+"""The interner: gives every string, tuple or other hashable value one dense id, once and for all."""
+
+from __future__ import annotations
+
+import itertools
+import types
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from dbsp.data.cells import Cells
+from dbsp.data.structures import Layout, Structure
+from dbsp.data.values import shorten
+from dbsp.errors import InputError
+from dbsp.kernels.arrays import Codes
+
+_PLAIN = frozenset({str, bytes})
+_SELF_KEYED = frozenset({str, int, bytes, bool, types.NoneType})
+
+
+class _Cell:
+    """What stands among the values for one that is kept as the codes of its fields (see
+    `dbsp.data.cells`)."""
+
+    def __repr__(self) -> str:
+        return "<cell>"
+
+
+CELL: Final = _Cell()
+
+
+class Interner:
+    """An append-only dictionary between values and dense ids 0, 1, 2, ...
+
+    Two values get the same id exactly when they are of the same class and equal, with two rules added:
+    NaN equals itself, and -0.0 is 0.0. So 1, True and 1.0 are three values, inside tuples as well.
+
+    Tuples are hash-consed: a nested tuple is interned once and its parents refer to it by id, so that a
+    long linked list of pairs costs one entry per cell, and a decoded tuple is found again by identity.
+
+    >>> names = Interner()
+    >>> names.encode("a"), names.encode((1, "a")), names.encode("a"), names.decode(1)
+    (0, 1, 0, (1, 'a'))
+    """
+
+    __slots__ = ("_codes_of_terms", "_ids", "_terms", "_tuple_ids", "_values", "cells")
+
+    def __init__(self) -> None:
+        self.cells = Cells()
+        # Constructed values that were decoded, by id; and id(object) -> code of these, which stay alive.
+        self._terms: dict[Structure, dict[int, Any]] = {}
+        self._codes_of_terms: dict[Structure, dict[int, int]] = {}
+        # Strings and bytes are their own keys; every other value has a key `(class, ...)`, a tuple.
+        self._ids: defaultdict[Any, int] = defaultdict(None)
+        self._values: list[Any] = []
+        # id(object) -> code of the tuples in `_values`, which stay alive and so keep their addresses.
+        self._tuple_ids: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"<Interner of {len(self)} values>"
+
+    def __contains__(self, value: Any) -> bool:
+        return self.find(value) is not None
+
+    # --- one value ---------------------------------------------------------------------------------
+
+    def encode(self, value: Any) -> int:
+        """The id of `value`, a new one if it was never seen. Raises InputError if it is not hashable."""
+        if type(value) in _PLAIN:
+            code = self._ids.get(value)
+            return self._add(value, value) if code is None else code
+        code = self._lookup(value, add=True)
+        assert code is not None, "a lookup that may add always finds"
+        return code
+
+    def find(self, value: Any) -> int | None:
+        """The id of `value` if it has one, else None; nothing is added."""
+        if type(value) in _PLAIN:
+            return self._ids.get(value)
+        return self._lookup(value, add=False)
+
+    def decode(self, code: int) -> Any:
+        """The value with this id."""
+        if code < 0:
+            raise IndexError(f"{code} is not an id of the interner")
+        return self._values[code]
+
+    # --- many values -------------------------------------------------------------------------------
+
+    def encode_many(self, values: Sequence[Any]) -> Codes:
+        """Ids of many values, in order. Strings cost one dictionary pass, O(n)."""
+        if _PLAIN.issuperset(map(type, values)):
+            return self.encode_plain(values)
+        return np.fromiter(map(self.encode, values), np.int64, len(values))
+
+    def encode_plain(self, values: Sequence[str] | Sequence[bytes]) -> Codes:
+        """`encode_many` for values known to be exactly `str` or `bytes`."""
+        ids, known, keys = self._ids, len(self._values), len(self._ids)
+        # The default counts on, so that one pass in C both finds ids and gives new ones.
+        ids.default_factory = itertools.count(known).__next__
+        try:
+            codes = np.fromiter(map(ids.__getitem__, values), np.int64, len(values))
+        finally:
+            ids.default_factory = None
+            # A dict keeps the order of insertion: the new values are its last keys.
+            new = list(itertools.islice(reversed(ids), len(ids) - keys))
+            self._values.extend(reversed(new))
+        return codes
+
+    def decode_many(self, codes: Codes | Iterable[int]) -> list[Any]:
+        """The values of many ids, in order."""
+        listed = codes.tolist() if isinstance(codes, np.ndarray) else list(codes)
+        if listed and min(listed) < 0:
+            raise IndexError(f"{min(listed)} is not an id of the interner")
+        return list(map(self._values.__getitem__, listed))
+
+    # --- constructed values: records and branches ---------------------------------------------------
+
+    def construct(self, layout: Layout, rows: Codes) -> Codes:
+        """The ids of the values whose field codes are rows, int64[n, k]. O(n), no Python object per value."""
+        codes, new = self.cells.intern(layout, rows, len(self._values))
+        self._values.extend(itertools.repeat(CELL, new))
+        return codes
+
+    def construct_one(self, layout: Layout, fields: Sequence[int]) -> int:
+        """The id of the value with these field codes."""
+        return int(self.construct(layout, np.array(fields, np.int64).reshape(1, -1))[0])
+
+    def terms(self, structure: Structure) -> dict[int, Any]:
+        """The values of a structure that were decoded, by id."""
+        found = self._terms.get(structure)
+        return self._terms.setdefault(structure, {}) if found is None else found
+
+    def codes_of_terms(self, structure: Structure) -> dict[int, int]:
+        """The ids of the decoded values of a structure, by `id(value)`."""
+        found = self._codes_of_terms.get(structure)
+        return self._codes_of_terms.setdefault(structure, {}) if found is None else found
+
+    # --- keys --------------------------------------------------------------------------------------
+
+    def _add(self, key: Any, value: Any) -> int:
+        code = len(self._values)
+        self._ids[key] = code
+        self._values.append(value)
+        return code
+
+    def _lookup(self, value: Any, *, add: bool) -> int | None:
+        if isinstance(value, tuple):
+            return self._lookup_tuple(value, add=add)
+        part = self._part(value, add)
+        if part is None:
+            return None
+        cls, key, kept = part
+        full = key if cls in _PLAIN else (cls, key)
+        code = self._ids.get(full)
+        return self._add(full, kept) if code is None and add else code
+
+    def _lookup_tuple(self, value: tuple[Any, ...], *, add: bool) -> int | None:
+        """Intern a tuple after its inner tuples, with a stack of our own: nesting may be thousands deep."""
+        known = self._tuple_ids
+        code = known.get(id(value))
+        if code is not None:
+            return code
+        done: dict[int, int] = {}  # id(object) -> code of the tuples met on the way
+        stack = [value]
+        while stack:
+            node = stack[-1]
+            waiting = [
+                inner
+                for inner in node
+                if isinstance(inner, tuple) and id(inner) not in known and id(inner) not in done
+            ]
+            if waiting:
+                stack.extend(waiting)
+                continue
+            stack.pop()
+            if id(node) in done:
+                continue
+            key: list[Any] = [type(node)]
+            kept: list[Any] = []
+            for inner in node:
+                if isinstance(inner, tuple):
+                    inner_code = known.get(id(inner))
+                    inner_code = done[id(inner)] if inner_code is None else inner_code
+                    key += (type(inner), inner_code)
+                    kept.append(self._values[inner_code])
+                else:
+                    part = self._part(inner, add)
+                    if part is None:
+                        return None
+                    key += part[:2]
+                    kept.append(part[2])
+            full = tuple(key)
+            code = self._ids.get(full)
+            if code is None:
+                if not add:
+                    return None
+                code = self._add(full, _rebuild(node, kept))
+                known[id(self._values[code])] = code
+            done[id(node)] = code
+        return done[id(value)]
+
+    def _part(self, value: Any, add: bool) -> tuple[type, Any, Any] | None:
+        """Class, key within the class, and the object to keep, of a value that is not a tuple.
+
+        None if the key depends on an inner value that is not interned and must not be added.
+        """
+        cls = type(value)
+        if cls in _SELF_KEYED:
+            return cls, value, value
+        if cls is float:
+            value = value + 0.0
+            return cls, ("nan" if value != value else value), value
+        if isinstance(value, np.datetime64):  # in microseconds; in nanoseconds `item` would give an int
+            return self._part(value.astype("datetime64[us]").item(), add)
+        if isinstance(value, np.generic):
+            plain = value.item()
+            if isinstance(plain, np.generic):  # a scalar that Python has no class for (long double)
+                raise InputError(f"{shorten(value)} of type {cls.__name__} has no plain Python value")
+            return self._part(plain, add)
+        if isinstance(value, frozenset):
+            keys = []
+            for inner in value:
+                if isinstance(inner, tuple):
+                    code = self._lookup_tuple(inner, add=add)
+                    if code is None:
+                        return None
+                    keys.append((type(inner), code))
+                else:
+                    part = self._part(inner, add)
+                    if part is None:
+                        return None
+                    keys.append(part[:2])
+            return cls, frozenset(keys), value
+        try:
+            hash(value)
+        except TypeError:
+            hint = "use a tuple" if isinstance(value, list) else "values must be hashable"
+            raise InputError(f"{shorten(value)} of type {cls.__name__} cannot be a value: {hint}") from None
+        if value != value:  # Decimal("NaN") and its like: equal to itself here
+            return cls, ("nan", repr(value)), value
+        return cls, value, value
+
+
+def _rebuild(node: tuple[Any, ...], kept: list[Any]) -> tuple[Any, ...]:
+    """`node` with its elements replaced by the kept ones: the inner tuples then are the interned objects."""
+    if all(old is new for old, new in zip(node, kept, strict=True)):
+        return node
+    if type(node) is tuple:
+        return tuple(kept)
+    make = getattr(type(node), "_make", None)  # named tuples
+    return make(kept) if make is not None else node
+
+
+class Finder(Interner):
+    """An interner's view for look-ups: what was never interned raises KeyError instead of being added."""
+
+    __slots__ = ("_interner",)
+
+    def __init__(self, interner: Interner) -> None:
+        self._interner = interner
+        self.cells = interner.cells
+
+    def codes_of_terms(self, structure: Structure) -> dict[int, int]:
+        return self._interner.codes_of_terms(structure)
+
+    def construct_one(self, layout: Layout, fields: Sequence[int]) -> int:
+        code = self.cells.find(layout, fields)
+        if code is None:
+            raise KeyError(tuple(fields))
+        return code
+
+    def encode(self, value: Any) -> int:
+        code = self._interner.find(value)
+        if code is None:
+            raise KeyError(value)
+        return code

@@ -1,0 +1,145 @@
+"""Constructed values of Python to codes and back, without recursion: they may be nested without bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dbsp.data.interner import Interner
+from dbsp.data.structures import Constructor, Structure
+from dbsp.data.terms import Branch, Record, term_text
+from dbsp.data.values import NIL, decoder, encoder, shorten
+from dbsp.errors import DbspError, InputError
+
+
+def encode_term(structure: Structure, value: Any, interner: Interner) -> int:
+    """The code of a record (any tuple, None for nil) or a branch; parts that are shared are looked at once.
+
+    Raises InputError or ValueOutOfRangeError that say what does not fit, and in which field.
+    """
+    frames: list[_Frame] = []
+    met: dict[tuple[int, int], int] = {}
+    known = interner.codes_of_terms(structure)
+    while True:
+        code = NIL if value is None and structure.is_record else known.get(id(value))
+        if code is None:
+            code = met.get((id(structure), id(value)))
+        if code is None:
+            frames.append(_Frame(structure, value))
+        else:
+            if not frames:
+                return code
+            frames[-1].codes.append(code)
+        inner = frames[-1].go_on(interner)
+        while inner is None:
+            done = frames.pop()
+            code = interner.construct_one(done.constructor.layout, done.codes)
+            met[id(done.structure), id(done.value)] = code
+            if not frames:
+                return code
+            frames[-1].codes.append(code)
+            inner = frames[-1].go_on(interner)
+        structure, value = inner
+        known = interner.codes_of_terms(structure)
+
+
+class _Frame:
+    """A value being encoded: the codes of its parts so far."""
+
+    __slots__ = ("codes", "constructor", "parts", "structure", "value")
+
+    def __init__(self, structure: Structure, value: Any) -> None:
+        self.structure = structure
+        self.value = value
+        self.constructor, self.parts = taken_apart(structure, value)
+        self.codes: list[int] = []
+
+    def go_on(self, interner: Interner) -> tuple[Structure, Any] | None:
+        """Encode plain parts up to one that is constructed itself, which is returned; None at the end."""
+        fields, codes = self.constructor.fields, self.codes
+        while len(codes) < len(fields):
+            field, part = fields[len(codes)], self.parts[len(codes)]
+            inner = field.type.structure
+            if inner is not None:
+                return inner, part
+            try:
+                code = encoder(field.type)(part, interner)
+                if field.range is not None and not field.range.low <= code <= field.range.high:
+                    raise field.range.refusal(code)
+            except DbspError as error:
+                where = f"field {field.name!r} of {described(self.structure, self.constructor)}"
+                raise type(error)(f"{where}: {error.message}") from None
+            codes.append(code)
+        return None
+
+
+def taken_apart(structure: Structure, value: Any) -> tuple[Constructor, Sequence[Any]]:
+    """By which constructor a value is made, and its parts. Raises InputError."""
+    if structure.is_record:
+        if not isinstance(value, tuple):
+            raise InputError(
+                f"expected {structure.name}, a record, got {shorten(value)} of type {type(value).__name__}"
+                "; write it as a tuple, nil as None"
+            )
+        constructor = structure.constructors[0]
+        parts: Sequence[Any] = value
+    else:
+        if not isinstance(value, Branch):
+            raise InputError(
+                f"expected {structure.name}, got {shorten(value)} of type {type(value).__name__}"
+                f'; write Branch("{structure.constructors[0].name}", ...)'
+            )
+        found = structure.by_name.get(value.name)
+        if found is None:
+            names = ", ".join(f"${name}" for name in structure.by_name)
+            raise InputError(f"${value.name} is no branch of {structure.name}; it has {names}")
+        constructor, parts = found, value.arguments
+    if len(parts) != len(constructor.fields):
+        wanted, given = len(constructor.fields), len(parts)
+        text = term_text(value)
+        raise InputError(
+            f"{described(structure, constructor)} has {wanted} field{'' if wanted == 1 else 's'},"
+            f" {text if len(text) <= 60 else text[:57] + '...'} has {given}"
+        )
+    return constructor, parts
+
+
+def described(structure: Structure, constructor: Constructor) -> str:
+    """A constructor for messages: the name of the record type, or `$Branch`."""
+    return f"${constructor.name}" if constructor.name else structure.name
+
+
+def decode_term(structure: Structure, code: int, interner: Interner) -> Any:
+    """The value with a code; equal parts are one object, now and when they are decoded again."""
+    if code == NIL:
+        return None
+    values = interner.terms(structure)
+    if code in values:
+        return values[code]
+    stack = [(structure, code)]
+    while stack:
+        structure, code = stack[-1]
+        values = interner.terms(structure)
+        if code in values:
+            stack.pop()
+            continue
+        layout, codes = interner.cells.cell(code)
+        constructor = structure.by_layout[layout]
+        waiting = [
+            (inner, part)
+            for field, part in zip(constructor.fields, codes, strict=True)
+            if (inner := field.type.structure) is not None
+            and part != NIL
+            and part not in interner.terms(inner)
+        ]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        stack.pop()
+        parts = [
+            decoder(field.type)(part, interner) for field, part in zip(constructor.fields, codes, strict=True)
+        ]
+        value = Branch(constructor.name, *parts) if constructor.name else Record(parts)
+        values[code] = value
+        interner.codes_of_terms(structure)[id(value)] = code
+    return values[code]

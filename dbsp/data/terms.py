@@ -1,0 +1,225 @@
+"""Constructed values as Python has them: records are tuples, branches of algebraic data types have a class.
+
+Both may be nested without bound, as a list of 100,000 elements is: nothing here goes down into them by
+recursion, neither comparing nor printing nor pickling. Their hashes are computed once, when they are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn, TypeAlias
+
+from dbsp.data.values import shorten
+
+
+class Record(tuple[Any, ...]):
+    """A record as it comes out of a run: a tuple, equal to and hashed as the plain tuple of its fields.
+
+    >>> Record((1, Record((2, None)))) == (1, (2, None))
+    True
+    """
+
+    _hash: int
+
+    def __new__(cls, fields: Iterable[Any] = ()) -> Record:
+        self = super().__new__(cls, fields)
+        self.__dict__["_hash"] = tuple.__hash__(self)
+        return self
+
+    @classmethod
+    def _make(cls, fields: Iterable[Any]) -> Record:
+        return cls(fields)
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError("a record does not change")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, tuple):
+            return NotImplemented
+        return equal(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        if not isinstance(other, tuple):
+            return NotImplemented
+        return not equal(self, other)
+
+    def __repr__(self) -> str:
+        return "".join(_tokens(self, repr, _PYTHON))
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (_flattened(self),)
+
+
+class Branch:
+    """A value of an algebraic data type: the name of its branch, and its arguments.
+
+    >>> Branch("Add", Branch("Number", 1), Branch("Nothing"))
+    Branch('Add', Branch('Number', 1), Branch('Nothing'))
+    >>> print(Branch("Add", Branch("Number", 1), Branch("Nothing")))
+    $Add($Number(1), $Nothing)
+
+    Frozen, hashable, and equal to branches of the same name with equal arguments. In a `match` statement:
+    `case Branch(name="Add", arguments=(left, right))`.
+    """
+
+    __slots__ = ("__weakref__", "_hash", "arguments", "name")
+    __match_args__ = ("name", "arguments")
+
+    name: str
+    arguments: tuple[Any, ...]
+    _hash: int
+
+    def __init__(self, name: str, *arguments: Any) -> None:
+        object.__setattr__(self, "name", name.removeprefix("$"))
+        object.__setattr__(self, "arguments", arguments)
+        object.__setattr__(self, "_hash", hash((self.name, arguments)))
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError("a branch does not change")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return equal(self, other) if isinstance(other, Branch) else NotImplemented
+
+    def __repr__(self) -> str:
+        return "".join(_tokens(self, repr, _PYTHON))
+
+    def __str__(self) -> str:
+        return term_text(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (_flattened(self),)
+
+
+Term: TypeAlias = Record | Branch
+
+
+def parts_of(value: Any) -> tuple[Any, ...]:
+    """The fields of a record, the arguments of a branch."""
+    return value.arguments if isinstance(value, Branch) else tuple(value)
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two values are equal; each pair of shared parts is looked at once. O(parts)."""
+    stack = [(a, b)]
+    seen: set[tuple[int, int]] = set()
+    while stack:
+        a, b = stack.pop()
+        if a is b:
+            continue
+        if isinstance(a, tuple) and isinstance(b, tuple):
+            if len(a) != len(b) or (isinstance(a, Record) and isinstance(b, Record) and a._hash != b._hash):
+                return False
+        elif isinstance(a, Branch) and isinstance(b, Branch):
+            if a._hash != b._hash or a.name != b.name or len(a.arguments) != len(b.arguments):
+                return False
+        else:
+            if a != b:
+                return False
+            continue
+        if (id(a), id(b)) not in seen:
+            seen.add((id(a), id(b)))
+            stack.extend(zip(parts_of(a), parts_of(b), strict=True))
+    return True
+
+
+# --- text ----------------------------------------------------------------------------------------------
+
+Brackets: TypeAlias = Callable[[Any], tuple[str, str]]
+
+
+def _python(value: Any) -> tuple[str, str]:
+    if isinstance(value, Branch):
+        return f"Branch({value.name!r}{', ' if value.arguments else ''}", ")"
+    return "(", ",)" if len(value) == 1 else ")"
+
+
+def _souffle(value: Any) -> tuple[str, str]:
+    if isinstance(value, Branch):
+        return (f"${value.name}(", ")") if value.arguments else (f"${value.name}", "")
+    return "[", "]"
+
+
+_PYTHON: Brackets = _python
+
+
+def term_text(value: Any, text_of: Callable[[Any], str] = str) -> str:
+    """A record or a branch as in Souffle's files: `[1, [2, nil]]`, `$Add($Number(1), $Nothing)`.
+
+    `text_of` writes what is neither. O(length of the text).
+    """
+    return "".join(_tokens(value, lambda part: "nil" if part is None else text_of(part), _souffle))
+
+
+def _tokens(value: Any, plain: Callable[[Any], str], brackets: Brackets) -> Iterator[str]:
+    stack: list[tuple[Iterator[Any], str]] = [(iter((value,)), "")]
+    first = True
+    while stack:
+        parts, closing = stack[-1]
+        for part in parts:
+            if not first:
+                yield ", "
+            if isinstance(part, Branch) or (isinstance(part, tuple) and type(part) in (tuple, Record)):
+                opening, end = brackets(part)
+                yield opening
+                stack.append((iter(parts_of(part)), end))
+                first = True
+                break
+            yield plain(part)
+            first = False
+        else:
+            stack.pop()
+            yield closing
+            first = False
+
+
+# --- pickling ------------------------------------------------------------------------------------------
+
+Cell: TypeAlias = tuple[str | None, tuple[Any, ...], tuple[bool, ...]]
+"""A branch's name or None, its parts, and which of these are places of earlier cells."""
+
+
+def _flattened(value: Term) -> list[Cell]:
+    """The value and all within it, inner ones first, so that pickle has no depth to go down."""
+    cells: list[Cell] = []
+    places: dict[int, int] = {}
+    stack: list[Any] = [value]
+    while stack:
+        node = stack[-1]
+        if id(node) in places:
+            stack.pop()
+            continue
+        inner = [isinstance(part, Term) for part in parts_of(node)]
+        waiting = [
+            part
+            for part, nested in zip(parts_of(node), inner, strict=True)
+            if nested and id(part) not in places
+        ]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        stack.pop()
+        places[id(node)] = len(cells)
+        parts = tuple(
+            places[id(part)] if nested else part for part, nested in zip(parts_of(node), inner, strict=True)
+        )
+        cells.append((node.name if isinstance(node, Branch) else None, parts, tuple(inner)))
+    return cells
+
+
+def _rebuilt(cells: list[Cell]) -> Term:
+    made: list[Term] = []
+    for name, parts, inner in cells:
+        whole = [made[part] if nested else part for part, nested in zip(parts, inner, strict=True)]
+        made.append(Record(whole) if name is None else Branch(name, *whole))
+    if not made:
+        raise ValueError(f"{shorten(cells)} are no cells of a value")
+    return made[-1]

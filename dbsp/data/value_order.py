@@ -1,0 +1,68 @@
+"""The order of values: None first, then as Python orders them; ids of strings are not in that order."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import numpy as np
+
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.term_order import rank_terms
+from dbsp.data.values import NULL, Type, naive_utc
+from dbsp.kernels.arrays import Codes
+
+
+def order_key(value: Any) -> tuple[Any, ...]:
+    """A sort key that orders all values of an object column, whatever their classes.
+
+    None, then numbers (NaN last), then by class name; tuples element by element; classes without
+    an order of their own by their `repr`. Booleans are no numbers here.
+    """
+    if value is None:
+        return ("",)
+    cls = type(value)
+    if cls is int or cls is float:
+        return (" number", value != value, value if value == value else 0, cls.__name__)
+    if cls is bool or cls is str or cls is bytes or cls is dt.date:
+        return (cls.__name__, value)
+    if isinstance(value, tuple):
+        return ("tuple", tuple(map(order_key, value)), cls.__name__)
+    if cls is dt.datetime:
+        return (cls.__name__, naive_utc(value), value.tzinfo is not None)
+    if isinstance(value, frozenset):
+        return (cls.__name__, tuple(sorted(map(order_key, value))))
+    return (cls.__name__, repr(value))
+
+
+def rank_codes(type_: Type, codes: Codes, interner: Interner) -> Codes:
+    """Numbers that compare like the values of a column: the codes themselves where these are ordered.
+
+    For interned types the ranks compare within this call only. Cost O(n + d log d), d distinct values.
+    """
+    if type_.ordered_codes:
+        return codes
+    if type_.structure is not None:
+        ranks = rank_terms(
+            type_.structure, codes, interner, lambda inner, part: rank_codes(inner, part, interner)
+        )
+        return np.where(codes == NULL, -1, ranks)
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    first = 1 if len(distinct) and distinct[0] == NULL else 0  # None keeps the first place
+    values = interner.decode_many(distinct[first:])
+    if type_.kind == "object":
+        values = list(map(order_key, values))
+    ranks = np.zeros(len(distinct), np.int64)
+    ranks[np.array(sorted(range(len(values)), key=values.__getitem__), np.int64) + first] = (
+        np.arange(len(values)) + first
+    )
+    return ranks[inverse]
+
+
+def value_order(schema: Schema, rows: Codes, interner: Interner) -> Codes | None:
+    """The permutation that sorts code rows by value; None if sorted codes are in that order already."""
+    if all(type_.ordered_codes for type_ in schema.types):
+        return None
+    ranks = [rank_codes(type_, rows[:, j], interner) for j, type_ in enumerate(schema.types)]
+    return np.lexsort(ranks[::-1])

@@ -1,0 +1,50 @@
+"""Weights given by users, and the batch of rows and weights in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dbsp.data.batch import Batch
+from dbsp.data.values import shorten
+from dbsp.errors import InputError, WeightOverflowError
+from dbsp.kernels import consolidate
+from dbsp.kernels.arrays import Codes
+
+
+def consolidated(rows: Codes, weights: Codes | None) -> Batch:
+    """The batch of code rows in any order; without weights each row counts once.
+
+    Raises WeightOverflowError where the weights of equal rows leave int64.
+    """
+    if weights is None:
+        weights = np.ones(len(rows), np.int64)
+    try:
+        return Batch(*consolidate(rows, weights))
+    except OverflowError as error:
+        raise WeightOverflowError(overflow_text(error)) from None
+
+
+def weight_array(weights: Iterable[Any], count: int) -> Codes:
+    """Weights as int64[count].
+
+    Raises InputError unless they are that many ints, WeightOverflowError if one is too large.
+    """
+    listed: Sequence[Any] = list(weights)
+    if len(listed) != count:
+        raise InputError(f"{len(listed)} weights for {count} rows")
+    for cls in set(map(type, listed)):
+        if cls is not int and not issubclass(cls, np.integer):
+            wrong = next(weight for weight in listed if type(weight) is cls)
+            raise InputError(f"a weight is an int, not {shorten(wrong)} of type {cls.__name__}")
+    try:
+        return np.fromiter(listed, np.int64, count)
+    except OverflowError:
+        raise WeightOverflowError("a weight does not fit 64 bits") from None
+
+
+def overflow_text(error: OverflowError) -> str:
+    """What a kernel's overflow error says, without the tag in front of it."""
+    return str(error).removeprefix("weight: ")

@@ -1,0 +1,66 @@
+"""What a run keeps between two ticks, taken out of its scope and put back into one of the same circuit.
+
+State is runs of traces, tables, and what some steps remember of the tick before (`Step.memory`). All of it is
+found by walking the scopes in the order of the schedule, which is the same for the same circuit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dbsp.circuit.graph import Graph
+from dbsp.circuit.operator import Step
+from dbsp.runtime.scope import Scope
+
+
+@dataclass(frozen=True)
+class Memories:
+    """State that is not in traces: by step what it remembers, and the entries of every table."""
+
+    steps: tuple[Any, ...]
+    tables: tuple[tuple[tuple[Any, Any], ...], ...]
+
+
+def memories_of(scope: Scope) -> Memories:
+    """What the steps and tables of a scope and those within it hold."""
+    return Memories(
+        tuple(step.memory() for step in _steps(scope)), tuple(tuple(table.items()) for table in scope.tables)
+    )
+
+
+def recall(scope: Scope, memories: Memories) -> None:
+    """Put it back."""
+    for step, memory in zip(_steps(scope), memories.steps, strict=True):
+        step.recall(memory)
+    for table, entries in zip(scope.tables, memories.tables, strict=True):
+        table.update(entries)
+        table.commit()
+    for one in scope.scopes():
+        one.journal.clear()
+
+
+def _steps(scope: Scope) -> Iterator[Step]:
+    for one in scope.scopes():
+        yield from one.steps
+
+
+def signature(graph: Graph) -> str:
+    """A hash of what the state of a circuit depends on: operators, columns, how they are connected."""
+    digest = hashlib.sha256()
+    for line in _lines(graph):
+        digest.update(line.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _lines(graph: Graph) -> Iterator[str]:
+    for node in graph.nodes:
+        inputs = [stream.node.id for stream in (*node.inputs, *node.strict)]
+        types = ", ".join(map(str, node.schema.types))
+        yield f"{node.operator.name}|{node.label}|{types}|{inputs}\n"
+        for child in node.operator.children():
+            yield "{\n"
+            yield from _lines(child)
+            yield "}\n"

@@ -1,0 +1,331 @@
+"""Aggregates of the groups a delta touches: accumulators for linear ones, range ends for min/max."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dbsp.kernels.arrays import Codes, Mask
+from dbsp.kernels.jit import add_product, add_weights, kernel
+from dbsp.kernels.matches import _same_key
+from dbsp.kernels.runs import at_address, compare_prefix, gallop
+
+NULL = -9223372036854775808
+
+
+# What an accumulator adds up, as given in `columns` below.
+SUM = 0  # weight * value
+SUM_PRESENT = 1  # the same, passing over None
+COUNT_PRESENT = 2  # weights of the rows where the value is not None
+
+
+@kernel
+def accumulate(
+    rows: Codes, weights: Codes, m: int, columns: Codes, table: Codes, runs: int
+) -> tuple[Codes, Codes, Codes]:
+    """Linear accumulators per group, before and after a delta sorted by its m key columns.
+
+    Accumulator 0 is the sum of weights; columns[a - 1] = (column, what) says what accumulator a adds
+    up. The state in `runs` holds rows (key, accumulators), of which the weighted sum is the current
+    value. All sums are 128 bits wide inside, so only a result that does not fit int64 is an error,
+    in whatever order its parts come.
+
+    Returns (keys[g, m], before[g, a], after[g, a]). O(delta * log state).
+    """
+    n = rows.shape[0]
+    count = columns.shape[0] + 1
+    k = m + count
+    groups = 0
+    i = 0
+    while i < n:
+        i = _same_key(rows, i, m)
+        groups += 1
+    keys = np.empty((groups, m), np.int64)
+    before = np.zeros((groups, count), np.int64)
+    after = np.zeros((groups, count), np.int64)
+    high = np.zeros((groups, count), np.int64)
+    for r in range(runs):
+        run = at_address(table[r, 0])
+        state_weights = at_address(table[r, 1])
+        size = table[r, 2]
+        low = 0
+        i = 0
+        for g in range(groups):
+            low = gallop(run, k, low, size, rows, i, m, 0)
+            if low == size:
+                break
+            while low < size and compare_prefix(run, low * k, rows, i, m) == 0:
+                w = state_weights[low]
+                for a in range(count):
+                    high[g, a], after[g, a] = add_product(high[g, a], after[g, a], w, run[low * k + m + a])
+                low += 1
+            i = _same_key(rows, i, m)
+    i = 0
+    for g in range(groups):
+        end = _same_key(rows, i, m)
+        for c in range(m):
+            keys[g, c] = rows[i, c]
+        for a in range(count):
+            before[g, a] = after[g, a]
+        for j in range(i, end):
+            w = weights[j]
+            high[g, 0], after[g, 0] = add_product(high[g, 0], after[g, 0], w, 1)
+            for a in range(1, count):
+                value = rows[j, columns[a - 1, 0]]
+                what = columns[a - 1, 1]
+                if what != SUM and value == NULL:
+                    continue
+                term = 1 if what == COUNT_PRESENT else value
+                high[g, a], after[g, a] = add_product(high[g, a], after[g, a], w, term)
+        for a in range(count):
+            if high[g, a] != (-1 if after[g, a] < 0 else 0):
+                if a == 0 or columns[a - 1, 1] == COUNT_PRESENT:
+                    raise OverflowError("weight: the number of rows of a group leaves int64")
+                raise OverflowError("value: the sum of a group leaves int64")
+        i = end
+    return keys, before, after
+
+
+@kernel
+def extremes(keys: Codes, m: int, table: Codes, runs: int, k: int, largest: bool, nullable: bool) -> Codes:
+    """The least (or largest) value with positive summed weight of each group; int64[g].
+
+    The runs are ordered by (m key columns, value column m, other columns). In a nullable column None
+    does not count; a group without any other value yields None. Walks in from the end of the group's
+    range, so the cost is O(runs * log state) plus the cancelled rows passed on the way.
+    """
+    groups = keys.shape[0]
+    result = np.full(groups, np.int64(NULL))
+    low = np.zeros(runs, np.int64)
+    high = np.zeros(runs, np.int64)
+    for g in range(groups):
+        for r in range(runs):
+            run = at_address(table[r, 0])
+            size = table[r, 2]
+            low[r] = gallop(run, k, high[r], size, keys, g, m, 0)
+            high[r] = gallop(run, k, low[r], size, keys, g, m, 1)
+        # `low`/`high` shrink from one end while candidates cancel; `ends` keeps the range's end.
+        ends = high.copy()
+        while True:
+            found = False
+            best = np.int64(0)
+            for r in range(runs):
+                if low[r] < high[r]:
+                    run = at_address(table[r, 0])
+                    at = high[r] - 1 if largest else low[r]
+                    value = run[at * k + m]
+                    if not found or (value > best if largest else value < best):
+                        best = value
+                        found = True
+            if not found:
+                break
+            total = 0
+            for r in range(runs):
+                run = at_address(table[r, 0])
+                weights = at_address(table[r, 1])
+                if largest:
+                    while low[r] < high[r] and run[(high[r] - 1) * k + m] == best:
+                        high[r] -= 1
+                        total = add_weights(total, weights[high[r]])
+                else:
+                    while low[r] < high[r] and run[low[r] * k + m] == best:
+                        total = add_weights(total, weights[low[r]])
+                        low[r] += 1
+            if total > 0 and not (nullable and best == NULL):
+                result[g] = best
+                break
+        high[:] = ends
+    return result
+
+
+@kernel
+def replace_rows(keys: Codes, before: Codes, after: Codes, had: Mask, has: Mask) -> tuple[Codes, Codes]:
+    """Retract (key, before) where `had`, assert (key, after) where `has`, nothing where equal.
+
+    Keys are sorted and distinct, so the result is canonical without sorting it as a whole.
+    """
+    groups, m = keys.shape
+    count = before.shape[1]
+    out_rows = np.empty((2 * groups, m + count), np.int64)
+    out_weights = np.empty(2 * groups, np.int64)
+    out = 0
+    for g in range(groups):
+        order = 0
+        for a in range(count):
+            if before[g, a] != after[g, a]:
+                order = -1 if before[g, a] < after[g, a] else 1
+                break
+        if had[g] and has[g] and order == 0:
+            continue
+        for step in range(2):
+            retract = (step == 0) == (order <= 0)
+            if (retract and not had[g]) or (not retract and not has[g]):
+                continue
+            for c in range(m):
+                out_rows[out, c] = keys[g, c]
+            for a in range(count):
+                out_rows[out, m + a] = before[g, a] if retract else after[g, a]
+            out_weights[out] = -1 if retract else 1
+            out += 1
+    return out_rows[:out].copy(), out_weights[:out].copy()
+
+
+@kernel
+def sum_floats(values: Codes, weights: Codes, starts: Codes) -> Codes:
+    """Neumaier-compensated sums of weight * value per segment; values and result are float64 bits.
+
+    The rows of a group come sorted, so the sum is a function of the Z-set alone: what is retracted
+    later is bit for bit what was asserted before.
+    """
+    floats = values.view(np.float64)
+    n = values.shape[0]
+    groups = starts.shape[0]
+    result = np.empty(groups, np.float64)
+    for g in range(groups):
+        end = starts[g + 1] if g + 1 < groups else n
+        total = 0.0
+        lost = 0.0
+        for i in range(starts[g], end):
+            term = floats[i] * weights[i]
+            grown = total + term
+            if abs(total) >= abs(term):
+                lost += (total - grown) + term
+            else:
+                lost += (term - grown) + total
+            total = grown
+        # inf - inf in the correction must not turn an infinite sum into NaN.
+        result[g] = total + lost if np.isfinite(total) else total
+    return result.view(np.int64)
+
+
+@kernel
+def running_totals(weights: Codes, starts: Codes) -> Codes:
+    """Sums of weights within each segment, up to and with each row; checked."""
+    totals = np.empty(weights.shape[0], np.int64)
+    for g in range(starts.shape[0]):
+        total = 0
+        for i in range(starts[g], starts[g + 1] if g + 1 < starts.shape[0] else weights.shape[0]):
+            total = add_weights(total, weights[i])
+            totals[i] = total
+    return totals
+
+
+@kernel
+def leading(
+    keys: Codes, m: int, p: int, table: Codes, runs: int, k: int, copies: int, from_end: bool
+) -> tuple[Codes, Codes]:
+    """The first (or last) rows of each group until their positive weights add up to `copies`.
+
+    The runs are ordered by (m key columns, p columns, others). Rows that agree with the last one in the p
+    columns are part of the result too, so the others do not decide which rows are in it. Weights are
+    summed; rows of weight <= 0 are passed over. Walks in from the end of the group's range: O(runs *
+    (log state + rows passed)).
+    """
+    groups = keys.shape[0]
+    rows = np.empty((max(8, min(groups * copies, 1024)), k), np.int64)
+    out_weights = np.empty(rows.shape[0], np.int64)
+    out = 0
+    low = np.zeros(runs, np.int64)
+    high = np.zeros(runs, np.int64)
+    for g in range(groups):
+        for r in range(runs):
+            run = at_address(table[r, 0])
+            size = table[r, 2]
+            low[r] = gallop(run, k, high[r], size, keys, g, m, 0)
+            high[r] = gallop(run, k, low[r], size, keys, g, m, 1)
+        ends = high.copy()
+        taken = 0
+        while True:
+            # The next row is the least (or largest) of the rows at which the runs stand.
+            best = -1
+            best_at = 0
+            for r in range(runs):
+                if low[r] < high[r]:
+                    at = high[r] - 1 if from_end else low[r]
+                    if best >= 0:
+                        order = compare_run_rows(
+                            at_address(table[r, 0]), at * k, at_address(table[best, 0]), best_at * k, k
+                        )
+                    if best < 0 or (order > 0 if from_end else order < 0):
+                        best = r
+                        best_at = at
+            if best < 0:
+                break
+            row = at_address(table[best, 0])
+            if taken == copies and compare_prefix(row, best_at * k, rows, out - 1, m + p) != 0:
+                break
+            total = 0
+            for r in range(runs):
+                if low[r] < high[r]:
+                    at = high[r] - 1 if from_end else low[r]
+                    if compare_run_rows(at_address(table[r, 0]), at * k, row, best_at * k, k) == 0:
+                        total = add_weights(total, at_address(table[r, 1])[at])
+                        if from_end:
+                            high[r] -= 1
+                        else:
+                            low[r] += 1
+            if total > 0:
+                if out == rows.shape[0]:
+                    more_rows = np.empty((2 * out, k), np.int64)
+                    more_rows[:out] = rows
+                    rows = more_rows
+                    more_weights = np.empty(2 * out, np.int64)
+                    more_weights[:out] = out_weights
+                    out_weights = more_weights
+                for c in range(k):
+                    rows[out, c] = row[best_at * k + c]
+                out_weights[out] = total
+                out += 1
+                taken = copies if total >= copies - taken else taken + total
+        high[:] = ends
+    return rows[:out].copy(), out_weights[:out].copy()
+
+
+@kernel
+def compare_run_rows(a: Any, at_a: int, b: Any, at_b: int, k: int) -> int:
+    """-1, 0 or 1 as the k columns at a[at_a:] sort before, with or after those at b[at_b:]."""
+    for c in range(k):
+        if a[at_a + c] != b[at_b + c]:
+            return -1 if a[at_a + c] < b[at_b + c] else 1
+    return 0
+
+
+@kernel
+def shifted(before: Codes, weights: Codes, starts: Codes, offset: int) -> tuple[Codes, Codes, Codes]:
+    """Which row stands `offset` copies before each row of its segment, a row of weight w being w copies.
+
+    before[i] is how many copies precede row i in its segment. Returns (row, other, copies): that many
+    copies of the row have the row `other` there, or none (-1). O(n).
+    """
+    n = weights.shape[0]
+    groups = starts.shape[0]
+    row = np.empty(2 * (n + groups), np.int64)
+    other = np.empty(2 * (n + groups), np.int64)
+    copies = np.empty(2 * (n + groups), np.int64)
+    out = 0
+    for g in range(groups):
+        end = starts[g + 1] if g + 1 < groups else n
+        size = before[end - 1] + weights[end - 1]
+        j = starts[g]
+        for i in range(starts[g], end):
+            position = before[i]
+            while position < before[i] + weights[i]:
+                left = before[i] + weights[i] - position
+                found = -1
+                if position < offset:
+                    count = min(left, offset - position)
+                elif offset < 0 and position >= size + offset:
+                    count = left
+                else:
+                    source = position - offset
+                    while before[j] + weights[j] <= source:
+                        j += 1
+                    found = j
+                    count = min(left, before[j] + weights[j] - source)
+                row[out] = i
+                other[out] = found
+                copies[out] = count
+                out += 1
+                position += count
+    return row[:out].copy(), other[:out].copy(), copies[:out].copy()

@@ -1,0 +1,279 @@
+"""Joining a sorted delta with a trace: one side of the bilinear formula."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dbsp.kernels.arrays import Codes
+from dbsp.kernels.jit import kernel, multiply_weights
+from dbsp.kernels.runs import at_address, compare_prefix, gallop, gallop_keys
+from dbsp.kernels.sort import compare_rows
+
+
+@kernel
+def _same_key(rows: Codes, start: int, m: int) -> int:
+    """One past the last row that shares the m-column key of rows[start]."""
+    end = start + 1
+    while end < rows.shape[0] and compare_rows(rows, start, rows, end, m) == 0:
+        end += 1
+    return end
+
+
+@kernel
+def find_matches(keys: Codes, m: int, table: Codes, runs: int, k: int) -> tuple[Codes, int, int]:
+    """Where rows of the runs share the m-column prefix of the sorted `keys` (k columns a run row).
+
+    Returns (matches, how many, pairs): matches[s] = (first key, end key, run, first row, end row),
+    and the number of (key row, run row) pairs they stand for. Both sides are galloped over, so the
+    cost is O(min * log(max / min)) per run, plus the matches.
+    """
+    n = keys.shape[0]
+    matches = np.empty((max(8, min(n * 2, 1024)), 5), np.int64)
+    found = 0
+    pairs = 0
+    for r in range(runs):
+        run = at_address(table[r, 0])
+        size = table[r, 2]
+        i = 0
+        low = 0
+        while i < n and low < size:
+            low = gallop(run, k, low, size, keys, i, m, 0)
+            if low == size:
+                break
+            if compare_prefix(run, low * k, keys, i, m) != 0:
+                i = gallop_keys(keys, i + 1, run, low * k, m)
+                continue
+            high = gallop(run, k, low, size, keys, i, m, 1)
+            end = _same_key(keys, i, m)
+            if found == matches.shape[0]:
+                larger = np.empty((2 * found, 5), np.int64)
+                larger[:found] = matches
+                matches = larger
+            matches[found, 0] = i
+            matches[found, 1] = end
+            matches[found, 2] = r
+            matches[found, 3] = low
+            matches[found, 4] = high
+            found += 1
+            pairs += (end - i) * (high - low)
+            i = end
+            low = high
+    return matches, found, pairs
+
+
+@kernel
+def find_bands(starts: Codes, ends: Codes, m: int, table: Codes, runs: int, k: int) -> tuple[Codes, int, int]:
+    """Where rows of the runs have their m-column prefix between starts[i] and ends[i], both included.
+
+    Both are sorted and differ in column m - 1 at most. Returns what `find_matches` does. O(log gap) per row
+    and run, plus the matches.
+    """
+    n = starts.shape[0]
+    matches = np.empty((max(8, min(n * 2, 1024)), 5), np.int64)
+    found = 0
+    pairs = 0
+    for r in range(runs):
+        run = at_address(table[r, 0])
+        size = table[r, 2]
+        low = 0
+        high = 0
+        for i in range(n):
+            # Both bounds only grow, so each sweep goes on from where the row before left it.
+            low = gallop(run, k, low, size, starts, i, m, 0)
+            if low == size:
+                break
+            high = gallop(run, k, max(low, high), size, ends, i, m, 1)
+            if high == low:
+                continue
+            if found == matches.shape[0]:
+                larger = np.empty((2 * found, 5), np.int64)
+                larger[:found] = matches
+                matches = larger
+            matches[found, 0] = i
+            matches[found, 1] = i + 1
+            matches[found, 2] = r
+            matches[found, 3] = low
+            matches[found, 4] = high
+            found += 1
+            pairs += high - low
+    return matches, found, pairs
+
+
+@kernel
+def _pairs(
+    matches: Codes,
+    found: int,
+    pairs: int,
+    delta_rows: Codes,
+    delta_weights: Codes,
+    table: Codes,
+    k: int,
+    columns: Codes,
+) -> tuple[Codes, Codes]:
+    """The rows that the matches stand for; see `join_runs`."""
+    width = columns.shape[0]
+    out_rows = np.empty((pairs, width), np.int64)
+    out_weights = np.empty(pairs, np.int64)
+    out = 0
+    for s in range(found):
+        run = at_address(table[matches[s, 2], 0])
+        weights = at_address(table[matches[s, 2], 1])
+        for i in range(matches[s, 0], matches[s, 1]):
+            for j in range(matches[s, 3], matches[s, 4]):
+                for c in range(width):
+                    v = columns[c]
+                    out_rows[out, c] = delta_rows[i, v] if v >= 0 else run[j * k - v - 1]
+                out_weights[out] = multiply_weights(delta_weights[i], weights[j])
+                out += 1
+    return out_rows, out_weights
+
+
+@kernel
+def _timed_pairs(
+    matches: Codes,
+    found: int,
+    pairs: int,
+    delta_rows: Codes,
+    delta_weights: Codes,
+    table: Codes,
+    k: int,
+    columns: Codes,
+    now: Codes,
+    coordinates: int,
+) -> tuple[Codes, Codes, Codes, int]:
+    """The rows that the matches stand for, with their times; see `join_timed_runs`."""
+    width = columns.shape[0]
+    depth = now.shape[0]
+    out_rows = np.empty((pairs, width), np.int64)
+    out_weights = np.empty(pairs, np.int64)
+    times = np.empty((pairs, depth), np.int64)
+    front = 0
+    back = pairs
+    for s in range(found):
+        run = at_address(table[matches[s, 2], 0])
+        weights = at_address(table[matches[s, 2], 1])
+        for i in range(matches[s, 0], matches[s, 1]):
+            for j in range(matches[s, 3], matches[s, 4]):
+                at = (j + 1) * k - coordinates
+                later = False
+                for d in range(coordinates):
+                    if run[at + d] > now[d]:
+                        later = True
+                        break
+                if later:
+                    back -= 1
+                    out = back
+                    for d in range(depth):
+                        times[out, d] = now[d]
+                    for d in range(coordinates):
+                        times[out, d] = max(now[d], run[at + d])
+                else:
+                    out = front
+                    front += 1
+                for c in range(width):
+                    v = columns[c]
+                    out_rows[out, c] = delta_rows[i, v] if v >= 0 else run[j * k - v - 1]
+                out_weights[out] = multiply_weights(delta_weights[i], weights[j])
+    return out_rows, out_weights, times, front
+
+
+@kernel
+def join_runs(
+    delta_rows: Codes,
+    delta_weights: Codes,
+    m: int,
+    table: Codes,
+    runs: int,
+    k: int,
+    columns: Codes,
+) -> tuple[Codes, Codes]:
+    """delta x trace on equal m-column prefixes; the result rows are not sorted.
+
+    columns[c] tells where output column c comes from: the delta's column v for v >= 0, the run's
+    column -v - 1 for v < 0. Weights multiply, checked.
+    """
+    matches, found, pairs = find_matches(delta_rows, m, table, runs, k)
+    return _pairs(matches, found, pairs, delta_rows, delta_weights, table, k, columns)
+
+
+@kernel
+def join_timed_runs(
+    delta_rows: Codes,
+    delta_weights: Codes,
+    m: int,
+    table: Codes,
+    runs: int,
+    k: int,
+    columns: Codes,
+    now: Codes,
+    coordinates: int,
+) -> tuple[Codes, Codes, Codes, int]:
+    """As `join_runs`, over runs whose last `coordinates` columns are the time of the row.
+
+    `now` is the time of the delta, one iteration per nested scope, outermost first; a run of an
+    outer scope has fewer coordinates, the others are 0. A match belongs to the least upper bound of
+    both times. Returns (rows, weights, times, due): the first `due` rows belong to `now`, the rest
+    to their later `times`, int64[pairs, depth].
+    """
+    matches, found, pairs = find_matches(delta_rows, m, table, runs, k)
+    return _timed_pairs(matches, found, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates)
+
+
+@kernel
+def join_bands(
+    delta_rows: Codes,
+    delta_weights: Codes,
+    starts: Codes,
+    ends: Codes,
+    table: Codes,
+    runs: int,
+    k: int,
+    columns: Codes,
+) -> tuple[Codes, Codes]:
+    """As `join_runs`, of each delta row with the run rows whose prefix is from starts[i] to ends[i]."""
+    matches, found, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
+    return _pairs(matches, found, pairs, delta_rows, delta_weights, table, k, columns)
+
+
+@kernel
+def join_timed_bands(
+    delta_rows: Codes,
+    delta_weights: Codes,
+    starts: Codes,
+    ends: Codes,
+    table: Codes,
+    runs: int,
+    k: int,
+    columns: Codes,
+    now: Codes,
+    coordinates: int,
+) -> tuple[Codes, Codes, Codes, int]:
+    """As `join_timed_runs`, of each delta row with the run rows whose prefix is from starts[i] to ends[i]."""
+    matches, found, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
+    return _timed_pairs(matches, found, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates)
+
+
+@kernel
+def gather(keys: Codes, m: int, table: Codes, runs: int, k: int, split: int) -> tuple[Codes, Codes, int]:
+    """Every run row that shares an m-column prefix with the sorted, distinct `keys`.
+
+    Returns (rows, weights, first): rows of runs before `split` stand in front of index `first`,
+    the others behind it. Rows keep the run's k columns and are not consolidated.
+    """
+    matches, found, pairs = find_matches(keys, m, table, runs, k)
+    out_rows = np.empty((pairs, k), np.int64)
+    out_weights = np.empty(pairs, np.int64)
+    out = 0
+    first = 0
+    for s in range(found):  # runs come in order, so those before `split` come first
+        r = matches[s, 2]
+        run = at_address(table[r, 0])
+        weights = at_address(table[r, 1])
+        for j in range(matches[s, 3], matches[s, 4]):
+            for c in range(k):
+                out_rows[out, c] = run[j * k + c]
+            out_weights[out] = weights[j]
+            out += 1
+        if r < split:
+            first = out
+    return out_rows, out_weights, first

@@ -1,0 +1,57 @@
+"""Classes of an equivalence, and choices that exclude each other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dbsp.kernels.arrays import Codes, Mask
+from dbsp.kernels.jit import kernel
+
+
+@kernel
+def least_members(pairs: Codes, size: int) -> Codes:
+    """For each of the numbers 0, ..., size - 1 the least one that the pairs int64[n, 2] connect it with.
+
+    Union-find with path halving, O(n log size): the larger root goes below the smaller one.
+    """
+    parent = np.arange(size)
+    for i in range(len(pairs)):
+        a, b = pairs[i, 0], pairs[i, 1]
+        while parent[a] != a:
+            parent[a] = parent[parent[a]]
+            a = parent[a]
+        while parent[b] != b:
+            parent[b] = parent[parent[b]]
+            b = parent[b]
+        if a < b:
+            parent[b] = a
+        elif b < a:
+            parent[a] = b
+    for x in range(size):  # a parent is never larger, so it has been settled before
+        parent[x] = parent[parent[x]]
+    return parent
+
+
+@kernel
+def first_of_each(numbers: Codes) -> Mask:
+    """Which rows are taken, one after the other, if no two may agree in a column: bool[n].
+
+    `numbers` int64[n, k] has in each column the numbers 0, 1, ... of what rows may not share. O(n k).
+    """
+    n, k = numbers.shape
+    most = 0
+    for i in range(n):
+        for c in range(k):
+            most = max(most, numbers[i, c])
+    taken = np.zeros((k, most + 1), np.bool_)
+    kept = np.zeros(n, np.bool_)
+    for i in range(n):
+        free = True
+        for c in range(k):
+            if taken[c, numbers[i, c]]:
+                free = False
+        if free:
+            kept[i] = True
+            for c in range(k):
+                taken[c, numbers[i, c]] = True
+    return kept

@@ -1,0 +1,154 @@
+"""Presence: which rows of a delta change the sign of their summed weight."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dbsp.kernels.arrays import Codes
+from dbsp.kernels.jit import add_weights, kernel
+from dbsp.kernels.runs import at_address, compare_prefix, gallop
+
+
+@kernel
+def sum_weights(rows: Codes, table: Codes, runs: int) -> Codes:
+    """The weight of each of the sorted, distinct `rows`, summed over the runs; int64[n].
+
+    Existence is a property of this sum, never of finding a row in one run.
+    """
+    n, k = rows.shape
+    total = np.zeros(n, np.int64)
+    for r in range(runs):
+        run = at_address(table[r, 0])
+        weights = at_address(table[r, 1])
+        size = table[r, 2]
+        low = 0
+        for i in range(n):
+            low = gallop(run, k, low, size, rows, i, k, 0)
+            if low == size:
+                break
+            if compare_prefix(run, low * k, rows, i, k) == 0:
+                total[i] = add_weights(total[i], weights[low])
+    return total
+
+
+@kernel
+def distinct_runs(rows: Codes, weights: Codes, table: Codes, runs: int) -> tuple[Codes, Codes]:
+    """The change of f(w) = [w > 0] that a delta makes to a trace holding the past in `runs`."""
+    n, k = rows.shape
+    before = sum_weights(rows, table, runs)
+    out_rows = np.empty((n, k), np.int64)
+    out_weights = np.empty(n, np.int64)
+    out = 0
+    for i in range(n):
+        after = add_weights(before[i], weights[i])
+        change = (1 if after > 0 else 0) - (1 if before[i] > 0 else 0)
+        if change != 0:
+            for c in range(k):
+                out_rows[out, c] = rows[i, c]
+            out_weights[out] = change
+            out += 1
+    if out < n:
+        return out_rows[:out].copy(), out_weights[:out].copy()
+    return out_rows, out_weights
+
+
+@kernel
+def distinct_timed_runs(
+    rows: Codes, table: Codes, past: int, runs: int, now: int
+) -> tuple[Codes, Codes, Codes, Codes]:
+    """distinct at iteration `now` for the rows visited there (engine design, section 5).
+
+    Run rows end with their iteration; the first `past` runs hold earlier ticks, the others this
+    one. With O and N the prefix sums over iterations of past and of past plus present,
+
+        out(x) = (f(N<=now) - f(N<=now-1)) - (f(O<=now) - f(O<=now-1)),  f(w) = [w > 0].
+
+    Returns the output (rows, weights) and the agenda: (rows, time) of the next iteration after
+    `now` in each row's history, where the row has to be visited again.
+    """
+    n, k = rows.shape
+    wide = k + 1
+    # Per row: O<=now-1, O<=now, N<=now-1, N<=now, next iteration.
+    sums = np.zeros((n, 4), np.int64)
+    later = np.full(n, np.int64(9223372036854775807))
+    for r in range(runs):
+        run = at_address(table[r, 0])
+        weights = at_address(table[r, 1])
+        size = table[r, 2]
+        low = 0
+        for i in range(n):
+            low = gallop(run, wide, low, size, rows, i, k, 0)
+            if low == size:
+                break
+            while low < size and compare_prefix(run, low * wide, rows, i, k) == 0:
+                time = run[low * wide + k]
+                w = weights[low]
+                low += 1
+                if time > now:
+                    if time < later[i]:
+                        later[i] = time
+                    # Sorted by time, so the rest of this row's history in this run is later still.
+                    break
+                sums[i, 3] = add_weights(sums[i, 3], w)
+                if time < now:
+                    sums[i, 2] = add_weights(sums[i, 2], w)
+                if r < past:
+                    sums[i, 1] = add_weights(sums[i, 1], w)
+                    if time < now:
+                        sums[i, 0] = add_weights(sums[i, 0], w)
+    out_rows = np.empty((n, k), np.int64)
+    out_weights = np.empty(n, np.int64)
+    waiting = 0
+    out = 0
+    for i in range(n):
+        before = (1 if sums[i, 1] > 0 else 0) - (1 if sums[i, 0] > 0 else 0)
+        after = (1 if sums[i, 3] > 0 else 0) - (1 if sums[i, 2] > 0 else 0)
+        if after != before:
+            for c in range(k):
+                out_rows[out, c] = rows[i, c]
+            out_weights[out] = after - before
+            out += 1
+        if later[i] != 9223372036854775807:
+            waiting += 1
+    agenda_rows = np.empty((waiting, k), np.int64)
+    agenda_times = np.empty(waiting, np.int64)
+    at = 0
+    if waiting:
+        for i in range(n):
+            if later[i] != 9223372036854775807:
+                for c in range(k):
+                    agenda_rows[at, c] = rows[i, c]
+                agenda_times[at] = later[i]
+                at += 1
+    if out < n:
+        return out_rows[:out].copy(), out_weights[:out].copy(), agenda_rows, agenda_times
+    return out_rows, out_weights, agenda_rows, agenda_times
+
+
+@kernel
+def assert_runs(rows: Codes, weights: Codes, table: Codes, runs: int) -> tuple[Codes, Codes, int, int]:
+    """Set semantics of an input: w > 0 asserts a row, w < 0 retracts it.
+
+    Returns the change (rows, weights of +1 or -1) and how many assertions found the row present
+    and how many retractions found it absent.
+    """
+    n, k = rows.shape
+    before = sum_weights(rows, table, runs)
+    out_rows = np.empty((n, k), np.int64)
+    out_weights = np.empty(n, np.int64)
+    out = 0
+    present = 0
+    absent = 0
+    for i in range(n):
+        if weights[i] > 0 and before[i] > 0:
+            present += 1
+        elif weights[i] < 0 and before[i] <= 0:
+            absent += 1
+        else:
+            for c in range(k):
+                out_rows[out, c] = rows[i, c]
+            out_weights[out] = 1 if weights[i] > 0 else -1
+            out += 1
+    if out < n:
+        return out_rows[:out].copy(), out_weights[:out].copy(), present, absent
+    return out_rows, out_weights, present, absent

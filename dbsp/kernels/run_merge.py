@@ -1,0 +1,67 @@
+"""Merging two sorted runs, in instalments."""
+
+from __future__ import annotations
+
+from dbsp.kernels.arrays import Codes
+from dbsp.kernels.jit import add_weights, kernel
+from dbsp.kernels.sort import compare_rows
+
+
+@kernel
+def merge_some(
+    a_rows: Codes,
+    a_weights: Codes,
+    b_rows: Codes,
+    b_weights: Codes,
+    out_rows: Codes,
+    out_weights: Codes,
+    state: Codes,
+    fuel: int,
+) -> bool:
+    """Continue merging a and b into out for at most `fuel` rows; True when the merge is complete.
+
+    `state` holds the three positions (in a, in b, in out) between calls. Equal rows are summed and
+    dropped when the sum is zero: this is where a deletion meets its insertion.
+    """
+    i, j, out = state[0], state[1], state[2]
+    n, m, k = a_rows.shape[0], b_rows.shape[0], a_rows.shape[1]
+    while fuel > 0 and i < n and j < m:
+        order = compare_rows(a_rows, i, b_rows, j, k)
+        fuel -= 1
+        if order < 0:
+            for c in range(k):
+                out_rows[out, c] = a_rows[i, c]
+            out_weights[out] = a_weights[i]
+            i += 1
+            out += 1
+        elif order > 0:
+            for c in range(k):
+                out_rows[out, c] = b_rows[j, c]
+            out_weights[out] = b_weights[j]
+            j += 1
+            out += 1
+        else:
+            total = add_weights(a_weights[i], b_weights[j])
+            if total != 0:
+                for c in range(k):
+                    out_rows[out, c] = a_rows[i, c]
+                out_weights[out] = total
+                out += 1
+            i += 1
+            j += 1
+    # One side is used up: the rest of the other is copied as a block, still within the fuel.
+    if j == m and i < n and fuel > 0:
+        size = min(fuel, n - i)
+        out_rows[out : out + size] = a_rows[i : i + size]
+        out_weights[out : out + size] = a_weights[i : i + size]
+        i += size
+        out += size
+        fuel -= size
+    if i == n and j < m and fuel > 0:
+        size = min(fuel, m - j)
+        out_rows[out : out + size] = b_rows[j : j + size]
+        out_weights[out : out + size] = b_weights[j : j + size]
+        j += size
+        out += size
+    state[0], state[1], state[2] = i, j, out
+    return bool(i == n and j == m)

@@ -1,0 +1,117 @@
+"""Checking that the forms of a circuit agree: the same random changes through each, tick by tick."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from dbsp.circuit.stage import Stage
+from dbsp.data.schema import Schema
+from dbsp.data.structures import Structure
+from dbsp.data.terms import Branch, Record
+from dbsp.data.values import Type
+from dbsp.errors import DbspError
+from dbsp.runtime.run import Run
+
+
+class Disagreement(DbspError):
+    """Two forms of one circuit answered differently; the message has the changes to repeat it."""
+
+
+def check_agreement(
+    start: Callable[[Stage], Run],
+    ticks: int,
+    *,
+    seed: int = 0,
+    values: int = 4,
+    progress: Callable[[int], None] = lambda tick: None,
+) -> int:
+    """Feed `ticks` random changes to a run of every stage; returns how many rows came out.
+
+    Columns take one of `values` different values, so that rows meet; about a third of the changes
+    are deletions. Changes that an operator refuses (a division by zero, say) have to be refused by
+    every stage. Raises Disagreement at the first tick in which a delta or a view differs.
+    """
+    draw = random.Random(seed)
+    runs = {stage: start(stage) for stage in Stage}
+    inputs = runs[Stage.PHYSICAL].inputs
+    rows = 0
+    history: list[Mapping[str, dict[Any, int]]] = []
+    for tick in range(ticks):
+        changes = {name: _change(draw, schema, values) for name, schema in inputs.items()}
+        history.append(changes)
+        results = {stage: _answer(run, changes) for stage, run in runs.items()}
+        expected = results[Stage.QUERY]
+        for stage, result in results.items():
+            if result != expected:
+                raise Disagreement(
+                    f"in tick {tick + 1} the {stage} circuit answers\n  {_told(result)}\n"
+                    f"and the query\n  {_told(expected)}\nafter the changes\n"
+                    + "\n".join(f"  {change}" for change in history)
+                )
+        if not isinstance(expected, str):
+            rows += sum(len(delta) for delta, _ in expected.values())
+        progress(tick + 1)
+    return rows
+
+
+Answer = dict[str, tuple[dict[Any, int], dict[Any, int]]] | str
+
+
+def _answer(run: Run, changes: Mapping[str, dict[Any, int]]) -> Answer:
+    """Every output's delta and view, or the kind of error with which the tick was refused."""
+    try:
+        result = run.step(changes)
+    except DbspError as error:
+        return type(error).__name__
+    return {name: (delta.to_dict(), run.view(name).to_dict()) for name, delta in result.items()}
+
+
+def _told(answer: Answer) -> str:
+    if isinstance(answer, str):
+        return answer
+    return ", ".join(f"{name}: {delta}" for name, (delta, _) in answer.items())
+
+
+def _change(draw: random.Random, schema: Schema, values: int) -> dict[Any, int]:
+    rows = (
+        tuple(_value(draw, type_, values) for type_ in schema.types)
+        for _ in range(draw.randrange(values + 2))
+    )
+    return {row: draw.choice((1, 1, -1)) for row in rows}
+
+
+def _value(draw: random.Random, type_: Type, values: int) -> Any:
+    n = draw.randrange(values)
+    if type_.nullable and n == 0:
+        return None
+    if type_.structure is not None:
+        return _constructed(draw, type_.structure, values, depth=2)
+    made: dict[str, Callable[[], Any]] = {
+        "int": lambda: n,
+        "float": lambda: n / 2,
+        "bool": lambda: n % 2 == 0,
+        "str": lambda: "abcdefghijklmnopqrstuvwxyz"[n % 26] * (1 + n // 26),
+        "bytes": lambda: bytes([n % 256]),
+        "date": lambda: date(2024, 1, 1) + timedelta(days=n),
+        "timestamp": lambda: datetime(2024, 1, 1) + timedelta(hours=n),
+        "object": lambda: (n, str(n)),
+    }
+    return made[type_.kind]()
+
+
+def _constructed(draw: random.Random, structure: Structure, values: int, depth: int) -> Any:
+    """A record or a branch, nested a few levels deep where it has an end at all."""
+    if structure.is_record and (depth == 0 or draw.randrange(values) == 0):
+        return None
+    flat = [one for one in structure.constructors if not any(one.layout.nested)]
+    constructor = draw.choice(flat if depth <= 0 and flat else structure.constructors)
+    fields = [
+        _value(draw, field.type, values)
+        if field.type.structure is None
+        else _constructed(draw, field.type.structure, values, depth - 1)
+        for field in constructor.fields
+    ]
+    return Branch(constructor.name, *fields) if constructor.name else Record(fields)

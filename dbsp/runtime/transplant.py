@@ -1,0 +1,273 @@
+"""Transplanting a run: its state goes over into another circuit of the same query.
+
+The new scope is to stand as if every past tick had been fed to it. What a node keeps is determined by the
+integrals of its inputs, since nodes compute lifted functions of Z-sets incrementally:
+
+    sum over t of Q^D(d)[t] = Q(sum over t of d[t])      (DBSP paper, arXiv 2203.16684, theorem 3.2)
+
+So all of the past may as well come in one step. Nodes that compute the same in both circuits
+(`dbsp.circuit.equality`) keep their very traces and tables. The others are made anew by one step in which
+
+    kept nodes     replay: they hand out their integral as the delta, as far as somebody asks for it;
+    other nodes    step as ever, those only that somebody asks for;
+    inputs         hand out what an arrangement of the old circuit has of them.
+
+What depends on ticks and not on sums (a delay, a watermark) is kept, or the transplant is refused.
+Nothing of the old scope changes but for traces that are merged, so an error leaves it as it was.
+Cost: what the nodes made anew cost in one step, and O(n) for a trace of n rows that is replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dbsp.circuit.equality import equal_nodes
+from dbsp.circuit.graph import Graph, Node
+from dbsp.circuit.operator import Step
+from dbsp.errors import CircuitError, DbspError
+from dbsp.runtime.ports import InputPort, OutputPort
+from dbsp.runtime.scope import Estate, NestedEstate, Scope, State
+
+
+class Transplant:
+    """One transplant: `old` is left usable until `scope`, which takes its place, is taken over.
+
+    Raises CircuitError when the new circuit has other inputs or outputs, needs rows that the old one
+    does not keep, has a node that depends on ticks and is not in the old one, or yields other views.
+    Also raises whatever evaluating the new nodes raises.
+    """
+
+    def __init__(self, old: Scope, graph: Graph) -> None:
+        self.old = old
+        self._draft = Scope(graph, old.interner, None, ())
+        _check_ports(old, self._draft)
+        numbers = equal_nodes([old.graph, graph])
+        self._equal: dict[int, list[Node]] = {}
+        for node in old.graph.nodes:
+            self._equal.setdefault(numbers[node], []).append(node)
+        self._numbers = numbers
+        self._pairs = self._paired(graph)
+        """The old node whose state each new one takes over."""
+        self._actions: dict[Node, Callable[[Step], None]] = {}
+        """What every node does that takes part in the step that makes the rest anew."""
+        if old.first_tick:
+            # There is no past yet.
+            self.scope = self._draft
+        else:
+            self._decide(graph)
+            self.scope = self._made(graph)
+            self._rebuild()
+        self.scope.copy_statistics(old, self._inside_too())
+        kept = {id(state) for states in self.scope.estate.states.values() for state in states}
+        self.kept = len(kept)
+        """Traces and tables taken over."""
+        self.rebuilt = len(self.scope.traces) + len(self.scope.tables) - len(kept)
+        """Those made anew."""
+        self._dropped = [state for state in old.traces if id(state) not in kept]
+        self.dropped = len(old.traces) + len(old.tables) - len(kept)
+        """Those that are not needed any more."""
+
+    def release(self) -> None:
+        """Let go of what the old scope keeps and the new one does not."""
+        for trace in self._dropped:
+            trace.release()
+
+    # --- who is who ------------------------------------------------------------------------------
+
+    def _paired(self, graph: Graph) -> dict[Node, Node]:
+        pairs: dict[Node, Node] = {}
+        left = {number: list(reversed(nodes)) for number, nodes in self._equal.items()}
+        for node in graph.nodes:
+            if equal := left.get(self._numbers[node]):
+                pairs[node] = equal.pop()
+        return pairs
+
+    def _decide(self, graph: Graph) -> None:
+        """Which nodes take part in the rebuilding step, and how."""
+        for node in graph.nodes:
+            if node in self._pairs:
+                continue
+            if node.operator.depends_on_ticks(node):
+                raise CircuitError(
+                    "what it puts out depends on the ticks so far, and the running circuit has no such node "
+                    "over the same inputs; the run goes on as it was",
+                    where=node.describe(),
+                )
+            own = hasattr(self._draft.by_node[node], "rollback")
+            if own or self._draft.states.get(node) or node.operator.children():
+                self._ask(node)
+
+    def _ask(self, node: Node) -> None:
+        """The node is to put out its integral in the rebuilding step."""
+        waiting = [node]
+        while waiting:
+            node = waiting.pop()
+            if node in self._actions:
+                continue
+            if node in self._pairs and node.operator.replays:
+                self._actions[node] = _replay
+                continue
+            keeper = self._keeper(node)
+            if keeper is not None:
+                self._actions[node] = _HandOut(keeper)
+                continue
+            if isinstance(self._draft.by_node[node], InputPort) or node.operator.depends_on_ticks(node):
+                raise CircuitError(
+                    "the new circuit needs all of its rows so far, and the running one does not keep them; "
+                    "the run goes on as it was",
+                    where=node.describe(),
+                )
+            self._pairs.pop(node, None)
+            self._actions[node] = _step
+            waiting += (stream.node for stream in node.inputs)
+
+    def _keeper(self, node: Node) -> Step | None:
+        """A step of the old scope that keeps the integral of what the node puts out, if there is any."""
+        keepers = map(self.old.keeper, self._equal.get(self._numbers[node], ()))
+        return next((keeper for keeper in keepers if keeper is not None), None)
+
+    def _inside_too(self) -> dict[Node, Node]:
+        """The pairs of nodes, those of nested scopes included."""
+        pairs = dict(self._pairs)
+        waiting = list(pairs.items())
+        while waiting:
+            new, old = waiting.pop()
+            for mine, theirs in zip(new.operator.children(), old.operator.children(), strict=True):
+                inside = list(zip(mine.nodes, theirs.nodes, strict=True))
+                pairs.update(inside)
+                waiting += inside
+        return pairs
+
+    # --- the new scope ---------------------------------------------------------------------------
+
+    def _made(self, graph: Graph) -> Scope:
+        pairs = self._inside_too()
+        steps: dict[Node, Step] = {}
+        states: dict[Node, Sequence[State]] = {}
+        held: dict[Graph, Scope] = {}
+        for scope in self.old.scopes():
+            held[scope.graph] = scope
+            steps.update(scope.by_node)
+            states.update(scope.states)
+        nested = {
+            mine: NestedEstate(held[theirs].journal, held[theirs].timed)
+            for new, old in pairs.items()
+            for mine, theirs in zip(new.operator.children(), old.operator.children(), strict=True)
+        }
+        kept = {new: states[old] for new, old in pairs.items() if old in states}
+        estate = Estate(self.old.journal, kept, nested)
+        made = Scope(graph, self.old.interner, None, (), estate)
+        for scope in made.scopes():
+            for node, step in scope.by_node.items():
+                if node in pairs:
+                    _inherit(step, steps[pairs[node]])
+        return made
+
+    def _rebuild(self) -> None:
+        """The one step that makes anew what is not kept; it becomes final unless something raises."""
+        scope = self.scope
+        taking_part = [
+            (scope.by_node[node], self._actions[node]) for node in scope.graph.nodes if node in self._actions
+        ]
+        try:
+            scope.run_steps([_Acting(step, action) for step, action in taking_part])
+            self._check_views()
+        except BaseException as error:
+            scope.rollback()
+            if isinstance(error, DbspError):
+                error.add_note("This happened while the run was replanned; it goes on as it was.")
+            raise
+        finally:
+            for step, action in taking_part:
+                if action is _replay and step.trace is not None:
+                    step.trace.fresh = False
+        for tap in scope.taps:
+            tap.drop()
+        scope.commit()
+        scope.forget()
+
+    def _check_views(self) -> None:
+        """An equal query has equal views: a last look at what was made anew."""
+        before = _outputs(self.old)
+        for name, port in _outputs(self.scope).items():
+            if port.node in self._pairs and not any(s.node in self._actions for s in port.node.inputs):
+                continue
+            old, new = before[name].view(), port.view()
+            if not (
+                len(old) == len(new) and (old.rows == new.rows).all() and (old.weights == new.weights).all()
+            ):
+                raise CircuitError(
+                    f"the new circuit is of another query: output '{name}' would hold other rows",
+                    where=port.node.describe(),
+                )
+
+
+class _Acting(Step):
+    """Another step's part in the rebuilding step."""
+
+    __slots__ = ("_action", "_step")
+
+    def __init__(self, step: Step, action: Callable[[Step], None]) -> None:
+        super().__init__()
+        self.node = step.node
+        self._step = step
+        self._action = action
+
+    def step(self) -> None:
+        self._action(self._step)
+
+
+def _step(step: Step) -> None:
+    step.step()
+
+
+def _replay(step: Step) -> None:
+    step.replay()
+
+
+class _HandOut:
+    """Lets a step put out the integral that a step of the old scope keeps of its stream."""
+
+    __slots__ = ("_keeper",)
+
+    def __init__(self, keeper: Step) -> None:
+        self._keeper = keeper
+
+    def __call__(self, step: Step) -> None:
+        step.out = self._keeper.integral() or None
+
+
+def _inherit(step: Step, old: Step) -> None:
+    if hasattr(step, "rollback") and type(step).memory is Step.memory:
+        raise CircuitError(
+            "its step keeps state of its own kind and does not tell it; define `memory` and `recall`, or "
+            "keep the state in a table of the scope; the run goes on as it was",
+            where=step.node.describe(),
+        )
+    step.recall(old.memory())
+
+
+def _outputs(scope: Scope) -> dict[str, OutputPort]:
+    return {step.relation: step for step in scope.steps if isinstance(step, OutputPort)}
+
+
+def _check_ports(old: Scope, new: Scope) -> None:
+    """Raise CircuitError unless both have the same inputs and outputs."""
+    before, after = _ports(old), _ports(new)
+    for kind, name in sorted(before.keys() | after.keys()):
+        if before.get((kind, name)) != after.get((kind, name)):
+            raise CircuitError(
+                f"the new circuit is of another query: {kind} '{name}' is not the same in both",
+                where=f"circuit '{new.graph.name}'",
+            )
+
+
+def _ports(scope: Scope) -> dict[tuple[str, str], tuple[object, ...]]:
+    """The inputs and outputs of a scope, with what has to be the same for a run to go on."""
+    ports: dict[tuple[str, str], tuple[object, ...]] = {}
+    for step in scope.steps:
+        if isinstance(step, InputPort):
+            ports["input", step.relation] = (step.columns, step.kind, step.key)
+        elif isinstance(step, OutputPort):
+            ports["output", step.relation] = (step.columns,)
+    return ports

@@ -1,0 +1,72 @@
+"""State of a step as a dictionary, for what does not fit sorted rows; all or nothing with the tick."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Iterator, MutableMapping
+from typing import TypeVar
+
+from dbsp.state.trace import Journalled
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Table(MutableMapping[K, V]):
+    """A dictionary whose changes become final with the tick, or are undone with it.
+
+    Made by `Scope.new_table`. Values are replaced, never changed in place. O(1) per access; undoing
+    costs what the tick changed.
+    """
+
+    __slots__ = ("_before", "_journal", "_values")
+
+    def __init__(self, journal: list[Journalled]) -> None:
+        self._values: dict[K, V] = {}
+        self._before: dict[K, tuple[V, ...]] = {}
+        """For every key changed in this tick its value, or () if it had none."""
+        self._journal = journal
+
+    def __getitem__(self, key: K) -> V:
+        return self._values[key]
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._remember(key)
+        self._values[key] = value
+
+    def __delitem__(self, key: K) -> None:
+        self._remember(key)
+        del self._values[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def rows(self) -> int:
+        """Entries kept."""
+        return len(self._values)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the dictionary itself, without what its keys and values refer to."""
+        return sys.getsizeof(self._values)
+
+    def commit(self) -> None:
+        self._before.clear()
+
+    def rollback(self) -> None:
+        for key, before in self._before.items():
+            if before:
+                self._values[key] = before[0]
+            else:
+                self._values.pop(key, None)
+        self._before.clear()
+
+    def _remember(self, key: K) -> None:
+        if not self._before:
+            self._journal.append(self)
+        if key not in self._before:
+            self._before[key] = (self._values[key],) if key in self._values else ()

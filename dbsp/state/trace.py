@@ -1,0 +1,363 @@
+"""A trace: the integral of a stream, kept sorted in one column order as a stack of runs.
+
+    I(s)[t] = sum of s[t'] for t' <= t          (integral; DBSP paper, arXiv 2203.16684, section 3)
+
+A trace is an LSM-like stack: each tick's delta is pushed as one more run before the tick's joins
+read it, and runs are merged geometrically afterwards. So one trace serves both the old integral
+(without the newest run) and the new one (with it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from dbsp.data.batch import Batch
+from dbsp.kernels import concatenate, consolidate, merge_some, register_run, sum_weights
+from dbsp.kernels.arrays import Codes
+
+RATIO = 8
+"""A run is kept apart from the next newer one only while it is more than this many times larger."""
+
+RATIO_IN_TICK = 4
+"""The same for runs of one tick in a scope, of which many come soon after one another."""
+
+SMALL = 512
+"""Runs up to this many rows are collected at the new end of the stack and merged together."""
+
+TAIL = 8
+"""So many small runs may wait at the new end before they are merged into one."""
+
+MAX_RUNS = 24
+"""Beyond this many committed runs the merges that are due are done whatever they cost."""
+
+_INT64_MAX = 2**63 - 1
+
+
+class Journalled(Protocol):
+    """State that a tick may change and that takes part in its all-or-nothing end."""
+
+    def commit(self) -> None: ...
+
+    def rollback(self) -> None: ...
+
+
+class Run:
+    """One immutable sorted run; `largest` bounds the absolute weight of its rows."""
+
+    __slots__ = ("largest", "rows", "size", "weights")
+
+    def __init__(self, rows: Codes, weights: Codes) -> None:
+        self.rows = rows
+        self.weights = weights
+        self.size = len(weights)  # asked for so often in a tick that a call would show
+        self.largest = 0
+
+    def __len__(self) -> int:
+        return self.size
+
+
+class _Merge:
+    """A merge of the committed runs at `index` and `index + 1`, done in instalments."""
+
+    __slots__ = ("index", "newer", "older", "rows", "state", "weights")
+
+    def __init__(self, index: int, older: Run, newer: Run) -> None:
+        size = len(older) + len(newer)
+        self.index = index
+        self.older = older
+        self.newer = newer
+        self.rows = np.empty((size, older.rows.shape[1]), np.int64)
+        self.weights = np.empty(size, np.int64)
+        self.state = np.zeros(3, np.int64)
+
+    def advance(self, fuel: int) -> bool:
+        older, newer = self.older, self.newer
+        return merge_some(
+            older.rows, older.weights, newer.rows, newer.weights, self.rows, self.weights, self.state, fuel
+        )
+
+    def result(self) -> Run:
+        size = int(self.state[2])
+        rows, weights = self.rows[:size], self.weights[:size]
+        if size < len(self.weights) * 7 // 8:
+            # Give back what the cancelled rows had reserved, where it is worth a copy.
+            rows, weights = rows.copy(), weights.copy()
+        return Run(rows, weights)
+
+
+class Trace:
+    """A stack of sorted runs, oldest first: `runs` are committed, `current` belong to this tick.
+
+    `width` is the number of columns of a run row. In a nested scope that is more than the stream's
+    arity: the last columns hold the iterations, outermost scope first. `table` is what kernels read (see
+    `dbsp.kernels.runs`), `count` the number of runs in it, `past` how many of them are committed.
+    `fresh` tells that the newest run is the delta being propagated right now.
+    """
+
+    __slots__ = (
+        "_bound",
+        "_journal",
+        "_merge",
+        "count",
+        "current",
+        "fresh",
+        "grown",
+        "past",
+        "runs",
+        "table",
+        "width",
+    )
+
+    def __init__(self, width: int, journal: list[Journalled]) -> None:
+        self.width = width
+        self.runs: list[Run] = []
+        self.current: list[Run] = []
+        self.table = np.zeros((MAX_RUNS + 8, 3), np.int64)
+        self.count = 0
+        self.past = 0
+        self.fresh = False
+        self.grown = 0
+        """Rows that the latest committed tick added."""
+        self._bound = 0
+        self._journal = journal
+        self._merge: _Merge | None = None
+
+    @property
+    def before(self) -> int:
+        """How many runs hold the integral without the delta being propagated."""
+        return self.count - 1 if self.fresh else self.count
+
+    @property
+    def rows(self) -> int:
+        """Rows kept, over all runs."""
+        return sum(len(run) for run in self.runs) + sum(len(run) for run in self.current)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of rows and weights, those of a merge under way included."""
+        kept = sum(run.rows.nbytes + run.weights.nbytes for run in (*self.runs, *self.current))
+        merge = self._merge
+        return kept + (merge.rows.nbytes + merge.weights.nbytes if merge is not None else 0)
+
+    def release(self) -> None:
+        """Let go of everything."""
+        self.runs, self.current, self._merge = [], [], None
+        self.count = self.past = 0
+
+    @property
+    def merging(self) -> bool:
+        """Whether a merge has been begun and goes on in later ticks."""
+        return self._merge is not None
+
+    def restore(self, runs: Sequence[tuple[Codes, Codes]]) -> None:
+        """Hold these committed runs, oldest first, each sorted and consolidated; the trace was empty."""
+        if len(runs) > len(self.table):
+            self.table = np.zeros((len(runs) + 8, 3), np.int64)
+        for rows, weights in runs:
+            self._push(self.runs, Run(rows, weights))
+        self.past = self.count
+
+    def append(self, rows: Codes, weights: Codes) -> None:
+        """Push this step's delta, sorted in the trace's order, as the newest run.
+
+        Raises OverflowError when the weight of some row would leave int64. O(delta), plus merging
+        among the runs of this tick (amortised O(log) per row).
+        """
+        if self.current:
+            self._merge_current()
+        else:
+            self._journal.append(self)
+        if self.count == len(self.table):
+            self.table = np.concatenate((self.table, np.zeros_like(self.table)))
+        self._push(self.current, Run(rows, weights))
+        self.fresh = True
+        if self._bound > _INT64_MAX:
+            # The cheap bound no longer proves that sums fit: look at the very rows of the delta.
+            sum_weights(rows, self.table, self.count)
+
+    def contents(self) -> Batch:
+        """The integral as one batch, in the trace's column order; O(n log runs)."""
+        runs = [*self.runs, *self.current]
+        if not runs:
+            return Batch.empty(self.width)
+        if self._bound > _INT64_MAX:
+            # Sums of some runs only might leave int64 although the totals fit.
+            rows = np.concatenate([run.rows for run in runs])
+            return Batch(*consolidate(rows, np.concatenate([run.weights for run in runs])))
+        # Newer runs are smaller, so most rows are copied once.
+        newest = runs.pop()
+        rows, weights = newest.rows, newest.weights
+        for run in reversed(runs):
+            rows, weights = concatenate(run.rows, run.weights, rows, weights, 1)
+        return Batch(rows, weights)
+
+    def since(self, iteration: int) -> Batch:
+        """The committed rows of later iterations than this one, by the last column. O(n)."""
+        parts = []
+        for run in self.runs:
+            late = run.rows[:, -1] > iteration
+            if late.any():
+                parts.append((run.rows[late], run.weights[late]))
+        if not parts:
+            return Batch.empty(self.width)
+        if len(parts) == 1:
+            return Batch(*parts[0])
+        rows, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return Batch(*consolidate(rows, weights))
+
+    def hand_out(self) -> Batch | None:
+        """Merge everything into one run and present it as the delta being propagated.
+
+        Until `fresh` is taken back, the trace is as if all of its past had come in this step, so
+        `before` is 0. None when it holds nothing. O(n) if there are several runs.
+        """
+        self.compact()
+        self.fresh = bool(self.runs)
+        return Batch(self.runs[0].rows, self.runs[0].weights) if self.fresh else None
+
+    def commit(self) -> None:
+        self.grown = sum([run.size for run in self.current])
+        self.runs += self.current
+        self.current = []
+        self.past = self.count
+        self.fresh = False
+
+    def rollback(self) -> None:
+        self._bound = sum(run.largest for run in self.runs)
+        self.current = []
+        self.count = self.past
+        self.fresh = False
+
+    def maintain(self, fuel: int) -> None:
+        """Merge committed runs between ticks, reading at most about `fuel` rows.
+
+        Small merges are done at once; a large one is spread over the following ticks, so that no
+        tick pays for it alone.
+        """
+        if self._bound > _INT64_MAX:
+            # Sums of some runs only might leave int64 although the totals fit: merge all or none.
+            if len(self.runs) > MAX_RUNS:
+                self.compact()
+            return
+        self._merge_tail(self.runs, 0)
+        self.past = self.count
+        if len(self.runs) > MAX_RUNS:
+            fuel = _INT64_MAX
+        if self._merge is not None:
+            if not self._merge.advance(fuel):
+                self._merge_newer(fuel)
+                return
+            self._finish()
+        while (index := self._next_merge(0)) is not None:
+            self._merge = _Merge(index, self.runs[index], self.runs[index + 1])
+            size = len(self._merge.weights)
+            if not self._merge.advance(max(fuel, SMALL)):
+                return
+            self._finish()
+            fuel -= size
+
+    def compact(self) -> None:
+        """Merge everything into one run; insertions meet their deletions. O(n)."""
+        if len(self.runs) > 1:
+            batch = self.contents()
+            self._merge = None
+            self._bound = 0
+            self.runs = [Run(batch.rows, batch.weights)] if len(batch) else []
+            for index, run in enumerate(self.runs):
+                run.largest = register_run(self.table, index, run.rows, run.weights)
+                self._bound += run.largest
+            self.count = self.past = len(self.runs)
+
+    def _merge_tail(self, runs: list[Run], offset: int) -> None:
+        """Merge the small runs at the new end of `runs`, which stand from `offset` on in the table."""
+        if len(runs) < TAIL:
+            return
+        start = _tail(runs)
+        if len(runs) - start < TAIL:
+            return
+        small = runs[start:]
+        rows, weights = consolidate(
+            np.concatenate([run.rows for run in small]), np.concatenate([run.weights for run in small])
+        )
+        del runs[start:]
+        self.count = offset + start
+        self._bound -= sum(run.largest for run in small)
+        if len(weights):
+            self._push(runs, Run(rows, weights))
+
+    def _push(self, runs: list[Run], run: Run) -> None:
+        """Append a run to `runs` and to the end of the table."""
+        run.largest = register_run(self.table, self.count, run.rows, run.weights)
+        self._bound += run.largest
+        runs.append(run)
+        self.count += 1
+
+    def _next_merge(self, first: int) -> int | None:
+        """The newest pair of neighbouring committed runs, from `first` on, that ought to be merged."""
+        runs = self.runs
+        for index in range(_tail(runs) - 2, first - 1, -1):
+            if runs[index].size < RATIO * runs[index + 1].size:
+                return index
+        return None
+
+    def _merge_newer(self, fuel: int) -> None:
+        """While a large merge is under way, keep the runs behind it few by smaller merges."""
+        assert self._merge is not None
+        while (index := self._next_merge(self._merge.index + 2)) is not None:
+            merge = _Merge(index, self.runs[index], self.runs[index + 1])
+            fuel -= len(merge.weights)
+            if fuel < 0 and len(merge.weights) > SMALL:
+                return
+            merge.advance(_INT64_MAX)
+            self._replace(merge)
+
+    def _finish(self) -> None:
+        assert self._merge is not None
+        self._replace(self._merge)
+        self._merge = None
+
+    def _replace(self, merge: _Merge) -> None:
+        index = merge.index
+        run = merge.result()
+        replaced = self.runs[index].largest + self.runs[index + 1].largest
+        if len(run):
+            self.runs[index : index + 2] = [run]
+            run.largest = register_run(self.table, index, run.rows, run.weights)
+            self.table[index + 1 : self.count - 1] = self.table[index + 2 : self.count]
+            self.count -= 1
+        else:
+            del self.runs[index : index + 2]
+            self.table[index : self.count - 2] = self.table[index + 2 : self.count]
+            self.count -= 2
+        self._bound += run.largest - replaced
+        self.past = self.count
+
+    def _merge_current(self) -> None:
+        """Merge among this tick's runs; those of the past stay apart, for old and new must differ."""
+        current = self.current
+        if self._bound > _INT64_MAX:
+            return
+        self._merge_tail(current, self.past)
+        while len(current) > 1 and len(current[-1]) > SMALL:
+            older, newer = current[-2], current[-1]
+            if len(older) >= RATIO_IN_TICK * len(newer):
+                return
+            merge = _Merge(0, older, newer)
+            merge.advance(_INT64_MAX)
+            del current[-2:]
+            self.count -= 2
+            self._bound -= older.largest + newer.largest
+            run = merge.result()
+            if len(run):
+                self._push(current, run)
+
+
+def _tail(runs: list[Run]) -> int:
+    """Where the small runs at the new end begin."""
+    start = len(runs)
+    while start and runs[start - 1].size <= SMALL:
+        start -= 1
+    return start

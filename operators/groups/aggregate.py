@@ -1,0 +1,205 @@
+"""Aggregate: one row per group, with aggregates of the group's values.
+
+    aggregate(s) = { (k, f(s_k)) : groups k present in s }      s_k the Z-set of values under k
+
+Every change of a group retracts its old row and asserts its new one. The incremental form depends
+on the functions (see `dbsp.operators.groups.aggregate_functions`):
+
+- count, sum and avg of ints are linear: accumulators per group, O(delta);
+- min and max read the end of the group's range in an arrangement by (key, value), O(delta * log n),
+  and so do argmin and argmax where no other column is in the way;
+- the rest (sums of floats, min and max of strings, what is in `dbsp.operators.groups.order_statistics`,
+  everything inside a nested scope) recompute the groups the delta touches, O(their rows). A float
+  sum is a function of the group's values in sorted order, so a retraction is bit for bit what was
+  asserted: nothing drifts.
+
+(DBSP paper, arXiv 2203.16684, section 7.2.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.kernels import accumulate, consolidate, extremes, leading, replace_rows
+from dbsp.kernels.arrays import Codes
+from dbsp.operators.groups.aggregate_functions import (
+    Function,
+    GroupFunction,
+    accumulators,
+    linear_column,
+    reducer,
+)
+from dbsp.operators.groups.group_step import OfGroups
+from dbsp.operators.groups.order_statistics import ArgExtreme
+from dbsp.operators.traces.arrange import arranged
+from dbsp.runtime.scope import Scope
+from dbsp.state.trace import Trace
+
+
+@dataclass(frozen=True)
+class Aggregate(OfGroups):
+    """Group by the first `key` columns; the result has them and one column per function."""
+
+    key: int
+    functions: tuple[GroupFunction, ...]
+    names: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return f"Aggregate {', '.join(self.names[self.key :])}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        (schema,) = inputs
+        results = tuple(function.result(schema) for function in self.functions)
+        return Schema(self.names, (*schema.types[: self.key], *results))
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return True
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        return reducer(self.key, self.functions, inputs[0], interner)
+
+    def groups(self, schema: Schema) -> tuple[int, ...]:
+        return tuple(range(self.key))
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        (stream,) = inputs
+        schema = stream.schema
+        ends_of = [f.at_an_end(schema, self.key) for f in self.functions if not f.linear(schema)]
+        ends = sorted({column for column in ends_of if column is not None})
+        if stream.graph.parent is None and None not in ends_of:
+            orders = [arranged(rewriting, stream, (*range(self.key), column)) for column in ends]
+            return rewriting.add(AccumulatedAggregate(self, tuple(ends)), stream, *orders)
+        return super().physical(rewriting, node, inputs)
+
+
+@dataclass(frozen=True)
+class AccumulatedAggregate(Operator):
+    """Linear functions by accumulators, others at an end of the arrangements that follow the stream."""
+
+    aggregate: Aggregate
+    ends: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return "Aggregate"
+
+    @property
+    def label(self) -> str:
+        return self.aggregate.label
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.aggregate.schema(inputs[0])
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return True
+
+    @property
+    def replays(self) -> bool:
+        return True
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        return AccumulatedAggregateStep(self, node.inputs[0].schema, sources, scope)
+
+
+class AccumulatedAggregateStep(Step):
+    __slots__ = (
+        "_columns",
+        "_functions",
+        "_interner",
+        "_key",
+        "_orders",
+        "_places",
+        "_schema",
+        "_source",
+        "_state",
+    )
+
+    def __init__(
+        self, spec: AccumulatedAggregate, schema: Schema, sources: Sequence[Step], scope: Scope
+    ) -> None:
+        super().__init__()
+        self._source = sources[0]
+        self._orders: dict[int, Arranged] = {}
+        for column, source in zip(spec.ends, sources[1:], strict=True):
+            assert isinstance(source, Arranged)
+            self._orders[column] = source
+        self._schema = schema
+        self._interner = scope.interner
+        self._key = spec.aggregate.key
+        self._functions = spec.aggregate.functions
+        self._columns, self._places = accumulators(self._functions, schema)
+        self._state = scope.new_trace(self._key + 1 + len(self._columns))
+
+    @property
+    def trace(self) -> Trace:
+        return self._state
+
+    def replay(self) -> None:
+        kept = self._state.contents()
+        keys = np.ascontiguousarray(kept.rows[:, : self._key])
+        accumulated = np.ascontiguousarray(kept.rows[:, self._key :])
+        results = self._results(keys, accumulated, past=False)
+        present = accumulated[:, 0] > 0
+        rows, weights = replace_rows(keys, results, results, np.zeros_like(present), present)
+        self.out = Batch(rows, weights) if len(weights) else None
+
+    def step(self) -> None:
+        self.out = None
+        batch = self._source.out
+        if batch is None:
+            return
+        key, state = self._key, self._state
+        keys, old, new = accumulate(batch.rows, batch.weights, key, self._columns, state.table, state.count)
+        rows, weights = replace_rows(keys, old, new, (old != 0).any(axis=1), (new != 0).any(axis=1))
+        if len(weights):
+            state.append(rows, weights)
+        before = self._results(keys, old, past=True)
+        after = self._results(keys, new, past=False)
+        rows, weights = replace_rows(keys, before, after, old[:, 0] > 0, new[:, 0] > 0)
+        if len(weights):
+            self.out = Batch(rows, weights)
+
+    def _results(self, keys: Codes, accumulated: Codes, past: bool) -> Codes:
+        """The result columns of the groups, before the delta (`past`) or after it."""
+        results = np.empty((len(keys), len(self._functions)), np.int64)
+        for at, (function, place) in enumerate(zip(self._functions, self._places, strict=True)):
+            if isinstance(function, Function) and function.linear(self._schema):
+                results[:, at] = linear_column(function, place, accumulated)
+                continue
+            column = function.at_an_end(self._schema, self._key)
+            assert column is not None
+            order = self._orders[column]
+            runs = order.before if past else order.count
+            if isinstance(function, ArgExtreme):
+                head = self._head(keys, order, runs, column, function.largest)
+                results[:, at] = function.evaluate(head, keys, self._schema, self._interner)
+            else:
+                assert isinstance(function, Function)
+                results[:, at] = extremes(
+                    keys,
+                    self._key,
+                    order.table,
+                    runs,
+                    self._schema.arity,
+                    function.kind == "max",
+                    self._schema.types[column].nullable,
+                )
+        return results
+
+    def _head(self, keys: Codes, order: Arranged, runs: int, column: int, largest: bool) -> Batch:
+        """The rows of each group that have the least (or largest) value in a column."""
+        arity = self._schema.arity
+        rows, weights = leading(keys, self._key, 1, order.table, runs, arity, 1, largest)
+        columns = [*range(self._key), column]
+        columns += [c for c in range(arity) if c not in columns]
+        return Batch(*consolidate(np.ascontiguousarray(rows[:, np.argsort(columns)]), weights))

@@ -1,0 +1,248 @@
+"""The aggregate functions, as functions of the groups of one whole Z-set.
+
+A group is the Z-set of the values under one key. With w the weights of a group,
+
+    count = sum of w(v)      sum = sum of w(v) * v      avg = sum / count
+    min, max = the least, the largest v with w(v) > 0
+
+None counts as no value: sum, avg, min and max pass over it and are None when nothing else is there;
+count counts rows. A group is present when its summed weight is positive, so a group whose
+weights cancel disappears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.data.batch import Batch
+from dbsp.data.columns import Floats, code_floats, float_codes
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.value_order import rank_codes
+from dbsp.data.values import FLOAT, INT, NULL, Type
+from dbsp.errors import SchemaError, ValueOutOfRangeError
+from dbsp.kernels import accumulate, consolidate, project, sum_floats
+from dbsp.kernels.arrays import Codes
+from dbsp.kernels.group_values import COUNT_PRESENT, SUM, SUM_PRESENT
+
+NO_RUNS = np.zeros((1, 3), np.int64)
+
+
+@dataclass(frozen=True)
+class GroupFunction:
+    """An aggregate: a function of the values of one group. Columns are those of the aggregate's input.
+
+    `evaluate` is its definition for all groups of a batch at once.
+    """
+
+    def result(self, schema: Schema) -> Type:
+        """The type of the result; raises SchemaError when the columns' types do not fit."""
+        raise AssertionError(f"{type(self).__name__} does not say what it yields")
+
+    def linear(self, schema: Schema) -> bool:
+        """Whether the result follows from sums of weight * value in exact arithmetic."""
+        return False
+
+    def at_an_end(self, schema: Schema, key: int) -> int | None:
+        """The column by whose codes the group can be sorted so that the result stands at one end, if any.
+
+        `key` is the number of columns that the groups are made by.
+        """
+        return None
+
+    def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
+        """The results, int64[groups], for a batch whose distinct keys are `keys`."""
+        raise AssertionError(f"{type(self).__name__} does not say how it is computed")
+
+
+@dataclass(frozen=True)
+class Function(GroupFunction):
+    """One aggregate: `kind` is count, sum, avg, min or max; `column` the input column it reads."""
+
+    kind: str
+    column: int = -1
+
+    def result(self, schema: Schema) -> Type:
+        if self.kind == "count":
+            return INT
+        type_ = schema.types[self.column]
+        if self.kind in ("min", "max"):
+            return type_
+        if type_.kind not in ("int", "float"):
+            raise SchemaError(
+                f"{self.kind} wants a number, but column '{schema.names[self.column]}' is {type_}"
+            )
+        result = FLOAT if self.kind == "avg" else type_.required()
+        return result.optional() if type_.nullable else result
+
+    def linear(self, schema: Schema) -> bool:
+        if self.kind == "count":
+            return True
+        return self.kind in ("sum", "avg") and schema.types[self.column].kind == "int"
+
+    def at_an_end(self, schema: Schema, key: int) -> int | None:
+        sorted_by_code = self.kind in ("min", "max") and schema.types[self.column].ordered_codes
+        return self.column if sorted_by_code else None
+
+    def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
+        if self.kind in ("min", "max"):
+            return _ends(self, batch, keys, schema, interner)
+        raise AssertionError(f"{self.kind} is computed from its accumulators")
+
+
+def accumulators(functions: Sequence[GroupFunction], schema: Schema) -> tuple[Codes, list[tuple[int, int]]]:
+    """The accumulators that the functions need, for the kernel `accumulate`.
+
+    Returns its `columns` argument and, per function, where to find (sum, number of values);
+    accumulator 0 is the summed weight.
+    """
+    needed: list[tuple[int, int]] = []
+
+    def place(column: int, what: int) -> int:
+        if (column, what) not in needed:
+            needed.append((column, what))
+        return needed.index((column, what)) + 1
+
+    places = []
+    for function in functions:
+        total = count = 0
+        if isinstance(function, Function) and function.kind in ("sum", "avg"):
+            nullable = schema.types[function.column].nullable
+            if function.linear(schema):
+                total = place(function.column, SUM_PRESENT if nullable else SUM)
+            if nullable:
+                count = place(function.column, COUNT_PRESENT)
+        places.append((total, count))
+    return np.array(needed, np.int64).reshape(len(needed), 2), places
+
+
+def linear_column(function: Function, place: tuple[int, int], accumulated: Codes) -> Codes:
+    """The results of a linear function, int64[groups], from the groups' accumulators.
+
+    Raises ValueOutOfRangeError for the one sum of an optional column that is the code of None.
+    """
+    total, count = accumulated[:, place[0]], accumulated[:, place[1]]
+    if function.kind == "avg":
+        return _mean(total, place, count)
+    if not place[1]:
+        return total
+    if ((total == NULL) & (count != 0)).any():
+        raise ValueOutOfRangeError("the sum -2**63 stands for None in an optional int column")
+    return np.where(count == 0, NULL, total)
+
+
+def _mean(total: Floats | Codes, place: tuple[int, int], count: Codes) -> Codes:
+    """total / count; None where a nullable column has no value. Groups that are absent may have count 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result = float_codes(total / count)
+    return np.where(count == 0, NULL, result) if place[1] else result
+
+
+def reducer(
+    key: int, functions: Sequence[GroupFunction], schema: Schema, interner: Interner
+) -> Callable[[Batch], Batch]:
+    """The aggregates of a batch whose first `key` columns are the group's key.
+
+    The result has one row (key, results) of weight 1 for each group present. O(n log n).
+    """
+    columns, places = accumulators(functions, schema)
+
+    def column(
+        function: GroupFunction, place: tuple[int, int], batch: Batch, keys: Codes, sums: Codes
+    ) -> Codes:
+        if not isinstance(function, Function) or function.kind in ("min", "max"):
+            return function.evaluate(batch, keys, schema, interner)
+        if function.linear(schema):
+            return linear_column(function, place, sums)
+        total, count = _float_sums(function, batch, keys, schema), sums[:, place[1]]
+        if function.kind == "avg":
+            return _mean(total, place, count)
+        return np.where(count == 0, NULL, float_codes(total)) if place[1] else float_codes(total)
+
+    def reduce(batch: Batch) -> Batch:
+        keys, _, sums = accumulate(batch.rows, batch.weights, key, columns, NO_RUNS, 0)
+        present = sums[:, 0] > 0
+        if not present.all():
+            # A function need not have a value for a group that is not there.
+            mask = present[_numbers(batch.rows[:, :key])]
+            batch = Batch(np.ascontiguousarray(batch.rows[mask]), batch.weights[mask])
+            keys, sums = keys[present], sums[present]
+        out = np.empty((len(keys), key + len(functions)), np.int64)
+        out[:, :key] = keys
+        for at, (function, place) in enumerate(zip(functions, places, strict=True)):
+            out[:, key + at] = column(function, place, batch, keys, sums)
+        return Batch(*consolidate(out, np.ones(len(out), np.int64)))
+
+    return reduce
+
+
+def _float_sums(function: Function, batch: Batch, keys: Codes, schema: Schema) -> Floats:
+    """The sum of weight * value of each group, float64[groups]."""
+    sums = np.zeros(len(keys), np.float64)
+    rows, weights, starts, group = grouped(batch, keys, (function.column,), schema)
+    if len(rows):
+        floats = code_floats(np.ascontiguousarray(rows[:, -1]))
+        sums[group[starts]] = sum_floats(floats.view(np.int64), weights, starts).view(np.float64)
+    return sums
+
+
+def _ends(function: Function, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
+    """The least or largest value of positive weight of each group, int64[groups]."""
+    type_ = schema.types[function.column]
+    result = np.full(len(keys), NULL, np.int64)
+    rows, _, starts, group = grouped(batch, keys, (function.column,), schema, positive=True)
+    if len(rows) == 0:
+        return result
+    values = np.ascontiguousarray(rows[:, -1])
+    ranks = rank_codes(type_, values, interner)
+    ends = np.append(starts[1:], len(values))
+    choose = np.minimum if function.kind == "min" else np.maximum
+    best = choose.reduceat(ranks, starts)
+    result[group[starts]] = values[np.flatnonzero(ranks == np.repeat(best, ends - starts))]
+    return result
+
+
+def grouped(
+    batch: Batch, keys: Codes, columns: Sequence[int], schema: Schema, *, positive: bool = False
+) -> tuple[Codes, Codes, Codes, Codes]:
+    """The (key, values of `columns`) rows a function looks at: those without None, in sorted order.
+
+    Returns them with their summed weights, the indices where groups start, and each row's group, an
+    index into `keys`. With `positive` only rows of positive weight.
+    """
+    key = keys.shape[1]
+    rows, weights = project(batch.rows, batch.weights, np.array([*range(key), *columns], np.int64))
+    keep = np.ones(len(rows), np.bool_)
+    for at, column in enumerate(columns, key):
+        if schema.types[column].nullable:
+            keep &= rows[:, at] != NULL
+    if positive:
+        keep &= weights > 0
+    rows, weights = rows[keep], weights[keep]
+    if len(rows) == 0:
+        nothing = np.empty(0, np.int64)
+        return rows, weights, nothing, nothing
+    group = _group_numbers(rows, keys, key)
+    return rows, weights, np.flatnonzero(np.r_[True, group[1:] != group[:-1]]), group
+
+
+def _numbers(rows: Codes) -> Codes:
+    """For each of the sorted rows, how many different rows stand before it."""
+    new = np.zeros(len(rows), np.int64)
+    new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return np.cumsum(new)
+
+
+def _group_numbers(rows: Codes, keys: Codes, key: int) -> Codes:
+    """For each row, the index of its key among the sorted distinct `keys`; both are sorted."""
+    ordinal = _numbers(rows[:, :key])
+    if int(ordinal[-1]) + 1 == len(keys):
+        return ordinal
+    # Some groups had no value left: look the keys that remain up.
+    known = {tuple(k): i for i, k in enumerate(keys.tolist())}
+    firsts = rows[np.flatnonzero(np.r_[True, ordinal[1:] != ordinal[:-1]])][:, :key].tolist()
+    places: Codes = np.array([known[tuple(k)] for k in firsts], np.int64)
+    return np.take(places, ordinal)

@@ -1,0 +1,45 @@
+"""AtLeast: the rows that occur often enough.
+
+    at_least(s)(x) = 1 if s(x) >= n else 0
+
+Of a stream without columns, whose one row weighs as much as there are rows, this says whether there are n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.operators.groups.group_step import OfGroups
+
+
+@dataclass(frozen=True)
+class AtLeast(OfGroups):
+    """The rows of weight `number` or more, each with weight 1."""
+
+    number: int
+
+    @property
+    def label(self) -> str:
+        return f"AtLeast {self.number}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return True
+
+    def groups(self, schema: Schema) -> tuple[int, ...]:
+        return tuple(range(schema.arity))
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        def enough(batch: Batch) -> Batch:
+            rows = np.ascontiguousarray(batch.rows[batch.weights >= self.number])
+            return Batch(rows, np.ones(len(rows), np.int64))
+
+        return enough

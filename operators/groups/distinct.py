@@ -1,0 +1,195 @@
+"""Distinct: a Z-set as a set.
+
+    distinct(s)(x) = 1 if s(x) > 0 else 0
+
+Incremental form (DBSP paper, arXiv 2203.16684, proposition 4.7): only rows of the delta can change,
+
+    out(x) = [new(x) > 0] - [old(x) > 0]
+
+with old and new the weight of x in the integral before and after the delta. In a nested scope the
+same is asked at each iteration and the answer may change again later, when the history of the row
+in earlier ticks goes on: such rows wait on an agenda. Cost: O(delta * log state).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Arranged, Operator, Step, Time
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.kernels import concatenate, consolidate, distinct_runs, distinct_timed_runs, gather, project
+from dbsp.operators.groups.group_step import TimedGroupsStep
+from dbsp.operators.traces.arrange import arranged
+from dbsp.operators.traces.pending import Pending
+from dbsp.runtime.scope import Scope
+
+
+@dataclass(frozen=True)
+class Distinct(Operator):
+    """The rows of positive weight, each with weight 1."""
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        return positive
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return True
+
+    @property
+    def law(self) -> str:
+        return "distinct"
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        (stream,) = inputs
+        if stream.node.is_set:
+            return stream
+        return rewriting.add(DeltaDistinct(), arranged(rewriting, stream, ()))
+
+
+@dataclass(frozen=True)
+class DeltaDistinct(Operator):
+    """The incremental form of distinct, over an arrangement in the stream's own column order."""
+
+    @property
+    def monotone(self) -> bool:
+        return True
+
+    @property
+    def name(self) -> str:
+        return "Distinct"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return True
+
+    @property
+    def keeps_integral(self) -> bool:
+        return True
+
+    @property
+    def replays(self) -> bool:
+        return True
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        (source,) = sources
+        assert isinstance(source, Arranged)
+        if scope.depth == 0:
+            return DistinctStep(source)
+        if scope.depth == 1:
+            return TimedDistinctStep(source, scope)
+        return DeeplyTimedDistinctStep(source, node.schema.arity, positive, scope)
+
+
+def positive(batch: Batch) -> Batch:
+    """The rows of positive weight, each with weight 1."""
+    present = batch.weights > 0
+    rows = batch.rows if present.all() else np.ascontiguousarray(batch.rows[present])
+    return Batch(rows, np.ones(len(rows), np.int64))
+
+
+class DistinctStep(Step):
+    __slots__ = ("_source",)
+
+    def __init__(self, source: Arranged) -> None:
+        super().__init__()
+        self._source = source
+
+    def integral(self) -> Batch:
+        """The part of the input's integral with positive weight; in a scope, at the fixpoint."""
+        return positive(self._source.integral())
+
+    @property
+    def kept_rows(self) -> int:
+        return self._source.kept_rows
+
+    def replay(self) -> None:
+        self.out = self.integral() or None
+
+    def step(self) -> None:
+        batch = self._source.out
+        self.out = None
+        if batch is None:
+            return
+        rows, weights = distinct_runs(batch.rows, batch.weights, self._source.table, self._source.before)
+        if len(weights):
+            self.out = Batch(rows, weights)
+
+
+class TimedDistinctStep(DistinctStep):
+    """In a scope one deep, by a kernel of its own; `out` is defined in `dbsp.kernels.presence`."""
+
+    __slots__ = ("_agenda", "_scope")
+
+    def __init__(self, source: Arranged, scope: Scope) -> None:
+        super().__init__(source)
+        self._scope = scope
+        self._agenda = Pending(scope)
+
+    def next_time(self) -> Time | None:
+        return self._agenda.next()
+
+    def step(self) -> None:
+        batch = self._source.out
+        waiting = self._agenda.take()
+        self.out = None
+        if waiting:
+            parts = [rows for rows, _ in waiting]
+            if batch is not None:
+                parts.append(batch.rows)
+            visited = np.concatenate(parts)
+            visited, _ = consolidate(visited, np.ones(len(visited), np.int64))
+        elif batch is not None:
+            visited = batch.rows
+        else:
+            return
+        trace = self._source.trace
+        assert trace is not None
+        rows, weights, later, times = distinct_timed_runs(
+            visited, trace.table, trace.past, trace.count, self._scope.iteration
+        )
+        if len(times):
+            self._agenda.put(later, np.ones(len(times), np.int64), times.reshape(-1, 1))
+        if len(weights):
+            self.out = Batch(rows, weights)
+
+    def since(self, iteration: int) -> Batch:
+        """The rows that the ticks before put out at later iterations than this one, and not taken back.
+
+        Only where all weights are positive, so that a row stays once it is there.
+        """
+        trace = self._source.trace
+        assert trace is not None
+        late = trace.since(iteration)
+        if not len(late):
+            return Batch.empty(trace.width - 1)
+        columns = np.arange(trace.width - 1)
+        rows, _ = project(late.rows, np.ones(len(late), np.int64), columns)
+        found, weights, _ = gather(rows, len(columns), trace.table, trace.past, trace.width, 0)
+        early = found[:, -1] <= iteration
+        new = positive(Batch(*project(found, weights, columns)))
+        old = positive(Batch(*project(found[early], weights[early], columns)))
+        return Batch(*concatenate(new.rows, new.weights, old.rows, old.weights, -1))
+
+
+class DeeplyTimedDistinctStep(TimedGroupsStep):
+    """In scopes within scopes: every row is a group of its own."""
+
+    __slots__ = ()
+
+    def integral(self) -> Batch:
+        return positive(self._source.integral())
+
+    @property
+    def kept_rows(self) -> int:
+        return self._source.kept_rows

@@ -1,0 +1,169 @@
+"""Classes: the least equivalence that has given pairs, as the class of every value.
+
+    classes(s) = { (x, m(x)) : x in a pair of s }      m(x) the least value that s connects x with
+
+A pair counts if its weight is positive. The equivalence itself, on the values that occur in s, is the join
+of the result with itself on m: n values have n rows here, and up to n^2 rows there. "Least" is by the codes
+of the values, which says nothing about the order of strings.
+
+A change touches the values that pairs of any time and sign connect with it: to all others it means nothing.
+These are looked up step by step from both ends, and their classes computed before and after; where that
+takes longer than computing all classes, all are computed. Cost: O(pairs connected with the change * log n),
+and never more than O(all pairs * log n).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.errors import SchemaError
+from dbsp.kernels import consolidate, gather, least_members
+from dbsp.kernels.arrays import Codes
+from dbsp.operators.groups.group_step import GroupsStep, OfGroups, TimedGroupsStep
+from dbsp.operators.traces.arrange import arranged
+from dbsp.runtime.scope import Scope
+
+
+@dataclass(frozen=True)
+class Classes(OfGroups):
+    """Each value of two columns of one type, with the least value of its class."""
+
+    def schema(self, *inputs: Schema) -> Schema:
+        (schema,) = inputs
+        if schema.arity != 2 or schema.types[0] != schema.types[1]:
+            raise SchemaError(f"an equivalence is made of pairs of values of one type, not of ({schema})")
+        return schema
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return True
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        return classes_of
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        (stream,) = inputs
+        both = (arranged(rewriting, stream, (column,)) for column in (0, 1))
+        return rewriting.add(ConnectedClasses(node.inputs[-1].schema), *both)
+
+
+@dataclass(frozen=True)
+class ConnectedClasses(Operator):
+    """The incremental form, over arrangements of the pairs by either column."""
+
+    over: Schema
+
+    @property
+    def name(self) -> str:
+        return "Classes"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.over
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return True
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        first, second = sources
+        assert isinstance(first, Arranged) and isinstance(second, Arranged)
+        kind = TimedClassesStep if scope.nested else ClassesStep
+        return kind(first, second, scope)
+
+
+def classes_of(batch: Batch) -> Batch:
+    """The values in pairs of positive weight with the least of their class. O(n log n)."""
+    pairs = batch.rows[batch.weights > 0]
+    values, numbers = np.unique(pairs, return_inverse=True)
+    least = least_members(np.ascontiguousarray(numbers.reshape(pairs.shape)), len(values))
+    rows = np.column_stack((values, values[least]))
+    return Batch(*consolidate(np.ascontiguousarray(rows), np.ones(len(rows), np.int64)))
+
+
+class _ByBothColumns:
+    """Looks pairs up by either column; a part of the values that nothing connects with others is a group."""
+
+    def __init__(self, first: Arranged, second: Arranged, timed: bool) -> None:
+        self._first = first
+        self._second = second
+        self._timed = timed
+
+    def history(self, values: Codes) -> tuple[Codes, Codes, int]:
+        """The pairs of any time that connect other values with these; all where that is no slower."""
+        stored = self._first.kept_rows
+        # Pairs are found in rounds of two look-ups each; all of them are looked at in one go.
+        most, rounds = 200 + stored // 8, 16 + stored // 512
+        seen = np.empty(0, np.int64)
+        past: list[tuple[Codes, Codes]] = []
+        present: list[tuple[Codes, Codes]] = []
+        while len(values):
+            seen = np.union1d(seen, values)
+            rows, weights, split = self._find(values, self._first)
+            most -= len(rows)
+            rounds -= 1
+            if most < 0 or rounds < 0:
+                return self._find(np.empty((1, 0), np.int64), self._first)
+            past.append((rows[:split], weights[:split]))
+            present.append((rows[split:], weights[split:]))
+            others, _, _ = self._find(values, self._second)
+            found = np.union1d(rows[:, 1], others[:, 1])
+            values = np.setdiff1d(found, seen, assume_unique=True).reshape(-1, 1)
+        pieces = [*past, *present]
+        return (
+            np.ascontiguousarray(np.concatenate([rows for rows, _ in pieces])),
+            np.concatenate([weights for _, weights in pieces]),
+            sum(len(weights) for _, weights in past),
+        )
+
+    def _find(self, keys: Codes, source: Arranged) -> tuple[Codes, Codes, int]:
+        trace = source.trace
+        assert trace is not None
+        past = trace.past if self._timed else source.before
+        return gather(keys, keys.shape[1], source.table, source.count, trace.width, past)
+
+
+def _values(rows: Codes) -> Codes:
+    return np.unique(rows).reshape(-1, 1)
+
+
+class ClassesStep(GroupsStep):
+    """At the top level."""
+
+    __slots__ = ("_pairs",)
+
+    def __init__(self, first: Arranged, second: Arranged, scope: Scope) -> None:
+        super().__init__(first, 1, classes_of, scope)
+        self._pairs = _ByBothColumns(first, second, timed=False)
+
+    def keys(self, rows: Codes) -> Codes:
+        return _values(rows)
+
+    def history(self, keys: Codes) -> tuple[Codes, Codes, int]:
+        return self._pairs.history(keys)
+
+
+class TimedClassesStep(TimedGroupsStep):
+    """In nested scopes. For all values of a connected part its least one waits."""
+
+    __slots__ = ("_pairs",)
+
+    def __init__(self, first: Arranged, second: Arranged, scope: Scope) -> None:
+        super().__init__(first, 1, classes_of, scope)
+        self._pairs = _ByBothColumns(first, second, timed=True)
+
+    def keys(self, rows: Codes) -> Codes:
+        return _values(rows)
+
+    def history(self, keys: Codes) -> tuple[Codes, Codes, int]:
+        return self._pairs.history(keys)
+
+    def groups_of(self, rows: Codes) -> Codes:
+        everyone = classes_of(Batch(rows, np.ones(len(rows), np.int64))).rows
+        return everyone[np.searchsorted(everyone[:, 0], rows[:, 0]), 1:]

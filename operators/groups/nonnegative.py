@@ -1,0 +1,96 @@
+"""AssertNonnegative: a validator; what passes through it must not have rows of negative weight.
+
+    out = s,  provided that  I(s)(x) >= 0  for every row x
+
+The rows that break it are a query themselves, distinct(-s), which has to stay empty: so the incremental
+form follows by the chain rule and looks at the rows of the delta only, O(delta * log state). Inside a
+nested scope it holds at every iteration. A tick that breaks it is abandoned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Operator
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.errors import InvariantError
+from dbsp.operators.groups.distinct import Distinct
+from dbsp.operators.linear.union import Negate
+
+
+@dataclass(frozen=True)
+class AssertNonnegative(Operator):
+    """The stream itself; `promise` is what errors call it."""
+
+    promise: str
+
+    @property
+    def label(self) -> str:
+        return f"AssertNonnegative {self.promise}"
+
+    @property
+    def is_port(self) -> bool:
+        return True  # it is checked whether or not anybody reads on
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        refuse = Refuse(self.promise, inputs[0]).function(interner, inputs[0])
+
+        def check(batch: Batch) -> Batch:
+            negative = batch.weights < 0
+            if negative.any():
+                refuse(Batch(batch.rows[negative], -batch.weights[negative]))
+            return batch
+
+        return check
+
+    def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        (stream,) = inputs
+        if not stream.node.is_set:
+            broken = rewriting.add(Distinct(), rewriting.add(Negate(), stream))
+            rewriting.add(Refuse(self.promise, node.schema), broken)
+        return stream
+
+
+@dataclass(frozen=True)
+class Refuse(Operator):
+    """Raises InvariantError for the first row it is given."""
+
+    promise: str
+    columns: Schema
+
+    @property
+    def name(self) -> str:
+        return "AssertNonnegative"
+
+    @property
+    def label(self) -> str:
+        return f"Refuse what breaks {self.promise}"
+
+    @property
+    def is_port(self) -> bool:
+        return True
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.columns
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        def refuse(broken: Batch) -> Batch:
+            # What is refused is never committed, so no delta takes any of it back.
+            ((*row,),) = self.columns.decode_rows(broken.rows[:1], interner)
+            raise InvariantError(
+                f"{self.promise!r} is broken: the row {tuple(row)} would have a negative weight; "
+                "the tick was abandoned and nothing has changed"
+            )
+
+        return refuse

@@ -1,0 +1,111 @@
+"""Number rows: each row of a set with a number of its own, which it keeps as long as it is there.
+
+    number(D(s)) = [+(x, n)] for every x that comes, n its number;  [-(x, n)] for every x that goes
+
+The numbers are first, first + step, first + 2 step, ... in the order in which rows come; rows that come
+in one tick are taken in the order of their values. A number is never given again: a row that goes and
+comes back in a later tick has a new one. So the result depends on the ticks so far and not only on the
+set, and this is an operator on streams of changes. Numbers of different nodes never meet if these have
+the same step and different firsts below it.
+
+Cost: O(delta * log delta), one entry of a dictionary for every row that is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.circuit.graph import Node
+from dbsp.circuit.operator import Operator, Step
+from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
+from dbsp.data.value_order import value_order
+from dbsp.data.values import INT
+from dbsp.errors import CircuitError, SchemaError
+from dbsp.kernels import consolidate
+from dbsp.kernels.arrays import Codes
+from dbsp.operators.linear.project import Project
+from dbsp.runtime.scope import Scope
+
+
+@dataclass(frozen=True)
+class NumberRows(Operator):
+    """The rows of a set with a number; `order` has the columns by which rows of one tick are ordered."""
+
+    order: tuple[int, ...]
+    column: str
+    first: int = 0
+    step: int = 1
+
+    @property
+    def label(self) -> str:
+        return f"NumberRows {self.column} = {self.first} + {self.step} n"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        if self.step < 1 or self.first < 0:
+            raise SchemaError(f"numbers go up from 0 or more, not from {self.first} by {self.step}")
+        return Schema((*inputs[0].names, self.column), (*inputs[0].types, INT))
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    @property
+    def law(self) -> str:
+        return "changes"
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        if scope.depth:
+            raise CircuitError(
+                "a scope derives rows again in every iteration, so they cannot be numbered in it",
+                where=node.describe(),
+            )
+        return NumberRowsStep(self, node, sources[0], scope)
+
+
+class NumberRowsStep(Step):
+    __slots__ = ("_columns", "_given", "_interner", "_numbers", "_operator", "_ordered", "_source")
+
+    def __init__(self, operator: NumberRows, node: Node, source: Step, scope: Scope) -> None:
+        super().__init__()
+        self._operator = operator
+        self._source = source
+        self._interner = scope.interner
+        schema = node.inputs[0].schema
+        others = [column for column in range(schema.arity) if column not in operator.order]
+        columns = (*operator.order, *others)
+        self._columns = np.array(columns, np.int64)
+        self._ordered = Project(columns, tuple(schema.names[c] for c in columns)).schema(schema)
+        self._numbers = scope.new_table()
+        self._given = scope.new_table()  # under None, how many numbers were given
+
+    def step(self) -> None:
+        self.out = None
+        batch = self._source.out
+        if batch is None:
+            return
+        rows = np.empty((len(batch), batch.rows.shape[1] + 1), np.int64)
+        rows[:, :-1] = batch.rows
+        gone = np.flatnonzero(batch.weights < 0)
+        for place, row in zip(gone.tolist(), map(tuple, batch.rows[gone].tolist()), strict=True):
+            rows[place, -1] = self._numbers.pop(row)
+        come = np.flatnonzero(batch.weights > 0)
+        come = come[self._arrival(batch.rows[come])]
+        given = self._given.get(None, 0)
+        for count, (place, row) in enumerate(
+            zip(come.tolist(), map(tuple, batch.rows[come].tolist()), strict=True), given
+        ):
+            rows[place, -1] = self._numbers[row] = self._operator.first + count * self._operator.step
+        if len(come):
+            self._given[None] = given + len(come)
+        self.out = Batch(*consolidate(rows, batch.weights))
+
+    def _arrival(self, rows: Codes) -> Codes:
+        """The order in which new rows are numbered."""
+        arranged = rows[:, self._columns]
+        by_value = value_order(self._ordered, arranged, self._interner)
+        if by_value is not None:
+            return by_value
+        return np.lexsort(arranged.T[::-1]) if len(self._columns) else np.arange(len(rows))

@@ -1,0 +1,311 @@
+"""Aggregates that need all values of a group: order statistics, distinct counts, functions of the user's.
+
+They pass over None and, but for `Fold`, count a value as often as its weight says: v with weight
+w > 0 stands for w equal values, one of weight w <= 0 for none. A group where nothing is left yields
+None. None of them follows from sums, so a change recomputes the groups it touches: O(n log n) for
+their n values (see `dbsp.operators.groups.group_step`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dbsp.circuit.operator import Operator
+from dbsp.data.batch import Batch
+from dbsp.data.columns import Floats, code_floats, encode_column, float_codes
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.value_order import rank_codes
+from dbsp.data.values import FLOAT, INT, NULL, Type, decode_value, shorten
+from dbsp.errors import SchemaError, UserFunctionError
+from dbsp.kernels import consolidate, running_totals, sum_floats
+from dbsp.kernels.arrays import Codes
+from dbsp.operators.groups.aggregate_functions import GroupFunction, grouped
+from dbsp.operators.linear.row_functions import function_name
+
+
+@dataclass(frozen=True)
+class CountDistinct(GroupFunction):
+    """How many different values have a positive weight."""
+
+    column: int
+
+    def result(self, schema: Schema) -> Type:
+        return INT
+
+    def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
+        _, _, _, group = grouped(batch, keys, (self.column,), schema, positive=True)
+        return np.bincount(group, minlength=len(keys)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Quantile(GroupFunction):
+    """The value at the fraction `q` of the sorted values v[1] <= ... <= v[n], each w times.
+
+    It is v[ceil(q * n)], a value of the group (percentile_disc of SQL); with `between` the value at
+    q * (n - 1) steps from the first, a float between two neighbours (percentile_cont).
+    """
+
+    column: int
+    q: float
+    between: bool = False
+
+    def result(self, schema: Schema) -> Type:
+        type_ = schema.types[self.column]
+        if not self.between:
+            return type_
+        if type_.kind not in ("int", "float"):
+            raise SchemaError(
+                f"a median lies between numbers, but column '{schema.names[self.column]}' is {type_}; "
+                f"quantile(..., {self.q}) is the value in the middle"
+            )
+        return FLOAT.optional() if type_.nullable else FLOAT
+
+    def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
+        type_ = schema.types[self.column]
+        result = np.full(len(keys), NULL, np.int64)
+        rows, weights, starts, group = grouped(batch, keys, (self.column,), schema, positive=True)
+        if len(rows) == 0:
+            return result
+        values = rows[:, -1]
+        if not type_.ordered_codes:
+            order = np.lexsort((rank_codes(type_, values, interner), group))
+            values, weights = values[order], weights[order]
+        totals = running_totals(weights, starts)
+        segment = np.cumsum(np.isin(np.arange(len(rows)), starts)) - 1
+        size = totals[np.append(starts[1:], len(rows)) - 1]
+
+        def at(position: Codes) -> Codes:
+            """The value at a position from 1 of each group."""
+            here = position[segment]
+            found: Codes = values[(totals >= here) & (totals - weights < here)]
+            return found
+
+        if not self.between:
+            position = size if self.q == 1 else np.ceil(self.q * size).astype(np.int64)
+            result[group[starts]] = at(np.clip(position, 1, size))
+            return result
+        steps = self.q * (size - 1)
+        below = np.floor(steps).astype(np.int64)
+        part = steps - below
+        low, high = (_floats(type_, at(np.clip(below + up, 1, size))) for up in (1, 2))
+        with np.errstate(invalid="ignore", over="ignore"):
+            mixed = np.where((part == 0) | (low == high), low, low * (1 - part) + high * part)
+        result[group[starts]] = float_codes(mixed)
+        return result
+
+
+@dataclass(frozen=True)
+class ArgExtreme(GroupFunction):
+    """The value of `column` in the row with the least (or largest) value of `by`.
+
+    Of several such rows it is the one with the least value of `column`. Rows where `by` is None
+    do not count.
+    """
+
+    column: int
+    by: int
+    largest: bool
+
+    def result(self, schema: Schema) -> Type:
+        type_ = schema.types[self.column]
+        return type_.optional() if schema.types[self.by].nullable else type_
+
+    def at_an_end(self, schema: Schema, key: int) -> int | None:
+        by = schema.types[self.by]
+        # Other columns would tell rows apart whose weights are to be summed; None would come first.
+        alone = {*range(key), self.by, self.column} == set(range(schema.arity))
+        none_first = by.nullable and not self.largest
+        return self.by if by.ordered_codes and alone and not none_first else None
+
+    def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
+        result = np.full(len(keys), NULL, np.int64)
+        # None is a value of the column like any other: only `by` decides which rows count.
+        plain = Schema(
+            schema.names, tuple(t.required() if c != self.by else t for c, t in enumerate(schema.types))
+        )
+        rows, _, starts, group = grouped(batch, keys, (self.by, self.column), plain, positive=True)
+        if len(rows) == 0:
+            return result
+        by, values = rows[:, -2], rows[:, -1]
+        first = rank_codes(schema.types[self.by], by, interner)
+        ties = rank_codes(schema.types[self.column], values, interner)
+        order = np.lexsort((ties, ~first if self.largest else first, group))
+        chosen = values[order[starts]]
+        self._check(chosen, schema)
+        result[group[starts]] = chosen
+        return result
+
+    def _check(self, chosen: Codes, schema: Schema) -> None:
+        type_ = schema.types[self.column]
+        if type_.kind == "int" and not type_.nullable and self.result(schema).nullable:
+            refuse_null(chosen)
+
+
+@dataclass(frozen=True)
+class Variance(GroupFunction):
+    """The mean square distance from the mean: of a sample (divided by n - 1) or a whole `population`.
+
+    `root` takes the square root: the standard deviation. Two passes with compensated sums over the
+    sorted values, so it is a function of the group alone. A sample of one value has none.
+    """
+
+    column: int
+    population: bool = False
+    root: bool = False
+
+    def result(self, schema: Schema) -> Type:
+        type_ = schema.types[self.column]
+        if type_.kind not in ("int", "float"):
+            raise SchemaError(f"variance wants a number, but column '{schema.names[self.column]}' is {type_}")
+        return FLOAT if self.population and not type_.nullable else FLOAT.optional()
+
+    def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
+        result = np.full(len(keys), NULL, np.int64)
+        rows, weights, starts, group = grouped(batch, keys, (self.column,), schema, positive=True)
+        if len(rows) == 0:
+            return result
+        values = _floats(schema.types[self.column], rows[:, -1])
+        ends = np.append(starts[1:], len(rows))
+        size = running_totals(weights, starts)[ends - 1]
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            mean = _sums(values, weights, starts) / size
+            squares = (values - np.repeat(mean, ends - starts)) ** 2
+            variance = _sums(squares, weights, starts) / (size if self.population else size - 1)
+            codes = float_codes(np.sqrt(variance) if self.root else variance)
+        result[group[starts]] = codes if self.population else np.where(size > 1, codes, NULL)
+        return result
+
+
+@dataclass(frozen=True)
+class Fold(GroupFunction):
+    """A Python function of the list of a group's (value, weight) pairs, in the order of the values.
+
+    With several columns a value is a tuple, and one with None in it is passed over. Weights are
+    never 0 and may be negative. The function must be deterministic; it is called for the groups
+    that a change touches, before and after the change.
+    """
+
+    function: Callable[[list[tuple[Any, int]]], Any]
+    columns: tuple[int, ...]
+    type: Type
+
+    def result(self, schema: Schema) -> Type:
+        nullable = any(schema.types[column].nullable for column in self.columns)
+        return self.type.optional() if nullable else self.type
+
+    def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
+        result = np.full(len(keys), NULL, np.int64)
+        rows, weights, starts, group = grouped(batch, keys, self.columns, schema)
+        if len(rows) == 0:
+            return result
+        values = np.ascontiguousarray(rows[:, keys.shape[1] :])
+        of = schema.types
+        ranks = [rank_codes(of[c], values[:, at], interner) for at, c in enumerate(self.columns)]
+        order = np.lexsort((*reversed(ranks), group))
+        names = tuple(map(str, range(len(self.columns))))
+        decoded = Schema(names, tuple(of[c] for c in self.columns)).decode_rows(values[order], interner)
+        single = len(self.columns) == 1
+        pairs = [
+            (row[0] if single else row, weight)
+            for row, weight in zip(decoded, weights[order].tolist(), strict=True)
+        ]
+        ends = [*starts[1:].tolist(), len(rows)]
+        made = [
+            call_user(self.function, pairs[start:end])
+            for start, end in zip(starts.tolist(), ends, strict=True)
+        ]
+        result[group[starts]] = encode_column(
+            self.result(schema), made, interner, function_name(self.function)
+        )
+        return result
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A function of some columns of a row; None where one of them is None."""
+
+    function: Callable[..., Any]
+    columns: tuple[int, ...]
+    type: Type
+
+
+@dataclass(frozen=True)
+class Finish(Operator):
+    """Linear user-defined aggregates: functions of a group's sums.
+
+    Each output column is a column of the input, by index, or a function of several. The functions see
+    one row per group, which has changed anyway: linear, and never more than the aggregate's delta.
+    """
+
+    columns: tuple[int | Applied, ...]
+    names: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        made = (function_name(c.function) for c in self.columns if isinstance(c, Applied))
+        return f"Finish {', '.join(made)}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        (schema,) = inputs
+
+        def type_of(column: int | Applied) -> Type:
+            if isinstance(column, int):
+                return schema.types[column]
+            nullable = any(schema.types[c].nullable for c in column.columns)
+            return column.type.optional() if nullable else column.type
+
+        return Schema(self.names, tuple(map(type_of, self.columns)))
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]  # the grouping columns are among those kept, and tell the rows apart
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        (schema,) = inputs
+        types = self.schema(schema).types
+
+        def finish(batch: Batch) -> Batch:
+            rows = np.empty((len(batch), len(self.columns)), np.int64)
+            for at, column in enumerate(self.columns):
+                if isinstance(column, int):
+                    rows[:, at] = batch.rows[:, column]
+                    continue
+                made = []
+                for row in batch.rows.tolist():
+                    values = [decode_value(schema.types[c], row[c], interner) for c in column.columns]
+                    made.append(None if None in values else call_user(column.function, *values))
+                rows[:, at] = encode_column(types[at], made, interner, self.names[at])
+            return Batch(*consolidate(rows, batch.weights))
+
+        return finish
+
+
+def call_user(function: Callable[..., Any], *arguments: Any) -> Any:
+    """function(*arguments); what it raises becomes the cause of a UserFunctionError."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        raise UserFunctionError(
+            f"function {function_name(function)} raised {type(error).__name__}: {error} for "
+            f"{', '.join(map(shorten, arguments))}; the tick was abandoned and nothing has changed"
+        ) from error
+
+
+def refuse_null(codes: Codes) -> None:
+    """For int codes that go into an optional column: -2**63 would be None there."""
+    if (codes == NULL).any():
+        raise OverflowError("value: -2**63 stands for None in an optional int column")
+
+
+def _floats(type_: Type, codes: Codes) -> Floats:
+    if type_.kind == "float":
+        return code_floats(np.ascontiguousarray(codes))
+    return codes.astype(np.float64)
+
+
+def _sums(values: Floats, weights: Codes, starts: Codes) -> Floats:
+    return sum_floats(np.ascontiguousarray(values).view(np.int64), weights, starts).view(np.float64)

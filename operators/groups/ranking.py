@@ -1,0 +1,299 @@
+"""Top-k, rank and shift: functions of a partition in an order.
+
+The rows of a partition, those that agree on the columns `partition`, stand in the order of some columns, each
+ascending or descending; rows that tie there stand in the order of the whole row, ascending. None comes before
+every other value, strings compare as strings. So the order is total and every result deterministic. A row of
+weight w > 0 stands for w equal rows, one of weight w <= 0 for none.
+
+    top_k       the first k rows; the last one may keep a part of its weight
+    rank        each row with 1 + the number of rows before those that tie with it
+    dense_rank  each row with 1 + the number of different order values before its own
+    row_number  each row with its number 1, 2, ...; w equal rows have w numbers
+    shift       each row with a column of the row n places before (or after) it, None beyond the ends
+
+All are functions of groups (`dbsp.operators.groups.group_step`): a change recomputes the
+partitions it touches. At the
+top level top_k reads no more than the head of the partition from an arrangement by (partition, order):
+O(k + log n) rows for each partition touched, besides those that tie with the k-th.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.value_order import rank_codes
+from dbsp.data.values import INT, NULL
+from dbsp.errors import SchemaError
+from dbsp.kernels import concatenate, consolidate, leading, project, running_totals, shifted
+from dbsp.kernels.arrays import Codes, Mask
+from dbsp.operators.groups.group_step import OfGroups, Reduce, in_own_order
+from dbsp.operators.groups.order_statistics import refuse_null
+from dbsp.operators.traces.arrange import arranged, order_of
+from dbsp.runtime.scope import Scope
+
+MOST_COPIES = 1_000_000
+"""A row with more copies than that gets no numbers."""
+
+
+class Sorted(NamedTuple):
+    """The rows of positive weight, partition by partition, in their order."""
+
+    rows: Codes
+    weights: Codes
+    starts: Codes
+    """Where the partitions begin."""
+    before: Codes
+    """How many rows of the partition, equal ones counted apart, stand before each row."""
+    fresh: Mask
+    """Whether a row is the first of those that tie."""
+
+
+@dataclass(frozen=True)
+class Ordered(OfGroups):
+    """What these operators share: `order` is (column, whether descending), most important first."""
+
+    partition: tuple[int, ...]
+    order: tuple[tuple[int, bool], ...]
+
+    def groups(self, schema: Schema) -> tuple[int, ...]:
+        return self.partition
+
+    def sort(self, batch: Batch, schema: Schema, interner: Interner) -> Sorted:
+        """The rows in order. O(n log n)."""
+        mask = batch.weights > 0
+        rows, weights = batch.rows[mask], batch.weights[mask]
+        ranks = [rank_codes(type_, rows[:, c], interner) for c, type_ in enumerate(schema.types)]
+        keys = [rows[:, c] for c in self.partition]
+        keys += [~ranks[c] if descending else ranks[c] for c, descending in self.order]
+        if len(rows):
+            order = np.lexsort((*reversed(keys + ranks),))
+            rows, weights = rows[order], weights[order]
+        new = np.zeros(len(rows), np.bool_)
+        new[:1] = True
+        new[1:] = _differ(rows, self.partition)
+        fresh = new.copy()
+        fresh[1:] |= _differ(rows, [c for c, _ in self.order])
+        starts = np.flatnonzero(new)
+        return Sorted(rows, weights, starts, running_totals(weights, starts) - weights, fresh)
+
+
+@dataclass(frozen=True)
+class TopK(Ordered):
+    """The first `k` rows of each partition."""
+
+    k: int
+
+    @property
+    def label(self) -> str:
+        return f"TopK {self.k}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        (schema,) = inputs
+
+        def top(batch: Batch) -> Batch:
+            s = self.sort(batch, schema, interner)
+            kept = np.minimum(np.maximum(self.k - s.before, 0), s.weights)
+            return Batch(*consolidate(s.rows[kept > 0], kept[kept > 0]))
+
+        return top
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        (stream,) = inputs
+        leading = self._leading(stream.schema)
+        if stream.graph.parent is not None or not leading:
+            return super().physical(rewriting, node, inputs)
+        source = arranged(rewriting, stream, (*self.partition, *leading))
+        return rewriting.add(LeadingTopK(self, len(leading), node.inputs[-1].schema), source)
+
+    def _leading(self, schema: Schema) -> list[int]:
+        """The longest beginning of the order that sorted codes are in, read from one end."""
+        columns: list[int] = []
+        for column, descending in self.order:
+            if not schema.types[column].ordered_codes or descending != self.order[0][1]:
+                break
+            if column not in columns and column not in self.partition:
+                columns.append(column)
+        return columns
+
+
+@dataclass(frozen=True)
+class LeadingTopK(Operator):
+    """The incremental form of top-k, over an arrangement by partition and `leading` columns of the order."""
+
+    top: TopK
+    leading: int
+    over: Schema
+
+    @property
+    def name(self) -> str:
+        return self.top.name
+
+    @property
+    def label(self) -> str:
+        return self.top.label
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.over
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        (source,) = sources
+        assert isinstance(source, Arranged)
+        top = in_own_order(self.top.function(scope.interner, self.over), order_of(node.inputs[0]))
+        return TopKStep(self, source, top)
+
+
+class TopKStep(Step):
+    __slots__ = ("_columns", "_source", "_spec", "_top")
+
+    def __init__(self, spec: LeadingTopK, source: Arranged, top: Reduce) -> None:
+        super().__init__()
+        self._spec = spec
+        self._source = source
+        self._top = top
+        self._columns = np.arange(len(spec.top.partition))
+
+    def step(self) -> None:
+        self.out = None
+        batch = self._source.out
+        if batch is None:
+            return
+        keys, _ = project(batch.rows, np.ones(len(batch), np.int64), self._columns)
+        before = self._head(keys, self._source.before)
+        after = self._head(keys, self._source.count)
+        change = Batch(*concatenate(after.rows, after.weights, before.rows, before.weights, -1))
+        if len(change):
+            self.out = change
+
+    def _head(self, keys: Codes, runs: int) -> Batch:
+        """The top k of the partitions, as the first `runs` runs have them."""
+        top = self._spec.top
+        rows, weights = leading(
+            keys,
+            len(top.partition),
+            self._spec.leading,
+            self._source.table,
+            runs,
+            self._spec.over.arity,
+            top.k,
+            top.order[0][1],
+        )
+        return self._top(Batch(*consolidate(rows, weights)))
+
+
+@dataclass(frozen=True)
+class Rank(Ordered):
+    """Each row with its rank; `kind` is rank, dense_rank or row_number."""
+
+    kind: str
+    names: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return f"Rank {self.kind}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return Schema(self.names, (*inputs[0].types, INT))
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0] or self.kind == "row_number"
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        (schema,) = inputs
+
+        def rank(batch: Batch) -> Batch:
+            s = self.sort(batch, schema, interner)
+            rows, weights = s.rows, s.weights
+            if self.kind == "row_number":
+                if len(weights) and weights.max() > MOST_COPIES:
+                    raise OverflowError(
+                        "value: row_number gives each of a row's copies a number, and there are "
+                        f"{weights.max()} of one; take the distinct rows, or their rank"
+                    )
+                numbers = np.repeat(s.before - (np.cumsum(weights) - weights), weights) + np.arange(
+                    weights.sum()
+                )
+                rows, weights = np.repeat(rows, weights, axis=0), np.ones(len(numbers), np.int64)
+            elif self.kind == "rank":
+                numbers = s.before[np.maximum.accumulate(np.where(s.fresh, np.arange(len(rows)), 0))]
+            else:
+                ties = np.cumsum(s.fresh)
+                sizes = np.diff(np.append(s.starts, len(rows)))
+                numbers = ties - np.repeat(ties[s.starts], sizes)
+            return Batch(*consolidate(np.column_stack((rows, numbers + 1)), weights))
+
+        return rank
+
+
+@dataclass(frozen=True)
+class Shift(Ordered):
+    """Each row with the value of `column` in the row `offset` places before it (after it if negative)."""
+
+    column: int
+    offset: int
+    names: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return f"{'Lag' if self.offset >= 0 else 'Lead'} {self.names[self.column]} by {abs(self.offset)}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        types = inputs[0].types
+        return Schema(self.names, (*types, types[self.column].optional()))
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        (schema,) = inputs
+        type_ = schema.types[self.column]
+        strict = type_.kind == "int" and not type_.nullable
+
+        def shift(batch: Batch) -> Batch:
+            s = self.sort(batch, schema, interner)
+            row, other, copies = shifted(s.before, s.weights, s.starts, self.offset)
+            values = s.rows[other, self.column]
+            if strict:
+                refuse_null(values[other >= 0])
+            values[other < 0] = NULL
+            return Batch(*consolidate(np.column_stack((s.rows[row], values)), copies))
+
+        return shift
+
+
+def ordered_by(
+    schema: Schema, by: str | Sequence[str], descending: bool | Sequence[bool]
+) -> tuple[tuple[int, bool], ...]:
+    """The order that a user means by column names and directions. Raises SchemaError."""
+    names = [by] if isinstance(by, str) else list(by)
+    directions = [descending] * len(names) if isinstance(descending, bool) else list(descending)
+    if not names:
+        raise SchemaError("name at least one column to order by")
+    if len(directions) != len(names):
+        raise SchemaError(f"{len(directions)} directions for {len(names)} columns to order by")
+    return tuple(zip(schema.indices(names), directions, strict=True))
+
+
+def _differ(rows: Codes, columns: Sequence[int]) -> Mask:
+    """For each row but the first, whether it differs from the one before in one of the columns."""
+    chosen = rows[:, list(columns)]
+    differ: Mask = (chosen[1:] != chosen[:-1]).any(axis=1)
+    return differ

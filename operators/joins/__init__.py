@@ -1,0 +1,4 @@
+"""Joins: binary, range, as-of, semi-, anti- and outer joins, and the multi-way join.
+
+Imports groups and the rooms below.
+"""

@@ -1,0 +1,300 @@
+"""As-of join: each row of the left with the latest row of the right up to its own time.
+
+    (A asof B)(x . y) = A(x)   where y is the latest row of B with key(y) = key(x), y.right <= x.left
+
+B counts as a set: a row is there while its weight is positive. Of several rows with the latest time it
+is the one with the greatest values in its other columns, in column order (strings by string order).
+
+Incremental form at the top level: a change of B at a time t concerns the rows of A from t until the next
+time in B, and a change of A itself; these rows, X, are matched before the tick and after it:
+
+    out = (X + dA) asof new(B)  -  X asof old(B)        X = old(A) in the stretches that dB begins
+
+Both sides are kept ordered by (key, time). Cost: O(delta * log state), plus the rows of A whose
+partner changes, plus rows of B with that very time. Inside nested scopes it is evaluated anew at the
+times of change: O(rows of both sides).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.value_order import rank_codes
+from dbsp.data.values import INT, INT64_MAX, INT64_MIN, NAN_CODE, NULL
+from dbsp.errors import SchemaError, ValueOutOfRangeError
+from dbsp.kernels import (
+    arrange,
+    concatenate,
+    consolidate,
+    gather,
+    gather_bands,
+    nearest_present,
+    project,
+    register_run,
+)
+from dbsp.kernels.arrays import Codes, Mask
+from dbsp.operators.joins.join import apart_columns, check_key_types, leading
+from dbsp.operators.time.nested import Nested
+from dbsp.operators.traces.arrange import arranged, order_of
+from dbsp.runtime.scope import Scope
+
+_ORDERED = ("int", "float", "date", "timestamp")
+
+
+@dataclass(frozen=True)
+class AsofJoin(Operator):
+    """By the key columns and the times `left` and `right`; `columns` chooses the output as in `Join`.
+
+    With `outer` a row of the left without a partner is kept, with None for the columns of the right.
+    """
+
+    left_key: tuple[int, ...]
+    right_key: tuple[int, ...]
+    left: int
+    right: int
+    columns: tuple[int, ...]
+    names: tuple[str, ...]
+    outer: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"AsofJoin -> {', '.join(self.names)}"
+
+    @property
+    def law(self) -> str:
+        return "aggregate"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        a, b = inputs
+        check_key_types(self.left_key, self.right_key, a, b)
+        x, y = a.types[self.left], b.types[self.right]
+        if x.kind != y.kind or x.kind not in _ORDERED:
+            raise SchemaError(
+                f"times are both int, float, date or timestamp, not '{a.names[self.left]}: {x}' and "
+                f"'{b.names[self.right]}: {y}'"
+            )
+        of_right = [type_.optional() if self.outer else type_ for type_ in b.types]
+        return Schema(self.names, tuple(a.types[v] if v >= 0 else of_right[-v - 1] for v in self.columns))
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        a_schema, b_schema = inputs
+        pairs = list(zip(self.left_key, self.right_key, strict=True))
+        by_left = leading((*self.left_key, self.left), a_schema.arity)
+        by_right = leading((*self.right_key, self.right), b_schema.arity)
+        matching = self._matching(pairs, a_schema, b_schema, by_left, by_right, interner)
+
+        def join(a: Batch, b: Batch) -> Batch:
+            table = np.zeros((1, 3), np.int64)
+            run = arrange(b.rows, b.weights, np.array(by_right, np.int64))
+            register_run(table, 0, *run)
+            return matching.of(Batch(*arrange(a.rows, a.weights, np.array(by_left, np.int64))), table, 1)
+
+        return join
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        if any(stream.graph.parent is not None for stream in inputs):
+            return rewriting.add(Nested(self), *inputs)
+        left, right = inputs
+        pairs = sorted(zip(self.left_key, self.right_key, strict=True))
+        a = arranged(rewriting, left, [*(p for p, _ in pairs), self.left])
+        b = arranged(rewriting, right, [*(p for _, p in pairs), self.right])
+        return rewriting.add(DeltaAsofJoin(self, order_of(a), order_of(b)), a, b)
+
+    def _matching(
+        self,
+        pairs: Sequence[tuple[int, int]],
+        a: Schema,
+        b: Schema,
+        by_left: Sequence[int],
+        by_right: Sequence[int],
+        interner: Interner,
+    ) -> Matching:
+        """How rows in the orders `by_left` are matched with runs in the order `by_right`."""
+        in_left, in_right = np.argsort(by_left), np.argsort(by_right)
+        columns = [int(in_left[v]) if v >= 0 else -int(in_right[-v - 1]) - 1 for v in self.columns]
+        apart = apart_columns(a, b, pairs)
+        return Matching(
+            len(pairs), columns, a.select(by_left), b.select(by_right), apart, self.outer, interner
+        )
+
+
+@dataclass(frozen=True)
+class DeltaAsofJoin(Operator):
+    """The incremental form, over arrangements by (key, time) in the given column orders."""
+
+    join: AsofJoin
+    by_left: tuple[int, ...]
+    by_right: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return "AsofJoin"
+
+    @property
+    def label(self) -> str:
+        return self.join.label
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.join.schema(*self._own(inputs))
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        left, right = sources
+        assert isinstance(left, Arranged) and isinstance(right, Arranged)
+        join = self.join
+        a, b = self._own([stream.schema for stream in node.inputs])
+        pairs = sorted(zip(join.left_key, join.right_key, strict=True))
+        matching = join._matching(pairs, a, b, self.by_left, self.by_right, scope.interner)
+        return AsofJoinStep(left, right, matching)
+
+    def _own(self, inputs: Sequence[Schema]) -> tuple[Schema, Schema]:
+        """The schemas of the two sides in their own column orders."""
+        a, b = inputs
+        return a.select(np.argsort(self.by_left)), b.select(np.argsort(self.by_right))
+
+
+class Matching:
+    """X asof B, for sorted rows X that begin with (key, time) and runs of B that do so too."""
+
+    def __init__(
+        self,
+        key: int,
+        columns: Sequence[int],
+        left: Schema,
+        right: Schema,
+        apart: Sequence[int],
+        outer: bool,
+        interner: Interner,
+    ) -> None:
+        self.key = key
+        self.left = left
+        self.right = right
+        self._columns = columns
+        self._apart = tuple(apart)
+        self._outer = outer
+        self._interner = interner
+        self._prefix = np.arange(key + 1)
+        # None is no time, so in an optional column nothing is as early as its code.
+        self.least = INT64_MIN + 1 if right.types[key].nullable else INT64_MIN
+        self._narrow = [c for c, type_ in enumerate(right.types) if type_ == INT] if outer else []
+
+    def of(self, rows: Batch, table: Codes, runs: int) -> Batch:
+        """Every row with its partner in the first `runs` runs."""
+        askers = self._askers(rows.rows)
+        asking = rows.rows[askers]
+        prefixes, _ = project(asking, np.ones(len(asking), np.int64), self._prefix)
+        found, times = nearest_present(prefixes, self.key, self.least, table, runs, self.right.arity, False)
+        partners = self._latest(prefixes[found], times[found], table, runs)
+        # From each row to its prefix, from there to the partner of that one; -1 is none.
+        partner_of_prefix = np.full(len(prefixes), -1, np.int64)
+        partner_of_prefix[found] = _numbers(np.column_stack((prefixes[found][:, : self.key], times[found])))
+        partner = np.full(len(rows), -1, np.int64)
+        partner[askers] = partner_of_prefix[_numbers(asking[:, : self.key + 1])]
+        kept = np.ones(len(rows), np.bool_) if self._outer else partner >= 0
+        return self._paired(rows.rows[kept], rows.weights[kept], partners, partner[kept])
+
+    def _askers(self, rows: Codes) -> Mask:
+        """Which rows have a key and a time that something can be as of."""
+        asking = np.ones(len(rows), np.bool_)
+        if self._apart:
+            asking &= (rows[:, self._apart] != NULL).all(axis=1)
+        time = self.left.types[self.key]
+        if time.nullable:
+            asking &= rows[:, self.key] != NULL
+        if time.kind == "float":
+            asking &= rows[:, self.key] != NAN_CODE
+        return asking
+
+    def _latest(self, prefixes: Codes, times: Codes, table: Codes, runs: int) -> Codes:
+        """One row of B for each different (key of the prefix, time), in their order."""
+        m = self.key + 1
+        wanted = np.column_stack((prefixes[:, : self.key], times))
+        wanted, _ = project(wanted, np.ones(len(wanted), np.int64), self._prefix)
+        rows, weights, _ = gather(wanted, m, table, runs, self.right.arity, runs)
+        rows, weights = consolidate(rows, weights)
+        rows = rows[weights > 0]
+        order = np.lexsort(
+            [
+                *(
+                    rank_codes(self.right.types[c], rows[:, c], self._interner)
+                    for c in reversed(range(m, self.right.arity))
+                ),
+                _numbers(rows[:, :m]),
+            ]
+        )
+        rows = rows[order]
+        last = np.ones(len(rows), np.bool_)
+        last[:-1] = (rows[1:, :m] != rows[:-1, :m]).any(axis=1)
+        return rows[last]
+
+    def _paired(self, rows: Codes, weights: Codes, partners: Codes, partner: Codes) -> Batch:
+        out = np.full((len(rows), len(self._columns)), NULL, np.int64)
+        matched = partner >= 0
+        for at, v in enumerate(self._columns):
+            if v >= 0:
+                out[:, at] = rows[:, v]
+                continue
+            taken = partners[partner[matched], -v - 1]
+            if -v - 1 in self._narrow and (taken == NULL).any():
+                raise ValueOutOfRangeError("-2**63 stands for None in an optional int column")
+            out[matched, at] = taken
+        return Batch(*consolidate(out, weights))
+
+
+class AsofJoinStep(Step):
+    __slots__ = ("_left", "_matching", "_right")
+
+    def __init__(self, left: Arranged, right: Arranged, matching: Matching) -> None:
+        super().__init__()
+        self._left = left
+        self._right = right
+        self._matching = matching
+
+    def step(self) -> None:
+        self.out = None
+        left, right, matching = self._left, self._right, self._matching
+        if left.out is None and right.out is None:
+            return
+        old = Batch.empty(matching.left.arity)
+        if right.out is not None:
+            old = self._concerned(right.out)
+        new = old
+        if left.out is not None:
+            new = Batch(*concatenate(old.rows, old.weights, left.out.rows, left.out.weights, 1))
+        after = matching.of(new, right.table, right.count)
+        before = matching.of(old, right.table, right.before)
+        change = Batch(*concatenate(after.rows, after.weights, before.rows, before.weights, -1))
+        if len(change):
+            self.out = change
+
+    def _concerned(self, delta: Batch) -> Batch:
+        """The rows of the old left whose partner a change of the right may touch."""
+        left, right, matching = self._left, self._right, self._matching
+        key = matching.key
+        starts, _ = project(delta.rows, np.ones(len(delta), np.int64), np.arange(key + 1))
+        starts = starts[starts[:, key] >= matching.least]
+        found, times = nearest_present(
+            starts, key, matching.least, right.table, right.count, matching.right.arity, True
+        )
+        ends = starts.copy()
+        ends[:, key] = np.where(found, times - 1, INT64_MAX)
+        # A stretch ends where the next one begins, so that no row is found twice.
+        follows = (starts[1:, :key] == starts[:-1, :key]).all(axis=1)
+        ends[:-1, key] = np.where(follows, np.minimum(ends[:-1, key], starts[1:, key] - 1), ends[:-1, key])
+        rows, weights = gather_bands(starts, ends, left.table, left.before, matching.left.arity)
+        return Batch(*consolidate(rows, weights))
+
+
+def _numbers(rows: Codes) -> Codes:
+    """For each of the sorted rows the number of different rows before it."""
+    new = np.zeros(len(rows), np.int64)
+    new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return np.cumsum(new)

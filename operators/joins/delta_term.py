@@ -1,0 +1,234 @@
+"""One delta term of a multi-way join, as a list of actions on the prefixes bound so far.
+
+    the term of atom i:   R1^new x ... x R(i-1)^new x dRi x R(i+1)^old x ... x Rn^old
+
+It starts from the rows of dRi and binds the other variables one by one, in an order of its own. A
+variable that is a function of bound ones is computed as soon as they are bound, and a condition is
+tested as soon as its variables are. Between these the prefixes are extended in one go (`Extend`), since
+extending depth first keeps nothing but one prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dbsp.expressions import Expression
+from dbsp.expressions.substitution import is_total
+
+Term: TypeAlias = "str | Expression | None"
+"""What an atom says of a column: a variable, a constant, or nothing (it is not looked at)."""
+
+Atoms: TypeAlias = tuple[tuple[Term, ...], ...]
+Extensions: TypeAlias = tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True)
+class Use:
+    """An atom while prefixes are extended: `bound[l]` are its columns that level l binds.
+
+    Level 0 is what is bound from the start. The atom is `complete` when that is all of its columns.
+    """
+
+    atom: int
+    bound: tuple[tuple[int, ...], ...]
+    complete: bool
+
+
+@dataclass(frozen=True)
+class Extend:
+    """Bind the variables of `levels` in turn; `uses` are the atoms that have a say."""
+
+    levels: tuple[str, ...]
+    uses: tuple[Use, ...]
+
+
+@dataclass(frozen=True)
+class Let:
+    """Compute a variable."""
+
+    variable: str
+    value: Expression
+
+
+@dataclass(frozen=True)
+class Same:
+    """Keep the prefixes in which a bound variable has the value of an expression."""
+
+    variable: str
+    value: Expression
+
+
+@dataclass(frozen=True)
+class Test:
+    """Keep the prefixes for which a condition holds."""
+
+    condition: Expression
+
+
+Action: TypeAlias = Extend | Let | Same | Test
+
+
+def variables_of(terms: Sequence[Term]) -> tuple[str, ...]:
+    """The variables of an atom, each once, in the order of the columns."""
+    return tuple(dict.fromkeys(term for term in terms if isinstance(term, str)))
+
+
+def delta_term(
+    atoms: Atoms,
+    start: int,
+    order: Sequence[str],
+    extensions: Extensions,
+    conditions: Sequence[Expression],
+) -> tuple[Action, ...]:
+    """The actions of the term of atom `start`, which binds the other variables in this order."""
+    return tuple(_Term(atoms, start, order, extensions, conditions).actions())
+
+
+def column_sets(actions: Sequence[Action], atom: int) -> list[frozenset[int]]:
+    """The columns of an atom that are bound when it is read, as they grow over the term."""
+    sets: list[frozenset[int]] = []
+    for action in actions:
+        if isinstance(action, Extend):
+            for use in action.uses:
+                if use.atom == atom:
+                    reached: frozenset[int] = frozenset()
+                    for columns in use.bound:
+                        reached |= frozenset(columns)
+                        sets += [reached] if not sets or reached > sets[-1] else []
+    return sets
+
+
+def default_order(atoms: Atoms, start: int, extensions: Extensions) -> tuple[str, ...]:
+    """An order of the other variables that never leaves what is bound while it can be helped.
+
+    Next is the variable that most atoms with a bound variable have, then the one that completes most
+    atoms, then the first one written. A variable that an extension computes is bound for free.
+    """
+    sets = [frozenset(variables_of(terms)) for terms in atoms]
+    bound = set(sets[start])
+    everything = dict.fromkeys(name for terms in atoms for name in variables_of(terms))
+    order: list[str] = []
+    while True:
+        bound.update(computed(bound, extensions))
+        open_ = [name for name in everything if name not in bound]
+        if not open_:
+            return tuple(order)
+
+        def merit(name: str) -> tuple[int, int]:
+            having = [names for names in sets if name in names]
+            return (
+                sum(not names.isdisjoint(bound) for names in having),
+                sum(names <= bound | {name} for names in having),
+            )
+
+        order.append(max(open_, key=merit))  # max keeps the first of equals
+        bound.add(order[-1])
+
+
+def computed(bound: set[str], extensions: Extensions) -> set[str]:
+    """These variables, and those that can be computed from them."""
+    found = set(bound)
+    size = 0
+    while size < len(found):
+        size = len(found)
+        found.update(name for name, value in extensions if found.issuperset(value.columns))
+    return found
+
+
+class _Term:
+    def __init__(
+        self,
+        atoms: Atoms,
+        start: int,
+        order: Sequence[str],
+        extensions: Extensions,
+        conditions: Sequence[Expression],
+    ) -> None:
+        self._atoms = atoms
+        self._order = list(order)
+        self._bound = dict.fromkeys(variables_of(atoms[start]))
+        self._open = [j for j in range(len(atoms)) if j != start]
+        # By number: expressions cannot be looked for by `==`, which builds another one.
+        self._extensions = dict(enumerate(extensions))
+        self._conditions = dict(enumerate(conditions))
+
+    def actions(self) -> Iterator[Action]:
+        yield from self._computed()
+        while self._open or self._order:
+            yield self._extended()
+            yield from self._computed()
+        # What may have no value is asked last, when nothing else is left to rule a row out.
+        yield from self._computed(partial=True)
+
+    def _computed(self, partial: bool = False) -> Iterator[Action]:
+        """What the bound variables allow to compute and to test."""
+        moved = True
+        while moved:
+            moved = False
+            for number, (name, value) in list(self._extensions.items()):
+                wanted = partial or is_total(value) or name in self._needed()
+                if wanted and self._bound.keys() >= set(value.columns):
+                    del self._extensions[number]
+                    yield Same(name, value) if name in self._bound else Let(name, value)
+                    self._bound[name] = None
+                    moved = True
+            for number, condition in list(self._conditions.items()):
+                if (partial or is_total(condition)) and self._bound.keys() >= set(condition.columns):
+                    del self._conditions[number]
+                    yield Test(condition)
+
+    def _needed(self) -> set[str]:
+        """The variables of atoms that no step of the order binds, and what they are computed from."""
+        names = {name for j in self._open for name in variables_of(self._atoms[j])}
+        names = names.difference(self._bound, self._order)
+        size = 0
+        while size < len(names):
+            size = len(names)
+            names.update(
+                c for name, value in self._extensions.values() if name in names for c in value.columns
+            )
+        return names
+
+    def _extended(self) -> Extend:
+        """Bind variables up to the first that allows something to be computed, or all."""
+        before = set(self._bound)
+        levels: list[str] = []
+        while self._order:
+            name = self._order.pop(0)
+            if name in self._bound:
+                continue
+            levels.append(name)
+            self._bound[name] = None
+            if self._order and self._may_compute():
+                break
+        uses = [use for j in list(self._open) if (use := self._use(j, before, levels)) is not None]
+        self._open = [j for j in self._open if not any(use.atom == j and use.complete for use in uses)]
+        return Extend(tuple(levels), tuple(uses))
+
+    def _may_compute(self) -> bool:
+        bound = self._bound.keys()
+        needed = self._needed()
+        return any(
+            bound >= set(value.columns) and (is_total(value) or name in needed)
+            for name, value in self._extensions.values()
+        ) or any(is_total(one) and bound >= set(one.columns) for one in self._conditions.values())
+
+    def _use(self, atom: int, before: set[str], levels: Sequence[str]) -> Use | None:
+        """The atom's part, or None if nothing of it is bound yet."""
+        steps = {name: level for level, name in enumerate(levels, 1)}
+        bound: list[list[int]] = [[] for _ in range(len(levels) + 1)]
+        count = 0
+        for column, term in enumerate(self._atoms[atom]):
+            if not isinstance(term, str) or term in before:
+                bound[0].append(column)
+            elif term in steps:
+                bound[steps[term]].append(column)
+            else:
+                continue
+            count += 1
+        complete = count == len(self._atoms[atom])
+        if not complete and not any(isinstance(self._atoms[atom][c], str) for part in bound for c in part):
+            return None
+        return Use(atom, tuple(map(tuple, bound)), complete)

@@ -1,0 +1,340 @@
+"""Join: all pairs of rows that agree on a key.
+
+    (A join B)(x . y) = A(x) * B(y)   where key(x) = key(y)
+
+Bilinear, so its incremental form has one term per side (DBSP paper, arXiv 2203.16684, theorem 3.4):
+
+    out = dA join old(B) + new(A) join dB
+
+The asymmetric convention of the whole engine: a delta meets the new integral of the inputs before
+it and the old integral of those after it. Inside a nested scope, a match of the delta at iteration i
+with a row of iteration j belongs to iteration max(i, j); those of later iterations wait.
+Cost: O(min side * log(larger side)) plus the matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Arranged, Operator, Step, Time
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.values import NULL
+from dbsp.errors import SchemaError
+from dbsp.kernels import arrange, consolidate, join_runs, join_timed_runs, register_run
+from dbsp.kernels.arrays import Codes
+from dbsp.operators.traces.arrange import arranged, order_of
+from dbsp.operators.traces.column_orders import Lowering
+from dbsp.operators.traces.pending import Pending
+from dbsp.runtime.scope import Scope
+
+
+@dataclass(frozen=True)
+class Join(Operator):
+    """Equi-join on left columns `left_key` and right columns `right_key`, pairwise.
+
+    `columns` chooses the output: v >= 0 is column v of the left, v < 0 column -v - 1 of the right.
+    An empty key gives the Cartesian product.
+    """
+
+    left_key: tuple[int, ...]
+    right_key: tuple[int, ...]
+    columns: tuple[int, ...]
+    names: tuple[str, ...]
+
+    def schema(self, *inputs: Schema) -> Schema:
+        left, right = inputs
+        check_key_types(self.left_key, self.right_key, left, right)
+        return picked_columns(self.columns, self.names, left, right)
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        left, right = inputs
+        by_left = np.array(leading(self.left_key, left.arity), np.int64)
+        by_right = np.array(leading(self.right_key, right.arity), np.int64)
+        in_left, in_right = np.argsort(by_left), np.argsort(by_right)
+        columns = np.array([in_left[v] if v >= 0 else -in_right[-v - 1] - 1 for v in self.columns], np.int64)
+        key, width = len(self.left_key), right.arity
+        apart = apart_columns(left, right, zip(self.left_key, self.right_key, strict=True))
+
+        def join(a: Batch, b: Batch) -> Batch:
+            rows, weights = arrange(a.rows, a.weights, by_left)
+            if apart:
+                rows, weights = without_null(rows, weights, apart)
+            run = arrange(b.rows, b.weights, by_right)
+            table = np.zeros((1, 3), np.int64)
+            register_run(table, 0, *run)
+            return Batch(*consolidate(*join_runs(rows, weights, key, table, 1, width, columns)))
+
+        return join
+
+    @property
+    def law(self) -> str:
+        return "bilinear"
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        left, right = inputs
+        pairs = sorted(zip(self.left_key, self.right_key, strict=True))
+        apart = apart_columns(left.schema, right.schema, pairs)
+        by_left, by_right = [p for p, _ in pairs], [p for _, p in pairs]
+        realign: tuple[int, ...] = ()
+        if isinstance(rewriting, Lowering) and not apart and _one_to_one(pairs):
+            key = len(pairs)
+            by_left = list(rewriting.orders.leading(left, by_left))
+            by_right = list(rewriting.orders.leading(right, by_right))
+            partner = dict(pairs)
+            places = tuple(by_right[:key].index(partner[c]) for c in by_left[:key])
+            if places != tuple(range(key)):
+                realign = places
+        a = arranged(rewriting, left, by_left)
+        b = arranged(rewriting, right, by_right)
+        whole = keeps_all(self.columns, left.schema, right.schema, self.right_key)
+        in_a, in_b = np.argsort(order_of(a)), np.argsort(order_of(b))
+        columns = tuple(int(in_a[v]) if v >= 0 else -int(in_b[-v - 1]) - 1 for v in self.columns)
+        return rewriting.add(DeltaJoin(len(pairs), columns, self.names, whole, apart, realign), a, b)
+
+
+@dataclass(frozen=True)
+class DeltaJoin(Operator):
+    """The incremental form: both inputs are arrangements that start with the `key` columns.
+
+    `columns` chooses the output as in `Join`, by the arrangements' columns; `whole` tells that every
+    pair of rows can be told from every other by them.
+    """
+
+    key: int
+    columns: tuple[int, ...]
+    names: tuple[str, ...]
+    whole: bool
+    apart: tuple[int, ...] = ()
+    """Key columns where the code of None is None on one side only: there it matches nothing."""
+    realign: tuple[int, ...] = ()
+    """Where the left key's columns stand in the right key, if the orders of the two differ."""
+
+    @property
+    def monotone(self) -> bool:
+        return True
+
+    @property
+    def name(self) -> str:
+        return "Join" if self.key else "Product"
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} -> {', '.join(self.names)}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return picked_columns(self.columns, self.names, *inputs)
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return self.whole and all(inputs)
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        left, right = sources
+        assert isinstance(left, Arranged) and isinstance(right, Arranged)
+        # Seen from the right, its own columns are the delta's and the left's those of the runs.
+        from_right = [-v - 1 for v in self.columns]
+        columns, turned = np.array(self.columns, np.int64), np.array(from_right, np.int64)
+        if self.realign:
+            return RealignedJoinStep(left, right, self.key, columns, turned, scope, self.realign)
+        if self.apart:
+            return MixedJoinStep(left, right, self.key, columns, turned, scope, self.apart)
+        return JoinStep(left, right, self.key, columns, turned, scope)
+
+
+def _one_to_one(pairs: Sequence[tuple[int, int]]) -> bool:
+    return len({a for a, _ in pairs}) == len(pairs) == len({b for _, b in pairs})
+
+
+def check_key_types(left_key: Sequence[int], right_key: Sequence[int], left: Schema, right: Schema) -> None:
+    """Raise SchemaError unless the key columns are of the same types, pair by pair."""
+    for a, b in zip(left_key, right_key, strict=True):
+        if left.types[a].kind != right.types[b].kind:
+            raise SchemaError(
+                f"cannot join '{left.names[a]}: {left.types[a]}' with "
+                f"'{right.names[b]}: {right.types[b]}': the types differ"
+            )
+
+
+def apart_columns(left: Schema, right: Schema, pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    """Which pairs of key columns are int on one side and optional int on the other."""
+    types = [(left.types[a], right.types[b]) for a, b in pairs]
+    return tuple(c for c, (a, b) in enumerate(types) if a.kind == "int" and a.nullable != b.nullable)
+
+
+def keeps_all(columns: Sequence[int], left: Schema, right: Schema, right_key: Sequence[int]) -> bool:
+    """Whether every pair of rows can be told from every other by these columns."""
+    taken = set(columns)
+    return taken.issuperset(range(left.arity)) and all(
+        -c - 1 in taken or c in right_key for c in range(right.arity)
+    )
+
+
+def leading(key: Sequence[int], arity: int) -> list[int]:
+    """The order of columns that puts the key first."""
+    return [*key, *(c for c in range(arity) if c not in key)]
+
+
+def picked_columns(columns: Sequence[int], names: tuple[str, ...], left: Schema, right: Schema) -> Schema:
+    return Schema(names, tuple(left.types[v] if v >= 0 else right.types[-v - 1] for v in columns))
+
+
+class JoinStep(Step):
+    __slots__ = (
+        "_from_left",
+        "_from_right",
+        "_key",
+        "_later",
+        "_left",
+        "_left_width",
+        "_right",
+        "_right_width",
+        "_scope",
+    )
+
+    def __init__(
+        self, left: Arranged, right: Arranged, key: int, from_left: Codes, from_right: Codes, scope: Scope
+    ) -> None:
+        super().__init__()
+        self._left = left
+        self._right = right
+        self._key = key
+        self._from_left = from_left
+        self._from_right = from_right
+        self._left_width = left.node.schema.arity + left.coordinates
+        self._right_width = right.node.schema.arity + right.coordinates
+        self._scope = scope
+        self._later = Pending(scope)
+
+    def next_time(self) -> Time | None:
+        return self._later.next()
+
+    def step(self) -> None:
+        parts = self._later.take()
+        left, right = self._left, self._right
+        if left.out is not None and right.before:
+            self._probe(parts, left.out, right, right.before, self._right_width, self._from_left)
+        if right.out is not None and left.count:
+            self._probe(parts, right.out, left, left.count, self._left_width, self._from_right)
+        self.out = combine(parts)
+
+    def _prepared(self, delta: Batch, from_left: bool) -> Batch:
+        """The delta of the left or of the right as it is met with the runs of the other side."""
+        return delta
+
+    def _probe(
+        self,
+        parts: list[tuple[Codes, Codes]],
+        delta: Batch,
+        side: Arranged,
+        runs: int,
+        width: int,
+        columns: Codes,
+    ) -> None:
+        """Meet one side's delta with the first `runs` runs of the other."""
+        # Both sides may be one arrangement, so it is the columns that tell whose delta this is.
+        delta = self._prepared(delta, columns is self._from_left)
+        if side.coordinates == 0:
+            rows, weights = join_runs(delta.rows, delta.weights, self._key, side.table, runs, width, columns)
+            matches = len(weights)
+        else:
+            rows, weights, times, due = join_timed_runs(
+                delta.rows,
+                delta.weights,
+                self._key,
+                side.table,
+                runs,
+                width,
+                columns,
+                self._scope.now,
+                side.coordinates,
+            )
+            matches = len(weights)
+            if due < matches:
+                self._later.put(rows[due:], weights[due:], times[due:])
+                rows, weights = rows[:due], weights[:due]
+        if len(weights):
+            self._scope.meet(matches)
+            parts.append((rows, weights))
+
+
+class RealignedJoinStep(JoinStep):
+    """A join whose sides keep the key in different orders: each delta is sorted in the other's order."""
+
+    __slots__ = ("_to_left", "_to_right")
+
+    def __init__(
+        self,
+        left: Arranged,
+        right: Arranged,
+        key: int,
+        from_left: Codes,
+        from_right: Codes,
+        scope: Scope,
+        realign: Sequence[int],
+    ) -> None:
+        # to_right[i]: the left column that stands where the right order has its i-th key column.
+        self._to_right = _permutation(np.argsort(realign), left.node.schema.arity)
+        self._to_left = _permutation(np.array(realign, np.int64), right.node.schema.arity)
+        from_left, from_right = _moved(from_left, self._to_right), _moved(from_right, self._to_left)
+        super().__init__(left, right, key, from_left, from_right, scope)
+
+    def _prepared(self, delta: Batch, from_left: bool) -> Batch:
+        order = self._to_right if from_left else self._to_left
+        return Batch(*arrange(delta.rows, delta.weights, order))
+
+
+def _permutation(key: Codes, arity: int) -> Codes:
+    return np.concatenate((key, np.arange(len(key), arity)))
+
+
+def _moved(columns: Codes, order: Codes) -> Codes:
+    """Output columns that refer to a delta, after its columns were permuted by `order`."""
+    place = np.argsort(order)
+    return np.array([place[v] if v >= 0 else v for v in columns], np.int64)
+
+
+class MixedJoinStep(JoinStep):
+    """A join of an int with an optional int: every pair has a delta in it, so that is what is checked."""
+
+    __slots__ = ("_apart",)
+
+    def __init__(
+        self,
+        left: Arranged,
+        right: Arranged,
+        key: int,
+        from_left: Codes,
+        from_right: Codes,
+        scope: Scope,
+        apart: Sequence[int],
+    ) -> None:
+        super().__init__(left, right, key, from_left, from_right, scope)
+        self._apart = tuple(apart)
+
+    def _prepared(self, delta: Batch, from_left: bool) -> Batch:
+        return Batch(*without_null(delta.rows, delta.weights, self._apart))
+
+
+def without_null(rows: Codes, weights: Codes, columns: Sequence[int]) -> tuple[Codes, Codes]:
+    """The rows that have the code of None in none of the columns."""
+    keep = (rows[:, columns] != NULL).all(axis=1)
+    return rows[keep], weights[keep]
+
+
+def combine(parts: Sequence[tuple[Codes, Codes]]) -> Batch | None:
+    """The sum of unsorted pieces of a delta, or None when they cancel."""
+    if not parts:
+        return None
+    if len(parts) == 1:
+        rows, weights = parts[0]
+    else:
+        rows = np.concatenate([part[0] for part in parts])
+        weights = np.concatenate([part[1] for part in parts])
+    batch = Batch(*consolidate(rows, weights))
+    return batch if len(batch) else None

@@ -1,0 +1,127 @@
+"""What a multi-way join is, evaluated as it is defined: one relation after the other, everything anew.
+
+    Q(v) = product over the atoms i of  Ri(v restricted to the variables of atom i)
+
+It shares nothing with the delta terms but the joining of two batches, and is what they are checked against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.values import NULL
+from dbsp.expressions import Expression
+from dbsp.kernels import arrange, consolidate, join_runs, project, register_run
+from dbsp.kernels.arrays import Codes
+from dbsp.operators.linear.filter import selected
+
+if TYPE_CHECKING:
+    from dbsp.operators.joins.multiway_join import MultiwayJoin
+
+
+def definition(join: MultiwayJoin, interner: Interner, inputs: Sequence[Schema]) -> Callable[..., Batch]:
+    """The join as a function of whole Z-sets."""
+    bindings = join.bindings(*inputs)
+    apart = join.apart(*inputs)
+
+    def evaluate(*batches: Batch) -> Batch:
+        if impossible(join.atoms, inputs, interner):
+            return Batch.empty(len(join.columns))
+        names: tuple[str, ...] = ()
+        found = Batch(np.empty((1, 0), np.int64), np.ones(1, np.int64))
+        atoms = list(zip(join.atoms, inputs, batches, strict=True))
+        extensions = dict(enumerate(join.extensions))
+        while atoms or extensions:
+            for number, (name, value) in list(extensions.items()):
+                if not set(value.columns) <= set(names) or (name not in names and atoms):
+                    continue
+                del extensions[number]
+                bound = value.bind(bindings.select(bindings.indices(names)))
+                codes = bound.evaluate(found.rows, interner)
+                if name in names:
+                    keep = found.rows[:, names.index(name)] == codes
+                    if name in apart:
+                        keep &= codes != NULL
+                    found = selected(found, keep)
+                else:
+                    names = (*names, name)
+                    found = Batch(np.column_stack((found.rows, codes)), found.weights)
+            if atoms:
+                # One that shares a variable if there is any, for the rows in between to be few.
+                shares = [not set(names).isdisjoint(t for t in a[0] if isinstance(t, str)) for a in atoms]
+                terms, schema, batch = atoms.pop(shares.index(True) if True in shares else 0)
+                own, rows = _matching(terms, schema, batch, interner, apart)
+                names, found = _joined(names, found, own, rows)
+        for condition in join.conditions:
+            bound = condition.bind(bindings.select(bindings.indices(names)))
+            found = selected(found, bound.mask(found.rows, interner))
+        taken = np.array([names.index(name) for name in join.columns], np.int64)
+        return Batch(*project(found.rows, found.weights, taken))
+
+    return evaluate
+
+
+def _matching(
+    terms: Sequence[str | Expression | None],
+    schema: Schema,
+    batch: Batch,
+    interner: Interner,
+    apart: frozenset[str],
+) -> tuple[tuple[str, ...], Batch]:
+    """The variables of an atom, and their values in the rows that fit it."""
+    places: dict[str, int] = {}
+    keep = np.ones(len(batch), np.bool_)
+    for column, term in enumerate(terms):
+        if isinstance(term, Expression):
+            keep &= batch.rows[:, column] == constant_code(term, schema, interner)
+        elif term is not None:
+            keep &= batch.rows[:, column] == batch.rows[:, places.setdefault(term, column)]
+            if term in apart:
+                keep &= batch.rows[:, column] != NULL
+    batch = selected(batch, keep)
+    taken = np.array(list(places.values()), np.int64)
+    return tuple(places), Batch(*project(batch.rows, batch.weights, taken))
+
+
+def _joined(
+    names: tuple[str, ...], found: Batch, own: tuple[str, ...], rows: Batch
+) -> tuple[tuple[str, ...], Batch]:
+    """The natural join of what was found so far with the rows of one more atom."""
+    key = [name for name in own if name in names]
+    new = [name for name in own if name not in names]
+    left = [*key, *(name for name in names if name not in key)]
+    by_left = np.array([names.index(name) for name in left], np.int64)
+    by_right = np.array([own.index(name) for name in (*key, *new)], np.int64)
+    run = arrange(rows.rows, rows.weights, by_right)
+    table = np.zeros((1, 3), np.int64)
+    register_run(table, 0, *run)
+    columns = np.array([*range(len(left)), *(-v - 1 for v in range(len(key), len(own)))], np.int64)
+    delta = arrange(found.rows, found.weights, by_left)
+    joined = join_runs(*delta, len(key), table, 1, len(own), columns)
+    return (*left, *new), Batch(*consolidate(*joined))
+
+
+def impossible(
+    atoms: Sequence[Sequence[str | Expression | None]], inputs: Sequence[Schema], interner: Interner
+) -> bool:
+    """Whether a constant is the int that stands for None in its optional column: no row has it there."""
+    return any(
+        isinstance(term, Expression)
+        and type_.kind == "int"
+        and type_.nullable
+        and constant_code(term, schema, interner) == NULL
+        for terms, schema in zip(atoms, inputs, strict=True)
+        for term, type_ in zip(terms, schema.types, strict=True)
+    )
+
+
+def constant_code(term: Expression, schema: Schema, interner: Interner) -> int:
+    """The code of a constant."""
+    row: Codes = np.zeros((1, schema.arity), np.int64)
+    return int(term.bind(schema).evaluate(row, interner)[0])

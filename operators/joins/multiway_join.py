@@ -1,0 +1,403 @@
+"""Multi-way join: all ways to give the variables of several relations values that fit them all.
+
+    Q(v) = product over the atoms i of  Ri(v restricted to the variables of atom i)
+
+A binary join plan of a cyclic query makes rows that lead nowhere: the wedges of a graph outnumber its
+triangles by far. Here no such row is made. The join is linear in each of its relations, so its delta is
+a sum of one term per atom, each of which meets the new relations before it and the old ones after it:
+
+    dQ = sum over i of  R1^new x ... x R(i-1)^new x dRi x R(i+1)^old x ... x Rn^old
+
+and each term binds one variable after the other (`dbsp.kernels.multiway`), in an order of its own. A
+load is one term with everything else empty: plain generic join.
+
+Cost: insertions alone cost no more in total than the largest result possible for the sizes of the
+relations, times a logarithm (Ngo, Re, Rudra, SIGMOD Record 2013; Ammar et al., Delta-BiGJoin, VLDB 2018). A
+relation that occurs in several atoms is kept once per column order and not once per atom.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Operator, Step, TermRows, Time
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.values import Type
+from dbsp.errors import SchemaError
+from dbsp.expressions import Expression
+from dbsp.kernels.arrays import Codes
+from dbsp.operators.joins.delta_term import (
+    Atoms,
+    Extensions,
+    Term,
+    column_sets,
+    computed,
+    default_order,
+    delta_term,
+    variables_of,
+)
+from dbsp.operators.joins.join import combine
+from dbsp.operators.joins.multiway_definition import definition, impossible
+from dbsp.operators.joins.multiway_split import split
+from dbsp.operators.joins.multiway_term import Reading, TermStep
+from dbsp.operators.linear.project import Project
+from dbsp.operators.traces.arrange import arranged, order_of
+from dbsp.operators.traces.column_orders import Lowering, refined
+from dbsp.operators.traces.pending import Pending
+from dbsp.runtime.scope import Scope
+
+
+@dataclass(frozen=True)
+class MultiwayJoin(Operator):
+    """The natural join of any number of relations, each read by an atom.
+
+    `atoms` says of every input and column which variable it is, which constant (a literal) it is compared
+    with, or with None that it is not looked at. `columns` are the variables of the result; weights of
+    equal rows add up. `extensions` (z, f) bind z to the value of the expression f where it is free, and
+    compare it where it is not. `conditions` are over variables. `orders` gives for each atom the order in
+    which its delta term binds the other variables; without it, a default by the shape of the query.
+
+    Conditions and extensions that have a value for every row are evaluated as soon as their variables are
+    bound, the others on the result (`dbsp.operators.joins.multiway_split`). But an extension that binds a
+    variable of an atom is evaluated before, also for rows that a later atom would have ruled out.
+    """
+
+    atoms: Atoms = field(compare=False)
+    columns: tuple[str, ...]
+    extensions: Extensions = field(default=(), compare=False)
+    conditions: tuple[Expression, ...] = field(default=(), compare=False)
+    orders: tuple[tuple[str, ...], ...] = ()
+    identity: tuple[Any, ...] = field(init=False, repr=False)
+    """What tells equal joins: `==` on expressions builds another one."""
+
+    def __post_init__(self) -> None:
+        atoms = tuple(
+            tuple(term.key if isinstance(term, Expression) else term for term in terms)
+            for terms in self.atoms
+        )
+        extensions = tuple((name, value.key) for name, value in self.extensions)
+        conditions = tuple(condition.key for condition in self.conditions)
+        object.__setattr__(self, "identity", (atoms, extensions, conditions))
+
+    @property
+    def label(self) -> str:
+        atoms = ", ".join(f"({', '.join(map(shown, terms))})" for terms in self.atoms)
+        return f"{self.name} {atoms} -> {', '.join(self.columns)}"
+
+    @property
+    def law(self) -> str:
+        return "multilinear"
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """All variables, those of the atoms first."""
+        names = [name for terms in self.atoms for name in variables_of(terms)]
+        return tuple(dict.fromkeys([*names, *(name for name, _ in self.extensions)]))
+
+    def schema(self, *inputs: Schema) -> Schema:
+        bindings = self.bindings(*inputs)
+        for condition in self.conditions:
+            type_ = condition.bind(bindings).type
+            if type_.kind != "bool":
+                raise SchemaError(f"{condition!r} is of type {type_}; a multi-way join takes conditions")
+        self._check_orders()
+        return bindings.select(bindings.indices(self.columns))
+
+    def bindings(self, *inputs: Schema) -> Schema:
+        """The variables with their types. Raises SchemaError where atoms do not fit."""
+        if len(inputs) != len(self.atoms) or not inputs:
+            raise SchemaError(f"a multi-way join of {len(self.atoms)} atoms is given {len(inputs)} streams")
+        types: dict[str, Type] = {}
+        for terms, schema in zip(self.atoms, inputs, strict=True):
+            if len(terms) != schema.arity:
+                raise SchemaError(
+                    f"an atom has {len(terms)} terms for the {schema.arity} columns ({schema.describe()})"
+                )
+            for name, term, type_ in zip(schema.names, terms, schema.types, strict=True):
+                if isinstance(term, str):
+                    self._agree(types, term, type_)
+                elif isinstance(term, Expression) and term.bind(schema).type.kind != type_.kind:
+                    raise SchemaError(f"{term!r} cannot be a value of '{name}: {type_}'")
+        waiting = dict(enumerate(self.extensions))
+        while waiting:
+            known = Schema(tuple(types), tuple(types.values()))
+            ready = [number for number, (_, value) in waiting.items() if set(value.columns) <= types.keys()]
+            if not ready:
+                name, value = next(iter(waiting.values()))
+                missing = ", ".join(sorted(set(value.columns) - types.keys()))
+                raise SchemaError(f"'{name} = {value!r}' needs {missing}, which no atom binds")
+            for number in ready:
+                name, value = waiting.pop(number)
+                self._agree(types, name, value.bind(known).type)
+        return Schema(tuple(types), tuple(types.values()))
+
+    def _agree(self, types: dict[str, Type], name: str, type_: Type) -> None:
+        known = types.setdefault(name, type_)
+        if known.kind != type_.kind:
+            raise SchemaError(f"variable '{name}' is {known} in one place and {type_} in another")
+        if known.nullable and not type_.nullable:
+            types[name] = type_  # None meets no value of a column without None
+
+    def _check_orders(self) -> None:
+        if not self.orders:
+            return
+        if len(self.orders) != len(self.atoms):
+            raise SchemaError(f"{len(self.orders)} orders are given for {len(self.atoms)} atoms")
+        names = {name for terms in self.atoms for name in variables_of(terms)}
+        for terms, order in zip(self.atoms, self.orders, strict=True):
+            others = names.difference(variables_of(terms))
+            bound = computed({*variables_of(terms), *order}, self.extensions)
+            if len(set(order)) != len(order) or not set(order) <= others <= bound:
+                raise SchemaError(
+                    f"the order ({', '.join(order)}) has to name each of {', '.join(sorted(others))} once"
+                )
+
+    def apart(self, *inputs: Schema) -> frozenset[str]:
+        """The int variables that may be None in some places only: there the code of None matches nothing."""
+        kinds: dict[str, set[bool]] = {}
+        for terms, schema in zip(self.atoms, inputs, strict=True):
+            for term, type_ in zip(terms, schema.types, strict=True):
+                if isinstance(term, str) and type_.kind == "int":
+                    kinds.setdefault(term, set()).add(type_.nullable)
+        bindings = self.bindings(*inputs)
+        for name, value in self.extensions:
+            kinds.setdefault(name, set()).add(value.bind(bindings).type.nullable)
+        return frozenset(name for name, found in kinds.items() if len(found) > 1)
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        told = set(self.columns)
+        grown = True
+        while grown:  # what is computed from columns of the result tells nothing new
+            more = {name for name, value in self.extensions if told.issuperset(value.columns)}
+            grown, told = not more <= told, told | more
+        looked_at = all(term is not None for terms in self.atoms for term in terms)
+        return all(inputs) and looked_at and told.issuperset(self.variables)
+
+    def term_orders(self) -> tuple[tuple[str, ...], ...]:
+        """For each atom the order in which its term binds the other variables."""
+        if self.orders:
+            return self.orders
+        return tuple(default_order(self.atoms, i, self.extensions) for i in range(len(self.atoms)))
+
+    def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        """Without what can fail, and without the columns nobody looks at: their weights add up before."""
+        core, behind = split(self)
+        stream = core._narrowed(rewriting, inputs)
+        for operator in behind:
+            stream = rewriting.add(operator, stream)
+        return stream
+
+    def _narrowed(self, rewriting: Rewriting, inputs: Sequence[Stream]) -> Stream:
+        kept, atoms = [], []
+        for stream, terms in zip(inputs, self._live(), strict=True):
+            columns = tuple(c for c, term in enumerate(terms) if term is not None)
+            if len(columns) < len(terms):
+                names = tuple(stream.schema.names[c] for c in columns)
+                stream = rewriting.add(Project(columns, names), stream)
+            kept.append(stream)
+            atoms.append(tuple(terms[c] for c in columns))
+        names_left = {name for terms in atoms for name in variables_of(terms)}
+        orders = tuple(tuple(name for name in order if name in names_left) for order in self.orders)
+        join = MultiwayJoin(tuple(atoms), self.columns, self.extensions, self.conditions, orders)
+        return rewriting.add(join, *kept)
+
+    def _beside(self, start: int, order: tuple[str, ...]) -> frozenset[int]:
+        """The columns of an atom that the first variable of its term is looked up by.
+
+        A delta sorted by one of them finds that variable's values where it found those of the row before.
+        """
+        meeting = [
+            terms
+            for j, terms in enumerate(self.atoms)
+            if j != start and order[:1] and order[0] in variables_of(terms)
+        ]
+        near = {name for terms in meeting for name in variables_of(terms)}
+        return frozenset(
+            c for c, term in enumerate(self.atoms[start]) if isinstance(term, str) and term in near
+        )
+
+    def _live(self) -> Atoms:
+        """The atoms with None in the place of variables that matter nowhere else."""
+        used = Counter(term for terms in self.atoms for term in terms if isinstance(term, str))
+        used.update(name for name, value in self.extensions for name in (name, *value.columns))
+        used.update(name for condition in self.conditions for name in condition.columns)
+        used.update(self.columns)
+        return tuple(
+            tuple(None if isinstance(term, str) and used[term] == 1 else term for term in terms)
+            for terms in self.atoms
+        )
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        core, behind = split(self)
+        evaluate = definition(core, interner, inputs)
+        schema = core.schema(*inputs)
+        functions = []
+        for operator in behind:
+            functions.append(operator.function(interner, schema))
+            schema = operator.schema(schema)
+
+        def evaluate_all(*batches: Batch) -> Batch:
+            result = evaluate(*batches)
+            for function in functions:
+                result = function(result)
+            return result
+
+        return evaluate_all
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        chosen = _Arrangements(rewriting)
+        rows = []
+        orders = self.term_orders()
+        for start, order in enumerate(orders):
+            actions = delta_term(self.atoms, start, order, self.extensions, self.conditions)
+            sets = [column_sets(actions, atom) for atom in range(len(inputs))]
+            rows.append(
+                [-1 if j == start else chosen.serving(stream, sets[j]) for j, stream in enumerate(inputs)]
+            )
+        for start, (stream, order) in enumerate(zip(inputs, orders, strict=True)):
+            rows[start][start] = chosen.handing_out(stream, self._beside(start, order))
+        join = DeltaMultiwayJoin(self, tuple(map(tuple, rows)), tuple(chosen.orders))
+        return rewriting.add(join, *chosen.streams)
+
+
+class _Arrangements:
+    """The arrangements that the terms of one join read, each once."""
+
+    def __init__(self, rewriting: Rewriting) -> None:
+        self._rewriting = rewriting
+        self._sources: list[Node] = []
+        self.streams: list[Stream] = []
+        self.orders: list[tuple[int, ...]] = []
+
+    def serving(self, stream: Stream, sets: Sequence[frozenset[int]]) -> int:
+        """The number of an arrangement whose first columns are each of the sets in turn."""
+        rewriting = self._rewriting
+        leading = refined(sets)
+        if isinstance(rewriting, Lowering):
+            leading = rewriting.orders.through(stream, sets)
+        found = arranged(rewriting, stream, leading)
+        return self._number(stream, found, order_of(found))
+
+    def handing_out(self, stream: Stream, first: frozenset[int]) -> int:
+        """The number of what hands out the deltas of the stream, sorted by one of `first` if possible."""
+        numbers = [n for n, source in enumerate(self._sources) if source is stream.node]
+        if not numbers:
+            return self._number(stream, stream, tuple(range(stream.schema.arity)))
+        return next((n for n in numbers if self.orders[n][:1] and self.orders[n][0] in first), numbers[0])
+
+    def _number(self, source: Stream, stream: Stream, order: tuple[int, ...]) -> int:
+        for number, known in enumerate(self.streams):
+            if known.node is stream.node:
+                return number
+        self._sources.append(source.node)
+        self.streams.append(stream)
+        self.orders.append(order)
+        return len(self.streams) - 1
+
+
+@dataclass(frozen=True)
+class DeltaMultiwayJoin(Operator):
+    """The incremental form: `places[i][j]` is the input from which the term of atom i reads atom j.
+
+    Every input is a stream with its columns in the order `arranged` says, and an arrangement where a term
+    reads it as another atom than its own.
+    """
+
+    join: MultiwayJoin
+    places: tuple[tuple[int, ...], ...]
+    arranged: tuple[tuple[int, ...], ...]
+
+    @property
+    def monotone(self) -> bool:
+        return True
+
+    @property
+    def name(self) -> str:
+        return "MultiwayJoin"
+
+    @property
+    def label(self) -> str:
+        return self.join.label
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.join.schema(*self._inputs(inputs))
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return self.join.yields_set([inputs[row[i]] for i, row in enumerate(self.places)])
+
+    def _inputs(self, given: Sequence[Schema]) -> list[Schema]:
+        """The schemas of the atoms' own streams."""
+        return [
+            given[row[i]].select([int(c) for c in np.argsort(self.arranged[row[i]])])
+            for i, row in enumerate(self.places)
+        ]
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        join = self.join
+        schemas = self._inputs([stream.schema for stream in node.inputs])
+        terms: list[TermStep] = []
+        if impossible(join.atoms, schemas, scope.interner):
+            return MultiwayJoinStep(terms, scope)
+        for start, order in enumerate(join.term_orders()):
+            actions = delta_term(join.atoms, start, order, join.extensions, join.conditions)
+            readings = [
+                Reading(terms_, sources[place], self.arranged[place], new=j < start)
+                for j, (terms_, place) in enumerate(zip(join.atoms, self.places[start], strict=True))
+            ]
+            terms.append(TermStep(join, schemas, start, actions, readings, scope))
+        return MultiwayJoinStep(terms, scope)
+
+
+class MultiwayJoinStep(Step):
+    __slots__ = ("_later", "_scope", "terms")
+
+    def __init__(self, terms: Sequence[TermStep], scope: Scope) -> None:
+        super().__init__()
+        self.terms = tuple(terms)
+        self._scope = scope
+        self._later = Pending(scope)
+
+    def next_time(self) -> Time | None:
+        return self._later.next()
+
+    @property
+    def join_terms(self) -> tuple[TermRows, ...]:
+        return tuple(term.rows for term in self.terms)
+
+    def step(self) -> None:
+        parts = self._later.take()
+        depth = self._scope.depth
+        for term in self.terms:
+            if term.delta.out is None:
+                continue
+            for rows, weights in term.matches(term.delta.out):
+                self._scope.meet(len(weights))
+                if depth:
+                    rows, weights = self._due(rows, weights, depth)
+                if len(weights):
+                    parts.append((rows, weights))
+        self.out = combine(parts)
+
+    def _due(self, rows: Codes, weights: Codes, depth: int) -> tuple[Codes, Codes]:
+        """The rows of the present time; those of later times wait. The time is in the last columns."""
+        times = rows[:, -depth:]
+        later = (times > self._scope.now).any(axis=1)
+        rows = np.ascontiguousarray(rows[:, :-depth])
+        if later.any():
+            self._later.put(rows[later], weights[later], times[later])
+            rows, weights = rows[~later], weights[~later]
+        return rows, weights
+
+
+def shown(term: Term) -> str:
+    """The term as it is written."""
+    return "_" if term is None else term if isinstance(term, str) else repr(term)

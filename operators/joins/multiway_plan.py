@@ -1,0 +1,70 @@
+"""Writing the plan of `dbsp.kernels.multiway`: what one extension of prefixes does, as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.kernels.arrays import Codes
+from dbsp.kernels.multiway import HEADER, USE
+
+
+@dataclass(frozen=True)
+class PlannedUse:
+    """One use of an arrangement: the slots of its columns in its own order, and when they are bound.
+
+    `width` counts all columns of a run row, `coordinates` those at its end that hold its time;
+    `bound[l]` counts the columns that are bound after level l.
+    """
+
+    width: int
+    coordinates: int
+    slots: tuple[int, ...]
+    bound: tuple[int, ...]
+    complete: bool
+    """Whether its rows are bound as a whole in the end; then their weights count."""
+
+
+def written_plan(
+    given: Sequence[int],
+    taken: Sequence[int],
+    values: Mapping[int, int],
+    slots: int,
+    levels: Sequence[tuple[int, bool]],
+    uses: Sequence[PlannedUse],
+    depth: int,
+) -> Codes:
+    """The plan: `given` and `taken` are the slots of the columns that come in and go out.
+
+    `values` are the codes of slots that hold constants, `levels` the slot of each level's variable and
+    whether None has no match there, `depth` the number of nested scopes.
+    """
+    constants = [values.get(slot, 0) for slot in range(slots)]
+    uses_at = HEADER + len(given) + len(taken) + slots
+    slots_at = uses_at + USE * len(uses)
+    levels_at = slots_at + sum(use.bound[0] for use in uses)
+    numbers = [slots, len(uses), len(levels), len(given), len(taken), depth, uses_at, levels_at]
+    numbers += [*given, *taken, *constants]
+    at = slots_at
+    for use in uses:
+        whole = use.complete and not use.coordinates
+        numbers += [use.width, use.coordinates, use.bound[0], int(whole and use.bound[0] == use.bound[-1])]
+        numbers += [int(use.complete), _last(use, len(levels)), at]
+        at += use.bound[0]
+    for use in uses:
+        numbers += use.slots[: use.bound[0]]
+    for level, (slot, skips) in enumerate(levels, 1):
+        members = [(u, use) for u, use in enumerate(uses) if use.bound[level] > use.bound[level - 1]]
+        numbers += [slot, int(skips), len(members)]
+        for u, use in members:
+            first, until = use.bound[level - 1 : level + 1]
+            whole = use.complete and not use.coordinates and until == use.bound[-1]
+            numbers += [u, use.width, first, until, _last(use, level - 1), int(whole)]
+    return np.array(numbers, np.int64)
+
+
+def _last(use: PlannedUse, level: int) -> int:
+    """The last level up to this one that binds columns of a use; 0 if none does but what is given."""
+    return next((n for n in range(level, 0, -1) if use.bound[n] > use.bound[n - 1]), 0)

@@ -1,0 +1,74 @@
+"""What of a multi-way join is evaluated on its whole result: functions that have no value for some rows.
+
+The terms of a join's delta show rows that cancel when they are added up, and a level of a term shows rows
+that a later atom rules out. A division by zero in one of these is none of the query's. So what can fail
+is no part of the terms but operators of its own behind the join, which see what is left: first the
+conditions, then the extensions, then the conditions that read these. Only where an atom needs the value
+of an extension to be found by has it to be computed before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dbsp.circuit.operator import Operator
+from dbsp.expressions import col
+from dbsp.expressions.substitution import is_total
+from dbsp.operators.joins.delta_term import variables_of
+from dbsp.operators.linear.filter import Filter
+from dbsp.operators.linear.map import Map
+from dbsp.operators.linear.project import Project
+
+if TYPE_CHECKING:
+    from dbsp.operators.joins.multiway_join import MultiwayJoin
+
+
+def split(join: MultiwayJoin) -> tuple[MultiwayJoin, tuple[Operator, ...]]:
+    """The join without what can fail, and the operators that make the rest of its result."""
+    feeding = _feeding(join)
+    late: dict[str, None] = {}
+    grown = True
+    while grown:
+        before = len(late)
+        for name, value in join.extensions:
+            if name not in feeding and not (is_total(value) and late.keys().isdisjoint(value.columns)):
+                late[name] = None
+        grown = len(late) > before
+    tested = [c for c in join.conditions if not is_total(c) and late.keys().isdisjoint(c.columns)]
+    after = [c for c in join.conditions if not late.keys().isdisjoint(c.columns)]
+    if not late and not tested:
+        return join, ()
+    extensions = {name: value for name, value in join.extensions if name in late}
+    used = [*join.columns, *(name for value in extensions.values() for name in value.columns)]
+    used += [name for condition in (*tested, *after) for name in condition.columns]
+    names = tuple(dict.fromkeys(name for name in used if name not in late))
+    core = replace(
+        join,
+        columns=names,
+        extensions=tuple(one for one in join.extensions if one[0] not in late),
+        conditions=tuple(c for c in join.conditions if not any(c is one for one in (*tested, *after))),
+    )
+    behind: list[Operator] = [Filter(condition) for condition in tested]
+    while extensions:
+        ready = {n: value for n, value in extensions.items() if extensions.keys().isdisjoint(value.columns)}
+        extensions = {n: value for n, value in extensions.items() if n not in ready}
+        behind.append(Map((*map(col, names), *ready.values()), (*names, *ready), whole=True))
+        names = (*names, *ready)
+    behind += [Filter(condition) for condition in after]
+    if names != join.columns:
+        whole = set(join.columns) >= set(names)
+        behind.append(Project(tuple(names.index(name) for name in join.columns), join.columns, whole))
+    return core, tuple(behind)
+
+
+def _feeding(join: MultiwayJoin) -> set[str]:
+    """The variables that atoms are found by, or that several extensions have to agree on."""
+    feeding = {name for terms in join.atoms for name in variables_of(terms)}
+    feeding.update(name for name, n in Counter(name for name, _ in join.extensions).items() if n > 1)
+    size = 0
+    while size < len(feeding):
+        size = len(feeding)
+        feeding.update(c for name, value in join.extensions if name in feeding for c in value.columns)
+    return feeding

@@ -1,0 +1,326 @@
+"""Running one delta term of a multi-way join: actions on batches of prefixes (see `delta_term`).
+
+A prefix is a row of bound variables with a weight; inside nested scopes the least upper bound of the times
+of the rows it is made of stands behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from dbsp.circuit.operator import Arranged, Step, TermRows
+from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
+from dbsp.data.values import NULL
+from dbsp.expressions import Expression
+from dbsp.kernels import extend_prefixes
+from dbsp.kernels.arrays import Codes
+from dbsp.operators.joins.delta_term import Action, Extend, Let, Same, Term, Test, Use, variables_of
+from dbsp.operators.joins.multiway_definition import constant_code
+from dbsp.operators.joins.multiway_plan import PlannedUse, written_plan
+from dbsp.runtime.scope import Scope
+
+if TYPE_CHECKING:
+    from dbsp.operators.joins.multiway_join import MultiwayJoin
+
+CHUNK = 1 << 16
+"""So many rows of a delta at a time, when the prefixes have to be kept between two actions."""
+
+Prefixes: TypeAlias = tuple[Codes, Codes]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a term reads an atom: from which step, whose rows have the columns in this order."""
+
+    terms: tuple[Term, ...]
+    source: Step
+    order: tuple[int, ...]
+    new: bool
+    """Whether it reads the integral with this step's delta."""
+
+
+class TermStep:
+    """The term of one atom, ready to be run."""
+
+    __slots__ = (
+        "_actions",
+        "_atom",
+        "_changed",
+        "_chunked",
+        "_extending",
+        "_none",
+        "_opening",
+        "delta",
+        "levels",
+    )
+
+    def __init__(
+        self,
+        join: MultiwayJoin,
+        schemas: Sequence[Schema],
+        start: int,
+        actions: Sequence[Action],
+        readings: Sequence[Reading],
+        scope: Scope,
+    ) -> None:
+        self.delta = readings[start].source
+        self._atom = start
+        self._changed = 0
+        writer = _Writer(join, schemas, readings, scope)
+        self._opening, names = writer.opening(start)
+        self._actions = writer.actions(actions, names)
+        self._extending = [action for action in self._actions if isinstance(action, Extending)]
+        self._chunked = len(self._extending) > 1
+        nothing = Batch.empty(len(join.columns) + scope.depth)
+        self._none = nothing.rows, nothing.weights
+        self.levels = tuple(
+            level for action in actions if isinstance(action, Extend) for level in action.levels
+        )
+        """The variables that the term binds, in order."""
+
+    @property
+    def rows(self) -> TermRows:
+        """What the term has met so far."""
+        prefixes = [int(count) for action in self._extending for count in action.reached[1:]]
+        return TermRows(self._atom, self._changed, tuple(zip(self.levels, prefixes, strict=True)))
+
+    def matches(self, delta: Batch) -> Iterable[Prefixes]:
+        """What the delta contributes: rows of the result, in a scope with their time behind them."""
+        rows, weights = delta.rows, delta.weights
+        self._changed += len(weights)
+        if self._opening is not None:
+            rows, weights = self._opening(rows, weights)
+        if self._chunked and len(weights) > CHUNK:
+            starts = range(0, len(weights), CHUNK)
+            return (self._through(rows[at : at + CHUNK], weights[at : at + CHUNK]) for at in starts)
+        return (self._through(rows, weights),)
+
+    def _through(self, rows: Codes, weights: Codes) -> Prefixes:
+        for action in self._actions:
+            if not len(weights):
+                return self._none
+            rows, weights = action(rows, weights)
+        return (rows, weights) if len(weights) else self._none
+
+
+class _Writer:
+    """Actions on names made into functions of arrays."""
+
+    def __init__(
+        self, join: MultiwayJoin, schemas: Sequence[Schema], readings: Sequence[Reading], scope: Scope
+    ) -> None:
+        self._join = join
+        self._schemas = schemas
+        self._readings = readings
+        self._scope = scope
+        self._bindings = join.bindings(*schemas)
+        self._apart = join.apart(*schemas)
+
+    def opening(self, start: int) -> tuple[Callable[[Codes, Codes], Prefixes] | None, tuple[str, ...]]:
+        """What keeps the rows of the delta that fit their own atom, or None; the names of its columns."""
+        reading = self._readings[start]
+        terms = [reading.terms[c] for c in reading.order]
+        names = variables_of(terms)
+        constants = [
+            (c, constant_code(term, self._schemas[start], self._scope.interner))
+            for c, term in enumerate(terms)
+            if isinstance(term, Expression)
+        ]
+        # Not by terms.index: == between a constant and a name builds an expression.
+        first: dict[str, int] = {}
+        places = [(first.setdefault(term, c), c) for c, term in enumerate(terms) if isinstance(term, str)]
+        equal = [(known, c) for known, c in places if known != c]
+        apart = [c for c, term in enumerate(terms) if isinstance(term, str) and term in self._apart]
+        taken = [first[name] for name in names]
+
+        def open_(rows: Codes, weights: Codes) -> Prefixes:
+            keep = np.ones(len(weights), np.bool_)
+            for column, code in constants:
+                keep &= rows[:, column] == code
+            for first, second in equal:
+                keep &= rows[:, first] == rows[:, second]
+            for column in apart:
+                keep &= rows[:, column] != NULL
+            return np.ascontiguousarray(rows[keep][:, taken]), weights[keep]
+
+        if not constants and not equal and not apart:
+            return None, names
+        return open_, names
+
+    def actions(self, actions: Sequence[Action], names: tuple[str, ...]) -> list[Callable[..., Prefixes]]:
+        """Functions to call one after the other; the last one leaves the columns of the result."""
+        made: list[Callable[..., Prefixes]] = []
+        timed = False
+        for number, action in enumerate(actions):
+            rest = actions[number + 1 :]
+            match action:
+                case Extend():
+                    wanted = self._wanted(rest, (*names, *action.levels))
+                    made.append(self._extending(action, names, wanted))
+                    names, timed = wanted, True
+                case Let(variable, value):
+                    made.append(self._let(names, variable, value, timed))
+                    names = (*names, variable)
+                case Same(variable, value):
+                    made.append(self._same(names, variable, value))
+                case Test(condition):
+                    made.append(self._test(names, condition))
+        if names != self._join.columns or not timed:
+            made.append(self._taking(names, timed))
+        return made
+
+    def _wanted(self, rest: Sequence[Action], bound: tuple[str, ...]) -> tuple[str, ...]:
+        """Which of the bound variables are needed later: those of the result if nothing else follows."""
+        columns = self._join.columns
+        if not rest:
+            return columns
+        needed = set(columns)
+        for action in rest:
+            match action:
+                case Extend(uses=uses):
+                    for use in uses:
+                        needed.update(variables_of(self._join.atoms[use.atom]))
+                case Let(_, value):
+                    needed.update(value.columns)
+                case Same(variable, value):
+                    needed.update((variable, *value.columns))
+                case Test(condition):
+                    needed.update(condition.columns)
+        return tuple(name for name in bound if name in needed)
+
+    def _let(
+        self, names: tuple[str, ...], variable: str, value: Expression, timed: bool
+    ) -> Callable[[Codes, Codes], Prefixes]:
+        bound = value.bind(self._select(names))
+        interner, at = self._scope.interner, len(names)
+        apart = variable in self._apart
+
+        def let(rows: Codes, weights: Codes) -> Prefixes:
+            codes = bound.evaluate(rows[:, :at], interner)
+            rows = np.insert(rows, at, codes, axis=1)
+            if apart:
+                keep = codes != NULL
+                rows, weights = rows[keep], weights[keep]
+            return rows, weights
+
+        return let
+
+    def _same(
+        self, names: tuple[str, ...], variable: str, value: Expression
+    ) -> Callable[[Codes, Codes], Prefixes]:
+        bound = value.bind(self._select(names))
+        interner, at, place = self._scope.interner, len(names), names.index(variable)
+        apart = variable in self._apart
+
+        def same(rows: Codes, weights: Codes) -> Prefixes:
+            codes = bound.evaluate(rows[:, :at], interner)
+            keep = rows[:, place] == codes
+            if apart:
+                keep &= codes != NULL
+            return rows[keep], weights[keep]
+
+        return same
+
+    def _test(self, names: tuple[str, ...], condition: Expression) -> Callable[[Codes, Codes], Prefixes]:
+        bound = condition.bind(self._select(names))
+        interner, at = self._scope.interner, len(names)
+
+        def test(rows: Codes, weights: Codes) -> Prefixes:
+            keep = bound.mask(rows[:, :at], interner)
+            return rows[keep], weights[keep]
+
+        return test
+
+    def _taking(self, names: tuple[str, ...], timed: bool) -> Callable[[Codes, Codes], Prefixes]:
+        columns = [names.index(name) for name in self._join.columns]
+        columns += [len(names) + d for d in range(self._scope.depth if timed else 0)]
+        now = self._scope.now
+
+        def take(rows: Codes, weights: Codes) -> Prefixes:
+            rows = rows[:, columns]
+            if not timed and len(now):
+                rows = np.hstack((rows, np.broadcast_to(now, (len(rows), len(now)))))
+            return np.ascontiguousarray(rows), weights
+
+        return take
+
+    def _extending(self, extend: Extend, names: tuple[str, ...], wanted: tuple[str, ...]) -> Extending:
+        slots = {name: slot for slot, name in enumerate((*names, *extend.levels))}
+        values: dict[int, int] = {}
+        uses, sides = [], []
+        for use in extend.uses:
+            reading = self._readings[use.atom]
+            assert isinstance(reading.source, Arranged)
+            order = _within(reading.order, use)
+            own = []
+            for column in order:
+                term = reading.terms[column]
+                if isinstance(term, str):
+                    own.append(slots[term])
+                else:
+                    assert term is not None
+                    slot = len(slots) + len(values)
+                    schema = self._schemas[use.atom]
+                    values[slot] = constant_code(term, schema, self._scope.interner)
+                    own.append(slot)
+            counts = np.cumsum([len(columns) for columns in use.bound]).tolist()
+            coordinates = reading.source.coordinates
+            width = len(reading.order) + coordinates
+            uses.append(PlannedUse(width, coordinates, tuple(own), tuple(counts), use.complete))
+            sides.append((reading.source, reading.new))
+        plan = written_plan(
+            [slots[name] for name in names],
+            [slots[name] for name in wanted],
+            values,
+            len(slots) + len(values),
+            [(slots[name], name in self._apart) for name in extend.levels],
+            uses,
+            self._scope.depth,
+        )
+        return Extending(plan, sides, self._scope.now)
+
+    def _select(self, names: Sequence[str]) -> Schema:
+        return self._bindings.select(self._bindings.indices(names))
+
+
+def _within(order: Sequence[int], use: Use) -> list[int]:
+    """The columns that a use looks at, in the order of its arrangement, which binds them in turn."""
+    taken = list(order[: sum(map(len, use.bound))])
+    at = 0
+    for columns in use.bound:
+        assert set(taken[at : at + len(columns)]) == set(columns), "the arrangement serves the term"
+        at += len(columns)
+    return taken
+
+
+class Extending:
+    """Binds the variables of one `Extend`; `sides` are the arrangements it reads, new or old."""
+
+    __slots__ = ("_now", "_plan", "_seen", "_sides", "_tables", "reached")
+
+    def __init__(self, plan: Codes, sides: Sequence[tuple[Arranged, bool]], now: Codes) -> None:
+        self._plan = plan
+        self._sides = tuple(sides)
+        self._now = now
+        self._tables = np.zeros(2 * len(sides), np.int64)
+        self._seen: list[Codes | None] = [None] * len(sides)
+        self.reached = np.zeros(int(plan[2]) + 1, np.int64)
+        """How many prefixes were bound up to each level, so far."""
+
+    def __call__(self, rows: Codes, weights: Codes) -> Prefixes:
+        tables = self._tables
+        for u, (side, new) in enumerate(self._sides):
+            runs = side.count if new else side.before
+            if not runs:
+                return rows[:0], weights[:0]
+            table = side.table
+            if table is not self._seen[u]:
+                self._seen[u] = table
+                tables[2 * u] = table.ctypes.data
+            tables[2 * u + 1] = runs
+        return extend_prefixes(rows, weights, self._plan, tables, self._now, self.reached)

@@ -1,0 +1,81 @@
+"""Outer joins: a join that keeps the rows without a partner, with None for the side they lack.
+
+    A left join B   =  (A join B)  +  pad(A antijoin B)
+    A right join B  =  (A join B)  +  pad(B antijoin A)
+    A full join B   =  (A join B)  +  pad(A antijoin B)  +  pad(B antijoin A)
+
+A composition of linear operators, joins and antijoins, so its incremental form follows by the chain
+rule, also inside nested scopes: a row that gets its first partner retracts its padded row in the same
+tick. As in an antijoin, a key is there while the weights of its rows add up to more than zero.
+Cost: that of a join and an antijoin, O(delta * log state) plus the matches; when a key gets its first
+partner or loses its last one, also the rows of that key on the other side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dbsp.circuit.composite import Add, Composite, T
+from dbsp.data.schema import Schema
+from dbsp.data.values import Type
+from dbsp.operators.joins.join import Join
+from dbsp.operators.joins.semijoin import Antijoin
+from dbsp.operators.linear.pad import Pad
+from dbsp.operators.linear.union import Union, Widen
+
+
+@dataclass(frozen=True)
+class OuterJoin(Composite):
+    """A join on `left_key` and `right_key`; `columns` as in `Join`.
+
+    `left` and `right` tell whose rows are kept without a partner. A key column of the left holds the
+    key's value also where the left row is missing.
+    """
+
+    left_key: tuple[int, ...]
+    right_key: tuple[int, ...]
+    columns: tuple[int, ...]
+    names: tuple[str, ...]
+    left: bool
+    right: bool
+
+    @property
+    def name(self) -> str:
+        return {(True, False): "LeftJoin", (False, True): "RightJoin"}.get(
+            (self.left, self.right), "FullJoin"
+        )
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} -> {', '.join(self.names)}"
+
+    def compose(self, add: Add[T], *inputs: T) -> T:
+        a, b = inputs
+        join = Join(self.left_key, self.right_key, self.columns, self.names)
+        matched = add(join, a, b)
+        types = self._types(a.schema, b.schema)
+        parts = [matched]
+        if self.left:
+            columns = tuple(v if v >= 0 else None for v in self.columns)
+            alone = add(Antijoin(self.left_key, self.right_key), a, b)
+            parts.append(add(Pad(columns, types, self.names), alone))
+        if self.right:
+            partner = dict(zip(self.left_key, self.right_key, strict=True))
+            columns = tuple(partner.get(v) if v >= 0 else -v - 1 for v in self.columns)
+            alone = add(Antijoin(self.right_key, self.left_key), b, a)
+            parts.append(add(Pad(columns, types, self.names), alone))
+        return add(Union(), *(p if p.schema.types == types else add(Widen(types), p) for p in parts))
+
+    def _types(self, left: Schema, right: Schema) -> tuple[Type, ...]:
+        """The types of the result: optional where a side may be missing."""
+        partner = dict(zip(self.left_key, self.right_key, strict=True))
+
+        def of(v: int) -> Type:
+            if v < 0:
+                type_ = right.types[-v - 1]
+                return type_.optional() if self.left else type_
+            type_ = left.types[v]
+            may_lack = self.right and (v not in partner or right.types[partner[v]].nullable)
+            return type_.optional() if may_lack else type_
+
+        return tuple(map(of, self.columns))

@@ -1,0 +1,196 @@
+"""Range join: all pairs of rows that agree on a key and are near each other in one ordered column.
+
+    (A join B)(x . y) = A(x) * B(y)   where key(x) = key(y) and low <= y.right - x.left <= high
+
+Bilinear as any join, so its incremental form has the same two terms (see `dbsp.operators.joins.join`):
+
+    out = dA join old(B) + new(A) join dB
+
+Both sides are kept ordered by (key, ordered column), where the partners of a row are one contiguous
+range. Cost: O(delta * log state) plus the matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.values import Type
+from dbsp.errors import SchemaError
+from dbsp.kernels import arrange, consolidate, join_bands, join_timed_bands, register_run
+from dbsp.kernels.arrays import Codes
+from dbsp.operators.joins.band import Band
+from dbsp.operators.joins.join import (
+    DeltaJoin,
+    JoinStep,
+    apart_columns,
+    check_key_types,
+    keeps_all,
+    leading,
+    picked_columns,
+    without_null,
+)
+from dbsp.operators.traces.arrange import arranged, order_of
+from dbsp.runtime.scope import Scope
+
+
+@dataclass(frozen=True)
+class RangeJoin(Operator):
+    """Equi-join on `left_key` and `right_key`, where `left` and `right` are within `band`.
+
+    `columns` chooses the output as in `Join`.
+    """
+
+    left_key: tuple[int, ...]
+    right_key: tuple[int, ...]
+    left: int
+    right: int
+    band: Band
+    columns: tuple[int, ...]
+    names: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return f"RangeJoin -> {', '.join(self.names)}"
+
+    @property
+    def law(self) -> str:
+        return "bilinear"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        a, b = inputs
+        check_key_types(self.left_key, self.right_key, a, b)
+        x, y = a.types[self.left], b.types[self.right]
+        if x.kind != y.kind:
+            raise SchemaError(
+                f"there is no distance between '{a.names[self.left]}: {x}' and '{b.names[self.right]}: {y}': "
+                "the types differ"
+            )
+        return picked_columns(self.columns, self.names, a, b)
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        a_schema, b_schema = inputs
+        pairs = list(zip(self.left_key, self.right_key, strict=True))
+        by_left = np.array(leading((*self.left_key, self.left), a_schema.arity), np.int64)
+        by_right = np.array(leading((*self.right_key, self.right), b_schema.arity), np.int64)
+        in_left, in_right = np.argsort(by_left), np.argsort(by_right)
+        columns = np.array([in_left[v] if v >= 0 else -in_right[-v - 1] - 1 for v in self.columns], np.int64)
+        x, y = a_schema.types[self.left], b_schema.types[self.right]
+        reach = Reach(len(pairs), self.band, x, y, apart_columns(a_schema, b_schema, pairs))
+        width = b_schema.arity
+
+        def join(a: Batch, b: Batch) -> Batch:
+            rows, weights, starts, ends = reach.of(Batch(*arrange(a.rows, a.weights, by_left)))
+            run = arrange(b.rows, b.weights, by_right)
+            table = np.zeros((1, 3), np.int64)
+            register_run(table, 0, *run)
+            return Batch(*consolidate(*join_bands(rows, weights, starts, ends, table, 1, width, columns)))
+
+        return join
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        left, right = inputs
+        pairs = sorted(zip(self.left_key, self.right_key, strict=True))
+        a = arranged(rewriting, left, [*(p for p, _ in pairs), self.left])
+        b = arranged(rewriting, right, [*(p for _, p in pairs), self.right])
+        whole = keeps_all(self.columns, left.schema, right.schema, self.right_key)
+        in_a, in_b = np.argsort(order_of(a)), np.argsort(order_of(b))
+        columns = tuple(int(in_a[v]) if v >= 0 else -int(in_b[-v - 1]) - 1 for v in self.columns)
+        apart = apart_columns(left.schema, right.schema, pairs)
+        joined = DeltaRangeJoin(len(pairs), columns, self.names, whole, apart, band=self.band)
+        return rewriting.add(joined, a, b)
+
+
+@dataclass(frozen=True)
+class DeltaRangeJoin(DeltaJoin):
+    """The incremental form: both arrangements start with the key and the ordered column."""
+
+    band: Band = field(kw_only=True)
+
+    @property
+    def name(self) -> str:
+        return "RangeJoin"
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        left, right = sources
+        assert isinstance(left, Arranged) and isinstance(right, Arranged)
+        x, y = (stream.schema.types[self.key] for stream in node.inputs)
+        forward = Reach(self.key, self.band, x, y, self.apart)
+        backward = Reach(self.key, self.band.turned(), y, x, self.apart)
+        columns, turned = np.array(self.columns, np.int64), np.array([-v - 1 for v in self.columns], np.int64)
+        return RangeJoinStep(left, right, self.key, columns, turned, scope, forward, backward)
+
+
+class Reach:
+    """Where the partners of a row are, in an arrangement by (`key` columns, ordered column)."""
+
+    def __init__(self, key: int, band: Band, own: Type, other: Type, apart: Sequence[int]) -> None:
+        self._key = key
+        self._band = band
+        self._own = own
+        self._other = other
+        self._apart = tuple(apart)
+
+    def of(self, batch: Batch) -> tuple[Codes, Codes, Codes, Codes]:
+        """The rows that can have partners, their weights, and the prefixes from and to which these are."""
+        rows, weights, m = batch.rows, batch.weights, self._key
+        if self._apart:
+            rows, weights = without_null(rows, weights, self._apart)
+        start, end, valid = self._band.around(rows[:, m], self._own, self._other)
+        if not valid.all():
+            rows, weights, start, end = rows[valid], weights[valid], start[valid], end[valid]
+        starts = np.column_stack((rows[:, :m], start))
+        ends = np.column_stack((rows[:, :m], end))
+        return rows, weights, starts, ends
+
+
+class RangeJoinStep(JoinStep):
+    __slots__ = ("_backward", "_forward")
+
+    def __init__(
+        self,
+        left: Arranged,
+        right: Arranged,
+        key: int,
+        from_left: Codes,
+        from_right: Codes,
+        scope: Scope,
+        forward: Reach,
+        backward: Reach,
+    ) -> None:
+        super().__init__(left, right, key, from_left, from_right, scope)
+        self._forward = forward
+        self._backward = backward
+
+    def _probe(
+        self,
+        parts: list[tuple[Codes, Codes]],
+        delta: Batch,
+        side: Arranged,
+        runs: int,
+        width: int,
+        columns: Codes,
+    ) -> None:
+        # Both sides may be one arrangement, so it is the columns that tell whose delta this is.
+        reach = self._forward if columns is self._from_left else self._backward
+        rows, weights, starts, ends = reach.of(delta)
+        if side.coordinates == 0:
+            rows, weights = join_bands(rows, weights, starts, ends, side.table, runs, width, columns)
+        else:
+            now = self._scope.now
+            rows, weights, times, due = join_timed_bands(
+                rows, weights, starts, ends, side.table, runs, width, columns, now, side.coordinates
+            )
+            if due < len(weights):
+                self._later.put(rows[due:], weights[due:], times[due:])
+                rows, weights = rows[:due], weights[:due]
+        if len(weights):
+            parts.append((rows, weights))

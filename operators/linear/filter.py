@@ -1,0 +1,142 @@
+"""Filter: the rows for which a predicate holds.
+
+    filter(s)(x) = s(x) if p(x) else 0
+
+Linear: its own incremental form. The predicate is an expression over columns, evaluated for all rows
+of a delta at once, or a Python function of a named tuple, called row by row. None counts as false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dbsp.circuit.operator import Operator
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.values import NULL
+from dbsp.errors import SchemaError
+from dbsp.expressions import Expression
+from dbsp.operators.linear.row_functions import OverColumns, call_per_row, function_name
+
+
+@dataclass(frozen=True)
+class Filter(OverColumns):
+    """Rows for which the boolean expression is true."""
+
+    predicate: Expression = field(compare=False)
+    identity: tuple[Any, ...] = field(init=False, repr=False)
+    """What tells equal predicates: `==` on expressions builds another one."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "identity", self.predicate.key)
+
+    @property
+    def label(self) -> str:
+        return f"Filter {self.predicate!r}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        type_ = self.predicate.bind(self.over or inputs[0]).type
+        if type_.kind != "bool":
+            raise SchemaError(f"filter wants a condition, but {self.predicate!r} is of type {type_}")
+        return inputs[0]
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        bound = self.predicate.bind(self.over or inputs[0])
+
+        def keep(batch: Batch) -> Batch:
+            # The code of true is 1; false and None are something else.
+            return selected(batch, bound.evaluate(batch.rows, interner) == 1)
+
+        return keep
+
+
+@dataclass(frozen=True)
+class FilterFunction(OverColumns):
+    """Rows for which a Python function returns something true."""
+
+    predicate: Callable[[Any], Any]
+
+    @property
+    def name(self) -> str:
+        return "Filter"
+
+    @property
+    def label(self) -> str:
+        return f"Filter {function_name(self.predicate)}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        schema = self.over or inputs[0]
+
+        def keep(batch: Batch) -> Batch:
+            verdicts = call_per_row(self.predicate, batch, schema, interner, finish=bool)
+            return selected(batch, np.array(verdicts, np.bool_))
+
+        return keep
+
+
+@dataclass(frozen=True)
+class SameValue(Operator):
+    """Rows that hold the same value in two columns; None is the same as None."""
+
+    first: int
+    second: int
+
+    @property
+    def monotone(self) -> bool:
+        return True
+
+    @property
+    def name(self) -> str:
+        return "Filter"
+
+    @property
+    def label(self) -> str:
+        return f"Filter column {self.first} = column {self.second}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        a, b = self.first, self.second
+        (schema,) = inputs
+        if schema.types[a].kind != schema.types[b].kind:
+            raise SchemaError(
+                f"cannot compare '{schema.names[a]}: {schema.types[a]}' with "
+                f"'{schema.names[b]}: {schema.types[b]}': the types differ"
+            )
+        return schema
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        first, second = self.first, self.second
+        types = inputs[0].types
+        # The code of None is an ordinary int where a column is not optional.
+        mixed = types[first].nullable != types[second].nullable
+
+        def keep(batch: Batch) -> Batch:
+            mask = batch.rows[:, first] == batch.rows[:, second]
+            if mixed:
+                mask &= batch.rows[:, first] != NULL
+            return selected(batch, mask)
+
+        return keep
+
+
+def selected(batch: Batch, mask: Any) -> Batch:
+    """The rows where the mask is true; order is kept, so the result is canonical."""
+    if mask.all():
+        return batch
+    return Batch(batch.rows[mask], batch.weights[mask])

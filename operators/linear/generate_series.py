@@ -1,0 +1,72 @@
+"""Generate series: each row with every number of a series that it spans.
+
+    generate(s)(x, n) = s(x)  for every n in series(start(x), end(x), step(x)),  else 0
+
+Linear: its own incremental form. The ends are expressions over the columns of the row; what a series
+has in it is said in `dbsp.expressions.series`. A weight goes to every number of the series. Cost:
+the numbers generated, and sorting them. A series of more than `MOST_VALUES` numbers is an
+EvaluationError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.values import Type
+from dbsp.errors import EvaluationError, SchemaError
+from dbsp.expressions import Expression
+from dbsp.expressions.series import coded_series
+from dbsp.kernels import consolidate
+from dbsp.operators.linear.row_functions import OverColumns
+
+
+@dataclass(frozen=True)
+class GenerateSeries(OverColumns):
+    """Rows with a column of the numbers from the first expression to the second, by steps of a third."""
+
+    ends: tuple[Expression, ...] = field(compare=False)
+    column: str
+    identity: tuple[Any, ...] = field(init=False, repr=False)
+    """What tells equal expressions: `==` on expressions builds another one."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "identity", tuple(e.key for e in self.ends))
+
+    @property
+    def label(self) -> str:
+        return f"GenerateSeries {self.column} = {', '.join(map(repr, self.ends))}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        over = self.over or inputs[0]
+        types: set[Type] = {end.bind(over).type for end in self.ends}
+        if len(types) != 1 or str(next(iter(types))) not in ("int", "float"):
+            listed = ", ".join(sorted(map(str, types)))
+            raise SchemaError(f"a series goes by ints or by floats, not by {listed}")
+        return Schema((*over.names, self.column), (*over.types, *types))
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        bound = [end.bind(self.over or inputs[0]) for end in self.ends]
+        kind = bound[0].type.kind
+
+        def apply(batch: Batch) -> Batch:
+            codes = [one.evaluate(batch.rows, interner) for one in bound]
+            try:
+                values, counts = coded_series(kind, codes)
+            except EvaluationError as error:
+                raise EvaluationError(f"{self.label}: {error.message}") from None
+            rows = np.empty((len(values), batch.rows.shape[1] + 1), np.int64)
+            rows[:, :-1] = np.repeat(batch.rows, counts, axis=0)
+            rows[:, -1] = values
+            return Batch(*consolidate(rows, np.repeat(batch.weights, counts)))
+
+        return apply

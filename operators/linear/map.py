@@ -1,0 +1,116 @@
+"""Map: each row becomes one other row; flat_map: any number of rows.
+
+    map(s)(y) = sum of s(x) over the rows x with f(x) = y
+
+Linear: its own incremental form. Columns are expressions, evaluated for all rows of a delta at once,
+or a Python function of a named tuple, called row by row; a function must be deterministic, since a
+row is mapped again when it is retracted. Cost: the evaluation, and sorting the delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.expressions import Expression
+from dbsp.kernels import consolidate
+from dbsp.operators.linear.row_functions import OverColumns, call_per_row, function_name
+
+
+@dataclass(frozen=True)
+class Map(OverColumns):
+    """Output columns by expressions over the input's columns."""
+
+    expressions: tuple[Expression, ...] = field(compare=False)
+    names: tuple[str, ...]
+    whole: bool = False
+    """Whether every column of the input is among them, so that different rows stay different."""
+    identity: tuple[Any, ...] = field(init=False, repr=False)
+    """What tells equal expressions: `==` on expressions builds another one."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "identity", tuple(e.key for e in self.expressions))
+
+    @property
+    def label(self) -> str:
+        columns = (f"{n} = {e!r}" for n, e in zip(self.names, self.expressions, strict=True))
+        return f"Map {', '.join(columns)}"
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return self.whole and inputs[0]
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return Schema(self.names, tuple(e.bind(self.over or inputs[0]).type for e in self.expressions))
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        bound = [e.bind(self.over or inputs[0]) for e in self.expressions]
+
+        def apply(batch: Batch) -> Batch:
+            rows = np.empty((len(batch), len(bound)), np.int64)
+            for column, expression in enumerate(bound):
+                rows[:, column] = expression.evaluate(batch.rows, interner)
+            return Batch(*consolidate(rows, batch.weights))
+
+        return apply
+
+
+@dataclass(frozen=True)
+class MapFunction(OverColumns):
+    """Rows by a Python function that returns a row of `result`."""
+
+    mapping: Callable[[Any], Any]
+    result: Schema
+
+    @property
+    def name(self) -> str:
+        return "Map"
+
+    @property
+    def label(self) -> str:
+        return f"Map {function_name(self.mapping)}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.result
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        schema = self.over or inputs[0]
+
+        def apply(batch: Batch) -> Batch:
+            made = call_per_row(self.mapping, batch, schema, interner)
+            rows = self.result.encode_rows(made, interner)
+            return Batch(*consolidate(rows, batch.weights))
+
+        return apply
+
+
+@dataclass(frozen=True)
+class FlatMap(OverColumns):
+    """Rows by a Python function that returns any number of rows of `result` for each row."""
+
+    mapping: Callable[[Any], Any]
+    result: Schema
+
+    @property
+    def label(self) -> str:
+        return f"FlatMap {function_name(self.mapping)}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.result
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        schema = self.over or inputs[0]
+
+        def apply(batch: Batch) -> Batch:
+            # An error of a generator comes up when it is read, and is the function's error too.
+            made = call_per_row(self.mapping, batch, schema, interner, finish=list)
+            counts = [len(rows) for rows in made]
+            rows = self.result.encode_rows([row for rows in made for row in rows], interner)
+            return Batch(*consolidate(rows, np.repeat(batch.weights, counts)))
+
+        return apply

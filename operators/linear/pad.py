@@ -1,0 +1,51 @@
+"""Pad: some columns of each row, and None in others.
+
+    pad(s)(y) = sum of s(x) over the rows x with y[c] = x[columns[c]], or None where columns[c] is None
+
+Linear: its own incremental form. It gives rows without a partner the columns of the side they lack.
+Cost: sorting the delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.circuit.operator import Operator
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.values import NULL, Type
+from dbsp.kernels import consolidate
+
+
+@dataclass(frozen=True)
+class Pad(Operator):
+    """Output column c is column `columns[c]` of the input, or None of type `types[c]`."""
+
+    columns: tuple[int | None, ...]
+    types: tuple[Type, ...]
+    names: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        none = (name for name, column in zip(self.names, self.columns, strict=True) if column is None)
+        return f"Pad {', '.join(none)} with None"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        own = inputs[0].types
+        types = zip(self.columns, self.types, strict=True)
+        return Schema(self.names, tuple(t.optional() if c is None else own[c] for c, t in types))
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        taken = [at for at, column in enumerate(self.columns) if column is not None]
+        sources = [column for column in self.columns if column is not None]
+
+        def pad(batch: Batch) -> Batch:
+            rows = np.full((len(batch), len(self.columns)), NULL, np.int64)
+            rows[:, taken] = batch.rows[:, sources]
+            return Batch(*consolidate(rows, batch.weights))
+
+        return pad

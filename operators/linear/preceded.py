@@ -1,0 +1,54 @@
+"""Preceded: pairs of rows side by side of which the second one comes first.
+
+    preceded(s)(a, b) = s(a, b) if b < a else 0
+
+Rows are compared column by column from the left, values as they compare: strings and records by what they
+are, not by their ids. Linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.circuit.operator import Operator
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.value_order import rank_codes
+from dbsp.errors import SchemaError
+from dbsp.operators.linear.filter import selected
+
+
+@dataclass(frozen=True)
+class Preceded(Operator):
+    """The rows whose second half comes before the first."""
+
+    def schema(self, *inputs: Schema) -> Schema:
+        (schema,) = inputs
+        half = schema.arity // 2
+        if schema.types[:half] != schema.types[half:]:
+            raise SchemaError(f"two rows of one kind are compared, not the halves of ({schema})")
+        return schema
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        (schema,) = inputs
+        half = schema.arity // 2
+
+        def preceded(batch: Batch) -> Batch:
+            size = len(batch)
+            before, equal = np.zeros(size, np.bool_), np.ones(size, np.bool_)
+            for column, type_ in enumerate(schema.types[:half]):
+                both = np.concatenate((batch.rows[:, column], batch.rows[:, half + column]))
+                ranks = rank_codes(type_, both, interner)
+                first, second = ranks[:size], ranks[size:]
+                before |= equal & (second < first)
+                equal &= second == first
+            return selected(batch, before)
+
+        return preceded

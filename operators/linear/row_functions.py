@@ -1,0 +1,60 @@
+"""What the operators share that look into rows: column names, and calling a function row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Operator
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.errors import UserFunctionError
+
+
+@dataclass(frozen=True)
+class OverColumns(Operator):
+    """An operator that names columns of its one input; `over` keeps the names when it is lowered."""
+
+    over: Schema | None = field(default=None, kw_only=True)
+
+    @property
+    def monotone(self) -> bool:
+        return True
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        return rewriting.add(replace(self, over=node.inputs[0].schema), *inputs)
+
+
+def call_per_row(
+    function: Callable[[Any], Any],
+    batch: Batch,
+    schema: Schema,
+    interner: Interner,
+    finish: Callable[[Any], Any] | None = None,
+) -> list[Any]:
+    """function(row) for every row of the batch, as a named tuple; `finish` is applied to each result.
+
+    Raises UserFunctionError naming the function and the row, with the function's own exception as
+    its cause.
+    """
+    make = schema.row_class._make
+    results = []
+    for values in schema.decode_rows(batch.rows, interner):
+        row = make(values)
+        try:
+            result = function(row)
+            results.append(result if finish is None else finish(result))
+        except Exception as error:
+            raise UserFunctionError(
+                f"function {function_name(function)} raised {type(error).__name__}: {error} for {row}; "
+                "the tick was abandoned and nothing has changed"
+            ) from error
+    return results
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)

@@ -1,0 +1,159 @@
+"""Union, minus, negate: the group operations of Z-sets, stream by stream.
+
+    (A + B)(x) = A(x) + B(x),   (A - B)(x) = A(x) - B(x),   (-A)(x) = -A(x)
+
+Linear, so each is its own incremental form. Union is of bags: follow it by distinct for sets.
+Cost: one merge of the deltas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Operator
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.values import NULL, Type
+from dbsp.errors import SchemaError, ValueOutOfRangeError
+from dbsp.kernels import concatenate
+from dbsp.operators.joins.join import combine
+from dbsp.operators.time.delay import Delay
+from dbsp.operators.time.integrate import Integrate
+
+
+def join_terms(node: Node) -> tuple[Node, list[Stream]] | None:
+    """If a union is the delta of a join, one term per input: one of the terms, and the deltas.
+
+    The term of input i reads I(d) of the inputs before it, its delta d, and z^-1(I(d)) of those after it.
+    """
+    terms = [stream.node for stream in node.inputs]
+    operator = terms[0].operator
+    if operator.law not in ("bilinear", "multilinear") or len(terms[0].inputs) != len(terms):
+        return None
+    if any(term.operator != operator for term in terms):
+        return None
+    deltas = [term.inputs[i] for i, term in enumerate(terms)]
+    for i, term in enumerate(terms):
+        for j, (stream, delta) in enumerate(zip(term.inputs, deltas, strict=True)):
+            if j == i:
+                continue
+            whole = stream.node
+            if j > i:
+                if not isinstance(whole.operator, Delay):
+                    return None
+                whole = whole.strict[0].node
+            if not isinstance(whole.operator, Integrate) or whole.inputs[0].node is not delta.node:
+                return None
+    return terms[0], deltas
+
+
+def same_types(*inputs: Schema) -> Schema:
+    """The common schema: names of the first input, a column nullable if any of its sources is.
+
+    Raises SchemaError when arities or types differ.
+    """
+    first = inputs[0]
+    types = list(first.types)
+    for other in inputs[1:]:
+        if other.arity != first.arity or any(
+            a.kind != b.kind for a, b in zip(first.types, other.types, strict=True)
+        ):
+            raise SchemaError(f"the columns differ: ({first.describe()}) against ({other.describe()})")
+        types = [a.optional() if b.nullable else a for a, b in zip(types, other.types, strict=True)]
+    return Schema(first.names, tuple(types))
+
+
+@dataclass(frozen=True)
+class Widen(Operator):
+    """The same rows, with None allowed in more columns.
+
+    Raises ValueOutOfRangeError for the int -2**63, whose code stands for None in an optional column.
+    """
+
+    types: tuple[Type, ...]
+
+    @property
+    def monotone(self) -> bool:
+        return True
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return Schema(inputs[0].names, self.types)
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        pairs = zip(inputs[0].types, self.types, strict=True)
+        widened = [c for c, (old, new) in enumerate(pairs) if old != new and old.kind == "int"]
+
+        def check(batch: Batch) -> Batch:
+            if (batch.rows[:, widened] == NULL).any():
+                raise ValueOutOfRangeError("-2**63 stands for None in an optional int column")
+            return batch
+
+        return check if widened else lambda batch: batch
+
+
+@dataclass(frozen=True)
+class Union(Operator):
+    """The sum of any number of Z-sets."""
+
+    @property
+    def monotone(self) -> bool:
+        return True
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return same_types(*inputs)
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        terms = join_terms(node)
+        if terms is None:
+            return self.copy(rewriting, node, inputs)
+        join, deltas = terms
+        return join.operator.physical(rewriting, join, [rewriting.image(delta) for delta in deltas])
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        empty = Batch.empty(inputs[0].arity)
+
+        def union(*batches: Batch) -> Batch:
+            parts = [batch for batch in batches if len(batch)]
+            if len(parts) == 1:
+                return parts[0]
+            if len(parts) == 2:
+                a, b = parts
+                return Batch(*concatenate(a.rows, a.weights, b.rows, b.weights, 1))
+            return combine([(batch.rows, batch.weights) for batch in parts]) or empty
+
+        return union
+
+
+@dataclass(frozen=True)
+class Minus(Operator):
+    """The difference of two Z-sets; `contained` tells that the second is part of the first."""
+
+    contained: bool = False
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return self.contained and inputs[0]
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return same_types(*inputs)
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        return lambda a, b: Batch(*concatenate(a.rows, a.weights, b.rows, b.weights, -1))
+
+
+@dataclass(frozen=True)
+class Negate(Operator):
+    """Every weight times -1."""
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        empty = Batch.empty(inputs[0].arity)
+        return lambda a: Batch(*concatenate(empty.rows, empty.weights, a.rows, a.weights, -1))

@@ -1,0 +1,66 @@
+"""Constant: a Z-set that is there from the first tick on.
+
+As a stream of deltas it is the Z-set in the first tick and nothing afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dbsp.circuit.graph import Node
+from dbsp.circuit.operator import Operator, Step
+from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
+from dbsp.kernels import consolidate
+from dbsp.runtime.scope import Scope
+
+
+@dataclass(frozen=True)
+class Constant(Operator):
+    """The given rows with their weights."""
+
+    rows: tuple[tuple[tuple[Any, ...], int], ...]
+    columns: Schema
+
+    @property
+    def label(self) -> str:
+        return f"Constant ({len(self.rows)} rows)"
+
+    @property
+    def shareable(self) -> bool:
+        # Among objects 1, True and 1.0 are different values, but these operators would compare equal.
+        return all(type_.kind != "object" for type_ in self.columns.types)
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.columns
+
+    def fingerprint(self, node: Node) -> Hashable:
+        return self if self.shareable else (Constant, repr(self.rows), self.columns)
+
+    @property
+    def law(self) -> str:
+        return "source"
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return len({row for row, _ in self.rows}) == len(self.rows) and all(w == 1 for _, w in self.rows)
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        codes = self.columns.encode_rows([row for row, _ in self.rows], scope.interner)
+        weights = np.array([weight for _, weight in self.rows], np.int64)
+        return ConstantStep(Batch(*consolidate(codes, weights)), scope)
+
+
+class ConstantStep(Step):
+    __slots__ = ("_scope", "_value")
+
+    def __init__(self, value: Batch, scope: Scope) -> None:
+        super().__init__()
+        self._value = value
+        self._scope = scope
+
+    def step(self) -> None:
+        self.out = self._value if self._scope.first_tick and len(self._value) else None

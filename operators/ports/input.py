@@ -1,0 +1,192 @@
+"""Input: where changes enter a circuit.
+
+Three kinds, by what a change means:
+
+- `zset`    the change is a Z-set delta and is passed on as it is;
+- `set`     a row is present or absent: a positive weight asserts it, a negative one retracts it,
+
+      out(x) = [w(x) > 0] - x in z^-1(I(out))      for the rows x of the change;
+
+- `key`     the relation has one row per key: a positive weight replaces the row of its key, a
+            negative one removes it.
+
+The last two read the integral of their own output as it was before the tick: a cycle through
+z^-1, closed by the strict edge from the arrangement. Cost: O(change * log state).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
+from dbsp.errors import InputError
+from dbsp.kernels import arrange, assert_runs, consolidate, gather, project
+from dbsp.kernels.arrays import Codes
+from dbsp.operators.traces.arrange import arranged, arranged_anyhow, order_of
+from dbsp.runtime.ports import InputPort
+from dbsp.runtime.scope import Scope
+
+
+@dataclass(frozen=True)
+class Input(Operator):
+    """An input relation; `kind` is 'zset', 'set' or 'key' (then `key` holds the key columns)."""
+
+    relation: str
+    columns: Schema
+    kind: str = "zset"
+    key: tuple[int, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return f"Input {self.relation}"
+
+    @property
+    def strict(self) -> bool:
+        return self.kind != "zset"
+
+    @property
+    def shareable(self) -> bool:
+        return False
+
+    @property
+    def is_port(self) -> bool:
+        return True
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.columns
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return self.kind != "zset"
+
+    @property
+    def law(self) -> str:
+        return "source"
+
+    def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        return rewriting.add(self, graph=rewriting.target)
+
+    def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        stream = rewriting.add(self, graph=rewriting.target)
+        if self.strict:
+            stream.graph.connect(stream, arranged(rewriting, stream, self.key))
+        return stream
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        if self.kind == "set":
+            stream = rewriting.add(self, graph=rewriting.target)
+            # Presence can be looked up in any order, so one that a join asks for is shared.
+            rewriting.finally_(lambda: stream.graph.connect(stream, arranged_anyhow(rewriting, stream)))
+            return stream
+        return self.copy(rewriting, node, inputs)
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        if self.kind == "set":
+            return SetInputStep(self, order_of(node.strict[0]))
+        if self.kind == "key":
+            return KeyInputStep(self, order_of(node.strict[0]))
+        return InputStep(self)
+
+
+class InputStep(InputPort):
+    """Hands on what was staged for this tick."""
+
+    __slots__ = ()
+
+    def __init__(self, operator: Input) -> None:
+        super().__init__(operator.relation, operator.columns, operator.kind, operator.key)
+
+    def step(self) -> None:
+        self.out = self.staged
+
+
+class SetInputStep(InputStep):
+    __slots__ = ("_order", "_past", "_restore")
+
+    def __init__(self, operator: Input, order: Sequence[int]) -> None:
+        super().__init__(operator)
+        identity = list(order) == list(range(len(order)))
+        self._order = None if identity else np.array(order, np.int64)
+        self._restore = np.argsort(np.array(order, np.int64))
+
+    def connect(self, strict: Sequence[Step]) -> None:
+        (past,) = strict
+        assert isinstance(past, Arranged)
+        self._past = past
+
+    def step(self) -> None:
+        self.present = self.absent = 0
+        batch = self.staged
+        if batch is None:
+            self.out = None
+            return
+        rows, weights = batch.rows, batch.weights
+        if self._order is not None:
+            rows, weights = arrange(rows, weights, self._order)
+        # The arrangement is stepped after this node, so all its runs are of earlier ticks.
+        rows, weights, self.present, self.absent = assert_runs(
+            rows, weights, self._past.table, self._past.count
+        )
+        if len(weights) == 0:
+            self.out = None
+            return
+        if self._order is not None:
+            rows, weights = arrange(rows, weights, self._restore)
+        self.out = Batch(rows, weights)
+
+
+class KeyInputStep(InputStep):
+    __slots__ = ("_key", "_order", "_past", "_restore")
+
+    def __init__(self, operator: Input, order: Sequence[int]) -> None:
+        super().__init__(operator)
+        self._key = len(operator.key)
+        self._order = np.array(order, np.int64)
+        self._restore = np.argsort(self._order)
+
+    def connect(self, strict: Sequence[Step]) -> None:
+        (past,) = strict
+        assert isinstance(past, Arranged)
+        self._past = past
+
+    def step(self) -> None:
+        self.present = self.absent = 0
+        self.out = None
+        batch = self.staged
+        if batch is None:
+            return
+        m, k = self._key, len(self._order)
+        rows, weights = arrange(batch.rows, batch.weights, self._order)
+        upserts = np.ascontiguousarray(rows[weights > 0])
+        if (clash := _repeated_key(upserts, m)) >= 0:
+            raise InputError(
+                f"two rows for one key of relation '{self.relation}' in one change "
+                f"(row {clash + 1} of the change in key order); stage them one by one if the last "
+                "is to win"
+            )
+        ones = np.ones(len(rows), np.int64)
+        keys, _ = project(rows, ones, np.arange(m))
+        old, old_weights, _ = gather(keys, m, self._past.table, self._past.count, k, 0)
+        old, old_weights = consolidate(old, old_weights)
+        found, _ = project(old, np.ones(len(old), np.int64), np.arange(m))
+        met = np.concatenate((np.ascontiguousarray(upserts[:, :m]), found))
+        met, _ = consolidate(met, np.ones(len(met), np.int64))
+        self.absent = len(keys) - len(met)
+        result = consolidate(
+            np.concatenate((upserts, old)), np.concatenate((np.ones(len(upserts), np.int64), -old_weights))
+        )
+        self.present = (len(upserts) + len(old) - len(result[1])) // 2  # a row and itself cancel
+        if len(result[1]):
+            self.out = Batch(*arrange(*result, self._restore))
+
+
+def _repeated_key(rows: Codes, m: int) -> int:
+    """The index of the first sorted row that has its predecessor's m-column key, else -1."""
+    same = (rows[1:, :m] == rows[:-1, :m]).all(axis=1)
+    return int(np.argmax(same)) + 1 if same.any() else -1

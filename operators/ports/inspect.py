@@ -1,0 +1,120 @@
+"""Inspect: a tap on a stream.
+
+    out = s,  and callback(D(I(s))) after the commit of every tick in which s changed
+
+The callback gets the tick's delta as a ZSet; inside a nested scope that is the sum over the iterations,
+the change of the value at the fixpoint. It is never called for a tick that was abandoned.
+Linear: its own incremental form. Cost: O(delta), and the callback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Operator, Step
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
+from dbsp.data.zset import ZSet
+from dbsp.errors import UserFunctionError
+from dbsp.kernels import concatenate
+from dbsp.operators.joins.join import combine
+from dbsp.operators.linear.row_functions import function_name
+from dbsp.runtime.ports import Tap
+from dbsp.runtime.scope import Scope
+
+
+@dataclass(frozen=True)
+class Inspect(Operator):
+    """The stream itself; `callback` is told of its deltas.
+
+    In a lowered graph it is a sink beside the stream, so that nothing has to pass through it.
+    """
+
+    callback: Callable[[ZSet], Any]
+    columns: Schema | None = None
+    """The names of the columns, for a lowered stream that has lost them."""
+    whole: bool = False
+    """Whether the stream carries whole values and not deltas."""
+
+    @property
+    def label(self) -> str:
+        return f"Inspect by {function_name(self.callback)}"
+
+    @property
+    def shareable(self) -> bool:
+        return False
+
+    @property
+    def is_port(self) -> bool:
+        return True
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.columns or inputs[0]
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        rewriting.add(Inspect(self.callback, node.schema), *inputs)
+        return inputs[0]
+
+    def lifted(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        """The tap on a stream of whole values."""
+        rewriting.add(Inspect(self.callback, node.schema, whole=True), *inputs)
+        return inputs[0]
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        return InspectStep(self, node, sources[0], scope)
+
+
+class InspectStep(Step, Tap):
+    __slots__ = ("_held", "_operator", "_pieces", "_scope", "_source")
+
+    def __init__(self, operator: Inspect, node: Node, source: Step, scope: Scope) -> None:
+        super().__init__()
+        self._operator = operator
+        self._source = source
+        self._scope = scope
+        self._pieces: list[Batch] = []
+        self._held = Batch.empty(node.schema.arity)
+        scope.taps.append(self)
+
+    def step(self) -> None:
+        self.out = self._source.out
+        if self._operator.whole:
+            self._pieces.clear()  # of the values over the iterations the last one counts
+        if self.out is not None:
+            self._pieces.append(self.out)
+
+    def memory(self) -> Batch | None:
+        return self._held if self._operator.whole else None
+
+    def recall(self, memory: Batch | None) -> None:
+        if memory is not None:
+            self._held = memory
+
+    def drop(self) -> None:
+        self._pieces.clear()
+
+    def hand_out(self) -> None:
+        change = combine([(piece.rows, piece.weights) for piece in self._pieces])
+        self._pieces.clear()
+        if self._operator.whole:
+            held, value = self._held, change or Batch.empty(self._held.arity)
+            change = Batch(*concatenate(value.rows, value.weights, held.rows, held.weights, -1))
+            self._held = value
+        if not change:
+            return
+        callback = self._operator.callback
+        try:
+            callback(ZSet.wrap(self.node.schema, self._scope.interner, change))
+        except Exception as error:
+            raise UserFunctionError(
+                f"function {function_name(callback)} raised {type(error).__name__}: {error}; "
+                "it was called after the commit, so the tick stands",
+                where=self.node.describe(),
+            ) from error

@@ -1,0 +1,87 @@
+"""Output: a named result. Its delta is handed out each tick; its integral can be read as a view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Operator, Step
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
+from dbsp.operators.traces.arrange import Arrange, arranged_anyhow
+from dbsp.runtime.ports import OutputPort
+from dbsp.runtime.scope import Scope
+
+
+@dataclass(frozen=True)
+class Output(Operator):
+    """The stream handed out under a name.
+
+    In a lowered graph the last input is the one that keeps the integral: the stream itself if its
+    operator remembers it anyway, as a distinct does, else an arrangement of it.
+    """
+
+    relation: str
+    columns: Schema | None = None
+    """The names of the columns, for a lowered stream that has lost them."""
+
+    @property
+    def label(self) -> str:
+        return f"Output {self.relation}"
+
+    @property
+    def shareable(self) -> bool:
+        return False
+
+    @property
+    def is_port(self) -> bool:
+        return True
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.columns or inputs[0]
+
+    @property
+    def law(self) -> str:
+        return "output"
+
+    def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        return rewriting.add(self, *inputs)
+
+    def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        stream = inputs[0]
+        kept = rewriting.add(Arrange(tuple(range(stream.schema.arity))), stream)
+        return rewriting.add(replace(self, columns=node.schema), stream, kept)
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        stream = inputs[0]
+        output = replace(self, columns=node.schema)
+
+        def attach() -> None:
+            if stream.node.operator.keeps_integral and rewriting.find(Arrange, stream) is None:
+                rewriting.add(output, stream)
+            else:
+                rewriting.add(output, stream, arranged_anyhow(rewriting, stream))
+
+        # Last of all, so that an arrangement that somebody else needs is shared.
+        rewriting.finally_(attach)
+        return stream
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        return OutputStep(self.relation, node.schema, sources[0], sources[-1])
+
+
+class OutputStep(OutputPort):
+    __slots__ = ("_delta", "_keeper")
+
+    def __init__(self, relation: str, columns: Schema, delta: Step, keeper: Step) -> None:
+        super().__init__(relation, columns)
+        self._delta = delta
+        self._keeper = keeper
+
+    def step(self) -> None:
+        self.out = self._delta.out
+
+    def view(self) -> Batch:
+        return self._keeper.integral()

@@ -1,0 +1,119 @@
+"""The body of a fixpoint at run time: a scope, and the loop that steps it until nothing changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dbsp.circuit.graph import Graph
+from dbsp.circuit.operator import Step, Time
+from dbsp.data.batch import Batch
+from dbsp.errors import IterationLimitError
+from dbsp.operators.joins.join import combine
+from dbsp.operators.recursion.modes import STEP_ROWS
+from dbsp.runtime.scope import Estate, OutOfAllowance, Scope
+
+if TYPE_CHECKING:
+    from dbsp.operators.recursion.watch import Watch
+
+
+@dataclass
+class Pass:
+    """What one evaluation of a scope did: the change of every result, and what that took.
+
+    `arrived` has by variable and iteration how many rows entered, less those that left.
+    """
+
+    results: list[Batch | None]
+    work: int
+    arrived: list[dict[int, int]]
+
+
+class Iterated:
+    """One scope of a body. `sources` are the steps of what enters, in the order of its entering streams."""
+
+    def __init__(
+        self, body: Graph, cap: int, outer: Scope, sources: Sequence[Step], estate: Estate, timed: bool
+    ) -> None:
+        self._cap = cap
+        self._outer = outer
+        self.scope = Scope(body, outer.interner, outer, sources, estate, timed)
+        scope = self.scope
+        self.exports = [scope.by_node[stream.node] for stream in body.exports]
+        self._strict = [scope.by_node[node] for node in body.nodes if node.operator.strict]
+        self.defining = [scope.by_node[stream.node] for node in body.nodes for stream in node.strict]
+        """The steps that define the variables."""
+        self._fresh = [step for step in scope.steps if type(step).reset is not Step.reset]
+        self._waiting = [step for step in scope.steps if type(step).next_time is not Step.next_time]
+        self._each = STEP_ROWS * len(scope.steps)
+
+    def next_time(self) -> Time | None:
+        """The earliest time of the outer scope at which something inside has to go on."""
+        waiting = [at for step in self._waiting if (at := step.next_time()) is not None]
+        return min(waiting)[:-1] if waiting else None
+
+    def run(self, where: str, quiet: bool, watch: Watch | None = None, price: int = 1) -> Pass | None:
+        """Iterate until nothing changes; None when `watch` ends it. `quiet`: nothing new enters.
+
+        `price` is what a row put out by an operator costs (see `dbsp.operators.recursion.modes`).
+        Raises IterationLimitError.
+        """
+        scope = self.scope
+        pieces: list[list[Batch]] = [[] for _ in self.exports]
+        arrived: list[dict[int, int]] = [{} for _ in self.defining]
+        work = gained = 0
+        for step in self._fresh:
+            step.reset()
+        scope.allowance = scope.met + watch.budget(0) / price if watch is not None else math.inf
+        iteration = self._next_iteration() if quiet else 0
+        while iteration is not None:
+            if scope.iterations >= self._cap:
+                raise IterationLimitError(
+                    f"scope '{scope.graph.name}' has not converged after {scope.iterations} iterations; "
+                    "the recursion may be without bound (it makes new values for ever); raise "
+                    "max_iterations if it is not. The tick was abandoned and nothing has changed",
+                    where=where,
+                )
+            scope.iterate(iteration)
+            met = scope.met
+            try:
+                scope.run()
+            except OutOfAllowance:
+                return None
+            scope.iterations += 1
+            for collected, export in zip(pieces, self.exports, strict=True):
+                if export.out is not None:
+                    collected.append(export.out)
+                    gained += int(export.out.weights.sum())
+            # Every strict step must advance, so no short-circuit here.
+            moving = [step.advance() for step in self._strict]
+            rows = sum([len(step.out) for step in scope.steps if step.out is not None])
+            work += self._each + price * (rows + scope.met - met)
+            if watch is not None:
+                for counts, step in zip(arrived, self.defining, strict=True):
+                    if step.out is not None:
+                        counts[iteration] = int(step.out.weights.sum())
+                left = watch.budget(gained) - work
+                if left < 0:
+                    return None
+                scope.allowance = scope.met + left / price
+                rest = watch.rest(iteration, arrived)
+                if rest is not None:
+                    for collected, batch in zip(pieces, rest, strict=True):
+                        if batch is not None:
+                            collected.append(batch)
+                    break
+            iteration = iteration + 1 if any(moving) else self._next_iteration()
+        return Pass(
+            [combine([(b.rows, b.weights) for b in collected]) for collected in pieces], work, arrived
+        )
+
+    def _next_iteration(self) -> int | None:
+        """The next iteration with work waiting, at the present time of the outer scopes."""
+        outside = tuple(self._outer.now.tolist())
+        due = [
+            at[-1] for step in self._waiting if (at := step.next_time()) is not None and at[:-1] == outside
+        ]
+        return min(due, default=None)

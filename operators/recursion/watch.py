@@ -1,0 +1,28 @@
+"""Watching one evaluation of a scope: what arrives, what it has cost, and whether it is to go on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dbsp.data.batch import Batch
+from dbsp.operators.recursion.convergence import Convergence
+from dbsp.operators.recursion.modes import Course
+
+
+class Watch:
+    """Ends an evaluation that costs too much, if it is `bounded`, and finishes one that has converged."""
+
+    def __init__(self, course: Course, convergence: Convergence | None, bounded: bool) -> None:
+        self._course = course
+        self._rows = course.rows
+        self._convergence = convergence
+        self._bounded = bounded
+
+    def budget(self, gained: int) -> float:
+        """What an evaluation may cost that gave so many rows so far."""
+        return self._course.budget(self._rows + gained) if self._bounded else math.inf
+
+    def rest(self, iteration: int, arrived: Sequence[dict[int, int]]) -> list[Batch | None] | None:
+        """What is left of the change of every result, if that is known without more iterations."""
+        return None if self._convergence is None else self._convergence.rest(iteration, arrived)

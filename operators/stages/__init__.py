@@ -1,0 +1,4 @@
+"""The three stages of one circuit: the laws of incrementalisation, the passes, the lowering.
+
+Imports the rooms with operators; only streams, the compiler and the faces import this one.
+"""

@@ -1,0 +1,119 @@
+"""push_filters: test rows as early as possible.
+
+    filter(A + B) = filter(A) + filter(B)           filter(A x B) = filter(A) x B  (columns of A only)
+    filter(distinct(A)) = distinct(filter(A))       filter(map(A)) = map(filter(A))
+    filter(A x B x ...)                             is a multi-way join with one more condition
+
+A condition moves only below operators that nobody else reads, and only if it has a value for every
+row: `10 / x > 1` must not meet the rows that an earlier `x != 0` keeps from it. Nor does a condition
+keep from a map a row for which the map has no value, and which the query therefore refuses.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dbsp.circuit.graph import Graph, Node, Stream
+from dbsp.circuit.rewriting import Rewriting, rewrite
+from dbsp.data.schema import Schema
+from dbsp.expressions import Column, Expression
+from dbsp.expressions.substitution import can_only_overflow, is_total, substitute
+from dbsp.operators.groups.aggregate import Aggregate
+from dbsp.operators.groups.distinct import Distinct
+from dbsp.operators.joins.join import Join
+from dbsp.operators.joins.multiway_join import MultiwayJoin
+from dbsp.operators.linear.filter import Filter
+from dbsp.operators.linear.map import Map
+from dbsp.operators.linear.project import Project, Rename
+from dbsp.operators.linear.union import Minus, Negate, Union
+from dbsp.operators.stages.passes.readers import count_readers
+
+
+def push_filters(query: Graph, changes: list[str]) -> Graph:
+    """Move conditions towards the inputs."""
+    readers = count_readers(query)
+
+    def form(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        operator = node.operator
+        if isinstance(operator, Filter) and is_total(operator.predicate):
+            below = node.inputs[0].node
+            pushed = _Pushing(rewriting, readers).below(operator.predicate, below)
+            if pushed is not None:
+                changes.append(f"{node.describe()} moved below {below.describe()}")
+                return pushed
+        return operator.expand(rewriting, node, inputs)
+
+    return rewrite(query, form)
+
+
+class _Pushing:
+    def __init__(self, rewriting: Rewriting, readers: Counter[Node]) -> None:
+        self._rewriting = rewriting
+        self._readers = readers
+
+    def below(self, predicate: Expression, node: Node) -> Stream | None:
+        """The image of filter(node) with the condition below the node, or None to leave it above."""
+        if self._readers[node] > 1:
+            return None
+        operator, add = node.operator, self._rewriting.add
+        if isinstance(operator, Union | Minus | Negate | Distinct):
+            branches = [self._onto(_renamed(predicate, node.schema, s.schema), s.node) for s in node.inputs]
+            return add(operator, *branches)
+        if isinstance(operator, Rename):
+            inside = _renamed(predicate, node.schema, node.inputs[0].schema)
+            return add(operator, self._onto(inside, node.inputs[0].node))
+        if isinstance(operator, Project):
+            names = node.inputs[0].schema.names
+            columns = {n: names[c] for n, c in zip(operator.names, operator.columns, strict=True)}
+            return add(operator, self._onto(_substituted(predicate, columns), node.inputs[0].node))
+        if isinstance(operator, Map):
+            made = dict(zip(operator.names, operator.expressions, strict=True))
+            plain = {name: e.name for name, e in made.items() if isinstance(e, Column)}
+            if not plain.keys() >= set(predicate.columns):
+                return None
+            if not all(map(can_only_overflow, operator.expressions)):
+                return None
+            return add(operator, self._onto(_substituted(predicate, plain), node.inputs[0].node))
+        if isinstance(operator, Aggregate):
+            if any(node.schema.index(name) >= operator.key for name in predicate.columns):
+                return None
+            inside = _renamed(predicate, node.schema, node.inputs[0].schema)
+            return add(operator, self._onto(inside, node.inputs[0].node))
+        if isinstance(operator, Join):
+            return self._into_join(predicate, node, operator)
+        if isinstance(operator, MultiwayJoin):
+            joined = replace(operator, conditions=(*operator.conditions, predicate))
+            return add(joined, *map(self._rewriting.image, node.inputs))
+        return None
+
+    def _onto(self, predicate: Expression, node: Node) -> Stream:
+        """The image of filter(node), with the condition as low as it gets."""
+        pushed = self.below(predicate, node)
+        if pushed is not None:
+            return pushed
+        image = self._rewriting.image(type(node.graph).stream_class(node))
+        return self._rewriting.add(Filter(predicate), image)
+
+    def _into_join(self, predicate: Expression, node: Node, join: Join) -> Stream | None:
+        picked = [join.columns[node.schema.index(name)] for name in predicate.columns]
+        left, right = node.inputs
+        if all(v >= 0 for v in picked):
+            columns = {n: left.schema.names[v] for n, v in zip(predicate.columns, picked, strict=True)}
+            onto = self._onto(_substituted(predicate, columns), left.node)
+            return self._rewriting.add(join, onto, self._rewriting.image(right))
+        if all(v < 0 for v in picked):
+            columns = {n: right.schema.names[-v - 1] for n, v in zip(predicate.columns, picked, strict=True)}
+            onto = self._onto(_substituted(predicate, columns), right.node)
+            return self._rewriting.add(join, self._rewriting.image(left), onto)
+        return None
+
+
+def _substituted(predicate: Expression, columns: dict[str, str]) -> Expression:
+    return substitute(predicate, {name: Column(source) for name, source in columns.items()})
+
+
+def _renamed(predicate: Expression, names: Schema, below: Schema) -> Expression:
+    """The condition in the names that the same positions have below."""
+    return _substituted(predicate, {n: below.names[names.index(n)] for n in predicate.columns})

@@ -1,0 +1,109 @@
+"""What was made of a query on the way to the circuit that is run, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dbsp.circuit.graph import Graph, Node, Stream
+from dbsp.circuit.operator import TermRows
+from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin, MultiwayJoin, shown
+from dbsp.operators.recursion.delta0 import Delta0
+from dbsp.operators.recursion.fixpoint import Fixpoint
+from dbsp.operators.recursion.fixpoint_step import way
+from dbsp.operators.stages.laws import RULES
+from dbsp.operators.stages.passes import optimise
+from dbsp.operators.stages.three_stages import incrementalize, physical
+from dbsp.operators.traces.arrange import Arrange
+from dbsp.runtime.run import Run
+
+
+def explain(query: Graph, run: Run | None = None) -> str:
+    """The passes and their changes, the rules applied; traces and joins of the physical circuit.
+
+    With a `run` of the query, also the rows and bytes of its traces, and what its multi-way joins have met.
+    """
+    return "\n".join(_report(query, run))
+
+
+def _report(query: Graph, run: Run | None) -> Iterator[str]:
+    optimised, applied = optimise(query)
+    yield "passes"
+    for one in applied:
+        grown = f"{one.before} nodes" if one.before == one.after else f"{one.before} -> {one.after} nodes"
+        yield f"  {one.name}: {grown}" + ("" if one.changes else ", nothing changed")
+        yield from (f"    {change}" for change in one.changes)
+    _, firings = incrementalize(optimised)
+    yield "rules"
+    for name, rule in RULES.items():
+        times = sum(firing.rule.name == name for firing in firings)
+        if times:
+            yield f"  {name}, {times} x:  {rule.equation}"
+    circuit = physical(query) if run is None else run.graph
+    kept = {} if run is None else run.kept()
+    met = {} if run is None else run.join_terms()
+    evaluations = {} if run is None else run.evaluations()
+    yield f"physical circuit: {sum(1 for _ in circuit.walk())} nodes"
+    for use in trace_uses(circuit):
+        columns = ", ".join(use.node.schema.names)
+        size = "; {:,} rows, {:,} bytes".format(*kept[use.node]) if use.node in kept else ""
+        yield f"  trace of {_named(use.source)} by ({columns}), read by {_list(use.readers)}{size}"
+    for node in circuit.walk():
+        if isinstance(node.operator, DeltaMultiwayJoin):
+            yield from _terms(node, node.operator.join, met.get(node))
+        if isinstance(node.operator, Fixpoint):
+            body = node.operator.body
+            yield f"  scope {body.name}: {way(body)}; at most {body.max_iterations} iterations"
+            if node in evaluations:
+                yield f"    {evaluations[node]}"
+
+
+def _terms(node: Node, join: MultiwayJoin, met: Sequence[TermRows] | None) -> Iterator[str]:
+    """The order in which the delta term of each atom binds the variables; after a run, what it met."""
+    yield f"  {_named(node)}"
+    for atom, order in enumerate(join.term_orders()):
+        terms = ", ".join(map(shown, join.atoms[atom]))
+        line = f"    a change of ({terms}) binds {', '.join(order) or 'nothing'}"
+        if met is not None:
+            prefixes = "".join(f", {name}: {number:,}" for name, number in met[atom].levels)
+            line += f"; met {met[atom].changed:,} rows{prefixes}"
+        yield line
+
+
+@dataclass(frozen=True)
+class TraceUse:
+    """The trace at `node`, of the stream of `source`, and who reads it, in nested scopes too."""
+
+    node: Node
+    source: Node
+    readers: tuple[Node, ...]
+
+
+def trace_uses(circuit: Graph) -> list[TraceUse]:
+    """The arrangements of a physical circuit, in order. O(nodes + edges)."""
+    readers: dict[Node, dict[Node, None]] = {}
+    for node in circuit.walk():
+        for stream in (*node.inputs, *node.strict):
+            readers.setdefault(_outermost(stream).node, {})[node] = None
+    uses = []
+    for node in circuit.walk():
+        if isinstance(node.operator, Arrange):
+            found = [one for one in readers.get(node, ()) if not isinstance(one.operator, Fixpoint)]
+            uses.append(TraceUse(node, _outermost(node.inputs[0]).node, tuple(found)))
+    return uses
+
+
+def _outermost(stream: Stream) -> Stream:
+    """The stream as it was before it entered any scope."""
+    while isinstance(stream.node.operator, Delta0):
+        stream = stream.node.graph.outer_of(stream)
+    return stream
+
+
+def _list(nodes: Sequence[Node]) -> str:
+    return "; ".join(map(_named, nodes)) or "nobody"
+
+
+def _named(node: Node) -> str:
+    """The node with what tells it from its like, and where it comes from."""
+    return f"{node.label} ({node.source})" if node.source else node.label

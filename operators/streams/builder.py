@@ -1,0 +1,534 @@
+"""Building a circuit by hand: `Circuit`, and streams with one method per operator.
+
+>>> from dbsp import Circuit
+>>> circuit = Circuit("closure")
+>>> edge = circuit.input("edge", x=int, y=int)
+>>> with circuit.fixpoint("path") as scope:
+...     path = scope.variable("path", edge.schema)
+...     step = path.join(edge, on=[("y", "x")], select=["x", "y_right"])
+...     scope.define(path, (edge + step.rename(x="x", y="y_right")).distinct())
+>>> circuit.output("path", scope.leave(path))
+>>> run = circuit.start()
+>>> run.step({"edge": {(1, 2): 1, (2, 3): 1}})["path"].rows()
+[(1, 2), (1, 3), (2, 3)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dbsp.circuit import graph
+from dbsp.circuit.stage import Stage
+from dbsp.data.schema import Schema, as_schema
+from dbsp.data.values import shorten
+from dbsp.data.zset import ZSet
+from dbsp.durable import Store, as_store, signature
+from dbsp.errors import CircuitError, SchemaError
+from dbsp.expressions import Column, Expression, as_expression, col
+from dbsp.operators.groups.aggregate import Aggregate
+from dbsp.operators.groups.aggregate_functions import GroupFunction
+from dbsp.operators.groups.distinct import Distinct
+from dbsp.operators.groups.order_statistics import Applied, Finish
+from dbsp.operators.linear.filter import Filter, FilterFunction
+from dbsp.operators.linear.map import FlatMap, Map, MapFunction
+from dbsp.operators.linear.project import Project, Rename
+from dbsp.operators.linear.union import Minus, Negate, Union
+from dbsp.operators.ports.constant import Constant
+from dbsp.operators.ports.input import Input
+from dbsp.operators.ports.output import Output
+from dbsp.operators.recursion.fixpoint import Body, Fixpoint, Leave
+from dbsp.operators.recursion.modes import Recursion
+from dbsp.operators.stages import three_stages
+from dbsp.operators.stages.stage_report import explain
+from dbsp.operators.streams.aggregate_calls import Call, LinearCall
+from dbsp.operators.streams.event_time import EventTime
+from dbsp.operators.streams.fit import alike, located, widened
+from dbsp.operators.streams.pairing import Pairing
+from dbsp.operators.streams.sequencing import Sequencing
+from dbsp.operators.streams.watching import Watching
+from dbsp.operators.time.closing import Close, PerTick
+from dbsp.operators.time.delay import Delay
+from dbsp.operators.time.differentiate import Differentiate
+from dbsp.operators.time.integrate import Integrate
+from dbsp.runtime.run import Run
+
+
+class Stream(Pairing, Sequencing, Watching, EventTime):
+    """A stream of Z-sets; every method adds one operator to the circuit and returns its output."""
+
+    __slots__ = ()
+
+    @located("Filter")
+    def filter(self, predicate: Expression | Callable[[Any], Any]) -> Stream:
+        """The rows for which the condition holds; a function is called with a named tuple."""
+        if isinstance(predicate, Expression):
+            return Filter(predicate)(self)
+        if not callable(predicate):
+            raise SchemaError(f"filter takes a condition on columns or a function, not {shorten(predicate)}")
+        return FilterFunction(predicate)(self)
+
+    @located("Map")
+    def map(
+        self,
+        function: Callable[[Any], Any] | None = None,
+        schema: Schema | Mapping[str, Any] | None = None,
+        /,
+        **columns: Any,
+    ) -> Stream:
+        """Each row becomes another: `map(total=col("a") + col("b"))` or `map(function, schema)`."""
+        if function is not None:
+            if schema is None or columns:
+                raise SchemaError(
+                    "map takes either a function and the schema of its rows, or named expressions"
+                )
+            return MapFunction(function, as_schema(schema))(self)
+        if not columns:
+            raise SchemaError("map needs at least one output column")
+        return self._mapped(columns)
+
+    @located("FlatMap")
+    def flat_map(
+        self, function: Callable[[Any], Iterable[Any]], schema: Schema | Mapping[str, Any]
+    ) -> Stream:
+        """Each row becomes any number of rows of `schema`: those that the function returns."""
+        return FlatMap(function, as_schema(schema))(self)
+
+    @located("Project")
+    def project(self, *columns: str) -> Stream:
+        """Only these columns, in this order; weights of rows that become equal add up."""
+        indices = self.schema.indices(columns)
+        return Project(indices, tuple(columns), _keeps_all(indices, self.schema))(self)
+
+    @located("Rename")
+    def rename(self, **new_to_old: str) -> Stream:
+        """The same rows with columns renamed: `rename(a="x")` calls column x now a."""
+        return Rename(self.schema.rename(**new_to_old).names)(self)
+
+    @located("Union")
+    def union(self, *others: Stream) -> Stream:
+        """The sum of the streams; follow it by `distinct()` for a union of sets."""
+        return Union()(*alike(self, *others)) if others else self
+
+    def __add__(self, other: Stream) -> Stream:
+        return self.union(other)
+
+    @located("Minus")
+    def __sub__(self, other: Stream) -> Stream:
+        return Minus()(*alike(self, other))
+
+    def __neg__(self) -> Stream:
+        return Negate()(self)
+
+    def distinct(self) -> Stream:
+        """The rows of positive weight, each with weight 1."""
+        return Distinct()(self)
+
+    @located("Aggregate")
+    def group_by(self, *columns: str) -> Grouped:
+        """Groups of rows that agree on the columns; without columns one group of all rows."""
+        return Grouped(self, columns)
+
+    @located("Rolling")
+    def rolling(
+        self, column: str, size: Any, *, partition: Sequence[str] = (), **calls: Call | LinearCall
+    ) -> Stream:
+        """Every row with aggregates over the rows up to `size` before it, itself included.
+
+            out(x) = x . f({ y : y.partition = x.partition and x.column - size <= y.column <= x.column })
+
+        `column` is int, float, date or timestamp, `size` a difference of such values; the calls are
+        those of `agg`, over the rows of the window. A row that occurs several times is one row of the
+        result and counts several times in windows. Composed of a range join and an aggregate, so a
+        tick costs the windows it touches.
+        """
+        names = self.schema.names
+        self.schema.indices((column, *partition))
+        for name in calls:
+            if name in names:
+                raise SchemaError(f"'{name}' is a column already")
+        own = {name: f"{name} of the row" for name in names}
+        rows = self.distinct().rename(**{renamed: name for name, renamed in own.items()})
+        pairs = rows.range_join(
+            self,
+            on=[(own[name], name) for name in partition],
+            left=own[column],
+            right=column,
+            low=-size,
+            high=size - size,
+            select=[*own.values(), *names],
+        )
+        return pairs.group_by(*own.values()).agg(**calls).rename(**own)
+
+    def delay(self) -> Stream:
+        """z^-1: the stream as it was one tick before."""
+        delayed = self.graph.add_source(Delay(self.schema))
+        self.graph.connect(delayed, self)
+        return _own(delayed)
+
+    def integrate(self) -> Stream:
+        """I: the sum of the stream so far; every tick hands out the whole of it."""
+        self._only_outside("Integrate", "integrating again would never converge")
+        return Integrate()(self)
+
+    def differentiate(self) -> Stream:
+        """D: the change of the stream from one tick to the next."""
+        self._only_outside("Differentiate", "differentiate outside the fixpoint")
+        return Differentiate()(self)
+
+    def _only_outside(self, operator: str, reason: str) -> None:
+        if self.graph.parent is not None:
+            raise CircuitError(
+                f"a stream inside a fixpoint has one value per iteration, made of its changes; {reason}",
+                where=f"{operator} at {self.graph.current_source()}",
+            )
+
+    def _mapped(self, columns: Mapping[str, Any]) -> Stream:
+        """The given columns; plain column references need no evaluation."""
+        names = tuple(columns)
+        plain = [e.name for e in columns.values() if isinstance(e, Column)]
+        if len(plain) == len(columns):
+            indices = self.schema.indices(plain)
+            if indices == tuple(range(self.schema.arity)):
+                return self if names == self.schema.names else Rename(names)(self)
+            return Project(indices, names, _keeps_all(indices, self.schema))(self)
+        whole = set(plain) == set(self.schema.names)
+        return Map(tuple(map(as_expression, columns.values())), names, whole)(self)
+
+
+class Grouped:
+    """A stream with its grouping columns; `agg` says what to compute of each group."""
+
+    __slots__ = ("_columns", "_stream")
+
+    def __init__(self, stream: Stream, columns: Sequence[str]) -> None:
+        stream.schema.select(stream.schema.indices(columns))
+        self._stream = stream
+        self._columns = tuple(columns)
+
+    @property
+    def graph(self) -> graph.Graph:
+        return self._stream.graph
+
+    @located("Aggregate")
+    def agg(self, **calls: Call | LinearCall) -> Stream:
+        """One row per group: the grouping columns and one column per call.
+
+        A group is present while its summed weight is positive.
+        """
+        return self._aggregated(calls, lambda aggregate, values: aggregate(values))
+
+    @located("Aggregate")
+    def final(self, watermark: Stream, closes: str, **calls: Call | LinearCall) -> Stream:
+        """As `agg`, but of a group only its last word: one row, when the watermark reaches `closes`.
+
+        `closes` names the grouping column that says when a group ends, such as `window_end`. Groups
+        that are closed are forgotten: rows are kept only while their end is beyond the watermark.
+        Read from the `on_time` rows of that watermark; a row of a closed group raises InvariantError.
+        """
+        if closes not in self._columns:
+            raise SchemaError(
+                f"'{closes}' has to be one of the grouping columns, for a group to have one end"
+            )
+        if self.graph.parent is not None:
+            raise CircuitError(
+                "a watermark goes by ticks, and a fixpoint by iterations; close groups outside"
+            )
+        close = Close(self._columns.index(closes))
+        return self._aggregated(calls, lambda aggregate, values: PerTick(aggregate)(close(values, watermark)))
+
+    def _aggregated(
+        self, calls: Mapping[str, Call | LinearCall], apply: Callable[[Aggregate, Stream], Stream]
+    ) -> Stream:
+        if not calls:
+            raise SchemaError("agg needs at least one aggregate, such as n=count()")
+        columns: dict[str, Expression] = {name: col(name) for name in self._columns}
+        places: dict[Any, int] = {}
+        functions: list[GroupFunction] = []
+
+        def place(argument: Expression, name: str) -> int:
+            """The column that holds an argument's values; equal ones share it."""
+            if argument.key not in places:
+                places[argument.key] = len(columns)
+                columns[name if name not in columns else f"{name}.{len(columns)}"] = argument
+            return places[argument.key]
+
+        def add(call: Call, name: str) -> int:
+            """The column of the aggregate that holds a call's result."""
+            functions.append(call.make(*[place(argument, name) for argument in call.arguments]))
+            return len(self._columns) + len(functions) - 1
+
+        results: list[int | Applied] = list(range(len(self._columns)))
+        for name, call in calls.items():
+            if name in self._columns:
+                raise SchemaError(f"'{name}' is a grouping column already")
+            if isinstance(call, Call):
+                results.append(add(call, name))
+            else:
+                sums = tuple(add(term, name) for term in call.terms)
+                results.append(Applied(call.function, sums, call.type))
+        values = self._stream._mapped(columns) if columns else self._stream.project()
+        key, names = len(self._columns), (*self._columns, *calls)
+        if all(isinstance(result, int) for result in results):
+            return apply(Aggregate(key, tuple(functions), names), values)
+        numbered = tuple(f"sum{i}" for i in range(len(functions)))
+        sums_names = (*(f"key{i}" for i in range(key)), *numbered)
+        return Finish(tuple(results), names)(apply(Aggregate(key, tuple(functions), sums_names), values))
+
+
+class Scope:
+    """A fixpoint being built; use it as a context manager (see `Circuit.fixpoint`)."""
+
+    def __init__(
+        self, outer: graph.Graph, name: str, max_iterations: int, recursion: Recursion | str = Recursion.AUTO
+    ) -> None:
+        self._outer = outer
+        self._body = Body(name, outer, max_iterations, recursion)
+        self._node: Stream | None = None
+
+    def __enter__(self) -> Scope:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._close()
+
+    @property
+    def graph(self) -> graph.Graph:
+        return self._outer
+
+    @located("Fixpoint")
+    def _close(self) -> None:
+        self._body.validate()
+        outside = [self._outer.stream_class(outer) for outer in self._body.entered]
+        if not outside:
+            raise CircuitError(
+                f"the body of '{self._body.name}' reads no stream from outside, so nothing can ever "
+                "change in it"
+            )
+        self._node = _own(self._outer.add(Fixpoint(self._body), *outside))
+        self._body.closed = True
+
+    def fixpoint(self, name: str, *, max_iterations: int = 100_000) -> Scope:
+        """A scope within this one; its results leave into this one."""
+        return Scope(self._body, name, max_iterations)
+
+    @located("Delay")
+    def variable(self, name: str, schema: Schema | Mapping[str, Any]) -> Stream:
+        """A recursive relation: empty at iteration 0, then what `define` says of the one before."""
+        return _own(self._body.add_source(Delay(as_schema(schema), name)))
+
+    @located("Delay")
+    def define(self, variable: Stream, value: Stream) -> None:
+        """Say what the variable is at the next iteration; end it in `distinct()` to converge."""
+        if variable.graph is not self._body or not isinstance(variable.node.operator, Delay):
+            raise CircuitError(f"this is not a variable of scope '{self._body.name}'")
+        self._body.connect(variable, widened(value, variable.schema.types))
+
+    @located("Leave")
+    def leave(self, stream: Stream) -> Stream:
+        """The value of a stream of the scope at the fixpoint, as a stream of the outer circuit.
+
+        A variable leaves as its definition: they are equal at the fixpoint. What does not depend on
+        the scope was outside all the time and is returned as it is.
+        """
+        if self._node is None:
+            raise CircuitError(f"take results out of '{self._body.name}' after its with block")
+        if isinstance(stream.node.operator, Delay) and stream.node.strict:
+            stream = _own(stream.node.strict[0])
+        if stream.graph is not self._body:
+            self._outer.enter(stream)
+            return stream
+        self._body.exports.append(stream)
+        return Leave(len(self._body.exports) - 1, stream.schema)(self._node)
+
+
+class Circuit(graph.Graph):
+    """A dataflow circuit over Z-sets, built stream by stream; `start` makes it incremental."""
+
+    stream_class = Stream
+
+    def __init__(self, name: str = "circuit") -> None:
+        super().__init__(name)
+        self._relations: dict[str, set[str]] = {"input": set(), "output": set()}
+
+    @located("Input")
+    def input(
+        self,
+        name: str,
+        /,
+        *,
+        schema: Schema | Mapping[str, Any] | None = None,
+        kind: str = "zset",
+        key: str | Sequence[str] = (),
+        **columns: Any,
+    ) -> Stream:
+        """An input relation with the given columns.
+
+        `kind="zset"` takes deltas with any weights; `kind="set"` takes assertions and retractions
+        of rows that are present or absent; `key=("id",)` takes upserts: one row per key.
+        """
+        if (schema is None) == (not columns):
+            raise SchemaError(f"give the columns of '{name}' either as schema= or by name: x=int, y=str")
+        whole = as_schema(columns) if schema is None else as_schema(schema)
+        if key:
+            kind = "key"
+        elif kind not in ("zset", "set"):
+            raise SchemaError(f"kind of '{name}' is 'zset' or 'set', not {kind!r}; for upserts give key=")
+        indices = whole.indices(key)
+        whole.select(indices)  # names no column twice
+        self.declare("input", name)
+        stream = _own(self.add_source(Input(name, whole, kind, indices)))
+        self.named[name] = stream
+        return stream
+
+    @located("Constant")
+    def constant(self, rows: Iterable[Any] | Mapping[Any, int], schema: Schema | Mapping[str, Any]) -> Stream:
+        """A relation that holds the given rows (with weight 1, or as mapped) from the first tick on."""
+        value = ZSet(rows, as_schema(schema))
+        return _own(self.add_source(Constant(tuple(value.items()), value.schema)))
+
+    def fixpoint(
+        self, name: str, *, max_iterations: int = 100_000, recursion: Recursion | str = Recursion.AUTO
+    ) -> Scope:
+        """A recursive scope, as a context manager:
+
+            with circuit.fixpoint("closure") as scope:
+                path = scope.variable("path", schema)
+                scope.define(path, (edge + path.join(edge, ...)).distinct())
+            result = scope.leave(path)
+
+        Outer streams may be used inside. A tick that takes more than `max_iterations` raises
+        IterationLimitError and changes nothing. `recursion` is how it is evaluated: "auto", "incremental"
+        or "insert-only" (see `dbsp.operators.recursion.modes`); a scope in another one is
+        always incremental, and one in which more may mean fewer rows never insert-only. ValueError for any
+        other mode.
+        """
+        return Scope(self, name, max_iterations, recursion)
+
+    def iterate(
+        self,
+        name: str,
+        start: Stream,
+        body: Callable[[Stream], Stream],
+        *,
+        while_: Callable[[Stream], Stream] | None = None,
+        max_iterations: int = 100_000,
+    ) -> Stream:
+        """Apply `body` again and again, beginning with `start`.
+
+            x[0] = start,   x[i + 1] = body(x[i])   while the stream while_(x[i]) is not empty
+
+        The result is the x at which nothing changes any more, because `body` does not change it or
+        the condition has become empty. Built of variables, semijoins and antijoins, so it is
+        incremental like them: a tick costs what changes at some iteration.
+        """
+        unit = Schema((), ())
+        with self.fixpoint(name, max_iterations=max_iterations) as scope:
+            begun = scope.variable(f"{name}, begun", unit)
+            later = scope.variable(name, start.schema)
+            scope.define(begun, self.constant([()], unit))
+            x = later + start.antijoin(begun, on=[])
+            following = body(x)
+            if while_ is not None:
+                going = while_(x).project()
+                following = following.semijoin(going, on=[]) + x.antijoin(going, on=[])
+            scope.define(later, following)
+        return scope.leave(x)
+
+    def feedback(self, schema: Schema | Mapping[str, Any]) -> Stream:
+        """The other end of a cycle: z^-1 of the stream that `connect(feedback, stream)` names later."""
+        return _own(self.add_source(Delay(as_schema(schema))))
+
+    def connect(self, stream: graph.Stream, *strict: graph.Stream) -> None:
+        """Close a cycle: the stream made by `feedback` is from now on `strict` as it was one tick before."""
+        super().connect(stream, *(widened(s, stream.schema.types) for s in strict))
+
+    @located("Output")
+    def output(self, name: str, stream: Stream) -> None:
+        """Hand out the deltas of a stream under a name and keep its integral as a view."""
+        self.enter(stream)
+        self.declare("output", name)
+        Output(name)(stream)
+
+    def validate(self) -> None:
+        for node in self.nodes:
+            if isinstance(node.operator, Delay) and not node.strict:
+                raise CircuitError(
+                    "this feedback has no input; call circuit.connect(feedback, stream)",
+                    where=node.describe(),
+                )
+        super().validate()
+
+    def circuit(self, stage: Stage | str = Stage.QUERY) -> graph.Graph:
+        """This circuit in one of its forms: "query", "incremental" or "physical"."""
+        self.validate()
+        return three_stages.circuit(self, Stage(stage))
+
+    def explain(self, run: Run | None = None) -> str:
+        """What the passes changed, which rules were applied, which traces are kept for whom, and in which
+        order multi-way joins bind variables; with a `run` also how large its traces are, and how many
+        prefixes its joins have met.
+        """
+        self.validate()
+        return explain(self, run)
+
+    def start(
+        self,
+        stage: Stage | str = Stage.PHYSICAL,
+        *,
+        checkpoint: str | Path | Store | None = None,
+    ) -> Run:
+        """Run the circuit: deltas in, deltas out.
+
+        The stages yield the same; "physical" is the fast one. "query" recomputes everything between
+        an integral at every input and a difference at every output: the oracle for the others.
+
+        With a `checkpoint`, a folder, every tick is durable when `step` returns, and a run started on
+        the same folder goes on after the last of them (see `dbsp.durable`). Raises CheckpointError.
+        """
+        self.validate()
+        store = as_store(checkpoint)
+        run = Run(three_stages.runnable(self, Stage(stage)))
+        if store is not None:
+            store.attach(run, signature(self))
+        return run
+
+    def bind(self, port: Input | Output) -> None:
+        """Put another kind of input or output in the place of the one of the same name.
+
+        Raises CircuitError if there is none, and SchemaError if it has other columns.
+        """
+        base = Input if isinstance(port, Input) else Output
+        for node in self.nodes:
+            if isinstance(node.operator, base) and node.operator.relation == port.relation:
+                if isinstance(port, Output) and port.columns is None:
+                    port = replace(port, columns=node.operator.columns)
+                if port.schema(*(stream.schema for stream in node.inputs)) != node.schema:
+                    raise SchemaError(
+                        f"it has the columns ({node.schema.describe()})",
+                        where=f"{base.__name__} {port.relation}",
+                    )
+                node.operator = port
+                return
+        raise CircuitError(f"circuit '{self.name}' has no {base.__name__.lower()} '{port.relation}'")
+
+    def declare(self, kind: str, name: str) -> None:
+        """Take a name for an "input" or "output"; raises CircuitError if it is taken."""
+        if name in self._relations[kind]:
+            raise CircuitError(f"circuit '{self.name}' has an {kind} '{name}' already")
+        self._relations[kind].add(name)
+
+
+def _own(stream: graph.Stream) -> Stream:
+    assert isinstance(stream, Stream)
+    return stream
+
+
+def _keeps_all(indices: Sequence[int], schema: Schema) -> bool:
+    return set(indices) == set(range(schema.arity))

@@ -1,0 +1,56 @@
+"""Change: how a function of a Z-set answers to a delta; the incremental form of what is not linear.
+
+    change(old, delta) = f(old + delta) - f(old)         with old = z^-1(I(delta))
+
+This is D . f . I by definition, written with the integral of the past. The explicit form evaluates f
+twice on everything; the physical one looks at the touched groups only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Operator
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.kernels import concatenate
+
+
+@dataclass(frozen=True)
+class Change(Operator):
+    """The change of an operator: inputs are the old integrals, then the deltas."""
+
+    operator: Operator
+
+    @property
+    def label(self) -> str:
+        return f"Change of {self.operator.label}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.operator.schema(*inputs[len(inputs) // 2 :])
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return self.operator.yields_set(inputs[len(inputs) // 2 :])
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        n = len(inputs) // 2
+        f = self.operator.function(interner, *inputs[n:])
+
+        def change(*given: Batch) -> Batch:
+            old = given[:n]
+            new = [_plus(a, delta) for a, delta in zip(old, given[n:], strict=True)]
+            after, before = f(*new), f(*old)
+            return Batch(*concatenate(after.rows, after.weights, before.rows, before.weights, -1))
+
+        return change
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        return self.operator.physical(rewriting, node, inputs[len(inputs) // 2 :])
+
+
+def _plus(a: Batch, b: Batch) -> Batch:
+    return Batch(*concatenate(a.rows, a.weights, b.rows, b.weights, 1))

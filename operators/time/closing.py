@@ -1,0 +1,139 @@
+"""Closing: rows that wait until the watermark has passed their end, and are then handed out for good.
+
+    closed(s, w)(x) = s(x) if x.end <= w else 0
+
+State is dropped here: a row is kept only while its end is beyond the watermark, so after every tick
+
+    rows kept  <=  different rows with end > watermark,  plus what the trace has not merged yet
+
+and what is handed out is forgotten. The promise of the watermark, that nothing older changes any
+more, is checked: a row that comes after its end raises InvariantError.
+
+All rows of one end leave in the same tick. So a function of groups whose key includes the end sees each
+group once and whole, and needs no state of its own: f applied to each delta by itself (`PerTick`).
+
+These are operators on streams of changes. Cost: O(delta * log state), and the rows handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.circuit.graph import Node
+from dbsp.circuit.operator import Evaluated, Operator, Step
+from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
+from dbsp.data.values import INT64_MIN
+from dbsp.errors import InvariantError, SchemaError
+from dbsp.kernels import arrange, consolidate, gather_bands
+from dbsp.kernels.arrays import Codes
+from dbsp.operators.joins.join import leading
+from dbsp.operators.time.watermark import Mark
+from dbsp.runtime.scope import Scope
+from dbsp.state.trace import Trace
+
+
+@dataclass(frozen=True)
+class Close(Operator):
+    """The rows whose `end` column the watermark has reached; inputs are the rows and the watermark."""
+
+    end: int
+
+    def schema(self, *inputs: Schema) -> Schema:
+        rows, mark = inputs
+        if mark.arity != 1 or mark.types[0] != rows.types[self.end]:
+            raise SchemaError(
+                f"the watermark ({mark.describe()}) is no time like "
+                f"'{rows.names[self.end]}: {rows.types[self.end]}'"
+            )
+        return rows
+
+    @property
+    def law(self) -> str:
+        return "changes"
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        return CloseStep(node, self.end, sources[0], Mark(sources[1], scope), scope)
+
+
+class CloseStep(Step):
+    __slots__ = ("_end", "_mark", "_order", "_restore", "_scope", "_source", "_waiting")
+
+    def __init__(self, node: Node, end: int, source: Step, mark: Mark, scope: Scope) -> None:
+        super().__init__()
+        self._end = end
+        self._source = source
+        self._mark = mark
+        self._scope = scope
+        self._order = np.array(leading((end,), node.schema.arity), np.int64)
+        self._restore = np.argsort(self._order)
+        self._waiting = scope.new_trace(node.schema.arity)
+
+    @property
+    def trace(self) -> Trace:
+        return self._waiting
+
+    def step(self) -> None:
+        self.out = None
+        before = self._mark.before
+        now = self._mark.follow()
+        batch, waiting = self._source.out, self._waiting
+        if batch is not None:
+            late = batch.rows[:, self._end] <= before
+            if late.any():
+                self._refuse(batch.rows[late])
+            rows, weights = arrange(batch.rows, batch.weights, self._order)
+            waiting.append(rows, weights)
+        if now == before:
+            return
+        start, end = np.array([[INT64_MIN]]), np.array([[now]])
+        rows, weights = gather_bands(start, end, waiting.table, waiting.count, len(self._order))
+        rows, weights = consolidate(rows, weights)
+        if len(weights):
+            # Meets the insertions, so that merging leaves nothing of either.
+            waiting.append(rows, -weights)
+            self.out = Batch(*arrange(rows, weights, self._restore))
+
+    def memory(self) -> int:
+        return self._mark.before
+
+    def recall(self, memory: int) -> None:
+        self._mark.before = memory
+
+    def _refuse(self, rows: Codes) -> None:
+        schema = self.node.inputs[0].schema
+        (row,) = schema.decode_rows(np.ascontiguousarray(rows[:1]), self._scope.interner)
+        raise InvariantError(
+            f"the row {row} came after the watermark had closed its window; read `on_time` of the same "
+            "watermark, which leaves out what is late; the tick was abandoned and nothing has changed"
+        )
+
+
+@dataclass(frozen=True)
+class PerTick(Operator):
+    """A function of Z-sets applied to the change of each tick by itself."""
+
+    operator: Operator
+
+    @property
+    def name(self) -> str:
+        return self.operator.name
+
+    @property
+    def label(self) -> str:
+        return f"{self.operator.label}, tick by tick"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.operator.schema(*inputs)
+
+    @property
+    def law(self) -> str:
+        return "changes"
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        schemas = [stream.schema for stream in node.inputs]
+        function = self.operator.function(scope.interner, *schemas)
+        return Evaluated(function, sources, [schema.arity for schema in schemas])

@@ -1,0 +1,117 @@
+"""Delay, z^-1: the stream as it was one step before.
+
+    z^-1(s)[t] = s[t - 1],  z^-1(s)[0] = 0
+
+The one strict operator: its output never depends on its present input, so cycles may pass through
+it. It is linear and time invariant, hence its own incremental form (DBSP paper, theorem 3.3). At the
+top level a step is a tick, inside a scope an iteration; there it is also what a recursive variable
+is: what leaves at iteration i enters at i + 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Operator, Step
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
+from dbsp.errors import SchemaError
+from dbsp.runtime.scope import Scope
+
+
+@dataclass(frozen=True)
+class Delay(Operator):
+    """z^-1 over streams of `columns`; its input is strict, given by `connect`."""
+
+    columns: Schema
+    variable: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"Delay {self.variable}" if self.variable else "Delay"
+
+    @property
+    def strict(self) -> bool:
+        return True
+
+    @property
+    def shareable(self) -> bool:
+        return False
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.columns
+
+    def depends_on_ticks(self, node: Node) -> bool:
+        return node.graph.parent is None  # in a scope it goes by iterations, and begins anew in every tick
+
+    @property
+    def law(self) -> str:
+        return "delay"
+
+    def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        stream = rewriting.add(self, graph=rewriting.graph_of(node.graph))
+        (value,) = node.strict
+        rewriting.at_cycles(lambda: stream.graph.connect(stream, rewriting.image(value)))
+        return stream
+
+    def accept(self, *strict: Schema) -> None:
+        (given,) = strict
+        pairs = list(zip(self.columns.types, given.types, strict=False))
+        if given.arity != self.columns.arity or any(a.kind != b.kind for a, b in pairs):
+            raise SchemaError(
+                f"{self.what} has ({self.columns.describe()}) but is given ({given.describe()})"
+            )
+        for name, (mine, theirs) in zip(self.columns.names, pairs, strict=True):
+            if theirs.nullable and not mine.nullable:
+                raise SchemaError(
+                    f"{self.what} does not allow None in column '{name}', but is given {theirs}"
+                )
+
+    @property
+    def what(self) -> str:
+        return f"variable '{self.variable}'" if self.variable else "the delay"
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        return DelayStep(scope)
+
+
+class DelayStep(Step):
+    __slots__ = ("_held", "_scope", "_source")
+
+    _source: Step
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__()
+        self._scope = scope
+        self._held: Batch | None = None
+
+    def connect(self, strict: Sequence[Step]) -> None:
+        (self._source,) = strict
+
+    def step(self) -> None:
+        self.out = self._held
+        if not self._scope.nested:
+            self._scope.journal.append(self)
+
+    def reset(self) -> None:
+        # Whatever an abandoned tick left behind must not enter this one.
+        self._held = None
+
+    def advance(self) -> bool:
+        self._held = self._source.out
+        return self._held is not None
+
+    def memory(self) -> Batch | None:
+        return None if self._scope.nested else self._held
+
+    def recall(self, memory: Batch | None) -> None:
+        self._held = memory
+
+    def commit(self) -> None:
+        self._held = self._source.out
+
+    def rollback(self) -> None:
+        """The delta held for this tick was not replaced yet."""

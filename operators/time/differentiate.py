@@ -1,0 +1,68 @@
+"""Differentiate, D: the change of a stream from one tick to the next.
+
+    D(s)[t] = s[t] - s[t - 1]                   (DBSP paper, arXiv 2203.16684, definition 2.6)
+
+The inverse of Integrate. Linear and time invariant: its own incremental form. O(|s[t]| + |s[t-1]|).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbsp.circuit.graph import Node
+from dbsp.circuit.operator import Operator, Step
+from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
+from dbsp.kernels import concatenate
+from dbsp.runtime.scope import Scope
+
+
+@dataclass(frozen=True)
+class Differentiate(Operator):
+    """The difference between a stream and its delay."""
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def depends_on_ticks(self, node: Node) -> bool:
+        return node.graph.parent is None  # in a scope it goes by iterations, and begins anew in every tick
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        return DifferentiateStep(sources[0], scope)
+
+
+class DifferentiateStep(Step):
+    __slots__ = ("_held", "_scope", "_source")
+
+    def __init__(self, source: Step, scope: Scope) -> None:
+        super().__init__()
+        self._source = source
+        self._scope = scope
+        self._held = Batch.empty(source.node.schema.arity)
+
+    def step(self) -> None:
+        now = self._source.out or Batch.empty(self._held.arity)
+        change = Batch(*concatenate(now.rows, now.weights, self._held.rows, self._held.weights, -1))
+        self.out = change if len(change) else None
+        if self._scope.nested:
+            self._held = now
+        else:
+            self._scope.journal.append(self)
+
+    def reset(self) -> None:
+        # Over the iterations of one tick: begins at nothing in every tick.
+        self._held = Batch.empty(self._held.arity)
+
+    def memory(self) -> Batch | None:
+        return None if self._scope.nested else self._held
+
+    def recall(self, memory: Batch | None) -> None:
+        if memory is not None:
+            self._held = memory
+
+    def commit(self) -> None:
+        self._held = self._source.out or Batch.empty(self._held.arity)
+
+    def rollback(self) -> None:
+        """What was held for this tick was not replaced yet."""

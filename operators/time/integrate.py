@@ -1,0 +1,77 @@
+"""Integrate, I: the sum of a stream so far.
+
+    I(s)[t] = s[0] + s[1] + ... + s[t]          (DBSP paper, arXiv 2203.16684, definition 2.9)
+
+The output of every tick is the whole integral, so a tick costs its size; what needs an integral
+to probe uses an arrangement instead. Linear and time invariant: its own incremental form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbsp.circuit.graph import Node
+from dbsp.circuit.operator import Operator, Step
+from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
+from dbsp.kernels import concatenate
+from dbsp.runtime.scope import Scope
+from dbsp.state.trace import Trace
+
+
+@dataclass(frozen=True)
+class Integrate(Operator):
+    """The running sum of a stream."""
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def depends_on_ticks(self, node: Node) -> bool:
+        return node.graph.parent is None  # in a scope it goes by iterations, and begins anew in every tick
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        if scope.nested:
+            return NestedIntegrateStep(sources[0], node.schema.arity)
+        return IntegrateStep(sources[0], scope)
+
+
+class IntegrateStep(Step):
+    __slots__ = ("_source", "_trace")
+
+    def __init__(self, source: Step, scope: Scope) -> None:
+        super().__init__()
+        self._source = source
+        self._trace = scope.new_trace(source.node.schema.arity)
+
+    @property
+    def trace(self) -> Trace:
+        return self._trace
+
+    def step(self) -> None:
+        batch = self._source.out
+        if batch is not None:
+            self._trace.append(batch.rows, batch.weights)
+        total = self._trace.contents()
+        self.out = total if len(total) else None
+
+
+class NestedIntegrateStep(Step):
+    """Over the iterations of one tick: begins at nothing in every tick."""
+
+    __slots__ = ("_source", "_total")
+
+    def __init__(self, source: Step, arity: int) -> None:
+        super().__init__()
+        self._source = source
+        self._total = Batch.empty(arity)
+
+    def reset(self) -> None:
+        self._total = Batch.empty(self._total.arity)
+
+    def step(self) -> None:
+        batch, total = self._source.out, self._total
+        if batch is not None:
+            total = Batch(*concatenate(total.rows, total.weights, batch.rows, batch.weights, 1))
+            self._total = total
+        self.out = total if len(total) else None

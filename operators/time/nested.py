@@ -1,0 +1,123 @@
+"""Nested: any function of Z-sets inside a scope, as the difference it makes in every time dimension.
+
+    out(t) = sum over s in {0,1}^depth of (-1)^|s| (f(N<=t-s) - f(O<=t-s))
+
+with N<=t and O<=t the inputs summed over all times up to t, with and without this tick (engine
+design, section 5; DBSP paper, arXiv 2203.16684, section 5). The explicit form of every operator that
+is not linear: it evaluates f on everything, at every time that is an upper bound of times at which
+inputs changed. The physical forms visit only what changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Operator, Step, Time
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
+from dbsp.kernels import concatenate, consolidate, with_time
+from dbsp.operators.traces.pending import Pending
+from dbsp.runtime.scope import Scope
+from dbsp.state.trace import Run, Trace
+
+
+@dataclass(frozen=True)
+class Nested(Operator):
+    """The incremental form of `operator` inside a scope; the inputs are deltas."""
+
+    operator: Operator
+
+    @property
+    def label(self) -> str:
+        return f"Change of {self.operator.label}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return self.operator.schema(*inputs)
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return self.operator.yields_set(inputs)
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        return self.operator.physical(rewriting, node, inputs)
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        schemas = [stream.schema for stream in node.inputs]
+        function = self.operator.function(scope.interner, *schemas)
+        return NestedStep(function, sources, [schema.arity for schema in schemas], scope)
+
+
+class NestedStep(Step):
+    __slots__ = ("_agenda", "_function", "_scope", "_sources", "_traces")
+
+    def __init__(
+        self, function: Callable[..., Batch], sources: Sequence[Step], arities: Sequence[int], scope: Scope
+    ) -> None:
+        super().__init__()
+        self._function = function
+        self._sources = tuple(sources)
+        self._traces = [scope.new_trace(arity) for arity in arities]
+        self._scope = scope
+        self._agenda = Pending(scope)
+
+    def next_time(self) -> Time | None:
+        return self._agenda.next()
+
+    def step(self) -> None:
+        self.out = None
+        due = bool(self._agenda.take())
+        now = self._scope.now
+        for source, trace in zip(self._sources, self._traces, strict=True):
+            if source.out is not None:
+                due = True
+                trace.append(with_time(source.out.rows, now), source.out.weights)
+        if not due:
+            return
+        change = Batch.empty(self.node.schema.arity)
+        for back in product((0, 1), repeat=len(now)):
+            until = now - np.array(back, np.int64)
+            sign = -1 if sum(back) % 2 else 1
+            for past in (False, True):
+                inputs = [_until(trace, until, past) for trace in self._traces]
+                value = self._function(*inputs)
+                change = Batch(
+                    *concatenate(
+                        change.rows, change.weights, value.rows, value.weights, -sign if past else sign
+                    )
+                )
+        if len(change):
+            self.out = change
+        self._wait()
+
+    def _wait(self) -> None:
+        """Go on at the upper bounds of the present time and any other in the inputs' histories."""
+        now = self._scope.now
+        times = [run.rows[:, -len(now) :] for trace in self._traces for run in _runs(trace, False)]
+        bounds = np.maximum(np.concatenate(times), now)
+        later = np.ascontiguousarray(bounds[(bounds > now).any(axis=1)])
+        if len(later):
+            later, _ = consolidate(later, np.ones(len(later), np.int64))
+            self._agenda.put(np.empty((len(later), 0), np.int64), np.ones(len(later), np.int64), later)
+
+
+def _runs(trace: Trace, past: bool) -> list[Run]:
+    return trace.runs if past else [*trace.runs, *trace.current]
+
+
+def _until(trace: Trace, time: object, past: bool) -> Batch:
+    """What the trace holds up to a time, of past ticks only or with this one; without the times."""
+    limit = np.asarray(time)
+    arity = trace.width - len(limit)
+    rows = [np.empty((0, arity), np.int64)]
+    weights = [np.empty(0, np.int64)]
+    for run in _runs(trace, past):
+        mask = (run.rows[:, arity:] <= limit).all(axis=1)
+        rows.append(run.rows[mask][:, :arity])
+        weights.append(run.weights[mask])
+    whole = np.ascontiguousarray(np.concatenate(rows))
+    return Batch(*consolidate(whole, np.concatenate(weights)))

@@ -1,0 +1,181 @@
+"""Watermark: how far event time has come; and rows told apart by whether they are still in time.
+
+    watermark[t] = max over the rows inserted in ticks 0..t of x.time - lateness      (never goes back)
+    on_time(s)[t](x) = s[t](x)  if x.time >= watermark[t - 1], else 0
+    late(s) = s - on_time(s)
+
+The promise is that what is older than the watermark does not change any more: on_time never has such a
+row, be it inserted or retracted, and late has every one of them. So state that waits for older rows only
+can be dropped (see `dbsp.operators.time.closing`).
+
+These are operators on streams of changes and not on Z-sets: they depend on the tick in which a row came.
+Cost: O(delta). State: one time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.circuit.graph import Node
+from dbsp.circuit.operator import Operator, Step
+from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
+from dbsp.data.values import INT64_MIN
+from dbsp.errors import SchemaError
+from dbsp.kernels.arrays import Mask
+from dbsp.operators.linear.filter import selected
+from dbsp.operators.time.window import check_time, extent
+from dbsp.runtime.scope import Scope
+
+
+@dataclass(frozen=True)
+class Watermark(Operator):
+    """A relation of one row, the watermark; empty until the first row has come."""
+
+    column: int
+    lateness: int
+
+    def schema(self, *inputs: Schema) -> Schema:
+        (schema,) = inputs
+        check_time(schema, self.column)
+        if schema.types[self.column].nullable:
+            raise SchemaError(
+                f"'{schema.names[self.column]}' may be None, and then a row has no event time; "
+                "filter those rows out and give the column a required type"
+            )
+        return Schema(("watermark",), (schema.types[self.column],))
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return True
+
+    @property
+    def law(self) -> str:
+        return "changes"
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        first, _ = extent(node.schema.types[0])
+        return WatermarkStep(sources[0], self.column, self.lateness, first, scope)
+
+
+class WatermarkStep(Step):
+    __slots__ = ("_column", "_first", "_lateness", "_mark", "_next", "_scope", "_source")
+
+    def __init__(self, source: Step, column: int, lateness: int, first: int, scope: Scope) -> None:
+        super().__init__()
+        self._source = source
+        self._column = column
+        self._lateness = lateness
+        self._first = first
+        self._scope = scope
+        self._mark: int | None = None
+        self._next: int | None = None
+
+    def step(self) -> None:
+        self.out = None
+        batch = self._source.out
+        if batch is None:
+            return
+        times = batch.rows[batch.weights > 0, self._column]
+        if len(times) == 0:
+            return
+        mark = max(int(times.max()) - self._lateness, self._first)
+        if self._mark is None:
+            self.out = Batch(np.array([[mark]]), np.array([1]))
+        elif mark > self._mark:
+            self.out = Batch(np.array([[self._mark], [mark]]), np.array([-1, 1]))
+        else:
+            return
+        self._next = mark
+        self._scope.journal.append(self)
+
+    def memory(self) -> int | None:
+        return self._mark
+
+    def recall(self, memory: int | None) -> None:
+        self._mark = memory
+
+    def commit(self) -> None:
+        self._mark = self._next
+
+    def rollback(self) -> None:
+        """The watermark was not moved yet."""
+
+
+@dataclass(frozen=True)
+class Timely(Operator):
+    """The rows that are not older than the watermark of the tick before; or, `late`, those that are.
+
+    The inputs are the rows and the watermark.
+    """
+
+    column: int
+    late: bool
+
+    @property
+    def name(self) -> str:
+        return "Late" if self.late else "OnTime"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    @property
+    def law(self) -> str:
+        return "changes"
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        return TimelyStep(self, sources[0], Mark(sources[1], scope))
+
+
+class TimelyStep(Step):
+    __slots__ = ("_mark", "_operator", "_source")
+
+    def __init__(self, operator: Timely, source: Step, mark: Mark) -> None:
+        super().__init__()
+        self._operator = operator
+        self._source = source
+        self._mark = mark
+
+    def step(self) -> None:
+        self.out = None
+        batch = self._source.out
+        if batch is not None:
+            late: Mask = batch.rows[:, self._operator.column] < self._mark.before
+            kept = selected(batch, late if self._operator.late else ~late)
+            self.out = kept if len(kept) else None
+        self._mark.follow()
+
+    def memory(self) -> int:
+        return self._mark.before
+
+    def recall(self, memory: int) -> None:
+        self._mark.before = memory
+
+
+class Mark:
+    """The watermark as a reader of its stream knows it: before this tick, and in it."""
+
+    __slots__ = ("_next", "_scope", "_source", "before")
+
+    def __init__(self, source: Step, scope: Scope) -> None:
+        self._source = source
+        self._scope = scope
+        self.before = INT64_MIN
+        self._next = INT64_MIN
+
+    def follow(self) -> int:
+        """The watermark of this tick."""
+        batch = self._source.out
+        if batch is None:
+            return self.before
+        self._next = max(self.before, int(batch.rows[-1, 0]))
+        self._scope.journal.append(self)
+        return self._next
+
+    def commit(self) -> None:
+        self.before = self._next
+
+    def rollback(self) -> None:
+        """What was known before the tick is known still."""

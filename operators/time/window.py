@@ -1,0 +1,88 @@
+"""Window: each row once for every window of time that its event time is in.
+
+    window(s)(x, b, e) = s(x)   for every window b <= x.time < e = b + size with b a multiple of hop
+
+With hop = size the windows tumble: every row is in exactly one. With a smaller hop they overlap, with a
+larger one they leave gaps. Windows are counted from 0, dates and timestamps from 1970-01-01. A row without
+a time is in no window. Linear: its own incremental form. Cost: O(delta * size / hop).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.circuit.operator import Operator
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.values import INT64_MAX, INT64_MIN, NULL, Type, encode_value
+from dbsp.errors import SchemaError, ValueOutOfRangeError
+from dbsp.kernels import consolidate
+
+TIMES = ("int", "date", "timestamp")
+
+
+@dataclass(frozen=True)
+class Window(Operator):
+    """Adds the columns `names`, beginning and end of the window; sizes are in units of the codes."""
+
+    column: int
+    size: int
+    hop: int
+    names: tuple[str, str]
+
+    @property
+    def label(self) -> str:
+        return f"Window {self.names[0]}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        (schema,) = inputs
+        time = schema.types[self.column].required()
+        return Schema((*schema.names, *self.names), (*schema.types, time, time))
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        time = inputs[0].types[self.column]
+        first, last = extent(time)
+
+        def assign(batch: Batch) -> Batch:
+            rows, weights = batch.rows, batch.weights
+            if time.nullable:
+                there = rows[:, self.column] != NULL
+                rows, weights = rows[there], weights[there]
+            times = rows[:, self.column]
+            if len(times) and (times.min() < first + self.size or times.max() > last - self.size):
+                raise ValueOutOfRangeError("the window of a row goes beyond the times there are")
+            latest = times // self.hop * self.hop
+            parts = []
+            for back in range(0, self.size, self.hop):
+                starts = latest - back
+                inside = starts + self.size > times
+                begin = starts[inside]
+                parts.append((np.column_stack((rows[inside], begin, begin + self.size)), weights[inside]))
+            made = np.ascontiguousarray(np.concatenate([part for part, _ in parts]))
+            return Batch(*consolidate(made, np.concatenate([part for _, part in parts])))
+
+        return assign
+
+
+def check_time(schema: Schema, column: int) -> None:
+    """Raise SchemaError unless the column holds event times."""
+    type_ = schema.types[column]
+    if type_.kind not in TIMES:
+        raise SchemaError(f"event times are int, date or timestamp, not '{schema.names[column]}: {type_}'")
+
+
+def extent(type_: Type) -> tuple[int, int]:
+    """The codes of the first and the last time there is."""
+    if type_.kind == "int":
+        return INT64_MIN, INT64_MAX
+    ends = (dt.date.min, dt.date.max) if type_.kind == "date" else (dt.datetime.min, dt.datetime.max)
+    first, last = (encode_value(type_.required(), end, Interner()) for end in ends)
+    return first, last

@@ -1,0 +1,139 @@
+"""Arrange: keep the integral of a stream sorted in one column order, for others to probe.
+
+    out = s,  and beside it the trace  I(s)  ordered by the permuted columns
+
+The output delta has its columns permuted by `order` as well, so that it can be galloped against
+traces of the same order. Equal arrangements of one stream are one node: joins share traces.
+Cost per step: sorting the delta; amortised O(log) merging per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
+from dbsp.kernels import arrange, project, with_time
+from dbsp.kernels.arrays import Codes
+from dbsp.runtime.scope import Scope
+from dbsp.state.trace import Trace
+
+
+@dataclass(frozen=True)
+class Arrange(Operator):
+    """The integral of a stream by `order`, a permutation of all its columns."""
+
+    order: tuple[int, ...]
+
+    @property
+    def monotone(self) -> bool:
+        return True
+
+    @property
+    def label(self) -> str:
+        return f"Arrange by {', '.join(map(str, self.order))}" if self.order else "Arrange"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0].select(self.order)
+
+    def yields_set(self, inputs: Sequence[bool]) -> bool:
+        return inputs[0]
+
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        # In an incremental circuit it serves a port; the physical port chooses one of its own.
+        return inputs[0]
+
+    @property
+    def keeps_integral(self) -> bool:
+        return True
+
+    @property
+    def replays(self) -> bool:
+        return True
+
+    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+        return ArrangeStep(sources[0], self.order, scope)
+
+
+class ArrangeStep(Arranged):
+    __slots__ = ("_order", "_scope", "_source", "_trace")
+
+    def __init__(self, source: Step, order: Sequence[int], scope: Scope) -> None:
+        super().__init__()
+        self._source = source
+        self._scope = scope
+        self._trace = scope.new_trace(len(order))
+        identity = list(order) == list(range(len(order)))
+        self._order: Codes | None = None if identity else np.array(order, np.int64)
+
+    @property
+    def trace(self) -> Trace:
+        return self._trace
+
+    @property
+    def table(self) -> Codes:
+        return self._trace.table
+
+    @property
+    def count(self) -> int:
+        return self._trace.count
+
+    @property
+    def before(self) -> int:
+        return self._trace.before
+
+    @property
+    def coordinates(self) -> int:
+        return self._scope.depth
+
+    def integral(self) -> Batch:
+        """The integral in the stream's own column order and without iterations."""
+        total = self._trace.contents()
+        if self._scope.depth:
+            arity = self._trace.width - self._scope.depth
+            total = Batch(*project(total.rows, total.weights, np.arange(arity)))
+        if self._order is None:
+            return total
+        return Batch(*arrange(total.rows, total.weights, np.argsort(self._order)))
+
+    def replay(self) -> None:
+        self.out = self._trace.hand_out()
+
+    def step(self) -> None:
+        batch = self._source.out
+        if batch is None:
+            self.out = None
+            self._trace.fresh = False
+            return
+        if self._order is not None:
+            batch = Batch(*arrange(batch.rows, batch.weights, self._order))
+        self.out = batch
+        rows = with_time(batch.rows, self._scope.now) if self._scope.depth else batch.rows
+        self._trace.append(rows, batch.weights)
+
+
+def arranged(rewriting: Rewriting, stream: Stream, leading: Sequence[int]) -> Stream:
+    """The arrangement of `stream` whose order starts with the columns `leading`."""
+    rest = [c for c in range(stream.schema.arity) if c not in leading]
+    return rewriting.add(Arrange((*leading, *rest)), stream)
+
+
+def arranged_anyhow(rewriting: Rewriting, stream: Stream) -> Stream:
+    """Any arrangement of `stream`: one that exists, else by its columns as they stand."""
+    found = rewriting.find(Arrange, stream)
+    return arranged(rewriting, stream, ()) if found is None else found
+
+
+def order_of(stream: Stream) -> tuple[int, ...]:
+    """The column order of an arrangement, also when it has entered a scope."""
+    operator = stream.node.operator
+    if isinstance(operator, Arrange):
+        return operator.order
+    outer = stream.graph.outer_of(stream)
+    return order_of(outer)

@@ -1,0 +1,144 @@
+"""Which column orders the traces of a stream are kept in.
+
+A trace ordered by columns (a, b, ...) serves every reader whose key is {a}, {a, b}, ... So one order
+serves a chain of keys, each contained in the next, and the fewest orders for all readers of a stream
+are a minimum chain cover of its keys by containment: as many chains as there are keys less the edges
+of a maximum matching between keys and keys that contain them (Dilworth; Fulkerson 1956; as in
+Souffle's index selection, Subotic et al., VLDB 2018).
+
+A multi-way join asks for a chain of its own: what is bound when it comes to the relation, then variable
+after variable. Such chains are first put into one another where they fit, the longest first, and then
+covered as single keys are, a chain below another where its last key is contained in the other's first.
+
+The circuit is lowered twice: first to learn who asks for which key of which stream, then with the
+answers. A request is known by its number, for lowering is deterministic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
+
+import networkx as nx
+
+from dbsp.circuit.graph import Graph, Node, Stream
+from dbsp.circuit.rewriting import Rewriting
+
+Key = frozenset[int]
+Chain = tuple[Key, ...]
+
+
+class Lowering(Rewriting):
+    """The rewriting of an incremental circuit into the physical one, with the orders it decides on."""
+
+    def __init__(self, target: Graph, orders: Orders) -> None:
+        super().__init__(target, _physical)
+        self.orders = orders
+
+
+class Orders:
+    """The keys asked for while a circuit is lowered, and the column orders that serve them."""
+
+    def __init__(self) -> None:
+        self._requests: list[tuple[Node, Chain]] = []
+        self._answers: list[tuple[int, ...]] | None = None
+        self._asked = 0
+
+    def leading(self, stream: Stream, key: Collection[int]) -> tuple[int, ...]:
+        """The columns that an arrangement of the stream for this key starts with, the key first."""
+        return self.through(stream, [frozenset(key)])
+
+    def through(self, stream: Stream, keys: Sequence[Key]) -> tuple[int, ...]:
+        """The columns that an arrangement starts with which serves all of these keys, that only grow."""
+        if self._answers is None:
+            self._requests.append((stream.node, tuple(keys)))
+            return refined(keys)
+        self._asked += 1
+        return self._answers[self._asked - 1]
+
+    def decide(self) -> None:
+        """Choose the orders for all requests so far; lowering again gets them."""
+        chains: dict[Node, set[Chain]] = {}
+        for node, chain in self._requests:
+            chains.setdefault(node, set()).add(chain)
+        orders = {node: orders_for(wanted) for node, wanted in chains.items()}
+        self._answers = [orders[node][chain] for node, chain in self._requests]
+
+
+def lower(incremental: Graph) -> Graph:
+    """The physical circuit of an incremental one, with the fewest orders for each stream."""
+    orders = Orders()
+    for last in (False, True):
+        target = Graph(incremental.name)
+        lowering = Lowering(target, orders)
+        lowering.rewrite(incremental)
+        lowering.finish(incremental)
+        if not last:
+            orders.decide()
+    target.validate()
+    return target
+
+
+def _physical(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+    return node.operator.physical(rewriting, node, inputs)
+
+
+def refined(keys: Iterable[Key]) -> tuple[int, ...]:
+    """Columns in an order that serves keys that only grow: what is new in each, ascending."""
+    order: list[int] = []
+    for key in keys:
+        order += sorted(key.difference(order))
+    return tuple(order)
+
+
+def orders_for(chains: Iterable[Chain]) -> dict[Chain, tuple[int, ...]]:
+    """For every chain the columns an order starts with to serve it, by fewest orders.
+
+    >>> a, b, ab = frozenset({0}), frozenset({1}), frozenset({0, 1})
+    >>> orders_for([(b,), (ab,), (a,)]) == {(b,): (1,), (ab,): (0, 1), (a,): (0, 1)}
+    True
+    """
+    wanted = sorted(set(chains), key=lambda chain: ([(len(key), sorted(key)) for key in chain]))
+    merged: dict[Chain, Chain] = {}
+    whole: list[Chain] = []
+    for chain in sorted(wanted, key=len, reverse=True):
+        into = next((other for other in whole if len(other) > 1 and _both(chain, other)), None)
+        if into is None:
+            whole.append(chain)
+        else:
+            both = _both(chain, into)
+            assert both is not None
+            whole[whole.index(into)] = both
+            merged = {one: both if end == into else end for one, end in merged.items()}
+            merged[into] = merged[chain] = both
+        merged.setdefault(chain, chain)
+    covering = _covered(whole)
+    return {chain: covering[merged[chain]] for chain in wanted}
+
+
+def _both(chain: Chain, other: Chain) -> Chain | None:
+    """The chain that holds all keys of both, if they fit into one."""
+    keys = sorted({*chain, *other}, key=lambda key: (len(key), sorted(key)))
+    fits = all(a < b for a, b in pairwise(keys))
+    return tuple(keys) if fits else None
+
+
+def _covered(chains: Sequence[Chain]) -> dict[Chain, tuple[int, ...]]:
+    """The same for chains of which none fits into another: put end to end where that is possible."""
+    edges = nx.Graph()
+    edges.add_nodes_from(("smaller", chain) for chain in chains)
+    edges.add_nodes_from(("larger", chain) for chain in chains)
+    edges.add_edges_from(
+        (("smaller", a), ("larger", b)) for a in chains for b in chains if a != b and a[-1] < b[0]
+    )
+    tops = [("smaller", chain) for chain in chains]
+    matching = nx.bipartite.hopcroft_karp_matching(edges, tops)
+    following = {chain: matching[("smaller", chain)][1] for chain in chains if ("smaller", chain) in matching}
+    orders = {}
+    for first in [chain for chain in chains if chain not in following.values()]:
+        row = [first]
+        while row[-1] in following:
+            row.append(following[row[-1]])
+        order = refined(key for chain in row for key in chain)
+        orders.update(dict.fromkeys(row, order))
+    return orders
