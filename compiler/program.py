@@ -24,7 +24,7 @@ from dbsp.compiler.datalog.plans.normalise import normalise
 from dbsp.compiler.datalog.plans.plan import plan
 from dbsp.compiler.datalog.plans.read_classes import read_classes
 from dbsp.compiler.datalog.plans.steps import RulePlan
-from dbsp.compiler.datalog.rewrites import Applied, chosen_passes, rewrite
+from dbsp.compiler.datalog.rewrites import AppliedRewrite, chosen_passes, rewrite
 from dbsp.compiler.datalog.rewrites.checked_terms import numbers_rows
 from dbsp.compiler.datalog.rewrites.demand import on_demand
 from dbsp.compiler.datalog.text.parse import parse
@@ -35,7 +35,7 @@ from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.program_planner import ProgramPlanner, statistics
 from dbsp.compiler.why.proof import Proof
 from dbsp.compiler.why.refusal import Refusal
-from dbsp.compiler.why.session import Progress, State
+from dbsp.compiler.why.session import Progress, WhySession
 from dbsp.data.batch import Batch
 from dbsp.data.int_ranges import IntRange
 from dbsp.data.schema import Schema
@@ -47,7 +47,7 @@ from dbsp.kernels.arrays import Codes
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.interchange import from_json
-from dbsp.runtime.changes import Change
+from dbsp.runtime.changes import InputChange
 from dbsp.runtime.run import Run
 
 MAX_ITERATIONS = 100_000
@@ -146,13 +146,13 @@ class Program:
         self.file = file
         self.options = options
         report = Report(file, text)
-        self.checked: checked.Program = check(
+        self.checked: checked.CheckedProgram = check(
             parse(text, report, sources), report, options.functors, options.word_size
         )
         """The program's meaning: resolved, typed, in strata (see `compiler.datalog.checked`)."""
-        self.rewritten: checked.Program
+        self.rewritten: checked.CheckedProgram
         """What is planned and run: rules for the same outputs that cost less (see `datalog.rewrites`)."""
-        self.rewrites: tuple[Applied, ...]
+        self.rewrites: tuple[AppliedRewrite, ...]
         """What was changed on the way there, and why."""
         self.rewritten, self.rewrites = rewrite(
             self.checked, options.passes, on_demand(self.checked, options.magic)
@@ -160,7 +160,7 @@ class Program:
         self._all_text = "\0".join(report.sources.values())
         self.plans: dict[int, RulePlan] = self.plans_for(Statistics.none())
         """The plan of every rule, by the rule's number, made by the shape of the rules alone."""
-        self._states: weakref.WeakKeyDictionary[Run, State] = weakref.WeakKeyDictionary()
+        self._states: weakref.WeakKeyDictionary[Run, WhySession] = weakref.WeakKeyDictionary()
 
     def plans_for(
         self, statistics: Statistics, rules: Iterable[checked.Rule] | None = None
@@ -235,7 +235,7 @@ class Program:
 
     def start(
         self,
-        initial: Mapping[str, Change] | None = None,
+        initial: Mapping[str, InputChange] | None = None,
         *,
         max_iterations: int = MAX_ITERATIONS,
         stage: Stage | str = Stage.PHYSICAL,
@@ -286,7 +286,7 @@ class Program:
             raise
 
     def counted(
-        self, initial: Mapping[str, Change] | None = None, *, max_iterations: int = MAX_ITERATIONS
+        self, initial: Mapping[str, InputChange] | None = None, *, max_iterations: int = MAX_ITERATIONS
     ) -> Statistics:
         """The counts of all relations of the rules, derived ones included, over the facts and these changes.
 
@@ -303,7 +303,7 @@ class Program:
         return statistics(self, run, rows)
 
     def _loaded(
-        self, run: Run, initial: Mapping[str, Change] | None, planner: ProgramPlanner | None = None
+        self, run: Run, initial: Mapping[str, InputChange] | None, planner: ProgramPlanner | None = None
     ) -> Run:
         """The run after its first tick, if there is anything to do in it, planned for the rows of it."""
         for name, rows in self.facts.items():
@@ -314,10 +314,10 @@ class Program:
         if planner is not None:
             proposal = planner.propose_to_begin(run, lambda name: _inserted(staged.get(name)))
             if proposal is not None:
-                run.go_on_with(proposal)
+                run.switch_to(proposal)
                 planner.adopt(proposal)
         run.step_staged(staged)
-        run.note_sizes()
+        run.record_sizes()
         return run
 
     def _durable(self, circuit: Circuit, stage: Stage | str, store: Store) -> Run:
@@ -386,14 +386,14 @@ class Program:
         """
         return self.state(run).ask(body)
 
-    def state(self, run: Run, progress: Progress | None = None) -> State:
+    def state(self, run: Run, progress: Progress | None = None) -> WhySession:
         """What a run of the program holds now: every relation, proofs of rows, answers to questions.
 
         `progress` is told of the rounds and rows so far while relations are derived anew.
         """
         state = self._states.get(run)
         if state is None or not state.current:
-            state = self._states[run] = State(self.checked, run)
+            state = self._states[run] = WhySession(self.checked, run)
         state.progress = progress
         return state
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.why.proof import Proof, Step
+from dbsp.compiler.why.proof import Proof, ProofStep
 
 from .reference_datalog import (
     Bindings,
@@ -26,7 +26,7 @@ from .reference_datalog import (
 
 
 def heights(
-    program: checked.Program, inputs: Mapping[str, set[Row]], complete: Relations
+    program: checked.CheckedProgram, inputs: Mapping[str, set[Row]], complete: Relations
 ) -> dict[str, dict[Row, int]]:
     """The round in which each row is first derived when all rules are applied at once, 0 for inputs.
 
@@ -74,7 +74,7 @@ def head_rows(rule: checked.Rule, found: Bindings, conditions: list, complete: R
 
 
 def check_proof(
-    program: checked.Program, proof: Proof, inputs: Mapping[str, set[Row]], complete: Relations
+    program: checked.CheckedProgram, proof: Proof, inputs: Mapping[str, set[Row]], complete: Relations
 ) -> None:
     """Every step is an instance of its rule, rests on lower rows alone, and ends at inputs."""
     assert proof.complete
@@ -96,7 +96,7 @@ def check_proof(
 
 
 def check_step(
-    program: checked.Program, step: Step, rows: list[tuple[str, Row]], complete: Relations
+    program: checked.CheckedProgram, step: ProofStep, rows: list[tuple[str, Row]], complete: Relations
 ) -> None:
     (rule,) = (rule for rule in program.rules if rule.number == step.number)
     atoms = atoms_of(rule)
@@ -112,6 +112,6 @@ def check_step(
     assert step.key[1] in head_rows(rule, found, conditions, complete)
 
 
-def is_positive(program: checked.Program) -> bool:
+def is_positive(program: checked.CheckedProgram) -> bool:
     """Whether nothing is negated or aggregated over."""
     return not any(strictly for rule in program.rules for _, strictly in uses(rule))

@@ -43,7 +43,7 @@ class TooLargeError(Exception):
 
 
 def evaluate(
-    program: checked.Program, inputs: Mapping[str, set[Row]], limit: int = 10_000
+    program: checked.CheckedProgram, inputs: Mapping[str, set[Row]], limit: int = 10_000
 ) -> dict[str, frozenset[Row]]:
     """The rows of every relation when the inputs hold `inputs` (the program's facts are not added).
 
@@ -60,7 +60,7 @@ def evaluate(
 
 
 def saturate(
-    names: Sequence[str], program: checked.Program, relations: dict[str, set[Row]], limit: int
+    names: Sequence[str], program: checked.CheckedProgram, relations: dict[str, set[Row]], limit: int
 ) -> None:
     """Applies the rules of plain relations until nothing is new."""
     rules = [rule for rule in program.rules if rule.head.relation in names]
@@ -75,7 +75,7 @@ def saturate(
                 raise TooLargeError(rule.head.relation)
 
 
-def components(program: checked.Program) -> list[list[str]]:
+def components(program: checked.CheckedProgram) -> list[list[str]]:
     """The relations that depend on one another, those that others use before these."""
     needs: dict[str, set[str]] = {name: {name} for name in program.relations}
     strict: set[tuple[str, str]] = set()
@@ -98,14 +98,14 @@ def components(program: checked.Program) -> list[list[str]]:
 # --- relations that are more than sets of rows -----------------------------------------------------
 
 
-def is_special(name: str, program: checked.Program) -> bool:
+def is_special(name: str, program: checked.CheckedProgram) -> bool:
     relation = program.relations[name]
     subsumed = any(rule.head.relation == name for rule in program.subsumptions)
     return bool(relation.equivalence or relation.choices or relation.limit or subsumed)
 
 
 def evaluate_by_iterations(
-    names: Sequence[str], program: checked.Program, relations: dict[str, set[Row]], limit: int
+    names: Sequence[str], program: checked.CheckedProgram, relations: dict[str, set[Row]], limit: int
 ) -> None:
     """All rules at once, again and again, as `checked.Stratum` and `checked.Relation` say it."""
     rules = [rule for rule in program.rules if rule.head.relation in names]
@@ -137,7 +137,7 @@ def evaluate_by_iterations(
 
 
 def left_by_subsumption(
-    names: Sequence[str], program: checked.Program, relations: Relations
+    names: Sequence[str], program: checked.CheckedProgram, relations: Relations
 ) -> dict[str, set[Row]]:
     left = {}
     for name in names:
@@ -509,7 +509,7 @@ def value_of(term: checked.Term, found: Bindings, relations: Relations) -> Value
         case checked.Construct(arguments=arguments):
             parts = tuple(value_of(argument, found, relations) for argument in arguments)
             return parts if term.function == "[]" else Branch(term.function, *parts)
-        case checked.Call(functor=checked.Functor() as functor, arguments=arguments, kind=kind):
+        case checked.Call(functor=checked.FunctorSignature() as functor, arguments=arguments, kind=kind):
             given = [value_of(argument, found, relations) for argument in arguments]
             try:
                 return in_range(functor.function(*given), kind, term.word)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from dbsp.compiler.planner.acyclic import Reduction, reduce_ears
 from dbsp.compiler.planner.bounds import agm_bound, decompose, fractional_cover
-from dbsp.compiler.planner.combine import Combiner, NodeEstimate, Plan
+from dbsp.compiler.planner.combine import Combiner, CostedPlan, NodeEstimate
 from dbsp.compiler.planner.conjunction import Conjunction
 from dbsp.compiler.planner.costs import Cost
 from dbsp.compiler.planner.estimate import Estimator
@@ -22,11 +22,11 @@ from dbsp.compiler.planner.search import Search
 from dbsp.compiler.planner.shape import by_shape, greedy_order, left_deep, multiway
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
-from dbsp.compiler.planner.tree import Binary, Leaf, Multiway, Tree, nodes
+from dbsp.compiler.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, nodes
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenPlan:
     """A plan, and everything there is to say about it.
 
     Args:
@@ -88,9 +88,9 @@ class Choice:
 def kind(tree: Tree) -> str:
     """One of "scan", "binary", "multiway" or "hybrid", by the nodes of a tree."""
     found = {type(node) for node in nodes(tree)}
-    if Multiway not in found:
-        return "binary" if Binary in found else "scan"
-    pure = isinstance(tree, Multiway) and all(isinstance(part, Leaf) for part in tree.parts)
+    if MultiwayNode not in found:
+        return "binary" if BinaryNode in found else "scan"
+    pure = isinstance(tree, MultiwayNode) and all(isinstance(part, LeafNode) for part in tree.parts)
     return "multiway" if pure else "hybrid"
 
 
@@ -99,7 +99,7 @@ def choose(
     statistics: Statistics | None = None,
     strategy: Strategy = Strategy.AUTO,
     order: Sequence[int] | None = None,
-) -> Choice:
+) -> ChosenPlan:
     """The plan for a conjunction of one or more atoms.
 
     Args:
@@ -124,7 +124,7 @@ def choose(
             )
     unknown = [atom.relation for atom in atoms if statistics is None or not statistics.knows(atom.relation)]
     estimator = None if unknown or statistics is None else Estimator(conjunction, statistics)
-    taken: Plan | None = None
+    taken: CostedPlan | None = None
     costs: tuple[tuple[str, Cost], ...] = ()
     reduction = reduce_ears(conjunction.closed_edges)
     reasons = [_shape(reduction)]
@@ -137,9 +137,9 @@ def choose(
         tree = taken.tree
     if len(atoms) > 1:
         reasons.append(why)
-    if any(isinstance(node, Binary) and not node.on for node in nodes(tree)):
+    if any(isinstance(node, BinaryNode) and not node.on for node in nodes(tree)):
         reasons.append("a cross product: some atoms share no variable")
-    return Choice(
+    return ChosenPlan(
         conjunction,
         tree,
         strategy,
@@ -157,7 +157,7 @@ def _uncounted(
     if order is not None:
         return left_deep(conjunction, order), "two-way joins in the order that was asked for"
     if strategy is Strategy.WCOJ:
-        leaves = [Leaf(atom) for atom in range(len(conjunction.atoms))]
+        leaves = [LeafNode(atom) for atom in range(len(conjunction.atoms))]
         return multiway(conjunction, leaves), "a multi-way join, as was asked for"
     if strategy is Strategy.BINARY:
         return left_deep(conjunction, greedy_order(conjunction)), "two-way joins, as was asked for"
@@ -169,7 +169,7 @@ def _uncounted(
 
 def _counted(
     combiner: Combiner, strategy: Strategy, order: Sequence[int] | None
-) -> tuple[Plan, tuple[tuple[str, Cost], ...], str]:
+) -> tuple[CostedPlan, tuple[tuple[str, Cost], ...], str]:
     search = Search(combiner)
     single = len(combiner.conjunction.atoms) == 1
     if single:

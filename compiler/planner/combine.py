@@ -9,7 +9,7 @@ from dbsp.compiler.planner import costs
 from dbsp.compiler.planner.costs import Cost
 from dbsp.compiler.planner.estimate import Estimator, Part, Term
 from dbsp.compiler.planner.shape import binary, multiway
-from dbsp.compiler.planner.tree import Leaf, Tree
+from dbsp.compiler.planner.tree import LeafNode, Tree
 from dbsp.operators.traces.column_orders import Chain, orders_for
 
 LAST_MARGIN = 0.8
@@ -27,7 +27,7 @@ class NodeEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CostedPlan:
     """A tree for some atoms and what it costs.
 
     Args:
@@ -62,22 +62,22 @@ class Combiner:
             1, len(relations)
         )
 
-    def cost(self, plan: Plan) -> Cost:
+    def cost(self, plan: CostedPlan) -> Cost:
         """A relation's row changes in all atoms over the relation; averaged over the relations."""
         change = sum(plan.change.values()) / self._relations
         return Cost(plan.load, change, plan.kept, self._rows)
 
-    def total(self, plan: Plan) -> float:
+    def total(self, plan: CostedPlan) -> float:
         return self.cost(plan).total
 
-    def leaf(self, atom: int) -> Plan:
+    def leaf(self, atom: int) -> CostedPlan:
         rows = self.estimator.sizes[atom]
-        return Plan(
-            Leaf(atom), frozenset({atom}), rows, {atom: 1.0}, 0.0, {atom: 0.0}, 0.0,
-            (NodeEstimate(Leaf(atom), rows, rows),),
+        return CostedPlan(
+            LeafNode(atom), frozenset({atom}), rows, {atom: 1.0}, 0.0, {atom: 0.0}, 0.0,
+            (NodeEstimate(LeafNode(atom), rows, rows),),
         )  # fmt: skip
 
-    def binary(self, left: Plan, right: Plan) -> Plan:
+    def binary(self, left: CostedPlan, right: CostedPlan) -> CostedPlan:
         """left ⋈ right: both sides are kept as traces, a change on one side is looked up in the other."""
         atoms = left.atoms | right.atoms
         rows = self.estimator.kept(atoms)
@@ -90,7 +90,7 @@ class Combiner:
             for atom in side.atoms:
                 rates[atom] = side.rates[atom] * fan_out
                 change[atom] = side.change[atom] + side.rates[atom] * work + costs.NODE / costs.TICK
-        return Plan(
+        return CostedPlan(
             tree, atoms, rows, rates,
             left.load + right.load + joined * costs.ROW,
             change,
@@ -98,7 +98,7 @@ class Combiner:
             (*left.estimates, *right.estimates, NodeEstimate(tree, joined, rows)),
         )  # fmt: skip
 
-    def multiway(self, parts: Sequence[Plan]) -> Plan:
+    def multiway(self, parts: Sequence[CostedPlan]) -> CostedPlan:
         """All parts at once: nothing is kept but the parts, in as many orders as the terms need.
 
         Loading is the term of the last part, as only it meets new rows of all others: so the part for
@@ -125,7 +125,7 @@ class Combiner:
                 change[atom] = part.change[atom] + part.rates[atom] * (costs.TRACE + term.work)
                 change[atom] += costs.NODE / costs.TICK
         estimates = [one for part in parts for one in part.estimates]
-        return Plan(
+        return CostedPlan(
             tree, atoms, rows, rates,
             sum(part.load for part in parts) + parts[-1].rows * terms[-1].work,
             change,
@@ -133,7 +133,7 @@ class Combiner:
             (*estimates, NodeEstimate(tree, joined, rows, tuple(terms))),
         )  # fmt: skip
 
-    def _joined(self, parts: Sequence[Plan]) -> float:
+    def _joined(self, parts: Sequence[CostedPlan]) -> float:
         """The rows that joining the parts makes: fewer than the atoms' join as far as they are projected."""
         joined = self.estimator.rows(frozenset().union(*(part.atoms for part in parts)))
         for part in parts:
@@ -141,7 +141,7 @@ class Combiner:
             joined *= part.rows / whole if whole else 0.0
         return joined
 
-    def _order(self, parts: Sequence[Plan], changed: Plan, term: Term) -> tuple[str, ...]:
+    def _order(self, parts: Sequence[CostedPlan], changed: CostedPlan, term: Term) -> tuple[str, ...]:
         """A term's order in the variables that the parts hand on.
 
         It was sampled over variables of atoms; where a part hands on what is computed from one instead,
@@ -159,14 +159,14 @@ class Combiner:
                     bound.add(one)
         return tuple(order)
 
-    def _traces(self, parts: Sequence[Plan], terms: Sequence[Term]) -> float:
+    def _traces(self, parts: Sequence[CostedPlan], terms: Sequence[Term]) -> float:
         """The rows of the traces of a multi-way node; atoms over one pattern share theirs."""
         chains: dict[object, set[Chain]] = {}
         rows: dict[object, float] = {}
         for number, part in enumerate(parts):
             columns = self._columns(part)
             same: object = number
-            if isinstance(part.tree, Leaf):
+            if isinstance(part.tree, LeafNode):
                 atom = self.conjunction.atoms[part.tree.atom]
                 same = (atom.relation, atom.fixed, atom.equal, frozenset(columns.values()))
             rows[same] = part.rows
@@ -176,15 +176,15 @@ class Combiner:
             )
         return sum(rows[same] * len(set(orders_for(chains[same]).values())) for same in chains)
 
-    def _columns(self, part: Plan) -> dict[str, int]:
+    def _columns(self, part: CostedPlan) -> dict[str, int]:
         """The columns of the variables that a part hands on."""
         names = self.conjunction.kept(part.atoms)
-        if not isinstance(part.tree, Leaf):
+        if not isinstance(part.tree, LeafNode):
             return {name: at for at, name in enumerate(names)}
         variables = self.conjunction.atoms[part.tree.atom].variables
         return {name: variables.index(name) for name in names if name in variables}
 
-    def _read(self, columns: Mapping[str, int], changed: Plan, term: Term) -> Chain:
+    def _read(self, columns: Mapping[str, int], changed: CostedPlan, term: Term) -> Chain:
         """The columns of a part that are bound each time that the term of another reads it."""
         bound = set(self.conjunction.kept(changed.atoms))
         chain: list[frozenset[int]] = []

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from dbsp.compiler.planner.choose import Choice
+from dbsp.compiler.planner.choose import ChosenPlan
 from dbsp.compiler.planner.combine import NodeEstimate
 from dbsp.compiler.planner.conjunction import Atom
-from dbsp.compiler.planner.tree import Binary, Leaf, Multiway, Tree, nodes
+from dbsp.compiler.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, nodes
 
 
-def report(choice: Choice) -> Iterator[str]:
+def report(choice: ChosenPlan) -> Iterator[str]:
     """Verdict and join tree, bounds, reasons, costs compared, and node by node what is expected."""
     atoms = [show_atom(atom) for atom in choice.conjunction.atoms]
     verdict, *reasons = choice.reasons
@@ -34,7 +34,7 @@ def report(choice: Choice) -> Iterator[str]:
         )
     estimates = {id(one.tree): one for one in choice.estimates}
     for node in nodes(choice.tree):
-        if not isinstance(node, Leaf):
+        if not isinstance(node, LeafNode):
             yield from _node(node, estimates.get(id(node)), atoms)
 
 
@@ -51,11 +51,11 @@ def show_atom(atom: Atom) -> str:
 def show_tree(tree: Tree, atoms: Sequence[str]) -> str:
     """Two-way joins as (left ⋈ right), multi-way joins as [part, part, ...]."""
     match tree:
-        case Leaf(atom=atom):
+        case LeafNode(atom=atom):
             return atoms[atom]
-        case Binary(left=left, right=right):
+        case BinaryNode(left=left, right=right):
             return f"({show_tree(left, atoms)} ⋈ {show_tree(right, atoms)})"
-        case Multiway(parts=parts):
+        case MultiwayNode(parts=parts):
             return f"[{', '.join(show_tree(part, atoms) for part in parts)}]"
 
 
@@ -68,7 +68,7 @@ def show_number(number: float) -> str:
     return f"{number:,.0f}" if 100 <= number < 1e7 else f"{number:.3g}"
 
 
-def _bounds(choice: Choice, atoms: Sequence[str]) -> str:
+def _bounds(choice: ChosenPlan, atoms: Sequence[str]) -> str:
     weights = [Fraction(weight).limit_denominator(60) for weight in choice.cover]
     cover = " + ".join(f"{weight} {atom}" for weight, atom in zip(weights, atoms, strict=True) if weight)
     found = f"at most n^{choice.exponent:.3g} rows for n rows each"
@@ -82,7 +82,7 @@ def _node(node: Tree, estimate: NodeEstimate | None, atoms: Sequence[str]) -> It
     if estimate is not None:
         kept = "" if estimate.rows == estimate.joined else f", {show_number(estimate.rows)} after projection"
         yield f"  {show_number(estimate.joined)} rows expected{kept}"
-    if not isinstance(node, Multiway):
+    if not isinstance(node, MultiwayNode):
         return
     terms = estimate.terms if estimate is not None else ()
     for number, (part, order) in enumerate(zip(node.parts, node.orders, strict=True)):

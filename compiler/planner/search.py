@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dbsp.compiler.planner import costs
 from dbsp.compiler.planner.acyclic import blocks, reduce_ears
-from dbsp.compiler.planner.combine import Combiner, Plan
+from dbsp.compiler.planner.combine import Combiner, CostedPlan
 from dbsp.compiler.planner.conjunction import connected
 from dbsp.compiler.planner.estimate import Part
 
@@ -36,21 +36,21 @@ class Search:
         self.edges = combiner.conjunction.closed_edges
         self.every: Part = frozenset(range(len(self.edges)))
 
-    def binary(self) -> Plan:
+    def binary(self) -> CostedPlan:
         return self._cross([self._plan(part, ()) for part in self._components()])
 
-    def mixed(self) -> Plan:
+    def mixed(self) -> CostedPlan:
         return self._cross([self._mixed(part) for part in self._components()])
 
-    def worst_case_optimal(self) -> Plan:
+    def worst_case_optimal(self) -> CostedPlan:
         """One multi-way node over all atoms."""
         return self.combiner.multiway([self.combiner.leaf(atom) for atom in sorted(self.every)])
 
-    def _plan(self, atoms: Part, cores: Sequence[Part]) -> Plan:
+    def _plan(self, atoms: Part, cores: Sequence[Part]) -> CostedPlan:
         subsets = self._subsets(atoms)
         return self._exact(atoms, subsets, cores) if subsets else self._greedy(atoms, cores)
 
-    def _mixed(self, atoms: Part) -> Plan:
+    def _mixed(self, atoms: Part) -> CostedPlan:
         cores = self._cores(atoms)
         best = self._plan(atoms, cores)
         if len(atoms) < 3:
@@ -67,9 +67,9 @@ class Search:
             candidates.append(self.combiner.multiway([*leaves, *(self._plan(part, ()) for part in hanging)]))
         return min(candidates, key=self.combiner.total)
 
-    def _exact(self, atoms: Part, subsets: Sequence[Part], cores: Sequence[Part]) -> Plan:
+    def _exact(self, atoms: Part, subsets: Sequence[Part], cores: Sequence[Part]) -> CostedPlan:
         """Dynamic programming; a subset comes after all of its own subsets."""
-        best: dict[Part, Plan] = {}
+        best: dict[Part, CostedPlan] = {}
         wanted = frozenset(cores)
         for subset in subsets:
             if len(subset) == 1:
@@ -81,10 +81,10 @@ class Search:
             best[subset] = min(plans, key=self.combiner.total)
         return best[atoms]
 
-    def _greedy(self, atoms: Part, cores: Sequence[Part]) -> Plan:
+    def _greedy(self, atoms: Part, cores: Sequence[Part]) -> CostedPlan:
         """The largest cores as nodes; then always the join that costs least more (Fegaras, DEXA 1998)."""
         left = set(atoms)
-        plans: list[Plan] = []
+        plans: list[CostedPlan] = []
         for core in sorted(cores, key=lambda core: (-len(core), sorted(core))):
             if core < atoms and core <= left:
                 plans.append(self._over(sorted(core)))
@@ -92,15 +92,17 @@ class Search:
         plans += [self.combiner.leaf(atom) for atom in sorted(left)]
         return self._merge(plans, lambda a, b: connected([*self._edges(a.atoms), *self._edges(b.atoms)]))
 
-    def _cross(self, plans: list[Plan]) -> Plan:
+    def _cross(self, plans: list[CostedPlan]) -> CostedPlan:
         """Components that share nothing: a cross product, smallest first."""
         return self._merge(plans, lambda a, b: True)
 
-    def _merge(self, plans: list[Plan], fitting: Callable[[Plan, Plan], bool]) -> Plan:
+    def _merge(
+        self, plans: list[CostedPlan], fitting: Callable[[CostedPlan, CostedPlan], bool]
+    ) -> CostedPlan:
         """The join that adds the least cost, until there is one plan: O(n^2) joins of n plans are made."""
-        known: dict[tuple[Part, Part], tuple[float, Plan] | None] = {}
+        known: dict[tuple[Part, Part], tuple[float, CostedPlan] | None] = {}
 
-        def joined(a: Plan, b: Plan) -> tuple[float, Plan] | None:
+        def joined(a: CostedPlan, b: CostedPlan) -> tuple[float, CostedPlan] | None:
             # A pair is met again in every round until one of the two is joined.
             pair = (a.atoms, b.atoms)
             if pair not in known:
@@ -122,7 +124,7 @@ class Search:
             plans = [plan, *(other for other in plans if other is not a and other is not b)]
         return plans[0]
 
-    def _over(self, atoms: Sequence[int]) -> Plan:
+    def _over(self, atoms: Sequence[int]) -> CostedPlan:
         return self.combiner.multiway([self.combiner.leaf(atom) for atom in atoms])
 
     def _edges(self, atoms: Part) -> list[frozenset[str]]:
@@ -196,7 +198,7 @@ class Search:
         return groups
 
 
-def _halves(subset: Part, known: dict[Part, Plan]) -> Iterator[tuple[Part, Part]]:
+def _halves(subset: Part, known: dict[Part, CostedPlan]) -> Iterator[tuple[Part, Part]]:
     """The ways to cut a subset in two for which plans are known; the first atom stays on the left."""
     first, *others = sorted(subset)
     for number in range(2 ** len(others) - 1):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dbsp.compiler.planner.acyclic import blocks, reduce_ears
 from dbsp.compiler.planner.conjunction import Conjunction
-from dbsp.compiler.planner.tree import Binary, Leaf, Multiway, Tree, atoms_of
+from dbsp.compiler.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, atoms_of
 from dbsp.compiler.planner.variable_orders import default_orders
 
 
@@ -27,7 +27,7 @@ def by_shape(conjunction: Conjunction) -> Tree:
             homes[0].append(ear)
         else:
             parts.append([ear])
-    trees = [multiway(conjunction, [Leaf(atom) for atom in sorted(part)]) for part in parts]
+    trees = [multiway(conjunction, [LeafNode(atom) for atom in sorted(part)]) for part in parts]
     # The largest block goes first: all else is joined to it where it hangs together.
     trees.sort(key=lambda tree: (-len(atoms_of(tree)), min(atoms_of(tree))))
     found = trees.pop(0)
@@ -61,17 +61,17 @@ def greedy_order(conjunction: Conjunction) -> tuple[int, ...]:
 def left_deep(conjunction: Conjunction, order: Sequence[int]) -> Tree:
     """Two-way joins, one atom after the other."""
     first, *others = order
-    tree: Tree = Leaf(first)
+    tree: Tree = LeafNode(first)
     for atom in others:
-        tree = binary(conjunction, tree, Leaf(atom))
+        tree = binary(conjunction, tree, LeafNode(atom))
     return tree
 
 
-def binary(conjunction: Conjunction, left: Tree, right: Tree) -> Binary:
+def binary(conjunction: Conjunction, left: Tree, right: Tree) -> BinaryNode:
     """The two-way join of two trees on all they share."""
     right_kept = frozenset(conjunction.kept(atoms_of(right)))
     on = tuple(name for name in conjunction.kept(atoms_of(left)) if name in right_kept)
-    return Binary(left, right, on, conjunction.kept(atoms_of(left) | atoms_of(right)))
+    return BinaryNode(left, right, on, conjunction.kept(atoms_of(left) | atoms_of(right)))
 
 
 def multiway(
@@ -83,7 +83,7 @@ def multiway(
     if orders is None:
         orders = default_orders([conjunction.kept(atoms_of(part)) for part in parts], conjunction.functions)
     every = frozenset().union(*map(atoms_of, parts))
-    return Multiway(tuple(parts), tuple(orders), conjunction.kept(every))
+    return MultiwayNode(tuple(parts), tuple(orders), conjunction.kept(every))
 
 
 def _all(edges: Sequence[frozenset[str]], atoms: Sequence[int]) -> frozenset[str]:

@@ -20,14 +20,14 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class LeafNode:
     """One atom; `atom` is its index in the conjunction."""
 
     atom: int
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class BinaryNode:
     """left ⋈ right on the variables that both hand on; a cross product when there are none.
 
     Weights multiply; rows that agree in `keep` are added up.
@@ -40,7 +40,7 @@ class Binary:
 
 
 @dataclass(frozen=True, slots=True)
-class Multiway:
+class MultiwayNode:
     """The join of all parts at once, variable by variable, without a result in between.
 
     Args:
@@ -62,17 +62,17 @@ class Multiway:
             raise ValueError(f"{len(self.parts)} parts need {len(self.parts)} orders, not {len(self.orders)}")
 
 
-Tree: TypeAlias = Leaf | Binary | Multiway
+Tree: TypeAlias = LeafNode | BinaryNode | MultiwayNode
 
 
 def children(tree: Tree) -> tuple[Tree, ...]:
     """The trees directly below, left to right."""
     match tree:
-        case Leaf():
+        case LeafNode():
             return ()
-        case Binary(left=left, right=right):
+        case BinaryNode(left=left, right=right):
             return (left, right)
-        case Multiway(parts=parts):
+        case MultiwayNode(parts=parts):
             return parts
 
 
@@ -85,4 +85,4 @@ def nodes(tree: Tree) -> Iterator[Tree]:
 
 def atoms_of(tree: Tree) -> frozenset[int]:
     """The indices of the atoms that the tree joins."""
-    return frozenset(node.atom for node in nodes(tree) if isinstance(node, Leaf))
+    return frozenset(node.atom for node in nodes(tree) if isinstance(node, LeafNode))

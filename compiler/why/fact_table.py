@@ -10,7 +10,7 @@ from dbsp.data.schema import Schema
 from dbsp.kernels.arrays import Codes
 
 
-class Table:
+class FactTable:
     """Rows of a relation as int64[n, arity] codes, and the height of each: its smallest proof's.
 
     `find` is a lookup in an index over the columns asked for, made when they are first asked for in

@@ -31,7 +31,7 @@ from dbsp.compiler.datalog.plans.normalise import normalise
 from dbsp.compiler.datalog.plans.plan import plan
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
-from dbsp.compiler.why.fact_table import Table
+from dbsp.compiler.why.fact_table import FactTable
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.recode import recode_rows
@@ -42,19 +42,19 @@ from dbsp.runtime.run import Run
 
 
 def heights(
-    program: checked.Program,
+    program: checked.CheckedProgram,
     inputs: Callable[[str], ZSet],
     interner: Interner,
     relations: Iterable[str],
     progress: Callable[[int, int], None],
-) -> dict[str, Table]:
+) -> dict[str, FactTable]:
     """Tables of these relations and of all that they depend on, in the codes of `interner`.
 
     `inputs` gives what was put into a relation. `progress` is told of the rounds and rows so far.
     """
     needed = needed_by(program, relations)
     level = _levels(program)
-    tables: dict[str, Table] = {}
+    tables: dict[str, FactTable] = {}
     told = _Progress(progress)
     for height in sorted({level[name] for name in needed}):
         names = [name for name in program.relations if name in needed and level[name] == height]
@@ -73,7 +73,7 @@ class _Progress:
         self._tell(self._rounds, self._rows)
 
 
-def needed_by(program: checked.Program, relations: Iterable[str]) -> set[str]:
+def needed_by(program: checked.CheckedProgram, relations: Iterable[str]) -> set[str]:
     """The relations and all that they depend on."""
     uses: dict[str, set[str]] = {}
     for rule in program.rules:
@@ -88,7 +88,7 @@ def needed_by(program: checked.Program, relations: Iterable[str]) -> set[str]:
     return needed
 
 
-def _levels(program: checked.Program) -> dict[str, int]:
+def _levels(program: checked.CheckedProgram) -> dict[str, int]:
     """A level for each relation: not below what it uses, above what it negates or aggregates over."""
     level = dict.fromkeys(program.relations, 0)
     for stratum in program.strata:
@@ -103,11 +103,11 @@ class _Level:
 
     def __init__(
         self,
-        program: checked.Program,
+        program: checked.CheckedProgram,
         names: list[str],
         inputs: Callable[[str], ZSet],
         interner: Interner,
-        below: Mapping[str, Table],
+        below: Mapping[str, FactTable],
         progress: _Progress,
     ) -> None:
         self.program = program
@@ -125,7 +125,7 @@ class _Level:
         self.pending: dict[int, list[tuple[str, Codes]]] = {}
         self.found: dict[str, list[tuple[Codes, int]]] = {name: [] for name in names}
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, FactTable]:
         for name in self.complete:
             self._later(0, _complete(name), self._own_codes(name, self.below[name].rows))
         for name in self.used & self.below.keys():
@@ -171,7 +171,7 @@ class _Level:
         if len(rows):
             self.pending.setdefault(height, []).append((name, rows))
 
-    def _layers(self, name: str, table: Table) -> None:
+    def _layers(self, name: str, table: FactTable) -> None:
         """The rows of a relation of a lower level, each to be put in at its height."""
         rows = self._own_codes(name, table.rows)
         order = np.argsort(table.heights, kind="stable")
@@ -186,11 +186,11 @@ class _Level:
         schema = schema_of(self.program.relations[name])
         return recode_rows(rows, schema, self.interner, schema, self.run.interner)
 
-    def _table(self, name: str) -> Table:
+    def _table(self, name: str) -> FactTable:
         schema = schema_of(self.program.relations[name])
         pieces = self.found[name]
         if not pieces:
-            return Table(schema, np.empty((0, schema.arity), np.int64), np.empty(0, np.int64))
+            return FactTable(schema, np.empty((0, schema.arity), np.int64), np.empty(0, np.int64))
         rows = np.concatenate([rows for rows, _ in pieces])
         of_row = np.repeat([height for _, height in pieces], [len(rows) for rows, _ in pieces])
         rows = recode_rows(rows, schema, self.run.interner, schema, self.interner)
@@ -199,7 +199,7 @@ class _Level:
         rows, of_row = rows[order], of_row[order]
         first = np.ones(len(rows), bool)
         first[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-        return Table(schema, np.ascontiguousarray(rows[first]), of_row[first])
+        return FactTable(schema, np.ascontiguousarray(rows[first]), of_row[first])
 
 
 # --- the circuit of a round ------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def _complete(name: str) -> str:
 
 
 def _round_circuit(
-    program: checked.Program,
+    program: checked.CheckedProgram,
     rules: Iterable[checked.Rule],
     used: Iterable[str],
     complete: Iterable[str],

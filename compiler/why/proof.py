@@ -29,7 +29,7 @@ class Premise:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProofStep:
     """A row and what it follows from. `rule` and `place` are None for a row at which the proof ends.
 
     `leaf` says why it ends there: the row was put in, or its relation is taken as a whole.
@@ -59,7 +59,7 @@ class Proof:
     row supports itself. `str(proof)` draws it, `DEPTH` rows deep.
     """
 
-    def __init__(self, goal: Key, steps: Mapping[Key, Step]) -> None:
+    def __init__(self, goal: Key, steps: Mapping[Key, ProofStep]) -> None:
         self.goal = goal
         self.steps = steps
 

@@ -14,8 +14,8 @@ from dbsp.compiler.datalog.meaning.show import show_literal, show_rule
 from dbsp.compiler.datalog.plans.normalise import Condition, Scan
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.body import Equal, Row, RuleBody, pattern_text, row_at, row_text
-from dbsp.compiler.why.fact_table import Table
-from dbsp.compiler.why.proof import Key, Premise, Proof, Step
+from dbsp.compiler.why.fact_table import FactTable
+from dbsp.compiler.why.proof import Key, Premise, Proof, ProofStep
 from dbsp.compiler.why.refusal import Refusal
 from dbsp.compiler.why.refute import Pattern, Refuter
 from dbsp.compiler.why.solve import Solver, askable
@@ -30,8 +30,8 @@ class Prover:
 
     def __init__(
         self,
-        program: checked.Program,
-        tables: Mapping[str, Table],
+        program: checked.CheckedProgram,
+        tables: Mapping[str, FactTable],
         interner: Interner,
         wholes: Mapping[str, str],
     ) -> None:
@@ -142,7 +142,7 @@ class Prover:
         if not len(found):
             return None
         position = int(found[0])
-        steps: dict[Key, Step] = {}
+        steps: dict[Key, ProofStep] = {}
         start = (relation, position)
         waiting = deque([(start, 0)])
         met = {start}
@@ -156,7 +156,7 @@ class Prover:
                     waiting.append((premise, level + 1))
         return Proof((relation, row_at(self.solver, relation, position)), steps)
 
-    def _step(self, relation: str, at: int, follow: bool) -> tuple[Step, list[tuple[str, int]]]:
+    def _step(self, relation: str, at: int, follow: bool) -> tuple[ProofStep, list[tuple[str, int]]]:
         """The step that derives a row, and the rows that it rests on."""
         table = self.tables[relation]
         row = row_at(self.solver, relation, at)
@@ -164,12 +164,12 @@ class Prover:
         text = row_text(self.program.relations[relation], row)
         if not height:
             leaf = self.wholes.get(relation, "put in")
-            return Step((relation, row), text, 0, None, None, None, (), leaf), []
+            return ProofStep((relation, row), text, 0, None, None, None, (), leaf), []
         for body, found in self._instances(relation, table.rows[at].tolist(), height):
             rule = body.rule
             rows: list[tuple[str, int]] = []
             premises = tuple(self._premises(body, found, rows)) if follow else None
-            return Step(
+            return ProofStep(
                 (relation, row), text, height, show_rule(rule), rule.number, rule.span.place, premises
             ), rows
         raise InvariantError(f"{text} is there and no rule derives it; this is a mistake of dbsp")

@@ -42,7 +42,7 @@ class Question:
         return tuple(dict.fromkeys(used))
 
 
-def read_question(program: checked.Program, text: str, file: str = "<question>") -> Question:
+def read_question(program: checked.CheckedProgram, text: str, file: str = "<question>") -> Question:
     """The question that a body asks: `path(1, x), x > 2`. Raises CompileError with every error found."""
     text = text.strip().removesuffix(".")
     # The head stands on a line of its own, so that columns are those of the text.
@@ -67,7 +67,7 @@ def _of_text(found: Diagnostic, text: str) -> Diagnostic:
     return replace(found, span=replace(found.span, line=line, end_line=max(1, found.span.end_line - 1)))
 
 
-def _clause(tree: syntax.Program, text: str, report: Report) -> syntax.Clause:
+def _clause(tree: syntax.ParsedProgram, text: str, report: Report) -> syntax.Clause:
     match tree.items:
         case (syntax.Clause(body=body) as clause,) if body is not None:
             return clause
@@ -77,7 +77,7 @@ def _clause(tree: syntax.Program, text: str, report: Report) -> syntax.Clause:
     raise AssertionError("an error raises")
 
 
-def _question(program: checked.Program, clause: syntax.Clause, report: Report) -> Question:
+def _question(program: checked.CheckedProgram, clause: syntax.Clause, report: Report) -> Question:
     answer = Relation(ANSWER, (), clause.span)
     relations = {**program.relations, ANSWER: answer}
     declarations = Declarations(program.types, relations, frozenset(), frozenset(), program.functors)
@@ -131,7 +131,7 @@ def _variables(literal: checked.Literal) -> Iterator[checked.Variable]:
             waiting[:0] = term.arguments
 
 
-def read_goal(program: checked.Program, text: str) -> tuple[checked.Atom, checked.Rule]:
+def read_goal(program: checked.CheckedProgram, text: str) -> tuple[checked.Atom, checked.Rule]:
     """The atom to explain, `path(1, _)`, and the rule that asks for it.
 
     Raises CompileError also when the text is no single positive atom.

@@ -15,7 +15,7 @@ _MARKS: dict[Status, str] = {"holds": "+", "fails": "-", "open": "?"}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LiteralStatus:
     """A literal of a rule in a partial match: it holds, fails, or cannot be asked as a variable is open.
 
     `key` is the row that an atom has found, or that is missing if the match says which one.
@@ -31,7 +31,7 @@ class Part:
 class Match:
     """One way to satisfy as much of a rule as can be; the failing parts are what it lacks."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[LiteralStatus, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Refusal:
         }
 
 
-def _part_document(part: Part) -> dict[str, Any]:
+def _part_document(part: LiteralStatus) -> dict[str, Any]:
     document: dict[str, Any] = {"status": part.status, "text": part.text, "detail": part.detail}
     if part.key is not None:
         relation, row = part.key

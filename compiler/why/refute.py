@@ -17,7 +17,7 @@ from dbsp.compiler.datalog.meaning.show import show_rule
 from dbsp.compiler.datalog.plans.normalise import Absent, AggregateLiteral, NormalLiteral
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.body import Environment, RuleBody, row_at, row_text
-from dbsp.compiler.why.refusal import Attempt, Match, Part
+from dbsp.compiler.why.refusal import Attempt, LiteralStatus, Match
 from dbsp.compiler.why.solve import Solver, askable
 
 Pattern: TypeAlias = tuple[int | None, ...]
@@ -45,7 +45,7 @@ class Refuter:
     def _matches(self, body: RuleBody, pattern: Pattern) -> Iterator[Match]:
         given = body.given(pattern)
         if given is None:
-            yield Match((Part("fails", body.head_text({}), "the head has equal values there"),))
+            yield Match((LiteralStatus("fails", body.head_text({}), "the head has equal values there"),))
             return
         places = range(len(body.rule.body) + 1)
         never = {at for at, one in enumerate(body.rule.body) if one == checked.Truth(False, one.span)}
@@ -93,42 +93,44 @@ class Refuter:
         if end in out:
             parts.append(self._head(body, found))
         elif len(askable(head, found.values)) < len(head):
-            parts.append(Part("open", body.head_text(body.environment(found, self.solver.interner))))
+            parts.append(LiteralStatus("open", body.head_text(body.environment(found, self.solver.interner))))
         return Match(tuple(parts))
 
-    def _part(self, body: RuleBody, place: int, found: Bindings, out: bool) -> Part:
+    def _part(self, body: RuleBody, place: int, found: Bindings, out: bool) -> LiteralStatus:
         literals = self._of(body, {place})
         environment = body.environment(found, self.solver.interner)
         text = body.text(place, environment)
         if len(askable(literals, found.values)) < len(literals):
-            return Part("open", text)
+            return LiteralStatus("open", text)
         if not out:
             match body.rule.body[place]:
                 case checked.Atom(relation=name):
                     row = row_at(self.solver, name, int(found.chosen[body.scan_of(place)][0]))
-                    return Part("holds", row_text(self.relations[name], row), "", (name, row))
+                    return LiteralStatus("holds", row_text(self.relations[name], row), "", (name, row))
                 case _:
-                    return Part("holds", text)
+                    return LiteralStatus("holds", text)
         match body.rule.body[place]:
             case checked.Atom() as atom:
                 return self._missing(body, place, atom, text, found)
             case checked.Negation():
-                return Part("fails", text, self._blocking(literals, found))
+                return LiteralStatus("fails", text, self._blocking(literals, found))
             case checked.Comparison():
                 return self._unmet(body, place, literals, text, found)
             case _:
-                return Part("fails", text)
+                return LiteralStatus("fails", text)
 
     def _row_text(self, relation: str, at: int) -> str:
         return row_text(self.relations[relation], row_at(self.solver, relation, at))
 
-    def _missing(self, body: RuleBody, place: int, atom: checked.Atom, text: str, found: Bindings) -> Part:
+    def _missing(
+        self, body: RuleBody, place: int, atom: checked.Atom, text: str, found: Bindings
+    ) -> LiteralStatus:
         if self.solver.holds(self._of(body, {place}), found):
-            return Part("fails", text, "there are rows, but none with which the rest holds")
+            return LiteralStatus("fails", text, "there are rows, but none with which the rest holds")
         shown = _values(atom, body.environment(found, self.solver.interner))
         if shown is None:
-            return Part("fails", text, "no row fits")
-        return Part("fails", text, "is not there", (atom.relation, shown))
+            return LiteralStatus("fails", text, "no row fits")
+        return LiteralStatus("fails", text, "is not there", (atom.relation, shown))
 
     def _blocking(self, literals: Sequence[NormalLiteral], found: Bindings) -> str:
         """The row for which a negation does not hold."""
@@ -147,18 +149,18 @@ class Refuter:
         literals: Sequence[NormalLiteral],
         text: str,
         found: Bindings,
-    ) -> Part:
+    ) -> LiteralStatus:
         aggregates = [(at, one) for at, one in enumerate(literals) if isinstance(one, AggregateLiteral)]
         if not aggregates:
-            return Part("fails", text, "does not hold")
+            return LiteralStatus("fails", text, "does not hold")
         for piece in self.solver.solve(aggregates, found):
             values = [
                 f"the {one.function} is {one.value}" for one in body.aggregations(place, piece, self.solver)
             ]
-            return Part("fails", text, f"does not hold: {', '.join(values)}")
-        return Part("fails", text, "has no value")
+            return LiteralStatus("fails", text, f"does not hold: {', '.join(values)}")
+        return LiteralStatus("fails", text, "has no value")
 
-    def _head(self, body: RuleBody, found: Bindings) -> Part:
+    def _head(self, body: RuleBody, found: Bindings) -> LiteralStatus:
         """What the rule derives where everything in its body holds."""
         place = len(body.rule.body)
         aggregates = [
@@ -167,7 +169,7 @@ class Refuter:
         for piece in self.solver.solve(aggregates, found):
             found = piece
         environment = body.environment(found, self.solver.interner)
-        return Part("fails", body.head_text(environment), "is what the rule derives")
+        return LiteralStatus("fails", body.head_text(environment), "is what the rule derives")
 
 
 def _values(atom: checked.Atom, environment: Environment) -> tuple[checked.Value, ...] | None:

@@ -16,7 +16,7 @@ from dbsp.compiler.datalog.plans.normalise import normalise
 from dbsp.compiler.datalog.plans.plan import plan
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
-from dbsp.compiler.why.fact_table import Table
+from dbsp.compiler.why.fact_table import FactTable
 from dbsp.compiler.why.heights import heights, needed_by
 from dbsp.compiler.why.proof import Proof
 from dbsp.compiler.why.prove import Prover
@@ -36,7 +36,7 @@ MAX_ITERATIONS = 2**62
 Progress = Callable[[int, int], None]
 
 
-class State:
+class WhySession:
     """The relations of a program as they are after one tick of a run.
 
     Outputs and inputs are those of the run. Every other relation, and the heights of all rows, are derived
@@ -44,7 +44,7 @@ class State:
     starting the run over the present inputs costs, and is kept for as long as the state.
     """
 
-    def __init__(self, program: checked.Program, run: Run) -> None:
+    def __init__(self, program: checked.CheckedProgram, run: Run) -> None:
         missing = [name for name in program.inputs if name not in run.inputs]
         if missing:
             raise InputError(f"this is no run of the program: it has no input '{missing[0]}'")
@@ -54,7 +54,7 @@ class State:
         self._interner = Interner()
         self._wholes = wholes(program)
         self._plain = without_rules(program, self._wholes)
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, FactTable] = {}
         self._prover: Prover | None = None
         self._again: Run | None = None
         self.progress: Progress | None = None
@@ -84,7 +84,7 @@ class State:
         table = self.tables([name])[name]
         return ZSet.wrap(table.schema, self._interner, Batch(table.rows, np.ones(len(table), np.int64)))
 
-    def tables(self, names: Iterable[str]) -> Mapping[str, Table]:
+    def tables(self, names: Iterable[str]) -> Mapping[str, FactTable]:
         """Tables of these relations and all that they depend on."""
         if not self._tables.keys() >= set(names):
             # The rules of a relation taken as a whole are looked at, too, for rows that are not there.

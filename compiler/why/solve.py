@@ -33,7 +33,7 @@ from dbsp.compiler.datalog.plans.normalise import (
     variables_of,
 )
 from dbsp.compiler.why.bindings import Bindings
-from dbsp.compiler.why.fact_table import Table
+from dbsp.compiler.why.fact_table import FactTable
 from dbsp.data.columns import decode_column
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
@@ -54,7 +54,7 @@ _MANY = 1_000_000
 class Solver:
     """Finds solutions of bodies over tables; codes are those of one interner."""
 
-    def __init__(self, tables: Mapping[str, Table], interner: Interner) -> None:
+    def __init__(self, tables: Mapping[str, FactTable], interner: Interner) -> None:
         self.tables = tables
         self.interner = interner
         self._bound: dict[int, tuple[object, Bound]] = {}  # by identity, of what is kept alive beside it

@@ -16,7 +16,7 @@ from dbsp.compiler.datalog.rewrites.checked_terms import is_number, walk
 NUMBERED = "was numbered"
 
 
-def wholes(program: checked.Program) -> Mapping[str, str]:
+def wholes(program: checked.CheckedProgram) -> Mapping[str, str]:
     """The relations that are taken as a whole, and what makes them so."""
     found: dict[str, str] = {}
     for stratum in program.strata:
@@ -26,7 +26,7 @@ def wholes(program: checked.Program) -> Mapping[str, str]:
     return found
 
 
-def _reasons(program: checked.Program, stratum: checked.Stratum) -> Iterator[str]:
+def _reasons(program: checked.CheckedProgram, stratum: checked.Stratum) -> Iterator[str]:
     for name in stratum.relations:
         relation = program.relations[name]
         if relation.equivalence:
@@ -41,7 +41,7 @@ def _reasons(program: checked.Program, stratum: checked.Stratum) -> Iterator[str
         yield NUMBERED
 
 
-def without_rules(program: checked.Program, names: Mapping[str, str]) -> checked.Program:
+def without_rules(program: checked.CheckedProgram, names: Mapping[str, str]) -> checked.CheckedProgram:
     """The program with some relations as inputs that have no rules."""
     rules = tuple(rule for rule in program.rules if rule.head.relation not in names)
     relations = {

@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from dbsp.cli.app import app
     from dbsp.cli.console import report, show_warning
     from dbsp.errors import DbspError
-    from dbsp.runtime.memory import limited, out_of_memory
+    from dbsp.runtime.memory import limited, memory_message
 
     try:
         with limited(), warnings.catch_warnings():
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report(error)
         sys.exit(1)
     except MemoryError:
-        report(DbspError(out_of_memory()))
+        report(DbspError(memory_message()))
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -6,15 +6,15 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dbsp.cli import session, why_answers
+from dbsp.cli import compile_session, why_answers
 from dbsp.cli.console import remark
 from dbsp.cli.interrupt import ends_tick
-from dbsp.cli.outputs import Folder, tell_ambiguous, tick_lines
+from dbsp.cli.outputs import FolderOutput, report_ambiguous, tick_lines
 from dbsp.cli.tables import LIMIT, aligned, table_of
 from dbsp.compiler.program import Program
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError
-from dbsp.io import Change, Commit, Tick, fact_source, write_place
+from dbsp.io import ChangeLine, CommitLine, ScriptTick, fact_source, write_place
 from dbsp.io.results import literal_of
 from dbsp.runtime.run import Run, TickResult
 
@@ -44,11 +44,11 @@ _SHOWN_DELTAS = 40
 _OPTION = re.compile(r"\s--(depth|rows)[\s=]+(\S+)")
 
 
-class Leave(Exception):
+class QuitConsole(Exception):
     """The person wants to go."""
 
 
-class Commands:
+class ConsoleCommands:
     """The commands over one run, and the changes since the last commit.
 
     `handle` raises DbspError for what cannot be done, and then nothing has changed; the pending changes
@@ -58,9 +58,9 @@ class Commands:
     def __init__(self, program: Program, run: Run, *, timed: bool = True) -> None:
         self.program = program
         self.run = run
-        self.pending = Tick(1, 1)
+        self.pending = ScriptTick(1, 1)
         self._timed = timed
-        self._reader = session.change_reader(program, FILE)
+        self._reader = compile_session.change_reader(program, FILE)
         self._by_name: dict[str, Callable[[str], None]] = {
             "commit": self._commit,
             "pending": self._show_pending,
@@ -113,16 +113,16 @@ class Commands:
 
     def _change(self, line: str) -> None:
         said = self._reader.feed(line)
-        if isinstance(said, Change):
+        if isinstance(said, ChangeLine):
             self.pending.add(said)
-        elif isinstance(said, Commit):
+        elif isinstance(said, CommitLine):
             self._commit("")
 
     def _commit(self, rest: str) -> None:
         self._nothing_behind("commit", rest)
         tick = self.pending
         with ends_tick(self.run):
-            result = session.apply(self.run, tick, FILE)
+            result = compile_session.apply(self.run, tick, FILE)
         self._forget()
         self._print(result)
 
@@ -149,7 +149,7 @@ class Commands:
         self._forget()
 
     def _forget(self) -> None:
-        self.pending = Tick(self._reader.line + 1, self._reader.line + 1)
+        self.pending = ScriptTick(self._reader.line + 1, self._reader.line + 1)
 
     def _load(self, rest: str) -> None:
         if not rest:
@@ -160,15 +160,15 @@ class Commands:
         if path.suffix == ".facts" and path.stem in self.program.inputs:
             self._load_facts(path)
             return
-        for tick in session.read_changes(self.program, path):
+        for tick in compile_session.read_changes(self.program, path):
             with ends_tick(self.run):
-                result = session.apply(self.run, tick, rest)
+                result = compile_session.apply(self.run, tick, rest)
             self._print(result)
 
     def _load_facts(self, path: Path) -> None:
         name = path.stem
         place = fact_source(name, {"filename": path.name}, path.parent)
-        rows = session.read_place_of(self.program, name, place)
+        rows = compile_session.read_place_of(self.program, name, place)
         with ends_tick(self.run):
             result = self.run.step({name: rows})
         self._print(result)
@@ -271,10 +271,10 @@ class Commands:
         if not rest:
             raise InputError("save where? Write save DIR")
         folder = Path(rest).expanduser()
-        outputs = Folder(self.program, folder, timed=False)
+        outputs = FolderOutput(self.program, folder, timed=False)
         for name in self.program.inputs:
             place = fact_source(name, {}, folder)
-            tell_ambiguous(place, write_place(place, self.run.asserted(name)))
+            report_ambiguous(place, write_place(place, self.run.asserted(name)))
         outputs.finished(self.run)
         if self.pending:
             remark("the pending changes are not in it")
@@ -291,7 +291,7 @@ class Commands:
 
     def _quit(self, rest: str) -> None:
         self._nothing_behind("quit", rest)
-        raise Leave
+        raise QuitConsole
 
     def _nothing_behind(self, command: str, rest: str) -> None:
         if rest and not rest.startswith(("//", "#")):

@@ -11,7 +11,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.lexers import Lexer
 from prompt_toolkit.styles import Style
 
-from dbsp.cli.commands import Commands
+from dbsp.cli.commands import ConsoleCommands
 from dbsp.io.results import literal_of
 
 STYLE = Style.from_dict(
@@ -35,7 +35,7 @@ _MANY = 50_000
 class LiveCompleter(Completer):
     """Commands, relations where one is expected, and the values of a column inside of brackets."""
 
-    def __init__(self, commands: Commands) -> None:
+    def __init__(self, commands: ConsoleCommands) -> None:
         self._commands = commands
         self._paths = PathCompleter(expanduser=True)
 
@@ -94,7 +94,7 @@ _TOKEN = re.compile(
 class LiveLexer(Lexer):
     """Colours commands, relations, texts and numbers."""
 
-    def __init__(self, commands: Commands) -> None:
+    def __init__(self, commands: ConsoleCommands) -> None:
         self._commands = commands
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:

@@ -65,11 +65,11 @@ def loading(total_bytes: int) -> Iterator[Callable[[Path | None, str], None]]:
         yield advance
 
 
-def tell_about_kernels() -> None:
+def announce_kernels() -> None:
     """Say that the first tick will take long if the compiled kernels are not on this machine yet."""
-    from dbsp.cli.warmup_command import kernels_are_compiled
+    from dbsp.cli.warmup_command import kernels_compiled
 
-    if not kernels_are_compiled():
+    if not kernels_compiled():
         remark(
             "dbsp: compiling the kernels for this machine, which happens once and may take a minute "
             "('dbsp warmup' does it ahead)"

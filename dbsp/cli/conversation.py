@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from dbsp.cli import session
+from dbsp.cli import compile_session
 from dbsp.cli.console import report
 from dbsp.cli.outputs import tick_lines
 from dbsp.compiler.program import Program
 from dbsp.errors import DbspError, InputError
-from dbsp.io import Change, Commit, DataError, Tick, format_rows
+from dbsp.io import ChangeLine, CommitLine, DataError, ScriptTick, format_rows
 from dbsp.runtime.run import Run, TickResult
 
 HELP = """\
@@ -45,8 +45,8 @@ class Conversation:
         self._run = run
         self._timed = timed
         self.failed = False
-        self._reader = session.change_reader(program, FILE)
-        self._tick: Tick | None = None
+        self._reader = compile_session.change_reader(program, FILE)
+        self._tick: ScriptTick | None = None
         self._spoilt = 0
 
     def follow(self, lines: Iterator[str]) -> None:
@@ -71,17 +71,17 @@ class Conversation:
             self.failed = True
             self._spoilt += 1
             if self._tick is None:
-                self._tick = Tick(self._reader.line, self._reader.line)
+                self._tick = ScriptTick(self._reader.line, self._reader.line)
             return
-        if isinstance(said, Change):
+        if isinstance(said, ChangeLine):
             if self._tick is None:
-                self._tick = Tick(said.line, said.line)
+                self._tick = ScriptTick(said.line, said.line)
             self._tick.add(said)
-        elif isinstance(said, Commit):
+        elif isinstance(said, CommitLine):
             self._commit(said.line)
 
     def _commit(self, line: int) -> None:
-        tick, self._tick = Tick(line, line) if self._tick is None else self._tick, None
+        tick, self._tick = ScriptTick(line, line) if self._tick is None else self._tick, None
         spoilt, self._spoilt = self._spoilt, 0
         tick.last_line = max(line, tick.last_line)
         try:
@@ -91,7 +91,7 @@ class Conversation:
                     f"{'is' if spoilt == 1 else 'are'} wrong",
                     where=f"{FILE}:{tick.lines}",
                 )
-            print_deltas(self._program, session.apply(self._run, tick, FILE), timed=self._timed)
+            print_deltas(self._program, compile_session.apply(self._run, tick, FILE), timed=self._timed)
         except DbspError as error:
             report(error)
             self.failed = True

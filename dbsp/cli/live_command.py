@@ -51,21 +51,21 @@ def live(
     At a terminal there is a prompt, with history and completion, at which there is more to type: queries,
     proofs of rows, drawings; 'help' lists it.
     """
-    from dbsp.cli import session
+    from dbsp.cli import compile_session
     from dbsp.cli.conversation import Conversation, show_initial
 
-    compiled = session.load_program(program, compilation)
+    compiled = compile_session.load_program(program, compilation)
     if fact_dir is not None:
-        at_work = session.start(compiled, fact_dir, max_iterations, changes_from_stdin=True)
+        at_work = compile_session.start(compiled, fact_dir, max_iterations, changes_from_stdin=True)
     else:
-        at_work = session.start_empty(compiled, max_iterations)
+        at_work = compile_session.start_empty(compiled, max_iterations)
     if initial:
         show_initial(compiled, at_work)
     if sys.stdin.isatty():
-        from dbsp.cli.commands import Commands
+        from dbsp.cli.commands import ConsoleCommands
         from dbsp.cli.prompt import converse
 
-        converse(Commands(compiled, at_work))
+        converse(ConsoleCommands(compiled, at_work))
         return
     conversation = Conversation(compiled, at_work, timed=time)
     if isinstance(sys.stdin, io.TextIOWrapper):

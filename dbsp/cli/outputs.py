@@ -30,7 +30,7 @@ def print_sizes(program: Program, run: Run) -> None:
             print(f"{parameters.get('name', name)}\t{len(run.view(name))}")
 
 
-class Stdout:
+class StdoutOutput:
     """Everything on stdout, in the order in which it happens: the relations, then each tick's deltas."""
 
     def __init__(self, program: Program, timed: bool) -> None:
@@ -58,7 +58,7 @@ class Stdout:
         """The run is over; everything has been printed."""
 
 
-class Folder:
+class FolderOutput:
     """One file per relation, as it is after the last tick; the ticks' deltas in one more file."""
 
     def __init__(self, program: Program, folder: Path, timed: bool) -> None:
@@ -94,11 +94,11 @@ class Folder:
             self._deltas.close()
         for name, target in self._targets:
             view = run.view(name)
-            tell_ambiguous(target, write_place(target, view))
+            report_ambiguous(target, write_place(target, view))
         print_sizes(self._program, run)
 
 
-def tell_ambiguous(target: Place, texts: int) -> None:
+def report_ambiguous(target: Place, texts: int) -> None:
     """Say on stderr that some of the texts written to a file cannot be read back, if there are any."""
     if texts and target.path is not None:
         remark(

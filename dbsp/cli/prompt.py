@@ -10,14 +10,14 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output, create_output
 
-from dbsp.cli.commands import Commands, Leave
+from dbsp.cli.commands import ConsoleCommands, QuitConsole
 from dbsp.cli.completion import STYLE, LiveCompleter, LiveLexer
 from dbsp.cli.console import remark, report
 from dbsp.errors import DbspError
 
 
 def converse(
-    commands: Commands,
+    commands: ConsoleCommands,
     *,
     input: Input | None = None,
     output: Output | None = None,
@@ -47,7 +47,7 @@ def converse(
             break
         try:
             commands.handle(line)
-        except Leave:
+        except QuitConsole:
             break
         except DbspError as error:
             report(error)
@@ -57,7 +57,7 @@ def converse(
         remark("the pending changes were not committed")
 
 
-def _prompt(commands: Commands) -> str:
+def _prompt(commands: ConsoleCommands) -> str:
     """The prompt, with the number of pending changes."""
     number = len(commands.pending)
     return f"{number} pending dbsp> " if number else "dbsp> "

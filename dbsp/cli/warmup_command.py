@@ -112,7 +112,7 @@ def use_every_kernel() -> None:
         run.compact()
 
 
-def kernels_are_compiled() -> bool:
+def kernels_compiled() -> bool:
     """Whether kernels were compiled on this machine before, by this version of Python."""
     modules = [(module, _cache_folder_of(module)) for module in ("dbsp.kernels.sort", "dbsp.kernels.matches")]
     return all(folder is None or any(folder.glob(f"{_stem(module)}.*.nbi")) for module, folder in modules)

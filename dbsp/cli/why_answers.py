@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from dbsp.compiler.program import Program
 from dbsp.compiler.why.proof import DEPTH as DEPTH
-from dbsp.compiler.why.session import State
+from dbsp.compiler.why.session import WhySession
 from dbsp.errors import InputError
 from dbsp.runtime.run import Run
 
@@ -25,7 +25,7 @@ class Form(enum.Enum):
 
 
 @contextmanager
-def state_of(program: Program, run: Run) -> Iterator[State]:
+def state_of(program: Program, run: Run) -> Iterator[WhySession]:
     """What the run holds; while relations are derived for it, a line on the terminal says how far it is."""
     started = told = time.monotonic()
     shown = False
@@ -47,7 +47,7 @@ def state_of(program: Program, run: Run) -> Iterator[State]:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def print_proofs(state: State, goal: str, rows: int, depth: int, form: Form = Form.TEXT) -> None:
+def print_proofs(state: WhySession, goal: str, rows: int, depth: int, form: Form = Form.TEXT) -> None:
     """Proofs of the first rows that fit a goal. Raises InputError when none does."""
     proofs = state.why(goal, limit=rows + 1, depth=depth)
     if not proofs:
@@ -64,7 +64,7 @@ def print_proofs(state: State, goal: str, rows: int, depth: int, form: Form = Fo
         print("\nand more rows fit")
 
 
-def print_refusal(state: State, goal: str, depth: int, form: Form = Form.TEXT) -> None:
+def print_refusal(state: WhySession, goal: str, depth: int, form: Form = Form.TEXT) -> None:
     """Why no row fits a goal. Raises InputError when one does."""
     refusal = state.why_not(goal, depth=depth)
     if refusal is None:

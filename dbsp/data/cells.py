@@ -22,7 +22,7 @@ Mask = npt.NDArray[np.bool_]
 _FIRST_ROOM: Final = 16
 
 
-class Table:
+class LayoutCells:
     """The field codes of all values of one layout, and the id of each."""
 
     __slots__ = ("_slots", "ids", "layout", "nested", "rows", "used")
@@ -62,7 +62,7 @@ class Cells:
     __slots__ = ("_by_layout", "_depth", "_number", "_row", "tables")
 
     def __init__(self) -> None:
-        self.tables: list[Table] = []
+        self.tables: list[LayoutCells] = []
         self._by_layout: dict[Layout, int] = {}
         # By id of the interner; ids of other values, among them, have no table.
         self._number = np.empty(0, np.int64)
@@ -74,7 +74,7 @@ class Cells:
         number = self._by_layout.get(layout)
         if number is None:
             number = self._by_layout[layout] = len(self.tables)
-            self.tables.append(Table(layout))
+            self.tables.append(LayoutCells(layout))
         return number
 
     def find(self, layout: Layout, fields: Sequence[int]) -> int | None:
@@ -106,7 +106,7 @@ class Cells:
             table.used = used
         return table.ids[found], new
 
-    def _depths(self, table: Table, rows: Codes) -> Codes:
+    def _depths(self, table: LayoutCells, rows: Codes) -> Codes:
         deepest = np.zeros(len(rows), np.int64)
         for column in table.nested:
             inner = rows[:, column]

@@ -33,7 +33,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedDelivery:
     """Rows that were written for a batch: the file, "" if there were none, and their number."""
 
     file: str
@@ -55,7 +55,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenDelivery:
     """The latest batch of a writer that is durable in a run."""
 
     batch: int
@@ -77,7 +77,7 @@ class Deliveries:
         self._staged = self.folder / "staged" / _file(writer)
         self._batches = self.folder / "batches" / _file(writer)
 
-    def stage(self, batches: Iterable[pa.RecordBatch]) -> Staged:
+    def stage(self, batches: Iterable[pa.RecordBatch]) -> StagedDelivery:
         """Write rows into a file with a name of its own, to be published or not."""
         import pyarrow.parquet as pq
 
@@ -98,9 +98,9 @@ class Deliveries:
         if writer is not None and self.sync:
             sync_folder(path)  # a file is synchronised as a folder is
             sync_folder(self._staged)
-        return Staged(path.name if rows else "", rows)
+        return StagedDelivery(path.name if rows else "", rows)
 
-    def publish(self, staged: Sequence[Staged], batch: int) -> bool:
+    def publish(self, staged: Sequence[StagedDelivery], batch: int) -> bool:
         """Publish a batch; whether it was not published before. What was staged for no batch is removed.
 
         Raises CheckpointError if the writer has published later batches, or the same with another number of
@@ -111,7 +111,7 @@ class Deliveries:
         rows = sum(part.rows for part in staged)
         latest = self.latest()
         known = latest is not None and batch <= latest.batch
-        if latest is not None and known and latest != Taken(batch, rows):
+        if latest is not None and known and latest != TakenDelivery(batch, rows):
             raise CheckpointError(
                 f"{self.folder} has batch {latest.batch} ({latest.rows} rows) of writer '{self.writer}' "
                 f"already, so batch {batch} ({rows} rows) is of another query: give it another writer name"
@@ -129,7 +129,7 @@ class Deliveries:
         self.collect()
         return not known
 
-    def discard(self, staged: Iterable[Staged]) -> None:
+    def discard(self, staged: Iterable[StagedDelivery]) -> None:
         """Remove what was staged for a batch that will not be published."""
         for part in staged:
             if part.file:
@@ -145,9 +145,9 @@ class Deliveries:
             if left.name.startswith("."):
                 left.unlink(missing_ok=True)
 
-    def latest(self) -> Taken | None:
+    def latest(self) -> TakenDelivery | None:
         """The latest batch that was published, whether or not a run has taken it."""
-        told = [Taken(d.batch, d.rows) for d in deliveries(self.folder) if d.writer == self.writer]
+        told = [TakenDelivery(d.batch, d.rows) for d in deliveries(self.folder) if d.writer == self.writer]
         gone = taken(self.folder).get(self.writer)
         return max([*told, *([gone] if gone else [])], key=lambda one: one.batch, default=None)
 
@@ -178,10 +178,10 @@ def deliveries(folder: Path) -> list[Delivery]:
     return [made for _, made in sorted(found, key=lambda entry: entry[0])]
 
 
-def taken(folder: Path) -> dict[str, Taken]:
+def taken(folder: Path) -> dict[str, TakenDelivery]:
     """The latest batch of every writer that is durable in a run."""
     told = read_json(folder / "taken.json")
-    return {} if told is None else {name: Taken(*one) for name, one in told["batches"].items()}
+    return {} if told is None else {name: TakenDelivery(*one) for name, one in told["batches"].items()}
 
 
 def taken_tick(folder: Path) -> int:
@@ -190,7 +190,7 @@ def taken_tick(folder: Path) -> int:
     return 0 if told is None else int(told["tick"])
 
 
-def take(folder: Path, batches: Mapping[str, Taken], tick: int, sync: bool) -> None:
+def take(folder: Path, batches: Mapping[str, TakenDelivery], tick: int, sync: bool) -> None:
     """Say what is durable in a run; only then may it be removed."""
     told = {"tick": tick, "batches": {name: [one.batch, one.rows] for name, one in batches.items()}}
     write_whole(folder / "taken.json", json.dumps(told).encode(), sync)

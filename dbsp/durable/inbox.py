@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from dbsp.durable.deliveries import (
     Deliveries,
     Delivery,
-    Taken,
+    TakenDelivery,
     deliveries,
     identify,
     take,
@@ -51,7 +51,7 @@ class Inbox:
         self.folder = Path(folder)
         self.sync = sync
         self.id = identify(self.folder, sync)
-        self._seen: WeakKeyDictionary[Run, dict[str, Taken]] = WeakKeyDictionary()
+        self._seen: WeakKeyDictionary[Run, dict[str, TakenDelivery]] = WeakKeyDictionary()
         """What runs without a checkpoint have taken."""
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class Inbox:
         ticks = 0
         try:
             for delivery in self.waiting(run):
-                now = positions | {delivery.writer: Taken(delivery.batch, delivery.rows)}
+                now = positions | {delivery.writer: TakenDelivery(delivery.batch, delivery.rows)}
                 result = None
                 if delivery.rows:
                     label = {"inbox": self.id, "batches": {n: [t.batch, t.rows] for n, t in now.items()}}
@@ -108,7 +108,7 @@ class Inbox:
             self._settle(run, positions)
         return ticks
 
-    def _positions(self, run: Run) -> dict[str, Taken]:
+    def _positions(self, run: Run) -> dict[str, TakenDelivery]:
         """By writer, the latest batch that is in the run."""
         if run.log is None:
             return self._seen.get(run, {})
@@ -124,10 +124,10 @@ class Inbox:
             for name, told in label["batches"].items():
                 here = positions.get(name)
                 if here is None or here.batch < told[0]:
-                    positions[name] = Taken(*told)
+                    positions[name] = TakenDelivery(*told)
         return positions
 
-    def _settle(self, run: Run, positions: dict[str, Taken]) -> None:
+    def _settle(self, run: Run, positions: dict[str, TakenDelivery]) -> None:
         """Say what is durable in the run, then remove it; without a checkpoint a later run needs it all."""
         if run.log is None or not positions:
             return

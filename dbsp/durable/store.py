@@ -39,7 +39,7 @@ from dbsp.durable.atomic_files import read_header, write_whole
 from dbsp.durable.interned import restore_values, values_table
 from dbsp.durable.step_memory import memories_of, recall, signature
 from dbsp.errors import CheckpointError, CircuitError
-from dbsp.state.trace import Run as TraceRun
+from dbsp.state.trace import SortedRun as TraceRun
 
 if TYPE_CHECKING:
     from dbsp.runtime.run import Run, TickResult

@@ -28,8 +28,8 @@ from dbsp.expressions.functions import FUNCTIONS, Function, Overload, overloads,
 from dbsp.expressions.nodes import (
     ColumnNode,
     ConstantNode,
+    ExpressionNode,
     Mask,
-    Node,
     Operation,
     Scalar,
     VectorFn,
@@ -48,7 +48,7 @@ class Bound:
     A bound expression keeps the evaluators it prepared for the last interner it met.
     """
 
-    def __init__(self, expression: Expression, schema: Schema, node: Node) -> None:
+    def __init__(self, expression: Expression, schema: Schema, node: ExpressionNode) -> None:
         self.expression = expression
         self.schema = schema
         self.node = node
@@ -150,7 +150,7 @@ def bind(expression: Expression, schema: Schema) -> Bound:
         raise SchemaError(f"{expression!r}: {error.message}") from None
 
 
-def _bind(expression: Expression, schema: Schema) -> Node:
+def _bind(expression: Expression, schema: Schema) -> ExpressionNode:
     if isinstance(expression, Column):
         position = schema.index(expression.name)
         return ColumnNode(schema.types[position], position)
@@ -170,7 +170,7 @@ def _bind(expression: Expression, schema: Schema) -> Node:
     return fold(node)
 
 
-def _functor_node(call: FunctorCall, arguments: Sequence[Node]) -> Node:
+def _functor_node(call: FunctorCall, arguments: Sequence[ExpressionNode]) -> ExpressionNode:
     functor = call.functor
     signature = Overload(functor.parameters, functor.result, Operation(functor, fallible=True))
     node = overloads(signature)(arguments)

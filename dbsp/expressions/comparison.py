@@ -17,7 +17,7 @@ from dbsp.data.value_order import order_key
 from dbsp.data.values import BOOL
 from dbsp.expressions.functions import convert, define, unify
 from dbsp.expressions.logic import ConnectiveNode, FillNullNode, IsNullNode, WhenNode
-from dbsp.expressions.nodes import Array, ConstantNode, Node, Operation, StrictNode, fold
+from dbsp.expressions.nodes import Array, ConstantNode, ExpressionNode, Operation, StrictNode, fold
 
 
 def _float_key(a: float) -> tuple[bool, float]:
@@ -84,8 +84,8 @@ _LESS_CODES = Operation(operator.lt, np.less)
 
 def _comparison(
     choose: Callable[[str], Operation], ordered: bool = True
-) -> Callable[[Sequence[Node]], Node | None]:
-    def resolve(arguments: Sequence[Node]) -> Node | None:
+) -> Callable[[Sequence[ExpressionNode]], ExpressionNode | None]:
+    def resolve(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
         type_ = unify(arguments)
         if type_ is None or len(arguments) != 2 or (ordered and type_.structure is not None):
             return None
@@ -123,8 +123,8 @@ _MIN_VECTORS: dict[str, Callable[..., Array]] = {"float": np.fmin}  # fmin takes
 
 def _extreme(
     pick: Any, vectors: dict[str, Callable[..., Array]], common: Any
-) -> Callable[[Sequence[Node]], Node | None]:
-    def resolve(arguments: Sequence[Node]) -> Node | None:
+) -> Callable[[Sequence[ExpressionNode]], ExpressionNode | None]:
+    def resolve(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
         type_ = unify(arguments)
         if type_ is None or type_.structure is not None:
             return None
@@ -146,7 +146,7 @@ define("max_of", "max_of expects values of one type", _extreme(max, {}, np.maxim
 # --- logic -------------------------------------------------------------------------------------------
 
 
-def _booleans(nodes: Sequence[Node]) -> list[Node] | None:
+def _booleans(nodes: Sequence[ExpressionNode]) -> list[ExpressionNode] | None:
     if any(
         node.type.kind != "bool" and not (isinstance(node, ConstantNode) and node.value is None)
         for node in nodes
@@ -155,15 +155,15 @@ def _booleans(nodes: Sequence[Node]) -> list[Node] | None:
     return [convert(node, BOOL) for node in nodes]
 
 
-def _connective(decider: bool) -> Callable[[Sequence[Node]], Node | None]:
-    def resolve(arguments: Sequence[Node]) -> Node | None:
+def _connective(decider: bool) -> Callable[[Sequence[ExpressionNode]], ExpressionNode | None]:
+    def resolve(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
         operands = _booleans(arguments)
         return None if operands is None else ConnectiveNode(decider, *operands)
 
     return resolve
 
 
-def _not(arguments: Sequence[Node]) -> Node | None:
+def _not(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
     operands = _booleans(arguments)
     return (
         None
@@ -172,7 +172,7 @@ def _not(arguments: Sequence[Node]) -> Node | None:
     )
 
 
-def _when(arguments: Sequence[Node]) -> Node | None:
+def _when(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
     condition, chosen, other = arguments
     conditions, type_ = _booleans([condition]), unify([chosen, other])
     if conditions is None or type_ is None:
@@ -180,7 +180,7 @@ def _when(arguments: Sequence[Node]) -> Node | None:
     return WhenNode(type_, conditions[0], convert(chosen, type_), convert(other, type_))
 
 
-def _fill_null(arguments: Sequence[Node]) -> Node | None:
+def _fill_null(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
     type_ = unify(arguments)
     if type_ is None:
         return None

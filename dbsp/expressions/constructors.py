@@ -19,7 +19,15 @@ from dbsp.data.structures import Constructor, read_structure, structure_type
 from dbsp.data.values import BOOL, INT, NIL, STR, Type, as_type, decode_value, encode_value
 from dbsp.expressions.expression import Expression, call
 from dbsp.expressions.functions import convert, define, fits
-from dbsp.expressions.nodes import ConstantNode, Node, Scalar, Vector, VectorFn, from_codes, to_codes
+from dbsp.expressions.nodes import (
+    ConstantNode,
+    ExpressionNode,
+    Scalar,
+    Vector,
+    VectorFn,
+    from_codes,
+    to_codes,
+)
 from dbsp.kernels.arrays import Codes
 
 _FILLERS: dict[str, Any] = {"int": 0, "float": 0.0, "bool": False, "str": "", "bytes": b""}
@@ -50,10 +58,10 @@ def code_of(value: Expression) -> Expression:
     return call("code_of", value)
 
 
-class ConstructNode(Node):
+class ConstructNode(ExpressionNode):
     """The constructor of a structure applied to fields."""
 
-    def __init__(self, type_: Type, constructor: Constructor, arguments: Sequence[Node]) -> None:
+    def __init__(self, type_: Type, constructor: Constructor, arguments: Sequence[ExpressionNode]) -> None:
         self.type = type_
         self.constructor = constructor
         self.arguments = tuple(arguments)
@@ -88,7 +96,7 @@ class ConstructNode(Node):
         return run
 
 
-class NilNode(Node):
+class NilNode(ExpressionNode):
     """The record nil, for every row."""
 
     def __init__(self, type_: Type) -> None:
@@ -101,12 +109,12 @@ class NilNode(Node):
         return lambda rows: Vector(np.full(len(rows), NIL, np.int64), None)
 
 
-class CodeNode(Node):
+class CodeNode(ExpressionNode):
     """The code of a constructed value as a number."""
 
     type = INT
 
-    def __init__(self, value: Node) -> None:
+    def __init__(self, value: ExpressionNode) -> None:
         self.value = value
         self.columns = value.columns
         self.fallible = value.fallible
@@ -120,12 +128,12 @@ class CodeNode(Node):
         return lambda rows: Vector(value(rows).values - NIL, None)
 
 
-class MadeByNode(Node):
+class MadeByNode(ExpressionNode):
     """Whether a value is made by a constructor."""
 
     type = BOOL
 
-    def __init__(self, value: Node, constructor: Constructor) -> None:
+    def __init__(self, value: ExpressionNode, constructor: Constructor) -> None:
         self.value = value
         self.layout = constructor.layout
         self.columns = value.columns
@@ -145,10 +153,10 @@ class MadeByNode(Node):
         return lambda rows: Vector(cells.made_by(layout, value(rows).values), None)
 
 
-class FieldNode(Node):
+class FieldNode(ExpressionNode):
     """A field of a value, or the filler."""
 
-    def __init__(self, value: Node, constructor: Constructor, position: int) -> None:
+    def __init__(self, value: ExpressionNode, constructor: Constructor, position: int) -> None:
         self.value = value
         self.layout = constructor.layout
         self.position = position
@@ -194,7 +202,7 @@ class FieldNode(Node):
         )
 
 
-def _resolve_construct(arguments: Sequence[Node]) -> Node | None:
+def _resolve_construct(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
     if len(arguments) < 2:
         return None
     text, name = map(_constant, arguments[:2])
@@ -211,30 +219,30 @@ def _resolve_construct(arguments: Sequence[Node]) -> Node | None:
     return ConstructNode(structure_type(structure), constructor, list(map(convert, given, types)))
 
 
-def _may_stand_for(argument: Node, type_: Type) -> bool:
+def _may_stand_for(argument: ExpressionNode, type_: Type) -> bool:
     return fits(argument, type_) and argument.type.structure == type_.structure and not argument.type.nullable
 
 
-def _resolve_nil(arguments: Sequence[Node]) -> Node | None:
+def _resolve_nil(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
     if len(arguments) != 1 or not isinstance(text := _constant(arguments[0]), str):
         return None
     type_ = as_type(text)
     return NilNode(type_) if type_.structure is not None and type_.structure.is_record else None
 
 
-def _constructor_of(value: Node, name: Node) -> Constructor | None:
+def _constructor_of(value: ExpressionNode, name: ExpressionNode) -> Constructor | None:
     structure = value.type.structure
     return None if structure is None or value.type.nullable else structure.by_name.get(_constant(name))
 
 
-def _resolve_made_by(arguments: Sequence[Node]) -> Node | None:
+def _resolve_made_by(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
     if len(arguments) != 2:
         return None
     constructor = _constructor_of(*arguments)
     return None if constructor is None else MadeByNode(arguments[0], constructor)
 
 
-def _resolve_field(arguments: Sequence[Node]) -> Node | None:
+def _resolve_field(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
     if len(arguments) != 3:
         return None
     constructor, position = _constructor_of(*arguments[:2]), _constant(arguments[2])
@@ -243,13 +251,13 @@ def _resolve_field(arguments: Sequence[Node]) -> Node | None:
     return FieldNode(arguments[0], constructor, position)
 
 
-def _resolve_code(arguments: Sequence[Node]) -> Node | None:
+def _resolve_code(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
     if len(arguments) != 1 or arguments[0].type.structure is None or arguments[0].type.nullable:
         return None
     return CodeNode(arguments[0])
 
 
-def _constant(node: Node) -> Any:
+def _constant(node: ExpressionNode) -> Any:
     return node.value if isinstance(node, ConstantNode) and node.type.kind in (STR.kind, "int") else None
 
 

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from dbsp.data.values import FLOAT, OBJECT, Type
 from dbsp.errors import SchemaError
-from dbsp.expressions.nodes import Array, ConstantNode, Node, Operation, StrictNode, fold
+from dbsp.expressions.nodes import Array, ConstantNode, ExpressionNode, Operation, StrictNode, fold
 
-Resolver: TypeAlias = Callable[[Sequence[Node]], "Node | None"]
+Resolver: TypeAlias = Callable[[Sequence[ExpressionNode]], "ExpressionNode | None"]
 """From bound operands to the node of the call; None if their types do not fit."""
 
 
@@ -45,7 +45,7 @@ class Overload:
 def overloads(*signatures: Overload) -> Resolver:
     """Resolve by the first signature that fits; an int fits where a float is expected, None fits anywhere."""
 
-    def resolve(arguments: Sequence[Node]) -> Node | None:
+    def resolve(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
         for signature in signatures:
             if len(signature.operands) == len(arguments) and all(
                 fits(argument, type_) for argument, type_ in zip(arguments, signature.operands, strict=True)
@@ -57,19 +57,19 @@ def overloads(*signatures: Overload) -> Resolver:
     return resolve
 
 
-def fits(node: Node, type_: Type) -> bool:
+def fits(node: ExpressionNode, type_: Type) -> bool:
     """Whether a node may stand where a type is expected."""
     return (
         is_none(node) or node.type.kind == type_.kind or (node.type.kind == "int" and type_.kind == "float")
     )
 
 
-def is_none(node: Node) -> bool:
+def is_none(node: ExpressionNode) -> bool:
     """Whether the node is the constant None, which takes any type."""
     return isinstance(node, ConstantNode) and node.value is None
 
 
-def convert(node: Node, type_: Type) -> Node:
+def convert(node: ExpressionNode, type_: Type) -> ExpressionNode:
     """The node as a value of another kind: int to float, anything to object."""
     if node.type.kind == type_.kind:
         return node
@@ -78,7 +78,7 @@ def convert(node: Node, type_: Type) -> Node:
     return fold(StrictNode(type_.required(), _CONVERSIONS[type_.kind], [node]))
 
 
-def unify(nodes: Sequence[Node]) -> Type | None:
+def unify(nodes: Sequence[ExpressionNode]) -> Type | None:
     """The type in which all nodes meet (optional if one is); None if there is none.
 
     Equal kinds meet in themselves, int and float in float, and anything meets an object in object, except
@@ -96,7 +96,7 @@ def unify(nodes: Sequence[Node]) -> Type | None:
     return type_.optional() if any(node.type.nullable for node in nodes) else type_
 
 
-def refuse(function: Function, written: Sequence[str], arguments: Sequence[Node]) -> SchemaError:
+def refuse(function: Function, written: Sequence[str], arguments: Sequence[ExpressionNode]) -> SchemaError:
     """The error for operands that do not fit; `written` is their text."""
     given = " and ".join(
         "None" if is_none(argument) else f"{text} ({argument.type})"

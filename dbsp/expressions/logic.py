@@ -11,8 +11,8 @@ from dbsp.data.interner import Interner
 from dbsp.data.values import BOOL, Type
 from dbsp.expressions.nodes import (
     Array,
+    ExpressionNode,
     Mask,
-    Node,
     Scalar,
     Vector,
     VectorFn,
@@ -23,14 +23,14 @@ from dbsp.expressions.nodes import (
 from dbsp.kernels.arrays import Codes
 
 
-class ConnectiveNode(Node):
+class ConnectiveNode(ExpressionNode):
     """`and` (decided by False) or `or` (decided by True), in the three-valued logic of SQL.
 
     If either side decides, the other may be None. The right side is evaluated only where the left does not
     decide, so `(y != 0) & (x / y > 1)` never divides by zero.
     """
 
-    def __init__(self, decider: bool, left: Node, right: Node) -> None:
+    def __init__(self, decider: bool, left: ExpressionNode, right: ExpressionNode) -> None:
         self.decider = decider
         self.left, self.right = left, right
         self.type = BOOL.optional() if left.type.nullable or right.type.nullable else BOOL
@@ -78,10 +78,12 @@ def _known(vector: Vector, value: bool) -> Mask:
     return mask if vector.null is None else mask & ~vector.null
 
 
-class WhenNode(Node):
+class WhenNode(ExpressionNode):
     """The value of one side or the other; only the chosen side is evaluated. A condition of None is false."""
 
-    def __init__(self, type_: Type, condition: Node, chosen: Node, other: Node) -> None:
+    def __init__(
+        self, type_: Type, condition: ExpressionNode, chosen: ExpressionNode, other: ExpressionNode
+    ) -> None:
         self.type = type_
         self.condition, self.chosen, self.other = condition, chosen, other
         self.columns = condition.columns | chosen.columns | other.columns
@@ -109,10 +111,10 @@ class WhenNode(Node):
         return run
 
 
-class FillNullNode(Node):
+class FillNullNode(ExpressionNode):
     """The first operand, or the second where it is None; the second is evaluated only there."""
 
-    def __init__(self, type_: Type, value: Node, other: Node) -> None:
+    def __init__(self, type_: Type, value: ExpressionNode, other: ExpressionNode) -> None:
         self.type = type_ if other.type.nullable else type_.required()
         self.value, self.other = value, other
         self.columns = value.columns | other.columns
@@ -140,12 +142,12 @@ class FillNullNode(Node):
         return run
 
 
-class IsNullNode(Node):
+class IsNullNode(ExpressionNode):
     """Whether the operand is None."""
 
     type = BOOL
 
-    def __init__(self, value: Node) -> None:
+    def __init__(self, value: ExpressionNode) -> None:
         self.value = value
         self.columns = value.columns
         self.fallible = value.fallible

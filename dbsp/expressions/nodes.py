@@ -63,7 +63,7 @@ class Operation:
         return partial(self.scalar, interner) if self.with_interner else self.scalar
 
 
-class Node:
+class ExpressionNode:
     """A typed expression over the columns of one schema."""
 
     type: Type
@@ -79,7 +79,7 @@ class Node:
         raise TypeError(f"{type(self).__name__} has no vector evaluator")
 
 
-class ColumnNode(Node):
+class ColumnNode(ExpressionNode):
     """The column at a position."""
 
     def __init__(self, type_: Type, position: int) -> None:
@@ -101,7 +101,7 @@ class ColumnNode(Node):
         return run
 
 
-class ConstantNode(Node):
+class ConstantNode(ExpressionNode):
     """The same value for every row."""
 
     def __init__(self, type_: Type, value: Any) -> None:
@@ -127,10 +127,10 @@ class ConstantNode(Node):
         return lambda rows: Vector(np.full(len(rows), operand), None)
 
 
-class StrictNode(Node):
+class StrictNode(ExpressionNode):
     """An operation whose result is None as soon as one operand is."""
 
-    def __init__(self, result: Type, operation: Operation, arguments: Sequence[Node]) -> None:
+    def __init__(self, result: Type, operation: Operation, arguments: Sequence[ExpressionNode]) -> None:
         nullable = any(argument.type.nullable for argument in arguments)
         self.type = result.optional() if nullable else result
         self.operation = operation
@@ -165,18 +165,18 @@ class StrictNode(Node):
         return several
 
     def vector(self, interner: Interner) -> VectorFn:
-        operands: list[Node] = []
+        operands: list[ExpressionNode] = []
         # Operations on strings within this one become part of it, so that their results are never interned.
         apply = self._compose(operands, interner)
         return _strict(operands, apply, self._kernel(operands, interner), self.type, interner)
 
-    def _compose(self, operands: list[Node], interner: Interner) -> Apply:
+    def _compose(self, operands: list[ExpressionNode], interner: Interner) -> Apply:
         """The scalar function over the values of `operands`, which this fills: arguments that vary.
 
         An argument that is itself computed by value and yields a string or object is composed in.
         """
 
-        def place(node: Node) -> Node:
+        def place(node: ExpressionNode) -> ExpressionNode:
             if isinstance(node, ConstantNode) and node.value is not None:
                 return node
             if isinstance(node, StrictNode) and node.operation.vector is None and node.type.interned:
@@ -193,7 +193,7 @@ class StrictNode(Node):
         composed = tree.scalar(interner)
         return lambda *values: composed(values)
 
-    def _kernel(self, operands: Sequence[Node], interner: Interner) -> Kernel | None:
+    def _kernel(self, operands: Sequence[ExpressionNode], interner: Interner) -> Kernel | None:
         """The kernel over the arrays of `operands`, with the constants put in."""
         kernel = self.operation.vector
         varying = [a for a in self.arguments if not isinstance(a, ConstantNode) or a.value is None]
@@ -210,7 +210,7 @@ class StrictNode(Node):
 
 
 def _strict(
-    operands: Sequence[Node], apply: Apply, kernel: Kernel | None, result: Type, interner: Interner
+    operands: Sequence[ExpressionNode], apply: Apply, kernel: Kernel | None, result: Type, interner: Interner
 ) -> VectorFn:
     """The evaluator of an operation over its varying operands: by `kernel` if it can, else by `apply`."""
     parts = [operand.vector(interner) for operand in operands]
@@ -316,7 +316,7 @@ def either(a: Mask | None, b: Mask | None) -> Mask | None:
     return a | b
 
 
-def fold(node: Node) -> Node:
+def fold(node: ExpressionNode) -> ExpressionNode:
     """A constant in place of an operation on constants; unchanged if it has no value (the rows will tell)."""
     if not isinstance(node, StrictNode):
         return node

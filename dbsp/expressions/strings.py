@@ -27,7 +27,7 @@ from dbsp.data.values import (
 )
 from dbsp.errors import EvaluationError, ValueOutOfRangeError
 from dbsp.expressions.functions import Overload, convert, define, fits, overloads
-from dbsp.expressions.nodes import Array, GiveUp, Node, Operation, StrictNode, fold
+from dbsp.expressions.nodes import Array, ExpressionNode, GiveUp, Operation, StrictNode, fold
 
 
 def _substr(text: str, start: int, count: int) -> str:
@@ -54,7 +54,7 @@ def _ord_vector(ids: Array) -> Array:
     return ids
 
 
-def _cat(arguments: Sequence[Node]) -> Node | None:
+def _cat(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
     if not arguments or not all(fits(argument, STR) for argument in arguments):
         return None
     operands = [convert(argument, STR) for argument in arguments]

@@ -6,10 +6,10 @@ The formats are described for users in docs/reference/file-formats.md and docs/r
 from __future__ import annotations
 
 from dbsp.io.change_script import (
-    Change,
+    ChangeLine,
     ChangeScriptReader,
-    Commit,
-    Tick,
+    CommitLine,
+    ScriptTick,
     parse_change_script,
     read_change_script,
 )
@@ -20,13 +20,13 @@ from dbsp.io.problems import DataError
 from dbsp.io.results import format_delta, format_rows
 
 __all__ = [
-    "Change",
+    "ChangeLine",
     "ChangeScriptReader",
-    "Commit",
+    "CommitLine",
     "DataError",
     "Medium",
     "Place",
-    "Tick",
+    "ScriptTick",
     "fact_source",
     "format_delta",
     "format_rows",

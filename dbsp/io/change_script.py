@@ -54,7 +54,7 @@ _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "t": "\t", "r": "\r", "b"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeLine:
     """One line that changes a row: `weight` is +1 or -1."""
 
     relation: str
@@ -64,21 +64,21 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class CommitLine:
     """A line that ends a tick."""
 
     line: int
 
 
 @dataclass(slots=True)
-class Tick:
+class ScriptTick:
     """The changes of one tick in the form `Run.step` takes, and the lines they stand on."""
 
     first_line: int
     last_line: int
     changes: dict[str, dict[Row, int]] = field(default_factory=dict)
 
-    def add(self, change: Change) -> None:
+    def add(self, change: ChangeLine) -> None:
         """Take in one more change; the last change of a row decides."""
         self.changes.setdefault(change.relation, {})[change.row] = change.weight
         self.last_line = max(self.last_line, change.line)
@@ -117,7 +117,7 @@ class ChangeScriptReader:
         self._derived = derived
         self._ranges = ranges or {}
 
-    def feed(self, text: str) -> Change | Commit | None:
+    def feed(self, text: str) -> ChangeLine | CommitLine | None:
         """What the next line says, None for a blank one or a remark.
 
         Raises DataError, with the line, a caret and what was expected; the line counts as read all the same.
@@ -133,14 +133,14 @@ class ChangeScriptReader:
             if _BLANK.fullmatch(text):
                 return None
             if _COMMIT.fullmatch(text):
-                return Commit(self.line)
+                return CommitLine(self.line)
             raise self._not_a_change(text)
         sign, relation = head.groups()
         schema = self._inputs.get(relation)
         if schema is None:
             raise self._unknown(text, relation, head.start(2), head.end(2))
         row = self._row(text, relation, schema, head.start(2), head.end())
-        return Change(relation, row, 1 if sign == "+" else -1, self.line)
+        return ChangeLine(relation, row, 1 if sign == "+" else -1, self.line)
 
     def _row(self, text: str, relation: str, schema: Schema, start: int, position: int) -> Row:
         """The values between the parentheses; `position` is just behind the opening one."""
@@ -283,14 +283,14 @@ class ChangeScriptReader:
         return self._error(text, "expected a number or a text in quotes", position, end, hint=hint)
 
 
-def parse_change_script(lines: Iterable[str], reader: ChangeScriptReader) -> list[Tick]:
+def parse_change_script(lines: Iterable[str], reader: ChangeScriptReader) -> list[ScriptTick]:
     """All ticks of a script. An empty one (a `commit` with nothing before it) is a tick as well.
 
     Raises DataError with up to ten problems; nothing of the script is meant to be applied then.
     """
-    ticks: list[Tick] = []
+    ticks: list[ScriptTick] = []
     problems: list[Diagnostic] = []
-    tick: Tick | None = None
+    tick: ScriptTick | None = None
     for text in lines:
         try:
             said = reader.feed(text)
@@ -299,13 +299,13 @@ def parse_change_script(lines: Iterable[str], reader: ChangeScriptReader) -> lis
             if len(problems) >= MAX_PROBLEMS:
                 raise DataError(problems, more=True) from None
             continue
-        if isinstance(said, Change):
+        if isinstance(said, ChangeLine):
             if tick is None:
-                tick = Tick(said.line, said.line)
+                tick = ScriptTick(said.line, said.line)
             tick.add(said)
-        elif isinstance(said, Commit):
+        elif isinstance(said, CommitLine):
             if tick is None:
-                tick = Tick(said.line, said.line)
+                tick = ScriptTick(said.line, said.line)
             tick.last_line = said.line
             ticks.append(tick)
             tick = None
@@ -322,7 +322,7 @@ def read_change_script(
     *,
     derived: Collection[str] = (),
     ranges: Mapping[str, Mapping[str, IntRange]] | None = None,
-) -> list[Tick]:
+) -> list[ScriptTick]:
     """The ticks of the change script at `path`; see `parse_change_script`.
 
     Raises InputError if it cannot be read and DataError if it does not fit `inputs`.

@@ -29,7 +29,7 @@ class TableChange:
     weights: Codes
 
 
-Change: TypeAlias = Mapping[Any, int] | Iterable[Any] | ZSet | TableChange
+InputChange: TypeAlias = Mapping[Any, int] | Iterable[Any] | ZSet | TableChange
 
 
 def encode_change(change: Any, port: InputPort, interner: Interner) -> tuple[Codes, Codes]:

@@ -110,7 +110,7 @@ def limited(size: str | None = None) -> Iterator[None]:
             _resource.setrlimit(_resource.RLIMIT_DATA, before)
 
 
-def out_of_memory() -> str:
+def memory_message() -> str:
     """What an error says when an allocation has failed."""
     there = limit_text()
     return (

@@ -29,12 +29,12 @@ class InputPort(Step):
         """Retractions of this tick that found nothing to retract."""
 
 
-class Tap:
+class CommitListener:
     """A step that tells somebody of what a tick did, once it is committed."""
 
     __slots__ = ()
 
-    def hand_out(self) -> None:
+    def notify(self) -> None:
         """The tick is committed: tell of it."""
         raise AssertionError(f"{type(self).__name__} does not say what it tells")
 

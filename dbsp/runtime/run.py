@@ -21,14 +21,14 @@ from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, DbspError, InputError, WeightOverflowError
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
-from dbsp.runtime.changes import Change, encode_change, encode_keys, last_wins
+from dbsp.runtime.changes import InputChange, encode_change, encode_keys, last_wins
 from dbsp.runtime.memory import give_back
 from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.replanning import Planner, Proposal, Replanned
 from dbsp.runtime.scope import NodeStats, Scope
 from dbsp.runtime.transplant import Transplant
 
-Changes: TypeAlias = Mapping[str, Change]
+Changes: TypeAlias = Mapping[str, InputChange]
 
 
 _MANY = 1_000
@@ -128,7 +128,7 @@ class InputHandle:
         return pieces
 
 
-class Log(Protocol):
+class RunLog(Protocol):
     """Makes the ticks of a run durable."""
 
     label: Any
@@ -177,7 +177,7 @@ class Run:
         self._stepping = False
         self.ranges: Mapping[str, Mapping[str, IntRange]] = {}
         """By input, the columns that take fewer ints than there are of 64 bits, and which."""
-        self.log: Log | None = None
+        self.log: RunLog | None = None
         """Where ticks are made durable, if anywhere (see `dbsp.durable`)."""
 
     @property
@@ -281,7 +281,7 @@ class Run:
         try:
             for tap in self._scope.taps:
                 try:
-                    tap.hand_out()
+                    tap.notify()
                 except DbspError as error:
                     failures.append(error)
         finally:
@@ -326,17 +326,17 @@ class Run:
                 'give the circuit to go on with: run.replan(other.circuit("physical"))'
             )
         if circuit is not None:
-            done = self.go_on_with(Proposal(circuit))
+            done = self.switch_to(Proposal(circuit))
         else:
             assert self.planner is not None
             proposal = self.planner.propose(self)
-            done = Replanned() if proposal is None else self.go_on_with(proposal)
+            done = Replanned() if proposal is None else self.switch_to(proposal)
             if proposal is not None:
                 self.planner.adopt(proposal)
-        self.note_sizes()
+        self.record_sizes()
         return replace(done, seconds=time.perf_counter() - started)
 
-    def go_on_with(self, proposal: Proposal) -> Replanned:
+    def switch_to(self, proposal: Proposal) -> Replanned:
         """Exchange the circuit, as `replan` does, for one that somebody has chosen already."""
         if self.log is not None:
             proposal.graph.to_json()  # a later snapshot has to tell the circuit; raises if it cannot
@@ -391,7 +391,7 @@ class Run:
         pairs = [(rows + 1, self._planned_for.get(name, 0) + 1) for name, rows in now.items()]
         return max((max(a, b) / min(a, b) for a, b in pairs), default=1.0)
 
-    def note_sizes(self) -> None:
+    def record_sizes(self) -> None:
         """From now on `drift` compares with the sizes that the relations have now."""
         self._planned_for = self._sizes()
 

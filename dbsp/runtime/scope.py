@@ -16,9 +16,9 @@ from dbsp.circuit.operator import Arranged, Step
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.errors import CircuitError, DbspError, MemoryLimitError, ValueOutOfRangeError, WeightOverflowError
-from dbsp.runtime.memory import out_of_memory
-from dbsp.runtime.ports import Tap
-from dbsp.state.state_table import Table
+from dbsp.runtime.memory import memory_message
+from dbsp.runtime.ports import CommitListener
+from dbsp.state.state_table import StateTable
 from dbsp.state.trace import Journalled, Trace
 
 MERGE_FUEL = 4096
@@ -29,7 +29,7 @@ MERGE_FACTOR = 32
 row takes part in a few merges with runs up to `dbsp.state.trace.RATIO` times as large as its own."""
 
 
-class OutOfAllowance(Exception):
+class WorkBudgetExceeded(Exception):
     """A scope has done more than it may; who allows it has another way to go on."""
 
 
@@ -39,12 +39,12 @@ class Waiting(Protocol):
     def rollback(self) -> None: ...
 
 
-State: TypeAlias = "Trace | Table[Any, Any]"
+State: TypeAlias = "Trace | StateTable[Any, Any]"
 """What a scope keeps for a step from tick to tick."""
 
 
 @dataclass(frozen=True)
-class NestedEstate:
+class NestedCarriedState:
     """What a nested scope takes over, besides its states."""
 
     journal: list[Journalled]
@@ -52,7 +52,7 @@ class NestedEstate:
 
 
 @dataclass(frozen=True)
-class Estate:
+class CarriedState:
     """What a new scope takes over from an old one instead of starting empty (see
     `dbsp.runtime.transplant`)."""
 
@@ -60,7 +60,7 @@ class Estate:
     """The journal that the traces and tables of the old scope write to."""
     states: Mapping[Node, Sequence[State]] = field(default_factory=dict)
     """For some nodes of the new graph the states to use, in the order in which the step asks for them."""
-    nested: Mapping[Graph, NestedEstate] = field(default_factory=dict)
+    nested: Mapping[Graph, NestedCarriedState] = field(default_factory=dict)
     """For some nested graphs of the new graph what their scopes take over."""
 
 
@@ -94,16 +94,16 @@ class Scope:
         interner: Interner,
         outer: Scope | None,
         outer_steps: Sequence[Step],
-        estate: Estate | None = None,
+        estate: CarriedState | None = None,
         timed: bool = True,
     ) -> None:
-        self.estate = estate or Estate()
+        self.estate = estate or CarriedState()
         self.graph = graph
         self.interner = interner
         self.outer = outer
         self.outer_steps = tuple(outer_steps)
         self.journal: list[Journalled] = self.estate.journal
-        self.taps: list[Tap] = [] if outer is None else outer.taps
+        self.taps: list[CommitListener] = [] if outer is None else outer.taps
         self.timed = timed and outer is not None
         self.depth: int = 0 if outer is None else outer.depth + self.timed
         self.now = np.zeros(self.depth, np.int64)
@@ -177,9 +177,9 @@ class Scope:
         return [state for state in self._all_states() if isinstance(state, Trace)]
 
     @property
-    def tables(self) -> list[Table[Any, Any]]:
+    def tables(self) -> list[StateTable[Any, Any]]:
         """All tables of this scope and of those within it."""
-        return [state for state in self._all_states() if isinstance(state, Table)]
+        return [state for state in self._all_states() if isinstance(state, StateTable)]
 
     @property
     def merging(self) -> bool:
@@ -205,11 +205,11 @@ class Scope:
         mine.append(trace)
         return trace
 
-    def new_table(self) -> Table[Any, Any]:
+    def new_table(self) -> StateTable[Any, Any]:
         """A dictionary for a step to keep its state in (see `dbsp.state.state_table`)."""
         mine, kept = self._own_states()
-        table: State = Table(self.journal) if kept is None else kept[len(mine)]
-        assert isinstance(table, Table)
+        table: State = StateTable(self.journal) if kept is None else kept[len(mine)]
+        assert isinstance(table, StateTable)
         mine.append(table)
         return table
 
@@ -258,7 +258,7 @@ class Scope:
             error.__traceback__ = None  # it would keep alive what the tick has made so far
             assert step is not None
             raise MemoryLimitError(
-                f"{out_of_memory()}. The tick was abandoned and nothing has changed",
+                f"{memory_message()}. The tick was abandoned and nothing has changed",
                 where=step.node.describe(),
             ) from None
         except DbspError as error:
@@ -327,10 +327,10 @@ class Scope:
                 child.copy_statistics(before_child, pairs)
 
     def meet(self, matches: int) -> None:
-        """Count matches of a join; raises OutOfAllowance when there are more than may be."""
+        """Count matches of a join; raises WorkBudgetExceeded when there are more than may be."""
         self.met += matches
         if self.met > self.allowance:
-            raise OutOfAllowance
+            raise WorkBudgetExceeded
 
     def rollback(self) -> None:
         """Put every state back to where the previous tick left it."""

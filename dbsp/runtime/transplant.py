@@ -26,7 +26,7 @@ from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.operator import Step
 from dbsp.errors import CircuitError, DbspError
 from dbsp.runtime.ports import InputPort, OutputPort
-from dbsp.runtime.scope import Estate, NestedEstate, Scope, State
+from dbsp.runtime.scope import CarriedState, NestedCarriedState, Scope, State
 
 
 class Transplant:
@@ -150,12 +150,12 @@ class Transplant:
             steps.update(scope.by_node)
             states.update(scope.states)
         nested = {
-            mine: NestedEstate(held[theirs].journal, held[theirs].timed)
+            mine: NestedCarriedState(held[theirs].journal, held[theirs].timed)
             for new, old in pairs.items()
             for mine, theirs in zip(new.operator.children(), old.operator.children(), strict=True)
         }
         kept = {new: states[old] for new, old in pairs.items() if old in states}
-        estate = Estate(self.old.journal, kept, nested)
+        estate = CarriedState(self.old.journal, kept, nested)
         made = Scope(graph, self.old.interner, None, (), estate)
         for scope in made.scopes():
             for node, step in scope.by_node.items():

@@ -37,7 +37,7 @@ _REMEMBERED = 1_000
 
 
 @dataclass(frozen=True)
-class Tick:
+class SparkTick:
     """What a tick did, in numbers."""
 
     tick: int
@@ -90,7 +90,7 @@ class Driver:
         self.run = run
         self.sources = dict(sources)
         self.sinks = list(sinks)
-        self.ticks: deque[Tick] = deque(maxlen=_REMEMBERED)
+        self.ticks: deque[SparkTick] = deque(maxlen=_REMEMBERED)
         self._cut = cut
         self._folder = folder
         self._sync = sync
@@ -183,7 +183,7 @@ class Driver:
             )
         return query
 
-    def _apply(self, frame: Any, batch: int) -> list[Tick]:
+    def _apply(self, frame: Any, batch: int) -> list[SparkTick]:
         """Apply what is not applied yet of a micro-batch; the ticks it took."""
         if not self._settled:
             self._settle()
@@ -211,7 +211,7 @@ class Driver:
             self._batch_file(batch).unlink(missing_ok=True)
         return told
 
-    def _tick(self, tables: Tables, batch: int, part: int, parts: int, started: float) -> Tick:
+    def _tick(self, tables: Tables, batch: int, part: int, parts: int, started: float) -> SparkTick:
         fetched = time.perf_counter()
         changes = {name: self.sources[name].change(table) for name, table in tables.items()}
         label = {"batch": batch, "part": part, "parts": parts}
@@ -227,8 +227,8 @@ class Driver:
 
     def _count(
         self, result: TickResult, batch: int, rows_in: int, seconds: tuple[float, float, float]
-    ) -> Tick:
-        tick = Tick(
+    ) -> SparkTick:
+        tick = SparkTick(
             tick=result.number,
             batch=batch,
             rows_in=rows_in,

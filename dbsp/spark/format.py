@@ -47,7 +47,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from dbsp.durable.deliveries import Deliveries, Staged
+from dbsp.durable.deliveries import Deliveries, StagedDelivery
 from dbsp.errors import InputError, SchemaError
 from dbsp.spark.recording import TICK, Recording, TickFile, read_file, recording, view_batches
 
@@ -257,7 +257,7 @@ class _DeltaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 class _Message(WriterCommitMessage):  # type: ignore[misc]
     """What a task has staged."""
 
-    staged: Staged
+    staged: StagedDelivery
 
 
 class _Writer(DataSourceStreamArrowWriter):  # type: ignore[misc]

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dbsp.spark.driver import Tick
+    from dbsp.spark.driver import SparkTick
 
 METRICS = "dbsp"
 """The name of the observed metrics."""
@@ -52,7 +52,7 @@ def observed(frames: Iterable[str], united: Any, tag: str, circuit: bool = True)
     return united.observe(METRICS, *metrics).drop(*map(_hidden, own_numbers))
 
 
-def numbers(ticks: list[Tick]) -> dict[str, int]:
+def numbers(ticks: list[SparkTick]) -> dict[str, int]:
     """The metrics of a micro-batch that was these ticks."""
     told = {name: sum(getattr(tick, name) for tick in ticks) for name in _SUMMED}
     told |= {name: getattr(ticks[-1], name) for name in _LATEST}

@@ -24,7 +24,7 @@ from dbsp.operators.streams.builder import Circuit
 from dbsp.runtime.run import Run
 from dbsp.spark.binding import check_frame, sink_struct, source_of, view_frame
 from dbsp.spark.cut import Cut, microseconds
-from dbsp.spark.driver import BoundSink, Driver, Tick
+from dbsp.spark.driver import BoundSink, Driver, SparkTick
 from dbsp.spark.local_session import pyspark_or_advice
 from dbsp.spark.metrics import observed
 from dbsp.spark.spark_types import struct_of
@@ -34,7 +34,7 @@ from dbsp.spark.targets import local_path, target_of
 TargetLike: TypeAlias = str | PathLike[str] | Callable[[Any, int], object]
 
 _OPTIONS = ("rowsPerTick", "tickWindow", "snapshotEvery", "sync", "metrics")
-_TICKS: dict[str, deque[Tick]] = {}
+_TICKS: dict[str, deque[SparkTick]] = {}
 """What the pipelines of this process did, by query id."""
 _HOLDERS: dict[Path, tuple[Driver, Any]] = {}
 """By folder of state the pipeline that holds it, with its query."""

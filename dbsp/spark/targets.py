@@ -63,7 +63,7 @@ class Target(Protocol):
         """Hand over the table of a tick that has not arrived."""
 
 
-class Folder:
+class FolderTarget:
     """A folder of Parquet files, one for every tick in which the output changed: `tick-000000000012.parquet`.
 
     Its columns are those of the output and `tick`. A file is written whole and renamed; readers see it or
@@ -123,7 +123,7 @@ class Folder:
         self._latest = tick
 
 
-class Table:
+class TableTarget:
     """A table of Spark's catalogue, made if it is not there; each row with its `tick`.
 
     A view replaces what is in the table. Appending is as atomic as the table's format is: Delta and Iceberg
@@ -159,7 +159,7 @@ class Table:
         writer.option("txnAppId", self._owner).option("txnVersion", tick).saveAsTable(self.name)
 
 
-class Function:
+class FunctionTarget:
     """A function of a DataFrame and the number of its tick."""
 
     def __init__(self, function: Callable[[Any, int], object], session: Any, ledger: Path | None) -> None:
@@ -193,11 +193,11 @@ class Function:
 def target_of(target: Any, session: Any, ledger: Path | None) -> Target:
     """The target a user means: a Path or a string with a slash is a folder, any other string a table."""
     if callable(target):
-        return Function(target, session, ledger)
+        return FunctionTarget(target, session, ledger)
     if isinstance(target, os.PathLike) or (isinstance(target, str) and ("/" in target or os.sep in target)):
-        return Folder(local_path(target, "a sink"))
+        return FolderTarget(local_path(target, "a sink"))
     if isinstance(target, str) and target:
-        return Table(target, session)
+        return TableTarget(target, session)
     raise InputError(
         f"a sink is a folder, the name of a table, or a function(DataFrame, tick), not {target!r}"
     )

@@ -12,7 +12,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Table(MutableMapping[K, V]):
+class StateTable(MutableMapping[K, V]):
     """A dictionary whose changes become final with the tick, or are undone with it.
 
     Made by `Scope.new_table`. Values are replaced, never changed in place. O(1) per access; undoing

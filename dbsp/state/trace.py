@@ -44,7 +44,7 @@ class Journalled(Protocol):
     def rollback(self) -> None: ...
 
 
-class Run:
+class SortedRun:
     """One immutable sorted run; `largest` bounds the absolute weight of its rows."""
 
     __slots__ = ("largest", "rows", "size", "weights")
@@ -64,7 +64,7 @@ class _Merge:
 
     __slots__ = ("index", "newer", "older", "rows", "state", "weights")
 
-    def __init__(self, index: int, older: Run, newer: Run) -> None:
+    def __init__(self, index: int, older: SortedRun, newer: SortedRun) -> None:
         size = len(older) + len(newer)
         self.index = index
         self.older = older
@@ -79,13 +79,13 @@ class _Merge:
             older.rows, older.weights, newer.rows, newer.weights, self.rows, self.weights, self.state, fuel
         )
 
-    def result(self) -> Run:
+    def result(self) -> SortedRun:
         size = int(self.state[2])
         rows, weights = self.rows[:size], self.weights[:size]
         if size < len(self.weights) * 7 // 8:
             # Give back what the cancelled rows had reserved, where it is worth a copy.
             rows, weights = rows.copy(), weights.copy()
-        return Run(rows, weights)
+        return SortedRun(rows, weights)
 
 
 class Trace:
@@ -113,8 +113,8 @@ class Trace:
 
     def __init__(self, width: int, journal: list[Journalled]) -> None:
         self.width = width
-        self.runs: list[Run] = []
-        self.current: list[Run] = []
+        self.runs: list[SortedRun] = []
+        self.current: list[SortedRun] = []
         self.table = np.zeros((MAX_RUNS + 8, 3), np.int64)
         self.count = 0
         self.past = 0
@@ -157,7 +157,7 @@ class Trace:
         if len(runs) > len(self.table):
             self.table = np.zeros((len(runs) + 8, 3), np.int64)
         for rows, weights in runs:
-            self._push(self.runs, Run(rows, weights))
+            self._push(self.runs, SortedRun(rows, weights))
         self.past = self.count
 
     def append(self, rows: Codes, weights: Codes) -> None:
@@ -172,7 +172,7 @@ class Trace:
             self._journal.append(self)
         if self.count == len(self.table):
             self.table = np.concatenate((self.table, np.zeros_like(self.table)))
-        self._push(self.current, Run(rows, weights))
+        self._push(self.current, SortedRun(rows, weights))
         self.fresh = True
         if self._bound > _INT64_MAX:
             # The cheap bound no longer proves that sums fit: look at the very rows of the delta.
@@ -208,7 +208,7 @@ class Trace:
         rows, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return Batch(*consolidate(rows, weights))
 
-    def hand_out(self) -> Batch | None:
+    def notify(self) -> Batch | None:
         """Merge everything into one run and present it as the delta being propagated.
 
         Until `fresh` is taken back, the trace is as if all of its past had come in this step, so
@@ -265,13 +265,13 @@ class Trace:
             batch = self.contents()
             self._merge = None
             self._bound = 0
-            self.runs = [Run(batch.rows, batch.weights)] if len(batch) else []
+            self.runs = [SortedRun(batch.rows, batch.weights)] if len(batch) else []
             for index, run in enumerate(self.runs):
                 run.largest = register_run(self.table, index, run.rows, run.weights)
                 self._bound += run.largest
             self.count = self.past = len(self.runs)
 
-    def _merge_tail(self, runs: list[Run], offset: int) -> None:
+    def _merge_tail(self, runs: list[SortedRun], offset: int) -> None:
         """Merge the small runs at the new end of `runs`, which stand from `offset` on in the table."""
         if len(runs) < TAIL:
             return
@@ -286,9 +286,9 @@ class Trace:
         self.count = offset + start
         self._bound -= sum(run.largest for run in small)
         if len(weights):
-            self._push(runs, Run(rows, weights))
+            self._push(runs, SortedRun(rows, weights))
 
-    def _push(self, runs: list[Run], run: Run) -> None:
+    def _push(self, runs: list[SortedRun], run: SortedRun) -> None:
         """Append a run to `runs` and to the end of the table."""
         run.largest = register_run(self.table, self.count, run.rows, run.weights)
         self._bound += run.largest
@@ -355,7 +355,7 @@ class Trace:
                 self._push(current, run)
 
 
-def _tail(runs: list[Run]) -> int:
+def _tail(runs: list[SortedRun]) -> int:
     """Where the small runs at the new end begin."""
     start = len(runs)
     while start and runs[start - 1].size <= SMALL:

@@ -32,7 +32,7 @@ from dbsp.data.schema import Schema
 from dbsp.kernels import accumulate, consolidate, extremes, leading, replace_rows
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.groups.aggregate_functions import (
-    Function,
+    AggregateFunction,
     GroupFunction,
     accumulators,
     linear_column,
@@ -173,7 +173,7 @@ class AccumulatedAggregateStep(Step):
         """The result columns of the groups, before the delta (`past`) or after it."""
         results = np.empty((len(keys), len(self._functions)), np.int64)
         for at, (function, place) in enumerate(zip(self._functions, self._places, strict=True)):
-            if isinstance(function, Function) and function.linear(self._schema):
+            if isinstance(function, AggregateFunction) and function.linear(self._schema):
                 results[:, at] = linear_column(function, place, accumulated)
                 continue
             column = function.at_an_end(self._schema, self._key)
@@ -184,7 +184,7 @@ class AccumulatedAggregateStep(Step):
                 head = self._head(keys, order, runs, column, function.largest)
                 results[:, at] = function.evaluate(head, keys, self._schema, self._interner)
             else:
-                assert isinstance(function, Function)
+                assert isinstance(function, AggregateFunction)
                 results[:, at] = extremes(
                     keys,
                     self._key,

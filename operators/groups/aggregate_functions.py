@@ -59,7 +59,7 @@ class GroupFunction:
 
 
 @dataclass(frozen=True)
-class Function(GroupFunction):
+class AggregateFunction(GroupFunction):
     """One aggregate: `kind` is count, sum, avg, min or max; `column` the input column it reads."""
 
     kind: str
@@ -109,7 +109,7 @@ def accumulators(functions: Sequence[GroupFunction], schema: Schema) -> tuple[Co
     places = []
     for function in functions:
         total = count = 0
-        if isinstance(function, Function) and function.kind in ("sum", "avg"):
+        if isinstance(function, AggregateFunction) and function.kind in ("sum", "avg"):
             nullable = schema.types[function.column].nullable
             if function.linear(schema):
                 total = place(function.column, SUM_PRESENT if nullable else SUM)
@@ -119,7 +119,7 @@ def accumulators(functions: Sequence[GroupFunction], schema: Schema) -> tuple[Co
     return np.array(needed, np.int64).reshape(len(needed), 2), places
 
 
-def linear_column(function: Function, place: tuple[int, int], accumulated: Codes) -> Codes:
+def linear_column(function: AggregateFunction, place: tuple[int, int], accumulated: Codes) -> Codes:
     """The results of a linear function, int64[groups], from the groups' accumulators.
 
     Raises ValueOutOfRangeError for the one sum of an optional column that is the code of None.
@@ -153,7 +153,7 @@ def reducer(
     def column(
         function: GroupFunction, place: tuple[int, int], batch: Batch, keys: Codes, sums: Codes
     ) -> Codes:
-        if not isinstance(function, Function) or function.kind in ("min", "max"):
+        if not isinstance(function, AggregateFunction) or function.kind in ("min", "max"):
             return function.evaluate(batch, keys, schema, interner)
         if function.linear(schema):
             return linear_column(function, place, sums)
@@ -179,7 +179,7 @@ def reducer(
     return reduce
 
 
-def _float_sums(function: Function, batch: Batch, keys: Codes, schema: Schema) -> Floats:
+def _float_sums(function: AggregateFunction, batch: Batch, keys: Codes, schema: Schema) -> Floats:
     """The sum of weight * value of each group, float64[groups]."""
     sums = np.zeros(len(keys), np.float64)
     rows, weights, starts, group = grouped(batch, keys, (function.column,), schema)
@@ -189,7 +189,9 @@ def _float_sums(function: Function, batch: Batch, keys: Codes, schema: Schema) -
     return sums
 
 
-def _ends(function: Function, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
+def _ends(
+    function: AggregateFunction, batch: Batch, keys: Codes, schema: Schema, interner: Interner
+) -> Codes:
     """The least or largest value of positive weight of each group, int64[groups]."""
     type_ = schema.types[function.column]
     result = np.full(len(keys), NULL, np.int64)

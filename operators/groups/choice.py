@@ -21,7 +21,7 @@ from dbsp.operators.groups.group_step import OfGroups
 
 
 @dataclass(frozen=True)
-class Choice(OfGroups):
+class ChoiceDomain(OfGroups):
     """`domains` has the columns of each; rows that share no domain's values do not exclude each other.
 
     A change recomputes, of its rows, all that agree with them in the columns common to all domains; with

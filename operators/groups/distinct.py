@@ -26,8 +26,8 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.kernels import concatenate, consolidate, distinct_runs, distinct_timed_runs, gather, project
 from dbsp.operators.groups.group_step import TimedGroupsStep
+from dbsp.operators.traces.agenda import Agenda
 from dbsp.operators.traces.arrange import arranged
-from dbsp.operators.traces.pending import Pending
 from dbsp.runtime.scope import Scope
 
 
@@ -134,7 +134,7 @@ class TimedDistinctStep(DistinctStep):
     def __init__(self, source: Arranged, scope: Scope) -> None:
         super().__init__(source)
         self._scope = scope
-        self._agenda = Pending(scope)
+        self._agenda = Agenda(scope)
 
     def next_time(self) -> Time | None:
         return self._agenda.next()

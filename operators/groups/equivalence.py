@@ -34,7 +34,7 @@ from dbsp.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
-class Classes(OfGroups):
+class EquivalenceClasses(OfGroups):
     """Each value of two columns of one type, with the least value of its class."""
 
     def schema(self, *inputs: Schema) -> Schema:

@@ -31,8 +31,8 @@ from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.kernels import arrange, concatenate, consolidate, gather, project
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.operators.traces.agenda import Agenda
 from dbsp.operators.traces.arrange import arranged, order_of
-from dbsp.operators.traces.pending import Pending
 from dbsp.runtime.scope import Scope
 
 Reduce: TypeAlias = Callable[[Batch], Batch]
@@ -141,7 +141,7 @@ class TimedGroupsStep(GroupsStep):
 
     def __init__(self, source: Arranged, key: int, reduce: Reduce, scope: Scope) -> None:
         super().__init__(source, key, reduce, scope)
-        self._agenda = Pending(scope)
+        self._agenda = Agenda(scope)
 
     def next_time(self) -> Time | None:
         return self._agenda.next()

@@ -226,7 +226,7 @@ class Fold(GroupFunction):
 
 
 @dataclass(frozen=True)
-class Applied:
+class FunctionOfSums:
     """A function of some columns of a row; None where one of them is None."""
 
     function: Callable[..., Any]
@@ -242,18 +242,18 @@ class Finish(Operator):
     one row per group, which has changed anyway: linear, and never more than the aggregate's delta.
     """
 
-    columns: tuple[int | Applied, ...]
+    columns: tuple[int | FunctionOfSums, ...]
     names: tuple[str, ...]
 
     @property
     def label(self) -> str:
-        made = (function_name(c.function) for c in self.columns if isinstance(c, Applied))
+        made = (function_name(c.function) for c in self.columns if isinstance(c, FunctionOfSums))
         return f"Finish {', '.join(made)}"
 
     def schema(self, *inputs: Schema) -> Schema:
         (schema,) = inputs
 
-        def type_of(column: int | Applied) -> Type:
+        def type_of(column: int | FunctionOfSums) -> Type:
             if isinstance(column, int):
                 return schema.types[column]
             nullable = any(schema.types[c].nullable for c in column.columns)

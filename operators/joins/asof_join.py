@@ -42,7 +42,7 @@ from dbsp.kernels import (
     register_run,
 )
 from dbsp.kernels.arrays import Codes, Mask
-from dbsp.operators.joins.join import apart_columns, check_key_types, leading
+from dbsp.operators.joins.join import check_key_types, leading, null_mismatch_columns
 from dbsp.operators.time.nested import Nested
 from dbsp.operators.traces.arrange import arranged, order_of
 from dbsp.runtime.scope import Scope
@@ -121,9 +121,9 @@ class AsofJoin(Operator):
         """How rows in the orders `by_left` are matched with runs in the order `by_right`."""
         in_left, in_right = np.argsort(by_left), np.argsort(by_right)
         columns = [int(in_left[v]) if v >= 0 else -int(in_right[-v - 1]) - 1 for v in self.columns]
-        apart = apart_columns(a, b, pairs)
+        null_mismatch = null_mismatch_columns(a, b, pairs)
         return Matching(
-            len(pairs), columns, a.select(by_left), b.select(by_right), apart, self.outer, interner
+            len(pairs), columns, a.select(by_left), b.select(by_right), null_mismatch, self.outer, interner
         )
 
 
@@ -170,7 +170,7 @@ class Matching:
         columns: Sequence[int],
         left: Schema,
         right: Schema,
-        apart: Sequence[int],
+        null_mismatch: Sequence[int],
         outer: bool,
         interner: Interner,
     ) -> None:
@@ -178,7 +178,7 @@ class Matching:
         self.left = left
         self.right = right
         self._columns = columns
-        self._apart = tuple(apart)
+        self._null_mismatch = tuple(null_mismatch)
         self._outer = outer
         self._interner = interner
         self._prefix = np.arange(key + 1)
@@ -204,8 +204,8 @@ class Matching:
     def _askers(self, rows: Codes) -> Mask:
         """Which rows have a key and a time that something can be as of."""
         asking = np.ones(len(rows), np.bool_)
-        if self._apart:
-            asking &= (rows[:, self._apart] != NULL).all(axis=1)
+        if self._null_mismatch:
+            asking &= (rows[:, self._null_mismatch] != NULL).all(axis=1)
         time = self.left.types[self.key]
         if time.nullable:
             asking &= rows[:, self.key] != NULL

@@ -4,7 +4,7 @@
 
 It starts from the rows of dRi and binds the other variables one by one, in an order of its own. A
 variable that is a function of bound ones is computed as soon as they are bound, and a condition is
-tested as soon as its variables are. Between these the prefixes are extended in one go (`Extend`), since
+tested as soon as its variables are. Between these the prefixes are extended in one go (`ExtendPrefix`), since
 extending depth first keeps nothing but one prefix.
 """
 
@@ -25,7 +25,7 @@ Extensions: TypeAlias = tuple[tuple[str, Expression], ...]
 
 
 @dataclass(frozen=True)
-class Use:
+class UseAtom:
     """An atom while prefixes are extended: `bound[l]` are its columns that level l binds.
 
     Level 0 is what is bound from the start. The atom is `complete` when that is all of its columns.
@@ -37,15 +37,15 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Extend:
+class ExtendPrefix:
     """Bind the variables of `levels` in turn; `uses` are the atoms that have a say."""
 
     levels: tuple[str, ...]
-    uses: tuple[Use, ...]
+    uses: tuple[UseAtom, ...]
 
 
 @dataclass(frozen=True)
-class Let:
+class BindVariable:
     """Compute a variable."""
 
     variable: str
@@ -53,7 +53,7 @@ class Let:
 
 
 @dataclass(frozen=True)
-class Same:
+class RequireEqual:
     """Keep the prefixes in which a bound variable has the value of an expression."""
 
     variable: str
@@ -61,13 +61,13 @@ class Same:
 
 
 @dataclass(frozen=True)
-class Test:
+class TestCondition:
     """Keep the prefixes for which a condition holds."""
 
     condition: Expression
 
 
-Action: TypeAlias = Extend | Let | Same | Test
+Action: TypeAlias = ExtendPrefix | BindVariable | RequireEqual | TestCondition
 
 
 def variables_of(terms: Sequence[Term]) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ def column_sets(actions: Sequence[Action], atom: int) -> list[frozenset[int]]:
     """The columns of an atom that are bound when it is read, as they grow over the term."""
     sets: list[frozenset[int]] = []
     for action in actions:
-        if isinstance(action, Extend):
+        if isinstance(action, ExtendPrefix):
             for use in action.uses:
                 if use.atom == atom:
                     reached: frozenset[int] = frozenset()
@@ -171,13 +171,13 @@ class _Term:
                 wanted = partial or is_total(value) or name in self._needed()
                 if wanted and self._bound.keys() >= set(value.columns):
                     del self._extensions[number]
-                    yield Same(name, value) if name in self._bound else Let(name, value)
+                    yield RequireEqual(name, value) if name in self._bound else BindVariable(name, value)
                     self._bound[name] = None
                     moved = True
             for number, condition in list(self._conditions.items()):
                 if (partial or is_total(condition)) and self._bound.keys() >= set(condition.columns):
                     del self._conditions[number]
-                    yield Test(condition)
+                    yield TestCondition(condition)
 
     def _needed(self) -> set[str]:
         """The variables of atoms that no step of the order binds, and what they are computed from."""
@@ -191,7 +191,7 @@ class _Term:
             )
         return names
 
-    def _extended(self) -> Extend:
+    def _extended(self) -> ExtendPrefix:
         """Bind variables up to the first that allows something to be computed, or all."""
         before = set(self._bound)
         levels: list[str] = []
@@ -205,7 +205,7 @@ class _Term:
                 break
         uses = [use for j in list(self._open) if (use := self._use(j, before, levels)) is not None]
         self._open = [j for j in self._open if not any(use.atom == j and use.complete for use in uses)]
-        return Extend(tuple(levels), tuple(uses))
+        return ExtendPrefix(tuple(levels), tuple(uses))
 
     def _may_compute(self) -> bool:
         bound = self._bound.keys()
@@ -215,7 +215,7 @@ class _Term:
             for name, value in self._extensions.values()
         ) or any(is_total(one) and bound >= set(one.columns) for one in self._conditions.values())
 
-    def _use(self, atom: int, before: set[str], levels: Sequence[str]) -> Use | None:
+    def _use(self, atom: int, before: set[str], levels: Sequence[str]) -> UseAtom | None:
         """The atom's part, or None if nothing of it is bound yet."""
         steps = {name: level for level, name in enumerate(levels, 1)}
         bound: list[list[int]] = [[] for _ in range(len(levels) + 1)]
@@ -231,4 +231,4 @@ class _Term:
         complete = count == len(self._atoms[atom])
         if not complete and not any(isinstance(self._atoms[atom][c], str) for part in bound for c in part):
             return None
-        return Use(atom, tuple(map(tuple, bound)), complete)
+        return UseAtom(atom, tuple(map(tuple, bound)), complete)

@@ -29,9 +29,9 @@ from dbsp.data.values import NULL
 from dbsp.errors import SchemaError
 from dbsp.kernels import arrange, consolidate, join_runs, join_timed_runs, register_run
 from dbsp.kernels.arrays import Codes
+from dbsp.operators.traces.agenda import Agenda
 from dbsp.operators.traces.arrange import arranged, order_of
 from dbsp.operators.traces.column_orders import Lowering
-from dbsp.operators.traces.pending import Pending
 from dbsp.runtime.scope import Scope
 
 
@@ -60,12 +60,12 @@ class Join(Operator):
         in_left, in_right = np.argsort(by_left), np.argsort(by_right)
         columns = np.array([in_left[v] if v >= 0 else -in_right[-v - 1] - 1 for v in self.columns], np.int64)
         key, width = len(self.left_key), right.arity
-        apart = apart_columns(left, right, zip(self.left_key, self.right_key, strict=True))
+        null_mismatch = null_mismatch_columns(left, right, zip(self.left_key, self.right_key, strict=True))
 
         def join(a: Batch, b: Batch) -> Batch:
             rows, weights = arrange(a.rows, a.weights, by_left)
-            if apart:
-                rows, weights = without_null(rows, weights, apart)
+            if null_mismatch:
+                rows, weights = without_null(rows, weights, null_mismatch)
             run = arrange(b.rows, b.weights, by_right)
             table = np.zeros((1, 3), np.int64)
             register_run(table, 0, *run)
@@ -80,10 +80,10 @@ class Join(Operator):
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         left, right = inputs
         pairs = sorted(zip(self.left_key, self.right_key, strict=True))
-        apart = apart_columns(left.schema, right.schema, pairs)
+        null_mismatch = null_mismatch_columns(left.schema, right.schema, pairs)
         by_left, by_right = [p for p, _ in pairs], [p for _, p in pairs]
         realign: tuple[int, ...] = ()
-        if isinstance(rewriting, Lowering) and not apart and _one_to_one(pairs):
+        if isinstance(rewriting, Lowering) and not null_mismatch and _one_to_one(pairs):
             key = len(pairs)
             by_left = list(rewriting.orders.leading(left, by_left))
             by_right = list(rewriting.orders.leading(right, by_right))
@@ -93,10 +93,10 @@ class Join(Operator):
                 realign = places
         a = arranged(rewriting, left, by_left)
         b = arranged(rewriting, right, by_right)
-        whole = keeps_all(self.columns, left.schema, right.schema, self.right_key)
+        whole = is_injective(self.columns, left.schema, right.schema, self.right_key)
         in_a, in_b = np.argsort(order_of(a)), np.argsort(order_of(b))
         columns = tuple(int(in_a[v]) if v >= 0 else -int(in_b[-v - 1]) - 1 for v in self.columns)
-        return rewriting.add(DeltaJoin(len(pairs), columns, self.names, whole, apart, realign), a, b)
+        return rewriting.add(DeltaJoin(len(pairs), columns, self.names, whole, null_mismatch, realign), a, b)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class DeltaJoin(Operator):
     columns: tuple[int, ...]
     names: tuple[str, ...]
     whole: bool
-    apart: tuple[int, ...] = ()
+    null_mismatch: tuple[int, ...] = ()
     """Key columns where the code of None is None on one side only: there it matches nothing."""
     realign: tuple[int, ...] = ()
     """Where the left key's columns stand in the right key, if the orders of the two differ."""
@@ -142,8 +142,8 @@ class DeltaJoin(Operator):
         columns, turned = np.array(self.columns, np.int64), np.array(from_right, np.int64)
         if self.realign:
             return RealignedJoinStep(left, right, self.key, columns, turned, scope, self.realign)
-        if self.apart:
-            return MixedJoinStep(left, right, self.key, columns, turned, scope, self.apart)
+        if self.null_mismatch:
+            return MixedJoinStep(left, right, self.key, columns, turned, scope, self.null_mismatch)
         return JoinStep(left, right, self.key, columns, turned, scope)
 
 
@@ -161,13 +161,13 @@ def check_key_types(left_key: Sequence[int], right_key: Sequence[int], left: Sch
             )
 
 
-def apart_columns(left: Schema, right: Schema, pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+def null_mismatch_columns(left: Schema, right: Schema, pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
     """Which pairs of key columns are int on one side and optional int on the other."""
     types = [(left.types[a], right.types[b]) for a, b in pairs]
     return tuple(c for c, (a, b) in enumerate(types) if a.kind == "int" and a.nullable != b.nullable)
 
 
-def keeps_all(columns: Sequence[int], left: Schema, right: Schema, right_key: Sequence[int]) -> bool:
+def is_injective(columns: Sequence[int], left: Schema, right: Schema, right_key: Sequence[int]) -> bool:
     """Whether every pair of rows can be told from every other by these columns."""
     taken = set(columns)
     return taken.issuperset(range(left.arity)) and all(
@@ -209,7 +209,7 @@ class JoinStep(Step):
         self._left_width = left.node.schema.arity + left.coordinates
         self._right_width = right.node.schema.arity + right.coordinates
         self._scope = scope
-        self._later = Pending(scope)
+        self._later = Agenda(scope)
 
     def next_time(self) -> Time | None:
         return self._later.next()
@@ -302,7 +302,7 @@ def _moved(columns: Codes, order: Codes) -> Codes:
 class MixedJoinStep(JoinStep):
     """A join of an int with an optional int: every pair has a delta in it, so that is what is checked."""
 
-    __slots__ = ("_apart",)
+    __slots__ = ("_null_mismatch",)
 
     def __init__(
         self,
@@ -312,13 +312,13 @@ class MixedJoinStep(JoinStep):
         from_left: Codes,
         from_right: Codes,
         scope: Scope,
-        apart: Sequence[int],
+        null_mismatch: Sequence[int],
     ) -> None:
         super().__init__(left, right, key, from_left, from_right, scope)
-        self._apart = tuple(apart)
+        self._null_mismatch = tuple(null_mismatch)
 
     def _prepared(self, delta: Batch, from_left: bool) -> Batch:
-        return Batch(*without_null(delta.rows, delta.weights, self._apart))
+        return Batch(*without_null(delta.rows, delta.weights, self._null_mismatch))
 
 
 def without_null(rows: Codes, weights: Codes, columns: Sequence[int]) -> tuple[Codes, Codes]:

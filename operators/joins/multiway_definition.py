@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def definition(join: MultiwayJoin, interner: Interner, inputs: Sequence[Schema]) -> Callable[..., Batch]:
     """The join as a function of whole Z-sets."""
     bindings = join.bindings(*inputs)
-    apart = join.apart(*inputs)
+    null_mismatch = join.null_mismatch(*inputs)
 
     def evaluate(*batches: Batch) -> Batch:
         if impossible(join.atoms, inputs, interner):
@@ -46,7 +46,7 @@ def definition(join: MultiwayJoin, interner: Interner, inputs: Sequence[Schema])
                 codes = bound.evaluate(found.rows, interner)
                 if name in names:
                     keep = found.rows[:, names.index(name)] == codes
-                    if name in apart:
+                    if name in null_mismatch:
                         keep &= codes != NULL
                     found = selected(found, keep)
                 else:
@@ -56,7 +56,7 @@ def definition(join: MultiwayJoin, interner: Interner, inputs: Sequence[Schema])
                 # One that shares a variable if there is any, for the rows in between to be few.
                 shares = [not set(names).isdisjoint(t for t in a[0] if isinstance(t, str)) for a in atoms]
                 terms, schema, batch = atoms.pop(shares.index(True) if True in shares else 0)
-                own, rows = _matching(terms, schema, batch, interner, apart)
+                own, rows = _matching(terms, schema, batch, interner, null_mismatch)
                 names, found = _joined(names, found, own, rows)
         for condition in join.conditions:
             bound = condition.bind(bindings.select(bindings.indices(names)))
@@ -72,7 +72,7 @@ def _matching(
     schema: Schema,
     batch: Batch,
     interner: Interner,
-    apart: frozenset[str],
+    null_mismatch: frozenset[str],
 ) -> tuple[tuple[str, ...], Batch]:
     """The variables of an atom, and their values in the rows that fit it."""
     places: dict[str, int] = {}
@@ -82,7 +82,7 @@ def _matching(
             keep &= batch.rows[:, column] == constant_code(term, schema, interner)
         elif term is not None:
             keep &= batch.rows[:, column] == batch.rows[:, places.setdefault(term, column)]
-            if term in apart:
+            if term in null_mismatch:
                 keep &= batch.rows[:, column] != NULL
     batch = selected(batch, keep)
     taken = np.array(list(places.values()), np.int64)

@@ -50,9 +50,9 @@ from dbsp.operators.joins.multiway_definition import definition, impossible
 from dbsp.operators.joins.multiway_split import split
 from dbsp.operators.joins.multiway_term import Reading, TermStep
 from dbsp.operators.linear.project import Project
+from dbsp.operators.traces.agenda import Agenda
 from dbsp.operators.traces.arrange import arranged, order_of
 from dbsp.operators.traces.column_orders import Lowering, refined
-from dbsp.operators.traces.pending import Pending
 from dbsp.runtime.scope import Scope
 
 
@@ -161,7 +161,7 @@ class MultiwayJoin(Operator):
                     f"the order ({', '.join(order)}) has to name each of {', '.join(sorted(others))} once"
                 )
 
-    def apart(self, *inputs: Schema) -> frozenset[str]:
+    def null_mismatch(self, *inputs: Schema) -> frozenset[str]:
         """The int variables that may be None in some places only: there the code of None matches nothing."""
         kinds: dict[str, set[bool]] = {}
         for terms, schema in zip(self.atoms, inputs, strict=True):
@@ -364,7 +364,7 @@ class MultiwayJoinStep(Step):
         super().__init__()
         self.terms = tuple(terms)
         self._scope = scope
-        self._later = Pending(scope)
+        self._later = Agenda(scope)
 
     def next_time(self) -> Time | None:
         return self._later.next()

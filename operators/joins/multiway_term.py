@@ -19,7 +19,16 @@ from dbsp.data.values import NULL
 from dbsp.expressions import Expression
 from dbsp.kernels import extend_prefixes
 from dbsp.kernels.arrays import Codes
-from dbsp.operators.joins.delta_term import Action, Extend, Let, Same, Term, Test, Use, variables_of
+from dbsp.operators.joins.delta_term import (
+    Action,
+    BindVariable,
+    ExtendPrefix,
+    RequireEqual,
+    Term,
+    TestCondition,
+    UseAtom,
+    variables_of,
+)
 from dbsp.operators.joins.multiway_definition import constant_code
 from dbsp.operators.joins.multiway_plan import PlannedUse, written_plan
 from dbsp.runtime.scope import Scope
@@ -79,7 +88,7 @@ class TermStep:
         nothing = Batch.empty(len(join.columns) + scope.depth)
         self._none = nothing.rows, nothing.weights
         self.levels = tuple(
-            level for action in actions if isinstance(action, Extend) for level in action.levels
+            level for action in actions if isinstance(action, ExtendPrefix) for level in action.levels
         )
         """The variables that the term binds, in order."""
 
@@ -119,7 +128,7 @@ class _Writer:
         self._readings = readings
         self._scope = scope
         self._bindings = join.bindings(*schemas)
-        self._apart = join.apart(*schemas)
+        self._null_mismatch = join.null_mismatch(*schemas)
 
     def opening(self, start: int) -> tuple[Callable[[Codes, Codes], Prefixes] | None, tuple[str, ...]]:
         """What keeps the rows of the delta that fit their own atom, or None; the names of its columns."""
@@ -135,7 +144,9 @@ class _Writer:
         first: dict[str, int] = {}
         places = [(first.setdefault(term, c), c) for c, term in enumerate(terms) if isinstance(term, str)]
         equal = [(known, c) for known, c in places if known != c]
-        apart = [c for c, term in enumerate(terms) if isinstance(term, str) and term in self._apart]
+        null_mismatch = [
+            c for c, term in enumerate(terms) if isinstance(term, str) and term in self._null_mismatch
+        ]
         taken = [first[name] for name in names]
 
         def open_(rows: Codes, weights: Codes) -> Prefixes:
@@ -144,11 +155,11 @@ class _Writer:
                 keep &= rows[:, column] == code
             for first, second in equal:
                 keep &= rows[:, first] == rows[:, second]
-            for column in apart:
+            for column in null_mismatch:
                 keep &= rows[:, column] != NULL
             return np.ascontiguousarray(rows[keep][:, taken]), weights[keep]
 
-        if not constants and not equal and not apart:
+        if not constants and not equal and not null_mismatch:
             return None, names
         return open_, names
 
@@ -159,16 +170,16 @@ class _Writer:
         for number, action in enumerate(actions):
             rest = actions[number + 1 :]
             match action:
-                case Extend():
+                case ExtendPrefix():
                     wanted = self._wanted(rest, (*names, *action.levels))
                     made.append(self._extending(action, names, wanted))
                     names, timed = wanted, True
-                case Let(variable, value):
+                case BindVariable(variable, value):
                     made.append(self._let(names, variable, value, timed))
                     names = (*names, variable)
-                case Same(variable, value):
+                case RequireEqual(variable, value):
                     made.append(self._same(names, variable, value))
-                case Test(condition):
+                case TestCondition(condition):
                     made.append(self._test(names, condition))
         if names != self._join.columns or not timed:
             made.append(self._taking(names, timed))
@@ -182,14 +193,14 @@ class _Writer:
         needed = set(columns)
         for action in rest:
             match action:
-                case Extend(uses=uses):
+                case ExtendPrefix(uses=uses):
                     for use in uses:
                         needed.update(variables_of(self._join.atoms[use.atom]))
-                case Let(_, value):
+                case BindVariable(_, value):
                     needed.update(value.columns)
-                case Same(variable, value):
+                case RequireEqual(variable, value):
                     needed.update((variable, *value.columns))
-                case Test(condition):
+                case TestCondition(condition):
                     needed.update(condition.columns)
         return tuple(name for name in bound if name in needed)
 
@@ -198,12 +209,12 @@ class _Writer:
     ) -> Callable[[Codes, Codes], Prefixes]:
         bound = value.bind(self._select(names))
         interner, at = self._scope.interner, len(names)
-        apart = variable in self._apart
+        null_mismatch = variable in self._null_mismatch
 
         def let(rows: Codes, weights: Codes) -> Prefixes:
             codes = bound.evaluate(rows[:, :at], interner)
             rows = np.insert(rows, at, codes, axis=1)
-            if apart:
+            if null_mismatch:
                 keep = codes != NULL
                 rows, weights = rows[keep], weights[keep]
             return rows, weights
@@ -215,12 +226,12 @@ class _Writer:
     ) -> Callable[[Codes, Codes], Prefixes]:
         bound = value.bind(self._select(names))
         interner, at, place = self._scope.interner, len(names), names.index(variable)
-        apart = variable in self._apart
+        null_mismatch = variable in self._null_mismatch
 
         def same(rows: Codes, weights: Codes) -> Prefixes:
             codes = bound.evaluate(rows[:, :at], interner)
             keep = rows[:, place] == codes
-            if apart:
+            if null_mismatch:
                 keep &= codes != NULL
             return rows[keep], weights[keep]
 
@@ -249,7 +260,7 @@ class _Writer:
 
         return take
 
-    def _extending(self, extend: Extend, names: tuple[str, ...], wanted: tuple[str, ...]) -> Extending:
+    def _extending(self, extend: ExtendPrefix, names: tuple[str, ...], wanted: tuple[str, ...]) -> Extending:
         slots = {name: slot for slot, name in enumerate((*names, *extend.levels))}
         values: dict[int, int] = {}
         uses, sides = [], []
@@ -278,7 +289,7 @@ class _Writer:
             [slots[name] for name in wanted],
             values,
             len(slots) + len(values),
-            [(slots[name], name in self._apart) for name in extend.levels],
+            [(slots[name], name in self._null_mismatch) for name in extend.levels],
             uses,
             self._scope.depth,
         )
@@ -288,7 +299,7 @@ class _Writer:
         return self._bindings.select(self._bindings.indices(names))
 
 
-def _within(order: Sequence[int], use: Use) -> list[int]:
+def _within(order: Sequence[int], use: UseAtom) -> list[int]:
     """The columns that a use looks at, in the order of its arrangement, which binds them in turn."""
     taken = list(order[: sum(map(len, use.bound))])
     at = 0
@@ -299,7 +310,7 @@ def _within(order: Sequence[int], use: Use) -> list[int]:
 
 
 class Extending:
-    """Binds the variables of one `Extend`; `sides` are the arrangements it reads, new or old."""
+    """Binds the variables of one `ExtendPrefix`; `sides` are the arrangements it reads, new or old."""
 
     __slots__ = ("_now", "_plan", "_seen", "_sides", "_tables", "reached")
 

@@ -31,10 +31,10 @@ from dbsp.operators.joins.band import Band
 from dbsp.operators.joins.join import (
     DeltaJoin,
     JoinStep,
-    apart_columns,
     check_key_types,
-    keeps_all,
+    is_injective,
     leading,
+    null_mismatch_columns,
     picked_columns,
     without_null,
 )
@@ -84,7 +84,7 @@ class RangeJoin(Operator):
         in_left, in_right = np.argsort(by_left), np.argsort(by_right)
         columns = np.array([in_left[v] if v >= 0 else -in_right[-v - 1] - 1 for v in self.columns], np.int64)
         x, y = a_schema.types[self.left], b_schema.types[self.right]
-        reach = Reach(len(pairs), self.band, x, y, apart_columns(a_schema, b_schema, pairs))
+        reach = BandReach(len(pairs), self.band, x, y, null_mismatch_columns(a_schema, b_schema, pairs))
         width = b_schema.arity
 
         def join(a: Batch, b: Batch) -> Batch:
@@ -101,11 +101,11 @@ class RangeJoin(Operator):
         pairs = sorted(zip(self.left_key, self.right_key, strict=True))
         a = arranged(rewriting, left, [*(p for p, _ in pairs), self.left])
         b = arranged(rewriting, right, [*(p for _, p in pairs), self.right])
-        whole = keeps_all(self.columns, left.schema, right.schema, self.right_key)
+        whole = is_injective(self.columns, left.schema, right.schema, self.right_key)
         in_a, in_b = np.argsort(order_of(a)), np.argsort(order_of(b))
         columns = tuple(int(in_a[v]) if v >= 0 else -int(in_b[-v - 1]) - 1 for v in self.columns)
-        apart = apart_columns(left.schema, right.schema, pairs)
-        joined = DeltaRangeJoin(len(pairs), columns, self.names, whole, apart, band=self.band)
+        null_mismatch = null_mismatch_columns(left.schema, right.schema, pairs)
+        joined = DeltaRangeJoin(len(pairs), columns, self.names, whole, null_mismatch, band=self.band)
         return rewriting.add(joined, a, b)
 
 
@@ -123,27 +123,27 @@ class DeltaRangeJoin(DeltaJoin):
         left, right = sources
         assert isinstance(left, Arranged) and isinstance(right, Arranged)
         x, y = (stream.schema.types[self.key] for stream in node.inputs)
-        forward = Reach(self.key, self.band, x, y, self.apart)
-        backward = Reach(self.key, self.band.turned(), y, x, self.apart)
+        forward = BandReach(self.key, self.band, x, y, self.null_mismatch)
+        backward = BandReach(self.key, self.band.turned(), y, x, self.null_mismatch)
         columns, turned = np.array(self.columns, np.int64), np.array([-v - 1 for v in self.columns], np.int64)
         return RangeJoinStep(left, right, self.key, columns, turned, scope, forward, backward)
 
 
-class Reach:
+class BandReach:
     """Where the partners of a row are, in an arrangement by (`key` columns, ordered column)."""
 
-    def __init__(self, key: int, band: Band, own: Type, other: Type, apart: Sequence[int]) -> None:
+    def __init__(self, key: int, band: Band, own: Type, other: Type, null_mismatch: Sequence[int]) -> None:
         self._key = key
         self._band = band
         self._own = own
         self._other = other
-        self._apart = tuple(apart)
+        self._null_mismatch = tuple(null_mismatch)
 
     def of(self, batch: Batch) -> tuple[Codes, Codes, Codes, Codes]:
         """The rows that can have partners, their weights, and the prefixes from and to which these are."""
         rows, weights, m = batch.rows, batch.weights, self._key
-        if self._apart:
-            rows, weights = without_null(rows, weights, self._apart)
+        if self._null_mismatch:
+            rows, weights = without_null(rows, weights, self._null_mismatch)
         start, end, valid = self._band.around(rows[:, m], self._own, self._other)
         if not valid.all():
             rows, weights, start, end = rows[valid], weights[valid], start[valid], end[valid]
@@ -163,8 +163,8 @@ class RangeJoinStep(JoinStep):
         from_left: Codes,
         from_right: Codes,
         scope: Scope,
-        forward: Reach,
-        backward: Reach,
+        forward: BandReach,
+        backward: BandReach,
     ) -> None:
         super().__init__(left, right, key, from_left, from_right, scope)
         self._forward = forward

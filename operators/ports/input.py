@@ -29,7 +29,7 @@ from dbsp.data.schema import Schema
 from dbsp.errors import InputError
 from dbsp.kernels import arrange, assert_runs, consolidate, gather, project
 from dbsp.kernels.arrays import Codes
-from dbsp.operators.traces.arrange import arranged, arranged_anyhow, order_of
+from dbsp.operators.traces.arrange import arranged, arranged_by_any_order, order_of
 from dbsp.runtime.ports import InputPort
 from dbsp.runtime.scope import Scope
 
@@ -82,7 +82,7 @@ class Input(Operator):
         if self.kind == "set":
             stream = rewriting.add(self, graph=rewriting.target)
             # Presence can be looked up in any order, so one that a join asks for is shared.
-            rewriting.finally_(lambda: stream.graph.connect(stream, arranged_anyhow(rewriting, stream)))
+            rewriting.finally_(lambda: stream.graph.connect(stream, arranged_by_any_order(rewriting, stream)))
             return stream
         return self.copy(rewriting, node, inputs)
 

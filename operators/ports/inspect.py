@@ -23,7 +23,7 @@ from dbsp.errors import UserFunctionError
 from dbsp.kernels import concatenate
 from dbsp.operators.joins.join import combine
 from dbsp.operators.linear.row_functions import function_name
-from dbsp.runtime.ports import Tap
+from dbsp.runtime.ports import CommitListener
 from dbsp.runtime.scope import Scope
 
 
@@ -71,7 +71,7 @@ class Inspect(Operator):
         return InspectStep(self, node, sources[0], scope)
 
 
-class InspectStep(Step, Tap):
+class InspectStep(Step, CommitListener):
     __slots__ = ("_held", "_operator", "_pieces", "_scope", "_source")
 
     def __init__(self, operator: Inspect, node: Node, source: Step, scope: Scope) -> None:
@@ -100,7 +100,7 @@ class InspectStep(Step, Tap):
     def drop(self) -> None:
         self._pieces.clear()
 
-    def hand_out(self) -> None:
+    def notify(self) -> None:
         change = combine([(piece.rows, piece.weights) for piece in self._pieces])
         self._pieces.clear()
         if self._operator.whole:

@@ -10,7 +10,7 @@ from dbsp.circuit.operator import Operator, Step
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.operators.traces.arrange import Arrange, arranged_anyhow
+from dbsp.operators.traces.arrange import Arrange, arranged_by_any_order
 from dbsp.runtime.ports import OutputPort
 from dbsp.runtime.scope import Scope
 
@@ -62,7 +62,7 @@ class Output(Operator):
             if stream.node.operator.keeps_integral and rewriting.find(Arrange, stream) is None:
                 rewriting.add(output, stream)
             else:
-                rewriting.add(output, stream, arranged_anyhow(rewriting, stream))
+                rewriting.add(output, stream, arranged_by_any_order(rewriting, stream))
 
         # Last of all, so that an arrangement that somebody else needs is shared.
         rewriting.finally_(attach)

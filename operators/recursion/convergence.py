@@ -18,8 +18,8 @@ from collections.abc import Sequence
 
 from dbsp.data.batch import Batch
 from dbsp.operators.groups.distinct import TimedDistinctStep
-from dbsp.operators.recursion.iterated import Iterated
-from dbsp.operators.recursion.modes import STEP_ROWS, Course
+from dbsp.operators.recursion.iterated_scope import IteratedScope
+from dbsp.operators.recursion.modes import STEP_ROWS, EvaluationHistory
 
 SAVED = 4
 """How many rows are gone through at once in the time in which an iteration changes one."""
@@ -28,7 +28,7 @@ SAVED = 4
 class Convergence:
     """Watches one evaluation of `inner`, a timed scope, whose past is told by its course."""
 
-    def __init__(self, inner: Iterated, course: Course) -> None:
+    def __init__(self, inner: IteratedScope, course: EvaluationHistory) -> None:
         self._exports = [step for step in inner.exports if isinstance(step, TimedDistinctStep)]
         self._told = len(self._exports) == len(inner.exports)
         self._scope = inner.scope

@@ -21,19 +21,25 @@ from dbsp.kernels import concatenate
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.recursion.convergence import Convergence
 from dbsp.operators.recursion.delta0 import Delta0
-from dbsp.operators.recursion.iterated import Iterated, Pass
-from dbsp.operators.recursion.modes import CHANGED_ROW, WAYS, Course, Recursion, joined
+from dbsp.operators.recursion.iterated_scope import IteratedScope, IterationResult
+from dbsp.operators.recursion.modes import (
+    CHANGED_ROW,
+    MODE_DESCRIPTIONS,
+    EvaluationHistory,
+    Recursion,
+    joined,
+)
 from dbsp.operators.recursion.monotone import negated_imports, never_negative
-from dbsp.operators.recursion.watch import Watch
+from dbsp.operators.recursion.restart_budget import RestartBudget
 from dbsp.operators.traces.arrange import Arrange
-from dbsp.runtime.scope import Estate, Scope
+from dbsp.runtime.scope import CarriedState, Scope
 
 if TYPE_CHECKING:
     from dbsp.operators.recursion.fixpoint import Body
 
 
 class FixpointStep(Step):
-    """In the mode of the body, as far as that is possible (see `Choice`)."""
+    """In the mode of the body, as far as that is possible (see `EvaluationOptions`)."""
 
     __slots__ = (
         "_before",
@@ -62,11 +68,11 @@ class FixpointStep(Step):
         """What entered so far, of the streams whose integral nobody else keeps."""
         held = scope.estate.nested.get(body)
         timed = not self._choice.insert_only if held is None else held.timed
-        estate = Estate([] if held is None else held.journal, scope.estate.states, scope.estate.nested)
+        estate = CarriedState([] if held is None else held.journal, scope.estate.states, scope.estate.nested)
         self._inner = self._made(estate, timed)
         scope.children.append(self._inner.scope)
-        self._course = self._before = Course(timed, arrivals=self._no_arrivals())
-        self._replaced: Iterated | None = None
+        self._course = self._before = EvaluationHistory(timed, arrivals=self._no_arrivals())
+        self._replaced: IteratedScope | None = None
         self._journalled = False
         self.results: list[Batch | None] = [None] * len(self._inner.exports)
 
@@ -113,7 +119,7 @@ class FixpointStep(Step):
             return self._begin_anew(where, timed=self._body.recursion is Recursion.AUTO)
         done = self._inner.run(where, quiet=False)
         assert done is not None
-        first = not self._course.anew_work
+        first = not self._course.restart_work
         self._course = replace(self._course, rows=self._course.rows + _gained(done))
         if first:
             self._course = self._course.begun(done.work)
@@ -123,14 +129,16 @@ class FixpointStep(Step):
         deltas = [source.out.weights for source in self._sources if source.out is not None]
         changed = sum(map(len, deltas))
         left = sum(int(np.count_nonzero(weights < 0)) for weights in deltas)
-        first = not self._course.anew_work
-        if self._choice.anew and not first and self._course.begins_anew(changed, left):
+        first = not self._course.restart_work
+        if self._choice.anew and not first and self._course.should_restart(changed, left):
             return self._begin_anew(where, timed=True)
         convergence = Convergence(self._inner, self._course) if self._choice.converges else None
         # Where more may be less, what enters can take as much work as what leaves.
         shrinks = left > 0 or self._choice.negated is None
         bounded = self._choice.anew and not first and shrinks
-        watch = Watch(self._course, convergence, bounded) if bounded or convergence is not None else None
+        watch = (
+            RestartBudget(self._course, convergence, bounded) if bounded or convergence is not None else None
+        )
         done = self._inner.run(where, quiet, watch, 1 if first else CHANGED_ROW)
         if done is None:
             return self._begin_anew(where, timed=True)
@@ -149,7 +157,7 @@ class FixpointStep(Step):
         for index, source in enumerate(self._sources):
             if source.out is None:
                 continue
-            if int(source.out.weights.min()) < 0 or (self._course.anew_work and index in negated):
+            if int(source.out.weights.min()) < 0 or (self._course.restart_work and index in negated):
                 return False
         return True
 
@@ -160,12 +168,12 @@ class FixpointStep(Step):
         old = self._inner
         old.scope.rollback()  # what this tick has done to it so far
         before = [old.scope.keeper(step.node) for step in old.exports]
-        new = self._made(Estate(), timed)
+        new = self._made(CarriedState(), timed)
         self._replaced = old
         self._exchange(new)
         new.scope.copy_statistics(old.scope, {node: node for node in self._body.nodes})
         new.scope.entering = entering
-        done = new.run(where, False, Watch(self._course, None, False) if timed else None)
+        done = new.run(where, False, RestartBudget(self._course, None, False) if timed else None)
         new.scope.entering = None
         assert done is not None
         for index, (total, keeper) in enumerate(zip(done.results, before, strict=True)):
@@ -177,7 +185,7 @@ class FixpointStep(Step):
             self._course,
             timed=timed,
             rows=rows,
-            begun_anew=self._course.begun_anew + 1,
+            restarts=self._course.restarts + 1,
             arrivals=tuple(map(joined, arrivals, done.arrived)) if timed else arrivals,
         ).begun(done.work)
 
@@ -219,21 +227,21 @@ class FixpointStep(Step):
             self._replaced = None
         self._inner.scope.rollback()
 
-    def memory(self) -> Course:
+    def memory(self) -> EvaluationHistory:
         return self._course
 
-    def recall(self, memory: Course) -> None:
+    def recall(self, memory: EvaluationHistory) -> None:
         if memory.timed != self._inner.scope.timed:
-            self._exchange(self._made(Estate(), memory.timed))
+            self._exchange(self._made(CarriedState(), memory.timed))
         self._course = memory
 
-    def _made(self, estate: Estate, timed: bool) -> Iterated:
+    def _made(self, estate: CarriedState, timed: bool) -> IteratedScope:
         """The body in a scope of its own, which is not among those of the outer scope yet."""
-        made = Iterated(self._body, self._body.max_iterations, self._outer, self._sources, estate, timed)
+        made = IteratedScope(self._body, self._body.max_iterations, self._outer, self._sources, estate, timed)
         self._outer.children.remove(made.scope)
         return made
 
-    def _exchange(self, new: Iterated) -> None:
+    def _exchange(self, new: IteratedScope) -> None:
         children = self._outer.children
         children[children.index(self._inner.scope)] = new.scope
         self._inner = new
@@ -242,7 +250,7 @@ class FixpointStep(Step):
         return tuple(np.zeros(0, np.int64) for _ in self._inner.defining)
 
 
-class Choice(NamedTuple):
+class EvaluationOptions(NamedTuple):
     """What a scope can do besides following changes by tick and iteration.
 
     `anew`: begin anew. `insert_only`: go on from the fixpoint before, as it is asked to. `negated`: the
@@ -256,31 +264,31 @@ class Choice(NamedTuple):
     converges: bool = False
 
 
-def choice(body: Body) -> Choice:
+def choice(body: Body) -> EvaluationOptions:
     """What can be done, by the place of the scope, its nodes, and the mode that is asked for."""
     nodes = [node.operator for node in body.nodes]
     if body.parent is None or body.parent.parent is not None:
-        return Choice()
+        return EvaluationOptions()
     if any(operator.is_port or operator.children() for operator in nodes):
-        return Choice()
+        return EvaluationOptions()
     if any(operator.depends_on_ticks(node) for node, operator in zip(body.nodes, nodes, strict=True)):
-        return Choice()
+        return EvaluationOptions()
     negated = negated_imports(body)
     # Without it nobody could tell what the results were before.
     told = all(kept(s.node) and not isinstance(s.node.operator, Delta0) for s in body.exports)
     anew = told and body.recursion is not Recursion.INCREMENTAL
     converges = negated is not None and all(map(never_negative, body.entered))
-    return Choice(anew, anew and negated is not None, negated, converges)
+    return EvaluationOptions(anew, anew and negated is not None, negated, converges)
 
 
 def way(body: Body) -> str:
     """How a scope is going to be evaluated, in words."""
     able = choice(body)
     if body.recursion is Recursion.INCREMENTAL or able.insert_only:
-        return WAYS[body.recursion]
+        return MODE_DESCRIPTIONS[body.recursion]
     anew = "; begun anew where that costs less" if able.anew else ""
     why = " (its variables need not grow with what enters)" if able.negated is None else ""
-    return f"{WAYS[Recursion.INCREMENTAL]}{anew}{why}"
+    return f"{MODE_DESCRIPTIONS[Recursion.INCREMENTAL]}{anew}{why}"
 
 
 def kept(node: Node) -> bool:
@@ -290,7 +298,7 @@ def kept(node: Node) -> bool:
     )
 
 
-def _gained(done: Pass) -> int:
+def _gained(done: IterationResult) -> int:
     return sum(int(batch.weights.sum()) for batch in done.results if batch is not None)
 
 

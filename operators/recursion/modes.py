@@ -51,7 +51,7 @@ class Recursion(StrEnum):
     INSERT_ONLY = "insert-only"
 
 
-WAYS = {
+MODE_DESCRIPTIONS = {
     Recursion.AUTO: "insert-only until something leaves, then incremental by tick and iteration; "
     "begun anew where that costs less",
     Recursion.INCREMENTAL: "incremental by tick and iteration",
@@ -61,7 +61,7 @@ WAYS = {
 
 
 @dataclass(frozen=True)
-class Course:
+class EvaluationHistory:
     """What a scope remembers of its evaluation so far, besides its traces.
 
     `arrivals` counts, by variable, the rows that enter it at each iteration, in a scope that is `timed`.
@@ -72,41 +72,41 @@ class Course:
     """Rows of the results,"""
     entered: int = 0
     """and of what has entered."""
-    anew_work: int = 0
+    restart_work: int = 0
     """What the latest evaluation from nothing cost,"""
-    anew_rows: int = 0
+    restart_rows: int = 0
     """and how many rows it gave."""
     per_change: float = 0.0
     """The mean cost of a changed row in incremental ticks; 0 if there was none."""
-    begun_anew: int = 0
+    restarts: int = 0
     """How often the scope was begun anew."""
     arrivals: tuple[Codes, ...] = ()
 
     def describe(self) -> str:
         """What it is now, and how often it was begun anew."""
         now = "incremental by now" if self.timed else "insert-only so far"
-        times = "once" if self.begun_anew == 1 else f"{self.begun_anew} times"
-        return f"{now}, begun anew {times}" if self.begun_anew else now
+        times = "once" if self.restarts == 1 else f"{self.restarts} times"
+        return f"{now}, begun anew {times}" if self.restarts else now
 
-    def cost_anew(self, rows: int) -> float:
+    def restart_cost(self, rows: int) -> float:
         """What beginning anew is expected to cost when there are `rows` rows of results."""
-        return self.anew_work * max(rows, 1) / max(self.anew_rows, 1)
+        return self.restart_work * max(rows, 1) / max(self.restart_rows, 1)
 
-    def begun(self, work: int) -> Course:
+    def begun(self, work: int) -> EvaluationHistory:
         """The course after an evaluation from nothing."""
-        return replace(self, anew_work=work, anew_rows=self.rows)
+        return replace(self, restart_work=work, restart_rows=self.rows)
 
     def budget(self, rows: int) -> float:
         """What a tick may cost that is to go on, with so many rows of results by now."""
-        return BUDGET * self.cost_anew(rows)
+        return BUDGET * self.restart_cost(rows)
 
-    def begins_anew(self, changed: int, left: int) -> bool:
+    def should_restart(self, changed: int, left: int) -> bool:
         """Whether to begin anew ought to cost less than a tick of so many rows, of which `left` leave."""
         if left > SHARE * self.entered:
             return True
-        return changed >= MANY and self.per_change * changed > self.cost_anew(self.rows)
+        return changed >= MANY and self.per_change * changed > self.restart_cost(self.rows)
 
-    def after(self, changed: int, work: int, rows: int, arrivals: tuple[Codes, ...]) -> Course:
+    def after(self, changed: int, work: int, rows: int, arrivals: tuple[Codes, ...]) -> EvaluationHistory:
         """The course after an incremental tick."""
         each = work / max(changed, 1)
         mean = each if not self.per_change else (1 - MEMORY) * self.per_change + MEMORY * each

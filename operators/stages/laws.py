@@ -25,7 +25,7 @@ Apply: TypeAlias = Callable[[Rewriting, Node, Sequence[Stream]], Stream]
 
 
 @dataclass(frozen=True)
-class Rule:
+class Law:
     """A rule by its name, with what it states and where that is proved."""
 
     name: str
@@ -34,12 +34,12 @@ class Rule:
     apply: Apply
 
 
-RULES: dict[str, Rule] = {}
+LAWS: dict[str, Law] = {}
 
 
 def _rule(name: str, equation: str, reference: str) -> Callable[[Apply], Apply]:
     def register(apply: Apply) -> Apply:
-        RULES[name] = Rule(name, equation, reference, apply)
+        LAWS[name] = Law(name, equation, reference, apply)
         return apply
 
     return register
@@ -148,10 +148,10 @@ def _old(rewriting: Rewriting, delta: Stream) -> Stream:
 
 
 @dataclass(frozen=True)
-class Firing:
+class LawApplication:
     """One application of a rule: to which node, and how many nodes came of it."""
 
-    rule: Rule
+    rule: Law
     node: str
     added: int
 
@@ -159,19 +159,19 @@ class Firing:
         return f"{self.rule.name:<10} {self.node}:  {self.rule.equation}"
 
 
-def incremental_form(firings: list[Firing]) -> Callable[[Rewriting, Node, Sequence[Stream]], Stream]:
+def incremental_form(firings: list[LawApplication]) -> Callable[[Rewriting, Node, Sequence[Stream]], Stream]:
     """The form that applies the rules, noting each application in `firings`."""
 
     def form(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
         law = node.operator.law
         inside = any(delta.graph.parent is not None for delta in deltas)
-        rule = RULES[
+        rule = LAWS[
             "nested" if inside and law in ("bilinear", "multilinear", "distinct", "aggregate") else law
         ]
         graph = rewriting.graph_of(node.graph)
         before = len(graph.nodes)
         stream = rule.apply(rewriting, node, deltas)
-        firings.append(Firing(rule, node.describe(), len(graph.nodes) - before))
+        firings.append(LawApplication(rule, node.describe(), len(graph.nodes) - before))
         return stream
 
     return form

@@ -11,7 +11,7 @@ from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin, MultiwayJoin, 
 from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.fixpoint import Fixpoint
 from dbsp.operators.recursion.fixpoint_step import way
-from dbsp.operators.stages.laws import RULES
+from dbsp.operators.stages.laws import LAWS
 from dbsp.operators.stages.passes import optimise
 from dbsp.operators.stages.three_stages import incrementalize, physical
 from dbsp.operators.traces.arrange import Arrange
@@ -35,7 +35,7 @@ def _report(query: Graph, run: Run | None) -> Iterator[str]:
         yield from (f"    {change}" for change in one.changes)
     _, firings = incrementalize(optimised)
     yield "rules"
-    for name, rule in RULES.items():
+    for name, rule in LAWS.items():
         times = sum(firing.rule.name == name for firing in firings)
         if times:
             yield f"  {name}, {times} x:  {rule.equation}"

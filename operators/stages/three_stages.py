@@ -24,7 +24,7 @@ from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.inspect import Inspect
 from dbsp.operators.ports.output import Output
 from dbsp.operators.recursion.fixpoint import Fixpoint
-from dbsp.operators.stages.laws import Firing, incremental_form
+from dbsp.operators.stages.laws import LawApplication, incremental_form
 from dbsp.operators.stages.passes import optimise
 from dbsp.operators.stages.passes.expand_composites import expand
 from dbsp.operators.time.delay import Delay
@@ -40,9 +40,9 @@ def between_integrals(query: Graph) -> Graph:
     return lifted
 
 
-def incrementalize(query: Graph) -> tuple[Graph, list[Firing]]:
+def incrementalize(query: Graph) -> tuple[Graph, list[LawApplication]]:
     """The incremental circuit of a query, and which rule was applied where."""
-    firings: list[Firing] = []
+    firings: list[LawApplication] = []
     return _pruned(rewrite(expand(query, []), incremental_form(firings))), firings
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from dbsp.data.values import Type, as_type
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression, col
-from dbsp.operators.groups.aggregate_functions import Function, GroupFunction
+from dbsp.operators.groups.aggregate_functions import AggregateFunction, GroupFunction
 from dbsp.operators.groups.order_statistics import ArgExtreme, CountDistinct, Fold, Quantile, Variance
 
 Argument = Expression | str
@@ -17,7 +17,7 @@ Argument = Expression | str
 
 
 @dataclass(frozen=True)
-class Call:
+class AggregateCall:
     """An aggregate function applied to expressions; `make` gives it for the columns that hold them."""
 
     make: Callable[..., GroupFunction]
@@ -25,87 +25,87 @@ class Call:
 
 
 @dataclass(frozen=True)
-class LinearCall:
+class LinearAggregateCall:
     """A function of several aggregates of the group."""
 
     function: Callable[..., Any]
-    terms: tuple[Call, ...]
+    terms: tuple[AggregateCall, ...]
     type: Type
 
 
-def count() -> Call:
+def count() -> AggregateCall:
     """The number of rows of the group: the sum of their weights."""
-    return Call(lambda: Function("count"))
+    return AggregateCall(lambda: AggregateFunction("count"))
 
 
-def sum_(argument: Argument) -> Call:
+def sum_(argument: Argument) -> AggregateCall:
     """The weighted sum of an expression; exact for ints, compensated for floats."""
-    return _call(lambda column: Function("sum", column), argument)
+    return _call(lambda column: AggregateFunction("sum", column), argument)
 
 
-def avg(argument: Argument) -> Call:
+def avg(argument: Argument) -> AggregateCall:
     """The weighted mean of an expression, a float."""
-    return _call(lambda column: Function("avg", column), argument)
+    return _call(lambda column: AggregateFunction("avg", column), argument)
 
 
-def min_(argument: Argument) -> Call:
+def min_(argument: Argument) -> AggregateCall:
     """The least value of an expression; strings compare as strings."""
-    return _call(lambda column: Function("min", column), argument)
+    return _call(lambda column: AggregateFunction("min", column), argument)
 
 
-def max_(argument: Argument) -> Call:
+def max_(argument: Argument) -> AggregateCall:
     """The largest value of an expression; strings compare as strings."""
-    return _call(lambda column: Function("max", column), argument)
+    return _call(lambda column: AggregateFunction("max", column), argument)
 
 
-def count_distinct(argument: Argument) -> Call:
+def count_distinct(argument: Argument) -> AggregateCall:
     """How many different values of an expression are present."""
     return _call(CountDistinct, argument)
 
 
-def median(argument: Argument) -> Call:
+def median(argument: Argument) -> AggregateCall:
     """The middle value of a number, a float: the mean of the two middle ones if there are two."""
     return _call(lambda column: Quantile(column, 0.5, between=True), argument)
 
 
-def quantile(argument: Argument, q: float) -> Call:
+def quantile(argument: Argument, q: float) -> AggregateCall:
     """The least value that is not below a fraction `q` (0 to 1) of all values; of any type."""
     if not 0 <= q <= 1:
         raise SchemaError(f"a quantile is asked for at a fraction between 0 and 1, not at {q!r}")
     return _call(lambda column: Quantile(column, float(q)), argument)
 
 
-def arg_min(argument: Argument, by: Argument) -> Call:
+def arg_min(argument: Argument, by: Argument) -> AggregateCall:
     """The expression's value where `by` is least; of several the least value."""
     return _call(lambda column, by: ArgExtreme(column, by, largest=False), argument, by)
 
 
-def arg_max(argument: Argument, by: Argument) -> Call:
+def arg_max(argument: Argument, by: Argument) -> AggregateCall:
     """The expression's value where `by` is largest; of several the least value."""
     return _call(lambda column, by: ArgExtreme(column, by, largest=True), argument, by)
 
 
-def first(argument: Argument, by: Argument) -> Call:
+def first(argument: Argument, by: Argument) -> AggregateCall:
     """The expression's value in the first row in the order of `by`: the same as `arg_min`."""
     return arg_min(argument, by)
 
 
-def last(argument: Argument, by: Argument) -> Call:
+def last(argument: Argument, by: Argument) -> AggregateCall:
     """The expression's value in the last row in the order of `by`: the same as `arg_max`."""
     return arg_max(argument, by)
 
 
-def variance(argument: Argument, *, population: bool = False) -> Call:
+def variance(argument: Argument, *, population: bool = False) -> AggregateCall:
     """The variance of a sample (None for one value), or of a whole population."""
     return _call(lambda column: Variance(column, population), argument)
 
 
-def stddev(argument: Argument, *, population: bool = False) -> Call:
+def stddev(argument: Argument, *, population: bool = False) -> AggregateCall:
     """The standard deviation: the square root of `variance`."""
     return _call(lambda column: Variance(column, population, root=True), argument)
 
 
-def fold(function: Callable[[list[tuple[Any, int]]], Any], *arguments: Argument, type: Any) -> Call:
+def fold(function: Callable[[list[tuple[Any, int]]], Any], *arguments: Argument, type: Any) -> AggregateCall:
     """A user-defined aggregate: `function` of the list of the group's (value, weight) pairs.
 
     The pairs come in the order of the values; with several arguments a value is a tuple. The result
@@ -117,7 +117,7 @@ def fold(function: Callable[[list[tuple[Any, int]]], Any], *arguments: Argument,
     return _call(lambda *columns: Fold(function, columns, result), *arguments)
 
 
-def linear(function: Callable[..., Any], *terms: Argument | Call, type: Any) -> LinearCall:
+def linear(function: Callable[..., Any], *terms: Argument | AggregateCall, type: Any) -> LinearAggregateCall:
     """A user-defined linear aggregate: `function` of weighted sums, kept up to date in O(delta).
 
     A term is an expression, which is summed, or another aggregate, such as `count()`. The elements
@@ -127,9 +127,9 @@ def linear(function: Callable[..., Any], *terms: Argument | Call, type: Any) -> 
     """
     if not terms:
         raise SchemaError("linear needs at least one expression to sum, or count()")
-    calls = tuple(term if isinstance(term, Call) else sum_(term) for term in terms)
-    return LinearCall(function, calls, as_type(type))
+    calls = tuple(term if isinstance(term, AggregateCall) else sum_(term) for term in terms)
+    return LinearAggregateCall(function, calls, as_type(type))
 
 
-def _call(make: Callable[..., GroupFunction], *arguments: Argument) -> Call:
-    return Call(make, tuple(col(a) if isinstance(a, str) else a for a in arguments))
+def _call(make: Callable[..., GroupFunction], *arguments: Argument) -> AggregateCall:
+    return AggregateCall(make, tuple(col(a) if isinstance(a, str) else a for a in arguments))

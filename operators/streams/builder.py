@@ -32,7 +32,7 @@ from dbsp.expressions import Column, Expression, as_expression, col
 from dbsp.operators.groups.aggregate import Aggregate
 from dbsp.operators.groups.aggregate_functions import GroupFunction
 from dbsp.operators.groups.distinct import Distinct
-from dbsp.operators.groups.order_statistics import Applied, Finish
+from dbsp.operators.groups.order_statistics import Finish, FunctionOfSums
 from dbsp.operators.linear.filter import Filter, FilterFunction
 from dbsp.operators.linear.map import FlatMap, Map, MapFunction
 from dbsp.operators.linear.project import Project, Rename
@@ -44,12 +44,12 @@ from dbsp.operators.recursion.fixpoint import Body, Fixpoint, Leave
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.stages import three_stages
 from dbsp.operators.stages.stage_report import explain
-from dbsp.operators.streams.aggregate_calls import Call, LinearCall
-from dbsp.operators.streams.event_time import EventTime
+from dbsp.operators.streams.aggregate_calls import AggregateCall, LinearAggregateCall
+from dbsp.operators.streams.event_time_methods import EventTimeMethods
 from dbsp.operators.streams.fit import alike, located, widened
-from dbsp.operators.streams.pairing import Pairing
-from dbsp.operators.streams.sequencing import Sequencing
-from dbsp.operators.streams.watching import Watching
+from dbsp.operators.streams.inspection_methods import InspectionMethods
+from dbsp.operators.streams.join_methods import JoinMethods
+from dbsp.operators.streams.ranking_methods import RankingMethods
 from dbsp.operators.time.closing import Close, PerTick
 from dbsp.operators.time.delay import Delay
 from dbsp.operators.time.differentiate import Differentiate
@@ -57,7 +57,7 @@ from dbsp.operators.time.integrate import Integrate
 from dbsp.runtime.run import Run
 
 
-class Stream(Pairing, Sequencing, Watching, EventTime):
+class Stream(JoinMethods, RankingMethods, InspectionMethods, EventTimeMethods):
     """A stream of Z-sets; every method adds one operator to the circuit and returns its output."""
 
     __slots__ = ()
@@ -134,7 +134,12 @@ class Stream(Pairing, Sequencing, Watching, EventTime):
 
     @located("Rolling")
     def rolling(
-        self, column: str, size: Any, *, partition: Sequence[str] = (), **calls: Call | LinearCall
+        self,
+        column: str,
+        size: Any,
+        *,
+        partition: Sequence[str] = (),
+        **calls: AggregateCall | LinearAggregateCall,
     ) -> Stream:
         """Every row with aggregates over the rows up to `size` before it, itself included.
 
@@ -214,7 +219,7 @@ class Grouped:
         return self._stream.graph
 
     @located("Aggregate")
-    def agg(self, **calls: Call | LinearCall) -> Stream:
+    def agg(self, **calls: AggregateCall | LinearAggregateCall) -> Stream:
         """One row per group: the grouping columns and one column per call.
 
         A group is present while its summed weight is positive.
@@ -222,7 +227,7 @@ class Grouped:
         return self._aggregated(calls, lambda aggregate, values: aggregate(values))
 
     @located("Aggregate")
-    def final(self, watermark: Stream, closes: str, **calls: Call | LinearCall) -> Stream:
+    def final(self, watermark: Stream, closes: str, **calls: AggregateCall | LinearAggregateCall) -> Stream:
         """As `agg`, but of a group only its last word: one row, when the watermark reaches `closes`.
 
         `closes` names the grouping column that says when a group ends, such as `window_end`. Groups
@@ -241,7 +246,9 @@ class Grouped:
         return self._aggregated(calls, lambda aggregate, values: PerTick(aggregate)(close(values, watermark)))
 
     def _aggregated(
-        self, calls: Mapping[str, Call | LinearCall], apply: Callable[[Aggregate, Stream], Stream]
+        self,
+        calls: Mapping[str, AggregateCall | LinearAggregateCall],
+        apply: Callable[[Aggregate, Stream], Stream],
     ) -> Stream:
         if not calls:
             raise SchemaError("agg needs at least one aggregate, such as n=count()")
@@ -256,20 +263,20 @@ class Grouped:
                 columns[name if name not in columns else f"{name}.{len(columns)}"] = argument
             return places[argument.key]
 
-        def add(call: Call, name: str) -> int:
+        def add(call: AggregateCall, name: str) -> int:
             """The column of the aggregate that holds a call's result."""
             functions.append(call.make(*[place(argument, name) for argument in call.arguments]))
             return len(self._columns) + len(functions) - 1
 
-        results: list[int | Applied] = list(range(len(self._columns)))
+        results: list[int | FunctionOfSums] = list(range(len(self._columns)))
         for name, call in calls.items():
             if name in self._columns:
                 raise SchemaError(f"'{name}' is a grouping column already")
-            if isinstance(call, Call):
+            if isinstance(call, AggregateCall):
                 results.append(add(call, name))
             else:
                 sums = tuple(add(term, name) for term in call.terms)
-                results.append(Applied(call.function, sums, call.type))
+                results.append(FunctionOfSums(call.function, sums, call.type))
         values = self._stream._mapped(columns) if columns else self._stream.project()
         key, names = len(self._columns), (*self._columns, *calls)
         if all(isinstance(result, int) for result in results):
@@ -279,7 +286,7 @@ class Grouped:
         return Finish(tuple(results), names)(apply(Aggregate(key, tuple(functions), sums_names), values))
 
 
-class Scope:
+class FixpointBuilder:
     """A fixpoint being built; use it as a context manager (see `Circuit.fixpoint`)."""
 
     def __init__(
@@ -289,7 +296,7 @@ class Scope:
         self._body = Body(name, outer, max_iterations, recursion)
         self._node: Stream | None = None
 
-    def __enter__(self) -> Scope:
+    def __enter__(self) -> FixpointBuilder:
         return self
 
     def __exit__(
@@ -314,9 +321,9 @@ class Scope:
         self._node = _own(self._outer.add(Fixpoint(self._body), *outside))
         self._body.closed = True
 
-    def fixpoint(self, name: str, *, max_iterations: int = 100_000) -> Scope:
+    def fixpoint(self, name: str, *, max_iterations: int = 100_000) -> FixpointBuilder:
         """A scope within this one; its results leave into this one."""
-        return Scope(self._body, name, max_iterations)
+        return FixpointBuilder(self._body, name, max_iterations)
 
     @located("Delay")
     def variable(self, name: str, schema: Schema | Mapping[str, Any]) -> Stream:
@@ -395,7 +402,7 @@ class Circuit(graph.Graph):
 
     def fixpoint(
         self, name: str, *, max_iterations: int = 100_000, recursion: Recursion | str = Recursion.AUTO
-    ) -> Scope:
+    ) -> FixpointBuilder:
         """A recursive scope, as a context manager:
 
             with circuit.fixpoint("closure") as scope:
@@ -409,7 +416,7 @@ class Circuit(graph.Graph):
         always incremental, and one in which more may mean fewer rows never insert-only. ValueError for any
         other mode.
         """
-        return Scope(self, name, max_iterations, recursion)
+        return FixpointBuilder(self, name, max_iterations, recursion)
 
     def iterate(
         self,

@@ -22,9 +22,9 @@ from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.kernels import concatenate, consolidate, with_time
-from dbsp.operators.traces.pending import Pending
+from dbsp.operators.traces.agenda import Agenda
 from dbsp.runtime.scope import Scope
-from dbsp.state.trace import Run, Trace
+from dbsp.state.trace import SortedRun, Trace
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class NestedStep(Step):
         self._sources = tuple(sources)
         self._traces = [scope.new_trace(arity) for arity in arities]
         self._scope = scope
-        self._agenda = Pending(scope)
+        self._agenda = Agenda(scope)
 
     def next_time(self) -> Time | None:
         return self._agenda.next()
@@ -105,7 +105,7 @@ class NestedStep(Step):
             self._agenda.put(np.empty((len(later), 0), np.int64), np.ones(len(later), np.int64), later)
 
 
-def _runs(trace: Trace, past: bool) -> list[Run]:
+def _runs(trace: Trace, past: bool) -> list[SortedRun]:
     return trace.runs if past else [*trace.runs, *trace.current]
 
 

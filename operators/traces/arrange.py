@@ -103,7 +103,7 @@ class ArrangeStep(Arranged):
         return Batch(*arrange(total.rows, total.weights, np.argsort(self._order)))
 
     def replay(self) -> None:
-        self.out = self._trace.hand_out()
+        self.out = self._trace.notify()
 
     def step(self) -> None:
         batch = self._source.out
@@ -124,7 +124,7 @@ def arranged(rewriting: Rewriting, stream: Stream, leading: Sequence[int]) -> St
     return rewriting.add(Arrange((*leading, *rest)), stream)
 
 
-def arranged_anyhow(rewriting: Rewriting, stream: Stream) -> Stream:
+def arranged_by_any_order(rewriting: Rewriting, stream: Stream) -> Stream:
     """Any arrangement of `stream`: one that exists, else by its columns as they stand."""
     found = rewriting.find(Arrange, stream)
     return arranged(rewriting, stream, ()) if found is None else found

@@ -16,7 +16,7 @@ def parsed(text: str) -> tuple[syntax.Item, ...]:
     return parse(text, Report("t.dl", text)).items
 
 
-def checked_program(text: str) -> checked.Program:
+def checked_program(text: str) -> checked.CheckedProgram:
     report = Report("t.dl", text)
     return check(parse(text, report), report)
 

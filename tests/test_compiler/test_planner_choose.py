@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.compiler.planner.choose import Choice, Strategy, choose
+from dbsp.compiler.planner.choose import ChosenPlan, Strategy, choose
 from dbsp.compiler.planner.conjunction import Atom, Conjunction
 from dbsp.compiler.planner.statistics import Statistics
-from dbsp.compiler.planner.tree import Binary, Leaf, Multiway, Tree, atoms_of, nodes
+from dbsp.compiler.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, atoms_of, nodes
 from dbsp.kernels.arrays import Codes
 
 from .planner_support import conjunctions, graph, joined, query, relations
@@ -20,11 +20,11 @@ from .planner_support import conjunctions, graph, joined, query, relations
 
 def show(tree: Tree, conjunction: Conjunction) -> str:
     match tree:
-        case Leaf(atom=atom):
+        case LeafNode(atom=atom):
             return "".join(name or "_" for name in conjunction.atoms[atom].variables)
-        case Binary(left=left, right=right):
+        case BinaryNode(left=left, right=right):
             return f"({show(left, conjunction)} * {show(right, conjunction)})"
-        case Multiway(parts=parts):
+        case MultiwayNode(parts=parts):
             return f"[{' '.join(show(part, conjunction) for part in parts)}]"
 
 
@@ -33,20 +33,22 @@ def by_shape(text: str, needed: str | None = None) -> str:
     return show(choose(conjunction).tree, conjunction)
 
 
-def counted(conjunction: Conjunction, data: dict[str, Codes], strategy: Strategy = Strategy.AUTO) -> Choice:
+def counted(
+    conjunction: Conjunction, data: dict[str, Codes], strategy: Strategy = Strategy.AUTO
+) -> ChosenPlan:
     return choose(conjunction, Statistics(data.get), strategy)
 
 
 def check(tree: Tree, conjunction: Conjunction) -> None:
     """Every atom is joined once, and each node keeps what is needed and joins on all that is shared."""
-    leaves = [node.atom for node in nodes(tree) if isinstance(node, Leaf)]
+    leaves = [node.atom for node in nodes(tree) if isinstance(node, LeafNode)]
     assert sorted(leaves) == list(range(len(conjunction.atoms)))
     for node in nodes(tree):
-        if isinstance(node, Leaf):
+        if isinstance(node, LeafNode):
             continue
         assert node.keep == conjunction.kept(atoms_of(node))
         below = conjunction.kept
-        if isinstance(node, Binary):
+        if isinstance(node, BinaryNode):
             shared = set(below(atoms_of(node.left))) & set(below(atoms_of(node.right)))
             assert set(node.on) == shared
             continue
@@ -57,7 +59,7 @@ def check(tree: Tree, conjunction: Conjunction) -> None:
             assert len(set(order)) == len(order)
             assert others - computed <= set(order) <= others
     if len(conjunction.atoms) > 1:
-        assert not isinstance(tree, Leaf)
+        assert not isinstance(tree, LeafNode)
         assert set(tree.keep) == conjunction.needed
 
 
@@ -73,11 +75,11 @@ def test_every_choice_is_a_plan(
     check(choice.tree, conjunction)
     kinds = {type(node) for node in nodes(choice.tree)}
     if strategy is Strategy.BINARY or given_order:
-        assert Multiway not in kinds
+        assert MultiwayNode not in kinds
     elif strategy is Strategy.WCOJ:
-        assert Binary not in kinds
+        assert BinaryNode not in kinds
     if given_order:
-        assert [node.atom for node in nodes(choice.tree) if isinstance(node, Leaf)] == order
+        assert [node.atom for node in nodes(choice.tree) if isinstance(node, LeafNode)] == order
     assert choice == choose(
         conjunction, None if data is None else Statistics(data.get), strategy, given_order
     )
@@ -130,7 +132,7 @@ def test_a_triangle_of_a_skewed_graph_is_joined_at_once() -> None:
     assert costs["multiway"].kept < costs["binary"].kept
     assert choice.reasons[1].startswith("one multi-way join, the cheapest by the counted rows (")
     assert choice.agm_bound == pytest.approx(len(graph(2_000, 20_000, 0.7)) ** 1.5)
-    (estimate,) = [one for one in choice.estimates if isinstance(one.tree, Multiway)]
+    (estimate,) = [one for one in choice.estimates if isinstance(one.tree, MultiwayNode)]
     assert [term.order for term in estimate.terms] == list(estimate.tree.orders)
 
 
@@ -156,7 +158,7 @@ def test_two_triangles_with_a_bridge_become_a_hybrid() -> None:
     data = {"e": graph(1_000, 8_000, 0.5)}
     choice = counted(conjunction, data)
     assert choice.kind == "hybrid"
-    triangles = {atoms_of(node) for node in nodes(choice.tree) if isinstance(node, Multiway)}
+    triangles = {atoms_of(node) for node in nodes(choice.tree) if isinstance(node, MultiwayNode)}
     assert triangles == {frozenset({0, 1, 2}), frozenset({4, 5, 6})}
     costs = dict(choice.costs)
     assert costs["hybrid"].total <= min(costs["binary"].total, costs["multiway"].total)
@@ -166,7 +168,7 @@ def test_what_hangs_on_a_core_may_be_a_part_of_its_node() -> None:
     conjunction = query("ab bc ac cd de", "abc")
     data = {"e": graph(500, 5_000, 0.6)}
     choice = counted(conjunction, data)
-    hanging = [part for node in nodes(choice.tree) if isinstance(node, Multiway) for part in node.parts]
+    hanging = [part for node in nodes(choice.tree) if isinstance(node, MultiwayNode) for part in node.parts]
     assert frozenset({3, 4}) in set(map(atoms_of, hanging))
     check(choice.tree, conjunction)
 
@@ -241,11 +243,11 @@ def test_an_order_names_what_the_parts_hand_on() -> None:
     assert conjunction.kept({1}) == ("z",)
     for statistics in (Statistics.none(), Statistics({"e": graph(50, 100, 0.1)}.get)):
         tree = choose(conjunction, statistics, Strategy.WCOJ).tree
-        assert isinstance(tree, Multiway)
+        assert isinstance(tree, MultiwayNode)
         orders = {
             part.atom: order
             for part, order in zip(tree.parts, tree.orders, strict=True)
-            if isinstance(part, Leaf)
+            if isinstance(part, LeafNode)
         }
         assert {atom: set(order) for atom, order in orders.items()} == {0: {"u"}, 1: {"x", "u"}, 2: {"z"}}
 
@@ -261,10 +263,10 @@ def test_the_join_is_the_same_by_every_plan() -> None:
 
     def evaluate(tree: Tree) -> tuple[tuple[str, ...], set[tuple[int, ...]]]:
         keep = conjunction.kept(atoms_of(tree))
-        if isinstance(tree, Leaf):
+        if isinstance(tree, LeafNode):
             atom = conjunction.atoms[tree.atom]
             return keep, {tuple(row[atom.variables.index(n)] for n in keep) for row in data["e"].tolist()}
-        parts = [tree.left, tree.right] if isinstance(tree, Binary) else list(tree.parts)
+        parts = [tree.left, tree.right] if isinstance(tree, BinaryNode) else list(tree.parts)
         found: list[dict[str, int]] = [{}]
         for part in parts:
             columns, rows = evaluate(part)

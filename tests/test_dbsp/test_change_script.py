@@ -16,7 +16,14 @@ from dbsp.data.schema import Schema
 from dbsp.data.values import INT64_MAX, INT64_MIN
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError
-from dbsp.io import ChangeScriptReader, DataError, Tick, format_delta, parse_change_script, read_change_script
+from dbsp.io import (
+    ChangeScriptReader,
+    DataError,
+    ScriptTick,
+    format_delta,
+    parse_change_script,
+    read_change_script,
+)
 
 INPUTS = {
     "edge": Schema.of(x=int, y=int),
@@ -29,7 +36,7 @@ INPUTS = {
 }
 
 
-def parse(text: str, **options: Any) -> list[Tick]:
+def parse(text: str, **options: Any) -> list[ScriptTick]:
     return parse_change_script(text.splitlines(keepends=True), ChangeScriptReader(INPUTS, "s.txt", **options))
 
 

@@ -19,7 +19,7 @@ import pytest
 
 import dbsp
 from dbsp.cli import console, main
-from dbsp.cli.warmup_command import kernels_are_compiled
+from dbsp.cli.warmup_command import kernels_compiled
 
 REACH = """\
 .decl edge(x: number, y: number)
@@ -36,7 +36,7 @@ PATHS = "1\t2\n1\t3\n2\t3\n"
 def compiled_kernels() -> None:
     """Commands say on stderr that kernels are being compiled; here they have been, by this."""
     dbsp.compile(REACH).start({"edge": [(1, 2)]})
-    assert kernels_are_compiled()
+    assert kernels_compiled()
 
 
 @pytest.fixture
@@ -585,7 +585,7 @@ def test_warmup_uses_every_kernel_that_others_may_call(run: Command) -> None:
 
 
 def test_first_use_says_that_kernels_are_compiled(folder: Path, tmp_path: Path) -> None:
-    program = "from dbsp.cli.console import tell_about_kernels; tell_about_kernels()"
+    program = "from dbsp.cli.console import announce_kernels; announce_kernels()"
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "empty")}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import dbsp
 from dbsp import CheckpointError, InputError, Run, SchemaError, TickResult
 from dbsp.durable import DeltaLog, Inbox, Store
-from dbsp.durable.deliveries import Deliveries, Staged
+from dbsp.durable.deliveries import Deliveries, StagedDelivery
 
 from ..crashes import Ended, ends_after
 from ..reference import Z, add
@@ -171,10 +171,10 @@ def test_what_was_staged_for_nothing_is_removed(tmp_path: Path) -> None:
     side = Deliveries(tmp_path, "w", "a", weight_column="w", sync=False)
     left = side.stage(table({(9, 9): 1}).to_batches())
     discarded = side.stage(table({(9, 9): 1}).to_batches())
-    side.discard([discarded, Staged("", 0)])
+    side.discard([discarded, StagedDelivery("", 0)])
     assert [path.name for path in tmp_path.glob("staged/w/*")] == [left.file]
     parts = [side.stage(table({(n, n): 1}).to_batches()) for n in range(3)]
-    assert side.stage([]) == Staged("", 0)
+    assert side.stage([]) == StagedDelivery("", 0)
     assert side.publish(parts, 5)
     assert {path.name for path in tmp_path.glob("staged/w/*")} == {part.file for part in parts}
     (delivery,) = Inbox(tmp_path).waiting(circuit().start())

@@ -20,7 +20,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import dbsp
-from dbsp.cli.commands import HELP, Commands
+from dbsp.cli.commands import HELP, ConsoleCommands
 from dbsp.cli.completion import LiveCompleter, LiveLexer
 from dbsp.cli.interrupt import ends_tick
 from dbsp.cli.prompt import _history, converse
@@ -51,16 +51,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def commands(folder: Path) -> Commands:
+def commands(folder: Path) -> ConsoleCommands:
     program = dbsp.compile("reach.dl")
-    return Commands(program, program.start({"edge": [("a", "b"), ("b", "c")]}), timed=False)
+    return ConsoleCommands(program, program.start({"edge": [("a", "b"), ("b", "c")]}), timed=False)
 
 
 Say: TypeAlias = Callable[..., str]
 
 
 @pytest.fixture
-def say(commands: Commands, capsys: pytest.CaptureFixture[str]) -> Say:
+def say(commands: ConsoleCommands, capsys: pytest.CaptureFixture[str]) -> Say:
     """What the commands print for some lines."""
 
     def speak(*lines: str) -> str:
@@ -71,11 +71,11 @@ def say(commands: Commands, capsys: pytest.CaptureFixture[str]) -> Say:
     return speak
 
 
-def views(commands: Commands) -> dict[str, dict[object, int]]:
+def views(commands: ConsoleCommands) -> dict[str, dict[object, int]]:
     return {name: commands.run.view(name).to_dict() for name in commands.run.outputs}
 
 
-def test_changes_are_pending_until_the_commit(commands: Commands, say: Say) -> None:
+def test_changes_are_pending_until_the_commit(commands: ConsoleCommands, say: Say) -> None:
     assert (
         say('+edge("c", "d")', '-edge("a", "b")', '+edge("x", "y")', '-edge("x", "y")', "# a remark", "")
         == ""
@@ -143,7 +143,7 @@ def test_asking_why(say: Say) -> None:
     assert 'edge("c", "a")   is not there\n   it was not put in' in say('why not path("c", "a") --depth 2')
 
 
-def test_saving_and_loading(folder: Path, commands: Commands, say: Say) -> None:
+def test_saving_and_loading(folder: Path, commands: ConsoleCommands, say: Say) -> None:
     assert say("save out") == "1 input and 2 results written to out\n"
     assert (folder / "out" / "edge.facts").read_text() == "a\tb\nb\tc\n"
     assert (folder / "out" / "lonely.csv").read_text() == "1\n"
@@ -189,7 +189,7 @@ def test_saving_and_loading(folder: Path, commands: Commands, say: Say) -> None:
         ("help frobnicate", "no command"),
     ],
 )
-def test_errors_leave_everything_as_it_was(commands: Commands, line: str, message: str) -> None:
+def test_errors_leave_everything_as_it_was(commands: ConsoleCommands, line: str, message: str) -> None:
     commands.handle('+edge("c", "d")')
     before = views(commands), dict(commands.pending.changes), commands.run.tick
     with pytest.raises(dbsp.DbspError) as raised:
@@ -212,7 +212,7 @@ def test_changes_of_a_tick_that_fails_stay_pending(folder: Path, capsys: pytest.
         .output ratio
         ratio(x / y) :- pair(x, y).
     """)
-    commands = Commands(program, program.start(), timed=False)
+    commands = ConsoleCommands(program, program.start(), timed=False)
     commands.handle("+pair(6, 3)")
     commands.handle("+pair(1, 0)")
     with pytest.raises(dbsp.DbspError, match="nothing has changed"):
@@ -251,12 +251,12 @@ def test_an_interrupt_ends_a_tick_and_nothing_else() -> None:
 # --- the prompt ------------------------------------------------------------------------------------
 
 
-def completions(commands: Commands, text: str) -> list[str]:
+def completions(commands: ConsoleCommands, text: str) -> list[str]:
     found = LiveCompleter(commands).get_completions(Document(text), CompleteEvent(completion_requested=True))
     return [one.text for one in found]
 
 
-def test_completion(folder: Path, commands: Commands) -> None:
+def test_completion(folder: Path, commands: ConsoleCommands) -> None:
     assert completions(commands, "co") == ["commit "]
     assert completions(commands, "re") == ["rels ", "relations "]
     assert completions(commands, "+e") == completions(commands, "-") == ["edge("]
@@ -274,7 +274,7 @@ def test_completion(folder: Path, commands: Commands) -> None:
     assert completions(commands, "load chan") == ["ges.txt"]
 
 
-def test_colours(commands: Commands) -> None:
+def test_colours(commands: ConsoleCommands) -> None:
     line = LiveLexer(commands).lex_document(Document('show path "a" 12 // why'))(0)
     assert [(style, text) for style, text, *_ in line if style] == [
         ("class:command", "show"),
@@ -285,7 +285,7 @@ def test_colours(commands: Commands) -> None:
     ]
 
 
-def conversation(commands: Commands, keys: str) -> InMemoryHistory:
+def conversation(commands: ConsoleCommands, keys: str) -> InMemoryHistory:
     history = InMemoryHistory()
     with create_pipe_input() as given:
         given.send_text(keys)
@@ -293,7 +293,7 @@ def conversation(commands: Commands, keys: str) -> InMemoryHistory:
     return history
 
 
-def test_a_conversation(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_conversation(commands: ConsoleCommands, capsys: pytest.CaptureFixture[str]) -> None:
     # Ctrl-C gives up a line, Ctrl-D leaves.
     ask = '? path("a", "d")\r'
     keys = f'+edge("c", "d")\rnonsense\x03{ask}commit\r{ask}+edge("x", "y")\r\x04'
@@ -305,7 +305,9 @@ def test_a_conversation(commands: Commands, capsys: pytest.CaptureFixture[str]) 
     assert list(history.get_strings())[:2] == ['+edge("c", "d")', '? path("a", "d")']
 
 
-def test_errors_in_a_conversation_are_told(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_in_a_conversation_are_told(
+    commands: ConsoleCommands, capsys: pytest.CaptureFixture[str]
+) -> None:
     conversation(commands, "comit\r? pth(x)\rquit\r")
     told = capsys.readouterr().err
     assert "dbsp: error: there is no command 'comit'" in told

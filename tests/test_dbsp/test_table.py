@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.state.state_table import Table
+from dbsp.state.state_table import StateTable
 from dbsp.state.trace import Journalled
 
 KEYS = st.integers(0, 3)
@@ -16,7 +16,7 @@ TICKS = st.lists(st.tuples(CHANGES, st.booleans()))
 @given(TICKS)
 def test_a_tick_that_fails_leaves_no_trace(ticks: list[tuple[list[tuple[int, int | None]], bool]]) -> None:
     journal: list[Journalled] = []
-    table: Table[int, int] = Table(journal)
+    table: StateTable[int, int] = StateTable(journal)
     model: dict[int, int] = {}
     for changes, good in ticks:
         following = dict(model)

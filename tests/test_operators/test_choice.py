@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp import Stream
-from dbsp.operators.groups.choice import Choice
+from dbsp.operators.groups.choice import ChoiceDomain
 
 from ..everywhere import follow_everywhere
 from ..reference import Row, Z
@@ -35,7 +35,7 @@ def chosen(domains: Sequence[Sequence[int]]) -> Callable[[Z], Z]:
 )
 def test_is_what_taking_row_by_row_gives(domains: tuple[tuple[int, ...], ...]) -> None:
     def operator(stream: Stream) -> Stream:
-        return Choice(domains)(stream)
+        return ChoiceDomain(domains)(stream)
 
     @given(ticks({"a": ROW}))
     def check(sequence: list[Tick]) -> None:

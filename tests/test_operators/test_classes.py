@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp import Circuit, SchemaError, Stream, col
-from dbsp.operators.groups.equivalence import Classes
+from dbsp.operators.groups.equivalence import EquivalenceClasses
 
 from ..everywhere import follow_everywhere
 from ..harness import final_views, follow, start, view
@@ -22,7 +22,7 @@ PAIR = rows(small, small)
 
 
 def classes(stream: Stream) -> Stream:
-    return Classes()(stream)
+    return EquivalenceClasses()(stream)
 
 
 def pairs(stream: Stream) -> Stream:

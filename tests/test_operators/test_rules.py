@@ -14,7 +14,7 @@ from dbsp import Circuit, Stream, col, count, max_, sum_
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.stage import Stage
 from dbsp.cli import main
-from dbsp.operators.stages.laws import RULES
+from dbsp.operators.stages.laws import LAWS
 from dbsp.operators.stages.three_stages import incrementalize
 from dbsp.runtime.run import Run
 
@@ -284,8 +284,8 @@ def test_every_rule_says_what_it_states_and_where_it_is_proved() -> None:
         "delay",
         "nested",
         "fixpoint",
-    } <= set(RULES)
-    for name, rule in RULES.items():
+    } <= set(LAWS)
+    for name, rule in LAWS.items():
         assert rule.name == name
         assert "D(" in rule.equation
         assert "arXiv" in rule.reference

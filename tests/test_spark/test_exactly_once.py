@@ -14,7 +14,7 @@ import pytest
 import dbsp
 from dbsp import CheckpointError, Circuit, SchemaError
 from dbsp.durable import Store
-from dbsp.spark.targets import Folder
+from dbsp.spark.targets import FolderTarget
 
 from .support import CLOSURE, Arrivals, Collected, failure, finish, uncommit
 
@@ -96,7 +96,9 @@ def test_the_end_between_the_durable_tick_and_its_file(
 
     arrivals.put((1, 2, 1))
     with monkeypatch.context() as patched:
-        patched.setattr(Folder, "put", lambda self, table, tick: (_ for _ in ()).throw(SystemExit("killed")))
+        patched.setattr(
+            FolderTarget, "put", lambda self, table, tick: (_ for _ in ()).throw(SystemExit("killed"))
+        )
         assert "killed" in failure(build())
     assert not list((tmp_path / "out").glob("*.parquet"))
     arrivals.put((1, 2, 1))
@@ -119,7 +121,9 @@ def test_a_view_that_became_empty_before_the_end_is_empty_after_it(
     finish(build())
     arrivals.put((1, 2, -1))
     with monkeypatch.context() as patched:
-        patched.setattr(Folder, "put", lambda self, table, tick: (_ for _ in ()).throw(SystemExit("killed")))
+        patched.setattr(
+            FolderTarget, "put", lambda self, table, tick: (_ for _ in ()).throw(SystemExit("killed"))
+        )
         failure(build())
     finish(build())
     assert pq.read_table(tmp_path / "out").num_rows == 0

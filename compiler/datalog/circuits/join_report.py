@@ -9,7 +9,14 @@ from dbsp.circuit.graph import Node
 from dbsp.circuit.operator import TermRows
 from dbsp.compiler.datalog.meaning.show import show_literal, show_term, show_variable
 from dbsp.compiler.datalog.plans.normalise import Scan
-from dbsp.compiler.datalog.plans.steps import Bag, Found, Multiway, Part, RulePlan, all_steps
+from dbsp.compiler.datalog.plans.steps import (
+    BoundRows,
+    JoinPart,
+    PlannedMultiwayJoin,
+    RulePlan,
+    SubPlan,
+    all_steps,
+)
 from dbsp.compiler.planner.estimate import Term
 from dbsp.compiler.planner.estimate_report import report, show_number
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
@@ -28,7 +35,7 @@ def joins(plan: RulePlan, met: Terms | None) -> Iterator[str]:
     if met is None:
         return
     for step in all_steps(plan.steps or ()):
-        if isinstance(step, Multiway):
+        if isinstance(step, PlannedMultiwayJoin):
             rows = _rows(step, plan, met)
             parts = _listed(map(show_part, step.parts))
             yield f"met in the join of {parts}{'' if rows else ': it is made for another rule'}"
@@ -36,7 +43,7 @@ def joins(plan: RulePlan, met: Terms | None) -> Iterator[str]:
                 yield f"  {_met(step.parts[number], term, step.expected[number] if step.expected else None)}"
 
 
-def _met(part: Part, met: TermRows, expected: Term | None) -> str:
+def _met(part: JoinPart, met: TermRows, expected: Term | None) -> str:
     """The changed rows of a part, and the prefixes bound from them up to each variable."""
     prefixes = {} if expected is None else {level.variable: level.prefixes for level in expected.levels}
     levels = []
@@ -47,7 +54,7 @@ def _met(part: Part, met: TermRows, expected: Term | None) -> str:
     return f"change of {show_part(part)}: {_listed((rows, *levels))}"
 
 
-def _rows(step: Multiway, plan: RulePlan, met: Terms) -> tuple[TermRows, ...] | None:
+def _rows(step: PlannedMultiwayJoin, plan: RulePlan, met: Terms) -> tuple[TermRows, ...] | None:
     """What the join of this step has met, if the rule has one of its own."""
     source = str(plan.rule.rule.span)
     for node, rows in met.items():
@@ -58,7 +65,7 @@ def _rows(step: Multiway, plan: RulePlan, met: Terms) -> tuple[TermRows, ...] | 
     return None
 
 
-def show_multiway(step: Multiway) -> str:
+def show_multiway(step: PlannedMultiwayJoin) -> str:
     """The step in one line."""
     parts = [f"join at once {_listed(map(show_part, step.parts))}"]
     parts += [f"let {show_variable(name)} = {show_term(term)}" for name, term in step.extensions]
@@ -66,11 +73,11 @@ def show_multiway(step: Multiway) -> str:
     return "; ".join(parts)
 
 
-def show_part(part: Part) -> str:
+def show_part(part: JoinPart) -> str:
     match part:
-        case Bag(names=names):
+        case SubPlan(names=names):
             return f"[{_listed(map(show_variable, names))}]"
-        case Found(names=names):
+        case BoundRows(names=names):
             return f"the rows so far ({_listed(map(show_variable, names))})"
         case _:
             return show_scan(part)

@@ -35,19 +35,19 @@ from dbsp.compiler.datalog.meaning.term_expressions import constant, expression,
 from dbsp.compiler.datalog.plans.normalise import Scan
 from dbsp.compiler.datalog.plans.read_classes import classes_name
 from dbsp.compiler.datalog.plans.steps import (
-    Aggregated,
-    Assign,
-    Bag,
-    Filter,
-    Found,
-    Generate,
-    Join,
-    Multiway,
-    Number,
-    Part,
+    BoundRows,
+    JoinPart,
+    PlannedAggregate,
+    PlannedAntijoin,
+    PlannedAssignment,
+    PlannedFilter,
+    PlannedJoin,
+    PlannedMultiwayJoin,
+    PlannedNumbering,
+    PlannedSeries,
+    PlanStep,
     RulePlan,
-    Step,
-    Without,
+    SubPlan,
 )
 from dbsp.data.schema import Schema
 from dbsp.expressions import Expression, col, lit
@@ -56,7 +56,7 @@ from dbsp.operators.joins.delta_term import Term
 from dbsp.operators.joins.multiway_join import MultiwayJoin
 from dbsp.operators.linear.generate_series import GenerateSeries
 from dbsp.operators.recursion.modes import Recursion
-from dbsp.operators.streams.aggregate_calls import Call, avg, count, max_, min_, sum_
+from dbsp.operators.streams.aggregate_calls import AggregateCall, avg, count, max_, min_, sum_
 from dbsp.operators.streams.builder import Circuit, Stream
 
 _AGGREGATES = {"sum": sum_, "min": min_, "max": max_, "mean": avg}
@@ -74,7 +74,7 @@ def schema_of(relation: Relation) -> Schema:
 
 
 def lower(
-    program: checked.Program,
+    program: checked.CheckedProgram,
     plans: Mapping[int, RulePlan],
     name: str,
     max_iterations: int,
@@ -88,7 +88,7 @@ def lower(
     return _Lowering(program, plans, Circuit(name), max_iterations, recursion).circuit_of_program()
 
 
-def needed_relations(program: checked.Program) -> set[str]:
+def needed_relations(program: checked.CheckedProgram) -> set[str]:
     """The outputs and all relations they depend on."""
     uses: dict[str, set[str]] = {}
     for rule in program.clauses:
@@ -111,7 +111,7 @@ def reads_any(rule: checked.Rule, relations: Collection[str]) -> bool:
 class _Lowering:
     def __init__(
         self,
-        program: checked.Program,
+        program: checked.CheckedProgram,
         plans: Mapping[int, RulePlan],
         circuit: Circuit,
         max_iterations: int,
@@ -275,7 +275,7 @@ class _Lowering:
                 names += dominating_names(names)
             return _columns(stream, dict(zip(names, map(expression, plan.rule.head), strict=True)))
 
-    def body(self, steps: Sequence[Step], start: Stream | None, bag: bool) -> Stream:
+    def body(self, steps: Sequence[PlanStep], start: Stream | None, bag: bool) -> Stream:
         """The bindings a body allows, from those of `start` (None is the one empty binding).
 
         With `bag` the weight of a binding is the number of ways to get it; otherwise only its
@@ -284,33 +284,33 @@ class _Lowering:
         current = start
         for step in steps:
             match step:
-                case Join():
+                case PlannedJoin():
                     current = self.join(current, step, bag)
-                case Multiway():
+                case PlannedMultiwayJoin():
                     current = self.multiway(current, step, bag)
-                case Filter(condition=condition):
+                case PlannedFilter(condition=condition):
                     current = self.or_unit(current).filter(predicate(condition))
-                case Assign(variable=variable, term=term, keep=keep):
+                case PlannedAssignment(variable=variable, term=term, keep=keep):
                     columns = {name: col(name) for name in keep} | {variable: expression(term)}
                     current = _columns(self.or_unit(current), columns)
-                case Generate(variable=variable, call=call, keep=keep):
+                case PlannedSeries(variable=variable, call=call, keep=keep):
                     series = GenerateSeries(tuple(map(expression, call.arguments)), variable)
                     current = _columns(series(self.or_unit(current)), {name: col(name) for name in keep})
-                case Number(variable=variable, order=order, keep=keep):
+                case PlannedNumbering(variable=variable, order=order, keep=keep):
                     found = self.or_unit(current).distinct()
                     number = NumberRows(found.schema.indices(order), variable, step.first, step.step)
                     current = _columns(number(found), {name: col(name) for name in keep})
-                case Without(pattern=pattern):
+                case PlannedAntijoin(pattern=pattern):
                     absent = self.scan(pattern, set(pattern.names))
                     current = self.or_unit(current).antijoin(absent, on=list(pattern.names))
-                case Aggregated():
+                case PlannedAggregate():
                     current = self.aggregated(self.or_unit(current), step)
         return self.or_unit(current)
 
-    def join(self, left: Stream | None, step: Join, bag: bool) -> Stream:
+    def join(self, left: Stream | None, step: PlannedJoin, bag: bool) -> Stream:
         source = step.source
         new = [name for name in step.keep if name in source.names and name not in step.on]
-        if isinstance(source, Bag):
+        if isinstance(source, SubPlan):
             right, has_key = self.body(source.steps, None, bag), False
         else:
             right, has_key = self.scan(source, {*step.on, *new}), source.has_key(step.on)
@@ -322,7 +322,7 @@ class _Lowering:
         found = left.semijoin(right, on=list(step.on))
         return found if found.schema.names == step.keep else found.project(*step.keep)
 
-    def multiway(self, found: Stream | None, step: Multiway, bag: bool) -> Stream:
+    def multiway(self, found: Stream | None, step: PlannedMultiwayJoin, bag: bool) -> Stream:
         """All parts joined at once, over the traces of the relations themselves."""
         looked_at = step.looked_at
         parts = [self.part(part, found, looked_at, bag) for part in step.parts]
@@ -336,15 +336,15 @@ class _Lowering:
         return join(*(stream for stream, _ in parts))
 
     def part(
-        self, part: Part, found: Stream | None, looked_at: Collection[str], bag: bool
+        self, part: JoinPart, found: Stream | None, looked_at: Collection[str], bag: bool
     ) -> tuple[Stream, tuple[Term, ...]]:
         """The stream of a part of a multi-way join, and its term for each column."""
         terms: list[Term]
         match part:
-            case Found():
+            case BoundRows():
                 stream = self.or_unit(found)
                 terms = list(stream.schema.names)
-            case Bag(steps=steps):
+            case SubPlan(steps=steps):
                 stream = self.body(steps, None, bag)
                 terms = list(stream.schema.names)
             case _:
@@ -377,7 +377,7 @@ class _Lowering:
         named = zip(scan.variables, columns, strict=True)
         return _columns(stream, {name: col(column) for name, column in named if name and name in wanted})
 
-    def aggregated(self, outer: Stream, step: Aggregated) -> Stream:
+    def aggregated(self, outer: Stream, step: PlannedAggregate) -> Stream:
         """The outer bindings with the results of an aggregate as further columns."""
         literal = step.literal
         key = list(literal.injected)
@@ -385,7 +385,7 @@ class _Lowering:
             start = outer.project(*key).distinct() if step.correlated else None
             inner = self.body(step.inner, start, bag=True)
             columns = {name: col(name) for name in key}
-            calls: dict[str, Call] = {}
+            calls: dict[str, AggregateCall] = {}
             for result in literal.results:
                 if result.value is None:
                     calls[result.variable] = count()

@@ -11,19 +11,19 @@ from dbsp.compiler.datalog.circuits.special_relations import by_extreme
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.show import show_literal, show_rule, show_term, show_variable
 from dbsp.compiler.datalog.plans.steps import (
-    Aggregated,
-    Assign,
-    Bag,
-    Filter,
-    Generate,
-    Join,
-    Multiway,
-    Number,
+    PlannedAggregate,
+    PlannedAntijoin,
+    PlannedAssignment,
+    PlannedFilter,
+    PlannedJoin,
+    PlannedMultiwayJoin,
+    PlannedNumbering,
+    PlannedSeries,
+    PlanStep,
     RulePlan,
-    Step,
-    Without,
+    SubPlan,
 )
-from dbsp.compiler.datalog.rewrites import Applied
+from dbsp.compiler.datalog.rewrites import AppliedRewrite
 from dbsp.operators.ports.input import Input
 from dbsp.operators.recursion.fixpoint import Fixpoint
 from dbsp.operators.recursion.fixpoint_step import way
@@ -32,11 +32,11 @@ from dbsp.runtime.run import Run
 
 
 def explain(
-    program: checked.Program,
+    program: checked.CheckedProgram,
     plans: Mapping[int, RulePlan],
     circuit: Graph,
     run: Run | None = None,
-    rewrites: Sequence[Applied] = (),
+    rewrites: Sequence[AppliedRewrite] = (),
 ) -> str:
     """A report on a program and its plans: one part per stratum, in the order of evaluation.
 
@@ -47,7 +47,7 @@ def explain(
     return "\n".join((*_rewrites(rewrites), *_report(program, plans, circuit, run), "", *traces))
 
 
-def _rewrites(rewrites: Sequence[Applied]) -> Iterator[str]:
+def _rewrites(rewrites: Sequence[AppliedRewrite]) -> Iterator[str]:
     """What was changed before the rules were planned."""
     for one in rewrites:
         yield f"rewritten by {one.name}"
@@ -57,7 +57,7 @@ def _rewrites(rewrites: Sequence[Applied]) -> Iterator[str]:
 
 
 def _report(
-    program: checked.Program, plans: Mapping[int, RulePlan], circuit: Graph, run: Run | None
+    program: checked.CheckedProgram, plans: Mapping[int, RulePlan], circuit: Graph, run: Run | None
 ) -> Iterator[str]:
     scopes = _scopes(circuit if run is None else run.graph, run)
     met = None if run is None else run.join_terms()
@@ -112,7 +112,7 @@ def _scopes(circuit: Graph, run: Run | None) -> dict[str, list[str]]:
     }
 
 
-def _kinds(program: checked.Program, stratum: checked.Stratum) -> Iterator[str]:
+def _kinds(program: checked.CheckedProgram, stratum: checked.Stratum) -> Iterator[str]:
     """What the relations of a stratum are besides sets of rows."""
     for name in stratum.relations:
         relation = program.relations[name]
@@ -142,11 +142,11 @@ def _plan(plan: RulePlan, stratum: checked.Stratum) -> Iterator[str]:
     yield f"      => {'leave out ' if subsumption else ''}{show_literal(rule.head)}"
 
 
-def _steps(steps: Sequence[Step], recursive: Sequence[str], first: bool = True) -> Iterator[str]:
+def _steps(steps: Sequence[PlanStep], recursive: Sequence[str], first: bool = True) -> Iterator[str]:
     for step in steps:
         match step:
-            case Join(source=source, on=on):
-                if isinstance(source, Bag):
+            case PlannedJoin(source=source, on=on):
+                if isinstance(source, SubPlan):
                     inner = "; ".join(_steps(source.steps, recursive))
                     shown, mark = f"[{', '.join(map(show_variable, source.names))}: {inner}]", ""
                 else:
@@ -158,29 +158,29 @@ def _steps(steps: Sequence[Step], recursive: Sequence[str], first: bool = True) 
                     yield f"join {shown} on {', '.join(map(show_variable, on))}{mark}"
                 else:
                     yield f"cross product with {shown}{mark}"
-            case Multiway(parts=parts):
+            case PlannedMultiwayJoin(parts=parts):
                 for part in parts:
-                    if isinstance(part, Bag):
+                    if isinstance(part, SubPlan):
                         names = ", ".join(map(show_variable, part.names))
                         yield f"beside: [{names}] by {'; '.join(_steps(part.steps, recursive))}"
                 yield show_multiway(step)
-            case Without(pattern=pattern):
+            case PlannedAntijoin(pattern=pattern):
                 yield f"keep rows without {show_scan(pattern)}"
-            case Filter(condition=condition):
+            case PlannedFilter(condition=condition):
                 yield f"keep rows with {show_literal(condition)}"
-            case Assign(variable=variable, term=term):
+            case PlannedAssignment(variable=variable, term=term):
                 yield f"let {show_variable(variable)} = {show_term(term)}"
-            case Number(variable=variable):
+            case PlannedNumbering(variable=variable):
                 numbers = ", ".join(str(step.first + step.step * place) for place in range(3))
                 yield f"number the rows as {show_variable(variable)} = {numbers}, ..."
-            case Generate(variable=variable, call=call):
+            case PlannedSeries(variable=variable, call=call):
                 yield f"for each {show_variable(variable)} in {show_term(call)}"
-            case Aggregated():
+            case PlannedAggregate():
                 yield from _aggregated(step, recursive)
         first = False
 
 
-def _traces(program: checked.Program, circuit: Graph, run: Run | None) -> Iterator[str]:
+def _traces(program: checked.CheckedProgram, circuit: Graph, run: Run | None) -> Iterator[str]:
     """The arrangements with those that read them; after a run their rows and bytes."""
     yield "traces"
     kept = {} if run is None else run.kept()
@@ -212,7 +212,7 @@ def _traces(program: checked.Program, circuit: Graph, run: Run | None) -> Iterat
         yield f"  {own} by ({columns}) {shared} {', '.join(names) or 'views'}{size}"
 
 
-def _aggregated(step: Aggregated, recursive: Sequence[str]) -> Iterator[str]:
+def _aggregated(step: PlannedAggregate, recursive: Sequence[str]) -> Iterator[str]:
     literal = step.literal
     results = []
     for result in literal.results:

@@ -15,8 +15,8 @@ from functools import reduce
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.expressions import Expression, col, lit
 from dbsp.operators.groups.at_least import AtLeast
-from dbsp.operators.groups.choice import Choice
-from dbsp.operators.groups.equivalence import Classes
+from dbsp.operators.groups.choice import ChoiceDomain
+from dbsp.operators.groups.equivalence import EquivalenceClasses
 from dbsp.operators.linear.preceded import Preceded
 from dbsp.operators.streams.aggregate_calls import max_, min_
 from dbsp.operators.streams.builder import Stream
@@ -24,7 +24,7 @@ from dbsp.operators.streams.builder import Stream
 
 def classes(parts: Stream) -> Stream:
     """Every value in the pairs with one of its class that stands for it."""
-    return Classes()(parts)
+    return EquivalenceClasses()(parts)
 
 
 def equivalent(classes: Stream) -> Stream:
@@ -36,7 +36,7 @@ def equivalent(classes: Stream) -> Stream:
 def chosen(relation: checked.Relation, candidates: Stream, kept: Stream | None = None) -> Stream:
     """The candidates that are taken, after those that were kept before."""
     if kept is None:
-        return Choice(relation.choices)(candidates)
+        return ChoiceDomain(relation.choices)(candidates)
     names = candidates.schema.names
 
     def in_turn(stream: Stream, turn: int) -> Stream:
@@ -44,7 +44,7 @@ def chosen(relation: checked.Relation, candidates: Stream, kept: Stream | None =
 
     both = in_turn(kept, 0) + in_turn(candidates, 1)
     domains = tuple(tuple(column + 1 for column in domain) for domain in relation.choices)
-    return Choice(domains)(both).project(*names)
+    return ChoiceDomain(domains)(both).project(*names)
 
 
 def has_rows(stream: Stream, number: int) -> Stream:

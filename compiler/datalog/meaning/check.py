@@ -44,11 +44,11 @@ from dbsp.compiler.datalog.text.report import Report
 
 
 def check(
-    tree: syntax.Program,
+    tree: syntax.ParsedProgram,
     report: Report,
     functions: Mapping[str, Function] | None = None,
     word_size: int | None = None,
-) -> checked.Program:
+) -> checked.CheckedProgram:
     """The checked program; raises CompileError with every error found.
 
     `functions` are those that the user gives for functors, by name; numbers have `word_size` bits,
@@ -121,7 +121,7 @@ def _resolved(item: syntax.Clause, declarations: Declarations, report: Report) -
     return [clause for clause in expand(item, report) if resolve(clause, declarations, report)]
 
 
-def _inlining(tree: syntax.Program, declarations: Declarations, report: Report) -> Inlining:
+def _inlining(tree: syntax.ParsedProgram, declarations: Declarations, report: Report) -> Inlining:
     """The rules of the inlined relations; one with an error in a rule is broken."""
     inlining = Inlining(declarations.inlined, report)
     for item in tree.items if declarations.inlined else ():
@@ -218,7 +218,7 @@ def _program(
     subsumptions: list[checked.Rule],
     strata: tuple[checked.Stratum, ...],
     report: Report,
-) -> checked.Program:
+) -> checked.CheckedProgram:
     relations = declarations.relations
     with_rules = {rule.head.relation for rule in rules}
     with_facts = {fact.relation for fact in facts}
@@ -230,7 +230,7 @@ def _program(
             "nothing that this program derives can be seen",
             "add an .output or a .printsize directive",
         )
-    return checked.Program(
+    return checked.CheckedProgram(
         relations=relations,
         facts=tuple(facts),
         rules=tuple(rules),

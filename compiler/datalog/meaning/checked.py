@@ -116,7 +116,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Functor:
+class FunctorSignature:
     """A function of the user's: `.functor name(parameters): result`."""
 
     name: str
@@ -139,7 +139,7 @@ class Call:
     arguments: tuple[Term, ...]
     kind: AnyKind
     span: SourceSpan = field(compare=False, repr=False)
-    functor: Functor | None = None
+    functor: FunctorSignature | None = None
     word: int = 64
 
 
@@ -328,7 +328,7 @@ class Stratum:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class CheckedProgram:
     """A program that means something. `strata` are in an order in which they can be computed.
 
     `inputs` names the relations that take changes from outside: those with `.input`, with facts, or
@@ -345,7 +345,7 @@ class Program:
     outputs: tuple[str, ...]
     sizes: tuple[str, ...]
     warnings: tuple[Diagnostic, ...] = ()
-    functors: Mapping[str, Functor] = field(default_factory=dict)
+    functors: Mapping[str, FunctorSignature] = field(default_factory=dict)
     subsumptions: tuple[Rule, ...] = ()
     """They are numbered after the rules."""
 

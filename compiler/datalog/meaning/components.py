@@ -28,7 +28,7 @@ MAX_DEPTH = 100
 MAX_INSTANCES = 100_000
 
 
-def instantiate(program: syntax.Program, report: Report) -> syntax.Program:
+def instantiate(program: syntax.ParsedProgram, report: Report) -> syntax.ParsedProgram:
     """The program without components; raises CompileError if an instance cannot be made."""
     kinds = (syntax.Component, syntax.Instance, syntax.Override)
     if not any(isinstance(item, kinds) for item in program.items):
@@ -40,7 +40,7 @@ def instantiate(program: syntax.Program, report: Report) -> syntax.Program:
     found = instantiator.content(program.items, outermost, {}, frozenset(), "", 0, None)
     report.raise_errors()
     notes = {place: note for place, (_, note) in enumerate(found) if note is not None}
-    return syntax.Program(tuple(item for item, _ in found), notes)
+    return syntax.ParsedProgram(tuple(item for item, _ in found), notes)
 
 
 @dataclass(eq=False)
@@ -111,7 +111,7 @@ class _Instantiator:
                     if kept:
                         namer = _Namer({}, binding, parameters=True)
                         found.append((namer.item(replace(item, heads=kept)), note))
-                case syntax.Plan() if dropped:
+                case syntax.PlanDirective() if dropped:
                     continue
                 case _:
                     found.append((_Namer({}, binding, parameters=True).item(item), note))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dbsp.compiler.datalog.meaning.checked import Attribute, Functor, Kind, Relation
+from dbsp.compiler.datalog.meaning.checked import Attribute, FunctorSignature, Kind, Relation
 from dbsp.compiler.datalog.meaning.declared_types import PRIMITIVES, TypeEnvironment, declare_types
 from dbsp.compiler.datalog.meaning.functors import Function, declare_functors
 from dbsp.compiler.datalog.meaning.pragmas import Pragmas
@@ -36,7 +36,7 @@ class Declarations:
     relations: Mapping[str, Relation]
     broken: frozenset[str]
     inlined: frozenset[str]
-    functors: Mapping[str, Functor]
+    functors: Mapping[str, FunctorSignature]
     """The functors of the user's, by their names with `@` before them."""
 
     def signatures(self, function: str) -> tuple[Signature, ...]:
@@ -48,7 +48,7 @@ class Declarations:
 
 
 def declare(
-    program: syntax.Program,
+    program: syntax.ParsedProgram,
     functions: Mapping[str, Function],
     pragmas: Pragmas,
     word_size: int | None,
@@ -91,7 +91,7 @@ def declare(
     return Declarations(types, relations, frozenset(broken), inlined, functors)
 
 
-def _inlined(program: syntax.Program, excluded: frozenset[str], report: Report) -> frozenset[str]:
+def _inlined(program: syntax.ParsedProgram, excluded: frozenset[str], report: Report) -> frozenset[str]:
     """The relations declared `inline`, which have no rows that could be read or written."""
     names: set[str] = set()
     hint = "leave out 'inline', or read and write another relation"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from dbsp.compiler.datalog.meaning.checked import Functor, Kind, Value
+from dbsp.compiler.datalog.meaning.checked import FunctorSignature, Kind, Value
 from dbsp.compiler.datalog.meaning.declared_types import TypeEnvironment
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
 from dbsp.compiler.datalog.meaning.walk import subterms, terms_of
@@ -17,10 +17,10 @@ Function: TypeAlias = Callable[..., Value]
 
 
 def declare_functors(
-    program: syntax.Program, types: TypeEnvironment, functions: Mapping[str, Function], report: Report
-) -> dict[str, Functor]:
+    program: syntax.ParsedProgram, types: TypeEnvironment, functions: Mapping[str, Function], report: Report
+) -> dict[str, FunctorSignature]:
     """The functors that are declared soundly, each by its name with `@` before it."""
-    found: dict[str, Functor] = {}
+    found: dict[str, FunctorSignature] = {}
     first: dict[str, syntax.Name] = {}
     for place, item in enumerate(program.items):
         if not isinstance(item, syntax.FunctorDeclaration):
@@ -35,7 +35,7 @@ def declare_functors(
         if None not in known:
             *kinds, result = (kind for kind in known if kind is not None)
             function = functions.get(name.text, _Missing())
-            found[f"@{name.text}"] = Functor(name.text, tuple(kinds), result, function)
+            found[f"@{name.text}"] = FunctorSignature(name.text, tuple(kinds), result, function)
     report.note = None
     return found
 
@@ -48,7 +48,7 @@ class _Missing:
 
 
 def check_functions(
-    program: syntax.Program, used: set[str], functors: Mapping[str, Functor], report: Report
+    program: syntax.ParsedProgram, used: set[str], functors: Mapping[str, FunctorSignature], report: Report
 ) -> None:
     """Reports the functors that are used and have no function."""
     waiting = set(used)

@@ -16,12 +16,12 @@ from dbsp.compiler.datalog.text import syntax
 from dbsp.compiler.datalog.text.report import Report
 
 
-def plans_of_clauses(items: Sequence[syntax.Item], report: Report) -> Mapping[int, syntax.Plan]:
+def plans_of_clauses(items: Sequence[syntax.Item], report: Report) -> Mapping[int, syntax.PlanDirective]:
     """By the place of a rule among the items, the directive that follows it."""
-    found: dict[int, syntax.Plan] = {}
+    found: dict[int, syntax.PlanDirective] = {}
     last: int | None = None
     for place, item in enumerate(items):
-        if not isinstance(item, syntax.Plan):
+        if not isinstance(item, syntax.PlanDirective):
             last = place if isinstance(item, syntax.Clause) and item.body is not None else None
         elif last is None:
             report.error(item.span, "there is no rule before this .plan", "it stands right after its rule")
@@ -34,7 +34,9 @@ def plans_of_clauses(items: Sequence[syntax.Item], report: Report) -> Mapping[in
     return found
 
 
-def order_of(plan: syntax.Plan, body: Sequence[syntax.BodyLiteral], report: Report) -> tuple[int, ...] | None:
+def order_of(
+    plan: syntax.PlanDirective, body: Sequence[syntax.BodyLiteral], report: Report
+) -> tuple[int, ...] | None:
     """The order of the positive atoms of a body, counted from 0; None, with errors, if it is none."""
     number = sum(isinstance(literal, syntax.Atom) for literal in body)
     errors = report.error_count

@@ -40,7 +40,7 @@ def expression(term: checked.Term) -> Expression:
         case checked.Part(arguments=(value,), constructor=constructor, position=position):
             whole = expression(value)
             return made_by(whole, constructor) if position is None else field_of(whole, constructor, position)
-        case checked.Call(functor=checked.Functor() as functor):
+        case checked.Call(functor=checked.FunctorSignature() as functor):
             given = tuple(map(expression, term.arguments))
             called = FunctorCall(term.function, given, _functor(functor))
             range_ = range_of(term.kind, term.word)
@@ -114,7 +114,7 @@ def _kind(call: checked.Call) -> AnyKind:
 
 
 @functools.lru_cache(maxsize=1024)
-def _functor(functor: checked.Functor) -> Functor:
+def _functor(functor: checked.FunctorSignature) -> Functor:
     """The functor of the engine, the same for all places so that results are remembered for all."""
     parameters = tuple(type_of(kind) for kind in functor.parameters)
     return Functor(functor.name, parameters, type_of(functor.result), functor.function)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from dbsp.compiler.datalog.plans.literals import equations, is_partial, is_safe, uses
 from dbsp.compiler.datalog.plans.normalise import Condition, NormalLiteral, Scan, variables_of
-from dbsp.compiler.planner.choose import Choice, choose
+from dbsp.compiler.planner.choose import ChosenPlan, choose
 from dbsp.compiler.planner.conjunction import Atom, Conjunction, Functions, determined
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
-from dbsp.compiler.planner.tree import Binary, Leaf, Multiway, Tree, atoms_of
+from dbsp.compiler.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, atoms_of
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Policy:
     strategy: Strategy = Strategy.AUTO
     order: tuple[int, ...] | None = None
 
-    def choose(self, conjunction: Conjunction) -> Choice:
+    def choose(self, conjunction: Conjunction) -> ChosenPlan:
         """The planner's choice."""
         if self.order is not None:
             return choose(conjunction, self.statistics, Strategy.BINARY, self.order)
@@ -43,7 +43,7 @@ def functions_of(body: Iterable[NormalLiteral], reserved: Iterable[str]) -> Func
     ]
 
 
-def hanging_together(scans: Sequence[Scan], start: Iterable[str], functions: Functions) -> tuple[Scan, ...]:
+def connected_scans(scans: Sequence[Scan], start: Iterable[str], functions: Functions) -> tuple[Scan, ...]:
     """The scans that are connected with some variables, through each other and through functions."""
     reached = set(start)
     left = [*scans]
@@ -110,20 +110,20 @@ def spine(tree: Tree, found: int | None) -> Iterator[Tree]:
     itself, but may be a part of the first tree of the line if that is a multi-way join.
     """
     match tree:
-        case Leaf(atom) if atom == found:
+        case LeafNode(atom) if atom == found:
             return
-        case Binary(left=left, right=right):
+        case BinaryNode(left=left, right=right):
             if found in atoms_of(right) or (
-                isinstance(left, Leaf) and left.atom != found and not isinstance(right, Leaf)
+                isinstance(left, LeafNode) and left.atom != found and not isinstance(right, LeafNode)
             ):
                 left, right = right, left
             yield from spine(left, found)
             yield right
-        case Multiway(parts=parts, orders=orders, keep=keep) if found is not None:
+        case MultiwayNode(parts=parts, orders=orders, keep=keep) if found is not None:
             for number, part in enumerate(parts):
-                if found in atoms_of(part) and not isinstance(part, Leaf):
+                if found in atoms_of(part) and not isinstance(part, LeafNode):
                     yield from spine(part, found)
-                    parts = (*parts[:number], Leaf(found), *parts[number + 1 :])
-            yield Multiway(parts, orders, keep)
+                    parts = (*parts[:number], LeafNode(found), *parts[number + 1 :])
+            yield MultiwayNode(parts, orders, keep)
         case _:
             yield tree

@@ -15,7 +15,14 @@ from dbsp.compiler.datalog.plans.normalise import (
     Numbered,
     variables_of,
 )
-from dbsp.compiler.datalog.plans.steps import Assign, Filter, Generate, Number, Step, Without
+from dbsp.compiler.datalog.plans.steps import (
+    PlannedAntijoin,
+    PlannedAssignment,
+    PlannedFilter,
+    PlannedNumbering,
+    PlannedSeries,
+    PlanStep,
+)
 from dbsp.compiler.planner.conjunction import determined
 
 
@@ -37,7 +44,7 @@ class Placing:
         self.order = tuple(
             dict.fromkeys(name for one in body if not isinstance(one, Numbered) for name in uses(one))
         )
-        self.done: list[Step] = []
+        self.done: list[PlanStep] = []
 
     # Each of these places one literal and says whether it did.
 
@@ -46,7 +53,7 @@ class Placing:
             if literal.names <= self.bound.keys():
                 self.take(literal)
                 self._drop_implied(literal)
-                self.done.append(Filter(literal.comparison))
+                self.done.append(PlannedFilter(literal.comparison))
                 return True
         return False
 
@@ -56,7 +63,7 @@ class Placing:
                 if name not in self.reserved and variables_of(term) <= self.bound.keys():
                     self.take(literal)
                     self._drop_implied(literal)
-                    self.done.append(Assign(name, term, self.keep((name,), always=True)))
+                    self.done.append(PlannedAssignment(name, term, self.keep((name,), always=True)))
                     return True
         return False
 
@@ -64,7 +71,7 @@ class Placing:
         for literal in self.left:
             if isinstance(literal, Absent) and set(literal.pattern.names) <= self.bound.keys():
                 self.take(literal)
-                self.done.append(Without(literal.pattern))
+                self.done.append(PlannedAntijoin(literal.pattern))
                 return True
         return False
 
@@ -73,7 +80,7 @@ class Placing:
         for literal in self.left:
             if isinstance(literal, Generated) and {literal.variable, *literal.arguments} <= self.bound.keys():
                 self.take(literal)
-                self.done.append(Filter(literal.membership))
+                self.done.append(PlannedFilter(literal.membership))
                 return True
         return False
 
@@ -85,7 +92,7 @@ class Placing:
             if literal.arguments or constant:
                 self.take(literal)
                 keep = self.keep((literal.variable,), always=True)
-                self.done.append(Generate(literal.variable, literal.call, keep))
+                self.done.append(PlannedSeries(literal.variable, literal.call, keep))
                 return True
         return False
 
@@ -96,7 +103,7 @@ class Placing:
                 self.take(literal)
                 order = tuple(name for name in self.order if name in self.bound)
                 keep = self.keep((literal.variable,), always=True)
-                step = Number(literal.variable, literal.first, literal.step, order, keep)
+                step = PlannedNumbering(literal.variable, literal.first, literal.step, order, keep)
                 self.done.append(step)
                 return True
         return False

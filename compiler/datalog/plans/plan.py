@@ -30,9 +30,9 @@ from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.plans.join_bodies import (
     Policy,
     conjunction_of,
+    connected_scans,
     fits,
     functions_of,
-    hanging_together,
     spine,
 )
 from dbsp.compiler.datalog.plans.literals import (
@@ -55,16 +55,16 @@ from dbsp.compiler.datalog.plans.normalise import (
 )
 from dbsp.compiler.datalog.plans.placing import Placing
 from dbsp.compiler.datalog.plans.steps import (
-    Aggregated,
-    Bag,
-    Found,
-    Join,
+    BoundRows,
     Joined,
-    Multiway,
-    Part,
+    JoinPart,
+    PlannedAggregate,
+    PlannedJoin,
+    PlannedMultiwayJoin,
+    PlanStep,
+    RowSource,
     RulePlan,
-    Source,
-    Step,
+    SubPlan,
 )
 from dbsp.compiler.planner import tree as trees
 from dbsp.compiler.planner.conjunction import determined
@@ -109,7 +109,7 @@ class _Planner(Placing):
         self.line: list[trees.Tree] = []
         self.greedy: list[Scan] = []
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[PlanStep, ...]:
         if not self.bound and not self.line:
             # Before equations bind anything: a multi-way join takes them up.
             self._choose()
@@ -125,7 +125,7 @@ class _Planner(Placing):
     # Each of these places one literal or one tree, and says whether it did.
 
     def _place_multiway(self) -> bool:
-        if self.line and isinstance(self.line[0], trees.Multiway) and self._goes_on(self.line[0]):
+        if self.line and isinstance(self.line[0], trees.MultiwayNode) and self._goes_on(self.line[0]):
             self._multiway(self.line.pop(0))
             return True
         return False
@@ -141,7 +141,7 @@ class _Planner(Placing):
                 self._join(scan)
                 return True
         tree = self.line[0]
-        if isinstance(tree, trees.Multiway) and self._goes_on(tree):
+        if isinstance(tree, trees.MultiwayNode) and self._goes_on(tree):
             return self._place_multiway()
         del self.line[0]
         self._join(self._source(tree))
@@ -188,7 +188,7 @@ class _Planner(Placing):
         found = None
         if self.policy.order is None:
             functions = functions_of(self.left, self.reserved)
-            scans = hanging_together(every, {*start.names, *self._near(start)}, functions) or (start,)
+            scans = connected_scans(every, {*start.names, *self._near(start)}, functions) or (start,)
             if not self.bound.keys().isdisjoint(name for scan in scans for name in scan.names):
                 found = tuple(self.bound)
         if len(scans) == 1 and found is None:
@@ -212,13 +212,13 @@ class _Planner(Placing):
         """What is bound, if the scan shares any of it."""
         return () if self.bound.keys().isdisjoint(start.names) else self.bound
 
-    def _join(self, source: Source) -> None:
+    def _join(self, source: RowSource) -> None:
         on = tuple(name for name in source.names if name in self.bound)
         if isinstance(source, Scan):
             self.take(source)
-        self.done.append(Join(source, on, self.keep(source.names)))
+        self.done.append(PlannedJoin(source, on, self.keep(source.names)))
 
-    def _goes_on(self, tree: trees.Multiway) -> bool:
+    def _goes_on(self, tree: trees.MultiwayNode) -> bool:
         """Whether a multi-way join goes on from the rows found so far, and is not made beside them."""
         return (not self.done and not self.bound) or any(self._is_found(part) for part in tree.parts)
 
@@ -227,11 +227,11 @@ class _Planner(Placing):
         return self.group.scans[atom]
 
     def _is_found(self, tree: trees.Tree) -> bool:
-        return isinstance(tree, trees.Leaf) and self._scan(tree.atom) is None
+        return isinstance(tree, trees.LeafNode) and self._scan(tree.atom) is None
 
-    def _source(self, tree: trees.Tree, beside: Iterable[str] = ()) -> Source:
+    def _source(self, tree: trees.Tree, beside: Iterable[str] = ()) -> RowSource:
         """A scan, or the bag of what a tree joins; `beside` are variables that it meets others on."""
-        if isinstance(tree, trees.Leaf):
+        if isinstance(tree, trees.LeafNode):
             scan = self._scan(tree.atom)
             assert scan is not None, "the rows found before begin the line"
             return scan
@@ -240,7 +240,7 @@ class _Planner(Placing):
         needed = self.needed.union(self.bound, beside, *map(uses, self.left))
         inner = _Planner(body, (), needed, self.policy, self.joined)
         inner.group, inner.line = self.group, list(spine(tree, None))
-        return Bag(inner.steps(), tuple(inner.bound))
+        return SubPlan(inner.steps(), tuple(inner.bound))
 
     def _body_of(self, tree: trees.Tree) -> list[NormalLiteral]:
         """The scans of a tree with the conditions and equations between their variables."""
@@ -254,11 +254,11 @@ class _Planner(Placing):
         ]
 
     def _multiway(self, tree: trees.Tree) -> None:
-        assert isinstance(tree, trees.Multiway)
-        parts: list[Part] = []
+        assert isinstance(tree, trees.MultiwayNode)
+        parts: list[JoinPart] = []
         beside: set[str] = set()
         for one in tree.parts:
-            part = Found(tuple(self.bound)) if self._is_found(one) else self._source(one, beside)
+            part = BoundRows(tuple(self.bound)) if self._is_found(one) else self._source(one, beside)
             parts.append(part)
             beside.update(part.names)
         self.take(*parts)
@@ -273,10 +273,12 @@ class _Planner(Placing):
                 extensions += found
                 conditions += [] if found else [literal.comparison]
         keep = self.keep((*names, *(name for name, _ in extensions)))
-        step = Multiway(tuple(parts), (), tuple(conditions), tuple(extensions), keep, self._expected(tree))
+        step = PlannedMultiwayJoin(
+            tuple(parts), (), tuple(conditions), tuple(extensions), keep, self._expected(tree)
+        )
         self.done.append(replace(step, orders=_orders(step, tree.orders)))
 
-    def _expected(self, tree: trees.Multiway) -> tuple[Term, ...]:
+    def _expected(self, tree: trees.MultiwayNode) -> tuple[Term, ...]:
         """What the planner expects of each delta term."""
         assert self.group is not None, "a tree is of a group"
         return next((one.terms for one in self.group.choice.estimates if one.tree == tree), ())
@@ -294,10 +296,10 @@ class _Planner(Placing):
         if any(excludes_zero(name, self.left) for name in literal.variables):
             empty_groups = False
         keep = self.keep(literal.variables, always=True)
-        self.done.append(Aggregated(literal, inner, correlated, empty_groups, keep))
+        self.done.append(PlannedAggregate(literal, inner, correlated, empty_groups, keep))
 
 
-def _orders(step: Multiway, planned: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+def _orders(step: PlannedMultiwayJoin, planned: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
     """The planned orders, naming what the join looks at and no part of the order's own binds."""
     free = {name for name, _ in step.extensions}
     functions = [(name, variables_of(term)) for name, term in step.extensions]

@@ -2,7 +2,7 @@
 
 A step takes the rows found so far, whose columns are the variables bound so far, to those with its own
 part of the body taken into account; the first one starts from the one empty row. What is joined is a
-scan, or a `Bag`: rows that steps of their own make, beside the main line of the rule.
+scan, or a `SubPlan`: rows that steps of their own make, beside the main line of the rule.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ from typing import TypeAlias
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.plans.normalise import AggregateLiteral, NormalRule, Scan, variables_of
-from dbsp.compiler.planner.choose import Choice
+from dbsp.compiler.planner.choose import ChosenPlan
 from dbsp.compiler.planner.estimate import Term
 
 
 @dataclass(frozen=True, slots=True)
-class Bag:
+class SubPlan:
     """Rows made by steps of their own; `names` are the variables they bind that go on."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class BoundRows:
     """The rows found so far, as a part of a multi-way join."""
 
     names: tuple[str, ...]
 
 
-Source: TypeAlias = Scan | Bag
-Part: TypeAlias = Scan | Bag | Found
+RowSource: TypeAlias = Scan | SubPlan
+JoinPart: TypeAlias = Scan | SubPlan | BoundRows
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class PlannedJoin:
     """Joins the rows of a source; `on` are the variables already bound. `keep` is what goes on."""
 
-    source: Source
+    source: RowSource
     on: tuple[str, ...]
     keep: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Multiway:
+class PlannedMultiwayJoin:
     """Joins all parts at once, variable by variable.
 
     `orders` gives for each part the order in which a change of it binds the other variables.
@@ -56,7 +56,7 @@ class Multiway:
     planner's estimate for the change of each part, if rows were counted.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[JoinPart, ...]
     orders: tuple[tuple[str, ...], ...]
     conditions: tuple[checked.Comparison, ...]
     extensions: tuple[tuple[str, checked.Term], ...]
@@ -79,19 +79,19 @@ class Multiway:
 
 
 @dataclass(frozen=True, slots=True)
-class Without:
+class PlannedAntijoin:
     """Keeps the rows for which the pattern has no row."""
 
     pattern: Scan
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class PlannedFilter:
     condition: checked.Comparison
 
 
 @dataclass(frozen=True, slots=True)
-class Assign:
+class PlannedAssignment:
     """Binds a variable to a term; `keep` (the variable included) is what goes on."""
 
     variable: str
@@ -100,7 +100,7 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
-class Generate:
+class PlannedSeries:
     """Binds a variable to each value of a generator; `keep` (the variable included) is what goes on."""
 
     variable: str
@@ -109,7 +109,7 @@ class Generate:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class PlannedNumbering:
     """Binds a variable to a number of each row; rows that come together are ordered by `order`."""
 
     variable: str
@@ -120,7 +120,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregated:
+class PlannedAggregate:
     """Adds the results of an aggregate as variables; `keep` (these included) is what goes on.
 
     `inner` evaluates the aggregate's body. With `correlated` it starts from the distinct values of
@@ -130,13 +130,22 @@ class Aggregated:
     """
 
     literal: AggregateLiteral
-    inner: tuple[Step, ...]
+    inner: tuple[PlanStep, ...]
     correlated: bool
     empty_groups: bool
     keep: tuple[str, ...]
 
 
-Step: TypeAlias = Join | Multiway | Without | Filter | Assign | Generate | Number | Aggregated
+PlanStep: TypeAlias = (
+    PlannedJoin
+    | PlannedMultiwayJoin
+    | PlannedAntijoin
+    | PlannedFilter
+    | PlannedAssignment
+    | PlannedSeries
+    | PlannedNumbering
+    | PlannedAggregate
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +156,7 @@ class Joined:
     """
 
     scans: tuple[Scan | None, ...]
-    choice: Choice
+    choice: ChosenPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +167,19 @@ class RulePlan:
     """
 
     rule: NormalRule
-    steps: tuple[Step, ...] | None
+    steps: tuple[PlanStep, ...] | None
     joined: tuple[Joined, ...] = ()
 
 
-def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
+def all_steps(steps: Sequence[PlanStep]) -> Iterator[PlanStep]:
     """The steps and those inside them, each after those inside it."""
     for step in steps:
         match step:
-            case Join(source=Bag(steps=inner)) | Aggregated(inner=inner):
+            case PlannedJoin(source=SubPlan(steps=inner)) | PlannedAggregate(inner=inner):
                 yield from all_steps(inner)
-            case Multiway(parts=parts):
+            case PlannedMultiwayJoin(parts=parts):
                 for part in parts:
-                    if isinstance(part, Bag):
+                    if isinstance(part, SubPlan):
                         yield from all_steps(part.steps)
             case _:
                 pass

@@ -30,7 +30,7 @@ from dbsp.compiler.datalog.rewrites.share import share
 from dbsp.compiler.datalog.rewrites.specialise import specialise
 from dbsp.compiler.datalog.text.report import Report
 
-Pass = Callable[[checked.Program, list[str]], checked.Program]
+Pass = Callable[[checked.CheckedProgram, list[str]], checked.CheckedProgram]
 
 PASSES: tuple[Pass, ...] = (propagate_constants, drop_dead, specialise, inline_once)
 """Applied in turn until none finds anything to do."""
@@ -42,7 +42,7 @@ NAMES = tuple(one.__name__ for one in (*PASSES, *LAST))
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedRewrite:
     """What one pass did to a program."""
 
     name: str
@@ -61,8 +61,8 @@ def chosen_passes(rewrites: bool | Iterable[str]) -> tuple[str, ...]:
 
 
 def rewrite(
-    program: checked.Program, names: Collection[str] = NAMES, magic: Collection[str] = ()
-) -> tuple[checked.Program, tuple[Applied, ...]]:
+    program: checked.CheckedProgram, names: Collection[str] = NAMES, magic: Collection[str] = ()
+) -> tuple[checked.CheckedProgram, tuple[AppliedRewrite, ...]]:
     """The program after the passes of these names, and what each of them did.
 
     They are applied in turn until none finds anything to do; then the relations in `magic` are put on demand,
@@ -78,11 +78,11 @@ def rewrite(
     for one in LAST:
         if one.__name__ in changes:
             program = one(program, changes[one.__name__])
-    applied = tuple(Applied(name, tuple(noted)) for name, noted in changes.items() if noted)
+    applied = tuple(AppliedRewrite(name, tuple(noted)) for name, noted in changes.items() if noted)
     return restratified(program) if applied else program, applied
 
 
-def _settled(program: checked.Program, changes: dict[str, list[str]]) -> checked.Program:
+def _settled(program: checked.CheckedProgram, changes: dict[str, list[str]]) -> checked.CheckedProgram:
     before = None
     while before is not program:
         before = program
@@ -97,8 +97,8 @@ def _settled(program: checked.Program, changes: dict[str, list[str]]) -> checked
 
 
 def _with_rules_of(
-    relations: Collection[str], program: checked.Program, rewritten: checked.Program
-) -> checked.Program:
+    relations: Collection[str], program: checked.CheckedProgram, rewritten: checked.CheckedProgram
+) -> checked.CheckedProgram:
     """The rewritten program with the rules that these relations had before."""
     if not relations:
         return rewritten
@@ -107,7 +107,7 @@ def _with_rules_of(
     return replace(rewritten, rules=tuple(sorted(rules, key=lambda rule: rule.number)))
 
 
-def restratified(program: checked.Program) -> checked.Program:
+def restratified(program: checked.CheckedProgram) -> checked.CheckedProgram:
     """The program with the strata of its rules; raises CompileError if there are none.
 
     Relations that have lost all rules but are still looked at come first: they are empty.

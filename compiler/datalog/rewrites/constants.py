@@ -19,7 +19,7 @@ from dbsp.compiler.datalog.rewrites.checked_terms import map_parts, substitute
 from dbsp.compiler.datalog.rewrites.fold import fold, holds
 
 
-def propagate_constants(program: checked.Program, changes: list[str]) -> checked.Program:
+def propagate_constants(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:
     """The program with rules simplified, and without those that can be seen never to hold."""
     rules = []
     for rule in program.rules:

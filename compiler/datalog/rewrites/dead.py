@@ -15,7 +15,7 @@ from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.rewrites.checked_terms import is_simple, uses
 
 
-def drop_dead(program: checked.Program, changes: list[str]) -> checked.Program:
+def drop_dead(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:
     """The program without rules that never fire and rules that nothing depends on."""
     program = _without_empty(program, changes)
     needed = needed_relations(program)
@@ -25,7 +25,7 @@ def drop_dead(program: checked.Program, changes: list[str]) -> checked.Program:
     return replace(program, rules=tuple(r for r in program.rules if r.head.relation in needed))
 
 
-def _without_empty(program: checked.Program, changes: list[str]) -> checked.Program:
+def _without_empty(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:
     empty = {*program.relations} - _not_empty(program)
     if empty.isdisjoint(atom.relation for rule in program.rules for atom in uses(rule)):
         return program
@@ -51,7 +51,7 @@ def _without_empty(program: checked.Program, changes: list[str]) -> checked.Prog
     return replace(program, rules=tuple(rules))
 
 
-def _not_empty(program: checked.Program) -> set[str]:
+def _not_empty(program: checked.CheckedProgram) -> set[str]:
     """The relations that may have a row: inputs, and those with a rule over such."""
     found = set(program.inputs)
     waiting = {rule.number: set(_positive(rule.body)) - found for rule in program.rules}

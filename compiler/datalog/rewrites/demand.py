@@ -37,7 +37,7 @@ from dbsp.errors import CompileError
 Columns = Mapping[str, tuple[int, ...]]
 
 
-def on_demand(program: checked.Program, magic: bool | Collection[str]) -> set[str]:
+def on_demand(program: checked.CheckedProgram, magic: bool | Collection[str]) -> set[str]:
     """The relations that are asked to be derived on demand; CompileError for a name that is none.
 
     Those declared `magic`, and those named; if all are asked for (True, "*"), all but those `no_magic`.
@@ -55,7 +55,9 @@ def on_demand(program: checked.Program, magic: bool | Collection[str]) -> set[st
     }
 
 
-def demand(program: checked.Program, relations: Collection[str], changes: list[str]) -> checked.Program:
+def demand(
+    program: checked.CheckedProgram, relations: Collection[str], changes: list[str]
+) -> checked.CheckedProgram:
     """The program in which those of the relations for which it is possible are derived on demand."""
     why = _whole(program)
     wanted = {rule.head.relation for rule in program.rules if rule.head.relation in relations} - why.keys()
@@ -87,7 +89,7 @@ def _demand(name: str) -> str:
     return f"{name}#demand"  # `#` stands in no name of a source
 
 
-def _whole(program: checked.Program) -> dict[str, str]:
+def _whole(program: checked.CheckedProgram) -> dict[str, str]:
     """The relations of which all rows are needed, and why."""
     why: dict[str, str] = {}
     for name in (*program.outputs, *program.sizes):
@@ -113,7 +115,7 @@ def _whole(program: checked.Program) -> dict[str, str]:
     return why
 
 
-def _bound_columns(program: checked.Program, wanted: Collection[str], why: dict[str, str]) -> Columns:
+def _bound_columns(program: checked.CheckedProgram, wanted: Collection[str], why: dict[str, str]) -> Columns:
     """The columns of each relation that all uses bind; without those of which no column is.
 
     Every use takes columns away that it does not bind; then the rules that this touches are looked at again,
@@ -155,7 +157,7 @@ def _guard(rule: checked.Rule, columns: Columns) -> checked.Atom | None:
     return checked.Atom(_demand(name), arguments, rule.head.span)
 
 
-def _guarded(program: checked.Program, columns: Columns) -> tuple[checked.Rule, ...]:
+def _guarded(program: checked.CheckedProgram, columns: Columns) -> tuple[checked.Rule, ...]:
     """The rules with their guards, then those of the demands."""
     rules = []
     for rule in program.rules:
@@ -174,7 +176,7 @@ def _guarded(program: checked.Program, columns: Columns) -> tuple[checked.Rule, 
     return (*rules, *found.values())
 
 
-def _demanding(program: checked.Program, columns: Columns) -> Iterator[checked.Rule]:
+def _demanding(program: checked.CheckedProgram, columns: Columns) -> Iterator[checked.Rule]:
     """What each rule asks for."""
     for rule in program.rules:
         for use in passes(rule, _guard(rule, columns), columns):
@@ -183,7 +185,7 @@ def _demanding(program: checked.Program, columns: Columns) -> Iterator[checked.R
             yield checked.Rule(0, head, use.before, rule.span)
 
 
-def _with_demands(program: checked.Program, columns: Columns) -> dict[str, checked.Relation]:
+def _with_demands(program: checked.CheckedProgram, columns: Columns) -> dict[str, checked.Relation]:
     relations = dict(program.relations)
     for name, bound in columns.items():
         relation = program.relations[name]

@@ -43,7 +43,7 @@ MAX_LITERALS = 40
 """Longer bodies are not made longer: a chain of many relations would become one of quadratic cost."""
 
 
-def inline_once(program: checked.Program, changes: list[str]) -> checked.Program:
+def inline_once(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:
     """The program without the relations that are better derived where they are used."""
     groups = recursive_groups(program)
     plain = derived_for_itself(program) - groups.keys()
@@ -77,7 +77,7 @@ def inline_once(program: checked.Program, changes: list[str]) -> checked.Program
     return replace(program, rules=tuple(rules.values()))
 
 
-def _used_first(program: checked.Program, names: set[str]) -> Iterator[str]:
+def _used_first(program: checked.CheckedProgram, names: set[str]) -> Iterator[str]:
     """The relations, each after those that its rules use."""
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(sorted(names))

@@ -13,7 +13,7 @@ def is_plain(relation: checked.Relation) -> bool:
     return relation == checked.Relation(relation.name, relation.attributes, relation.span)
 
 
-def derived_for_itself(program: checked.Program) -> set[str]:
+def derived_for_itself(program: checked.CheckedProgram) -> set[str]:
     """The derived relations that are no input, no output and nothing but sets: what others read is theirs.
 
     Nor are they read by subsumptions, or derived in iterations that count.
@@ -24,7 +24,7 @@ def derived_for_itself(program: checked.Program) -> set[str]:
     return {name for name in heads - seen if is_plain(program.relations[name])}
 
 
-def by_iterations(program: checked.Program) -> frozenset[str]:
+def by_iterations(program: checked.CheckedProgram) -> frozenset[str]:
     """The relations whose rows depend on the iteration in which they are derived.
 
     The rules of such a recursion stay as they are: with others it would take other iterations.
@@ -41,7 +41,7 @@ def by_iterations(program: checked.Program) -> frozenset[str]:
     )
 
 
-def recursive_groups(program: checked.Program) -> dict[str, int]:
+def recursive_groups(program: checked.CheckedProgram) -> dict[str, int]:
     """A number for every relation that depends on itself; those that depend on one another share it."""
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_edges_from((atom.relation, rule.head.relation) for rule in program.rules for atom in uses(rule))

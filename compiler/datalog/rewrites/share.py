@@ -24,7 +24,7 @@ MAX_ATOMS = 12
 """Rules with more are left alone: all pairs of their atoms would be compared."""
 
 
-def share(program: checked.Program, changes: list[str]) -> checked.Program:
+def share(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:
     """The program with rules written as earlier ones are. O(rules * atoms^3)."""
     rules: list[checked.Rule] = []
     first: dict[object, tuple[checked.Rule, checked.Atom, checked.Atom]] = {}

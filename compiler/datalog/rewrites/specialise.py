@@ -20,7 +20,7 @@ from dbsp.compiler.datalog.rewrites.checked_terms import is_simple, uses
 from dbsp.compiler.datalog.rewrites.plain import derived_for_itself
 
 
-def specialise(program: checked.Program, changes: list[str]) -> checked.Program:
+def specialise(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:
     """The program with constants that all uses of a relation have put into its rules."""
     plain = derived_for_itself(program)
     rules_of: dict[str, list[checked.Rule]] = {name: [] for name in plain}

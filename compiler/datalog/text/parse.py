@@ -22,7 +22,7 @@ from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.text.tree_builder import Builder
 
 
-def parse(text: str, report: Report, sources: Sources | None = None) -> syntax.Program:
+def parse(text: str, report: Report, sources: Sources | None = None) -> syntax.ParsedProgram:
     """The syntax tree of a text and what it includes; raises CompileError with every syntax error found."""
     tokens = list(without_annotations(preprocess(text, report, sources or Sources()), report))
     builder = Builder(report)
@@ -46,7 +46,7 @@ def parse(text: str, report: Report, sources: Sources | None = None) -> syntax.P
     if around and not report.error_count:
         report.error(around[-1][0].span, "this component is never closed", "add the missing '}'")
     report.raise_errors()
-    return syntax.Program(tuple(items))
+    return syntax.ParsedProgram(tuple(items))
 
 
 @cache

@@ -266,7 +266,7 @@ class PlanOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PlanDirective:
     """`.plan 0: (2, 1), 1: (1, 2)` after a rule: in which order its atoms are to be joined."""
 
     orders: tuple[PlanOrder, ...]
@@ -323,7 +323,7 @@ Item: TypeAlias = (
     | Directive
     | Pragma
     | FunctorDeclaration
-    | Plan
+    | PlanDirective
     | Component
     | ComponentEnd
     | Instance
@@ -332,7 +332,7 @@ Item: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ParsedProgram:
     """The items of one source, in the order written.
 
     `notes` say of items that come from a component, by their place, which instance they belong to.

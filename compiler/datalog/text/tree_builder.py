@@ -63,7 +63,7 @@ class Builder:
                 key, *value = map(self._unescape, _tokens(tree)[1:])
                 return syntax.Pragma(key, "".join(value), self.span(tree))
             case "plan":
-                return syntax.Plan(tuple(map(self._order, _trees(tree))), self.span(tree))
+                return syntax.PlanDirective(tuple(map(self._order, _trees(tree))), self.span(tree))
             case _:
                 return self._type(tree)
 

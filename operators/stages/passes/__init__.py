@@ -20,7 +20,7 @@ from dbsp.operators.stages.passes.push_projections import push_projections
 
 
 @dataclass(frozen=True)
-class Applied:
+class AppliedPass:
     """What one pass did: its changes, and the number of nodes before and after it."""
 
     name: str
@@ -38,7 +38,7 @@ PASSES: tuple[Callable[[Graph, list[str]], Graph], ...] = (
 )
 
 
-def optimise(query: Graph) -> tuple[Graph, list[Applied]]:
+def optimise(query: Graph) -> tuple[Graph, list[AppliedPass]]:
     """The query after all passes, and what each of them did."""
     applied = []
     for one in PASSES:
@@ -46,5 +46,5 @@ def optimise(query: Graph) -> tuple[Graph, list[Applied]]:
         before = sum(1 for _ in query.walk())
         query = one(query, changes)
         prune(query, [node for node in query.nodes if node.operator.is_port])
-        applied.append(Applied(one.__name__, tuple(changes), before, sum(1 for _ in query.walk())))
+        applied.append(AppliedPass(one.__name__, tuple(changes), before, sum(1 for _ in query.walk())))
     return query, applied

@@ -13,14 +13,14 @@ from dbsp.data.batch import Batch
 from dbsp.errors import IterationLimitError
 from dbsp.operators.joins.join import combine
 from dbsp.operators.recursion.modes import STEP_ROWS
-from dbsp.runtime.scope import Estate, OutOfAllowance, Scope
+from dbsp.runtime.scope import CarriedState, Scope, WorkBudgetExceeded
 
 if TYPE_CHECKING:
-    from dbsp.operators.recursion.watch import Watch
+    from dbsp.operators.recursion.restart_budget import RestartBudget
 
 
 @dataclass
-class Pass:
+class IterationResult:
     """What one evaluation of a scope did: the change of every result, and what that took.
 
     `arrived` has by variable and iteration how many rows entered, less those that left.
@@ -31,11 +31,11 @@ class Pass:
     arrived: list[dict[int, int]]
 
 
-class Iterated:
+class IteratedScope:
     """One scope of a body. `sources` are the steps of what enters, in the order of its entering streams."""
 
     def __init__(
-        self, body: Graph, cap: int, outer: Scope, sources: Sequence[Step], estate: Estate, timed: bool
+        self, body: Graph, cap: int, outer: Scope, sources: Sequence[Step], estate: CarriedState, timed: bool
     ) -> None:
         self._cap = cap
         self._outer = outer
@@ -54,7 +54,9 @@ class Iterated:
         waiting = [at for step in self._waiting if (at := step.next_time()) is not None]
         return min(waiting)[:-1] if waiting else None
 
-    def run(self, where: str, quiet: bool, watch: Watch | None = None, price: int = 1) -> Pass | None:
+    def run(
+        self, where: str, quiet: bool, watch: RestartBudget | None = None, price: int = 1
+    ) -> IterationResult | None:
         """Iterate until nothing changes; None when `watch` ends it. `quiet`: nothing new enters.
 
         `price` is what a row put out by an operator costs (see `dbsp.operators.recursion.modes`).
@@ -80,7 +82,7 @@ class Iterated:
             met = scope.met
             try:
                 scope.run()
-            except OutOfAllowance:
+            except WorkBudgetExceeded:
                 return None
             scope.iterations += 1
             for collected, export in zip(pieces, self.exports, strict=True):
@@ -106,7 +108,7 @@ class Iterated:
                             collected.append(batch)
                     break
             iteration = iteration + 1 if any(moving) else self._next_iteration()
-        return Pass(
+        return IterationResult(
             [combine([(b.rows, b.weights) for b in collected]) for collected in pieces], work, arrived
         )
 

@@ -14,10 +14,10 @@ from dbsp.operators.linear.scale import Scale
 from dbsp.operators.ports.inspect import Inspect
 from dbsp.operators.streams.fit import located
 
-S = TypeVar("S", bound="Watching")
+S = TypeVar("S", bound="InspectionMethods")
 
 
-class Watching(graph.Stream):
+class InspectionMethods(graph.Stream):
     """The methods of a stream that keep its rows and look at them."""
 
     __slots__ = ()

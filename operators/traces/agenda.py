@@ -13,7 +13,7 @@ from dbsp.kernels.arrays import Codes
 from dbsp.runtime.scope import Scope
 
 
-class Pending:
+class Agenda:
     """Rows with weights, by the time they fall due at (see `dbsp.circuit.operator.Time`)."""
 
     __slots__ = ("_due", "_scope")

@@ -10,10 +10,10 @@ from dbsp.errors import SchemaError
 from dbsp.operators.groups.ranking import Rank, Shift, TopK, ordered_by
 from dbsp.operators.streams.fit import located
 
-S = TypeVar("S", bound="Sequencing")
+S = TypeVar("S", bound="RankingMethods")
 
 
-class Sequencing(graph.Stream):
+class RankingMethods(graph.Stream):
     """The methods of a stream that order the rows of each partition (see `dbsp.operators.groups.ranking`)."""
 
     __slots__ = ()

@@ -13,7 +13,7 @@ from dbsp.operators.streams.fit import located
 from dbsp.operators.time.watermark import Timely, Watermark
 from dbsp.operators.time.window import Window, check_time
 
-S = TypeVar("S", bound="EventTime")
+S = TypeVar("S", bound="EventTimeMethods")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Watermarked(Generic[S]):
     """One row, one column: the watermark."""
 
 
-class EventTime(graph.Stream):
+class EventTimeMethods(graph.Stream):
     """The methods of a stream for times that stand in its rows."""
 
     __slots__ = ()

@@ -21,10 +21,10 @@ from dbsp.operators.linear.project import Project
 from dbsp.operators.streams.fit import On, agreeing, key_columns, located
 from dbsp.operators.streams.multiway_atoms import Atom, atom
 
-S = TypeVar("S", bound="Pairing")
+S = TypeVar("S", bound="JoinMethods")
 
 
-class Pairing(graph.Stream):
+class JoinMethods(graph.Stream):
     """The methods of a stream that take another one to pair rows with."""
 
     __slots__ = ()
@@ -46,7 +46,7 @@ class Pairing(graph.Stream):
         condition on a pair, over the same names, whether selected or not.
         """
         pairs = key_columns(self.schema, other.schema, on)
-        offered = Offered.of(self.schema, other.schema, [b for _, b in pairs])
+        offered = JoinColumns.of(self.schema, other.schema, [b for _, b in pairs])
         names = offered.chosen(select)
         left, right = agreeing(self, [(b, a) for a, b in pairs]), agreeing(other, pairs)
         key: dict[int, int] = {}
@@ -117,7 +117,7 @@ class Pairing(graph.Stream):
                 "name every column once in `on`, `left` and `right`; compare others with `where`"
             )
         band = Band.of(self.schema.types[x], low, high)
-        offered = Offered.of(self.schema, other.schema, right_key)
+        offered = JoinColumns.of(self.schema, other.schema, right_key)
         names = offered.chosen(select)
 
         def joined(chosen: Sequence[str]) -> S:
@@ -151,7 +151,7 @@ class Pairing(graph.Stream):
         x, y = self.schema.index(left), other.schema.index(right)
         if len({*left_key, x}) <= len(pairs) or len({*right_key, y}) <= len(pairs):
             raise SchemaError("name every column once in `on`, `left` and `right`")
-        offered = Offered.of(self.schema, other.schema, right_key)
+        offered = JoinColumns.of(self.schema, other.schema, right_key)
         names = offered.chosen(select)
         return AsofJoin(left_key, right_key, x, y, offered.columns(names), names, outer)(self, other)
 
@@ -171,7 +171,7 @@ class Pairing(graph.Stream):
 
 
 @dataclass(frozen=True)
-class Offered:
+class JoinColumns:
     """The columns that a pair of rows has to offer, by their names in the result of a join."""
 
     places: dict[str, int]
@@ -179,7 +179,7 @@ class Offered:
     default: tuple[str, ...]
 
     @staticmethod
-    def of(left: Schema, right: Schema, right_key: Sequence[int]) -> Offered:
+    def of(left: Schema, right: Schema, right_key: Sequence[int]) -> JoinColumns:
         places = {name: index for index, name in enumerate(left.names)}
         default = list(left.names)
         for index, name in enumerate(right.names):
@@ -189,7 +189,7 @@ class Offered:
             places[unique] = -index - 1
             if index not in right_key:
                 default.append(unique)
-        return Offered(places, tuple(default))
+        return JoinColumns(places, tuple(default))
 
     def chosen(self, select: Sequence[str] | None) -> tuple[str, ...]:
         """The names of the result's columns."""
@@ -228,6 +228,6 @@ def _outer_join(
     left_key, right_key = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
     if len(set(left_key)) < len(pairs) or len(set(right_key)) < len(pairs):
         raise SchemaError("name every column once in `on` of an outer join; compare the others beforehand")
-    offered = Offered.of(left_rows.schema, right_rows.schema, right_key)
+    offered = JoinColumns.of(left_rows.schema, right_rows.schema, right_key)
     names = offered.chosen(select)
     return OuterJoin(left_key, right_key, offered.columns(names), names, left, right)(left_rows, right_rows)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from dbsp.data.batch import Batch
 from dbsp.operators.recursion.convergence import Convergence
-from dbsp.operators.recursion.modes import Course
+from dbsp.operators.recursion.modes import EvaluationHistory
 
 
-class Watch:
+class RestartBudget:
     """Ends an evaluation that costs too much, if it is `bounded`, and finishes one that has converged."""
 
-    def __init__(self, course: Course, convergence: Convergence | None, bounded: bool) -> None:
+    def __init__(self, course: EvaluationHistory, convergence: Convergence | None, bounded: bool) -> None:
         self._course = course
         self._rows = course.rows
         self._convergence = convergence

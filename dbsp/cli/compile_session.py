@@ -10,14 +10,14 @@ from typing import Any
 
 import typer
 
-from dbsp.cli.console import loading, remark, tell_about_kernels
+from dbsp.cli.console import announce_kernels, loading, remark
 from dbsp.cli.functor_files import load_functors
 from dbsp.cli.options import Compilation
 from dbsp.compiler.datalog.plans.steps import RulePlan
 from dbsp.compiler.datalog.rewrites import NAMES
 from dbsp.compiler.program import Program, compile
 from dbsp.errors import DbspError, InputError
-from dbsp.io import ChangeScriptReader, Place, Tick, fact_source, read_change_script, read_place
+from dbsp.io import ChangeScriptReader, Place, ScriptTick, fact_source, read_change_script, read_place
 from dbsp.runtime.run import Run, TickResult
 
 # One NAME=VALUE: a blank belongs to it inside of quotes and behind a backslash.
@@ -101,7 +101,7 @@ def facts_of(program: Program, folder: Path, changes_from_stdin: bool = False) -
         if errors:
             raise InputError("\n".join(map(str, errors)))
         advance(None, "computing the first tick")
-        tell_about_kernels()
+        announce_kernels()
         yield initial
 
 
@@ -134,7 +134,7 @@ def _file(source: Place) -> Path | None:
 
 def start_empty(program: Program, max_iterations: int) -> Run:
     """A run of the program over its own facts alone."""
-    tell_about_kernels()
+    announce_kernels()
     return program.start(max_iterations=max_iterations)
 
 
@@ -153,13 +153,13 @@ def change_reader(program: Program, file: str) -> ChangeScriptReader:
     return ChangeScriptReader(program.inputs, file, derived=derived, ranges=program.ranges)
 
 
-def read_changes(program: Program, path: Path) -> list[Tick]:
+def read_changes(program: Program, path: Path) -> list[ScriptTick]:
     """The ticks of the change script at `path`."""
     derived = program.relations.keys() - program.inputs.keys()
     return read_change_script(path, program.inputs, derived=derived, ranges=program.ranges)
 
 
-def apply(run: Run, tick: Tick, file: str) -> TickResult:
+def apply(run: Run, tick: ScriptTick, file: str) -> TickResult:
     """Step the run by one tick of a script; says on stderr which changes had no effect.
 
     Raises DbspError naming the lines of the tick; the run then is as it was before.
@@ -176,7 +176,7 @@ def apply(run: Run, tick: Tick, file: str) -> TickResult:
     return result
 
 
-def _tell(file: str, tick: Tick, counts: dict[str, int], say: Callable[[int, str], str]) -> None:
+def _tell(file: str, tick: ScriptTick, counts: dict[str, int], say: Callable[[int, str], str]) -> None:
     for relation, number in counts.items():
         remark(f"{file}:{tick.lines}: warning: {say(number, relation)}")
 
