@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeVar
 
 import networkx as nx
 
+from dbsp.circuit.call_site import call_site
 from dbsp.circuit.operator import Operator
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, DbspError
-
-_HERE = Path(__file__).parent
-# Under the path it was imported by, and without symbolic links.
-_OWN = (
-    f"{_HERE}{os.sep}",
-    *(f"{(_HERE / name).resolve()}{os.sep}" for name in (".", "operators", "compiler")),
-)
 
 
 class Node:
@@ -250,12 +241,7 @@ class Graph:
             if graph._source is not None:
                 return graph._source
             graph = graph.parent
-        frame = sys._getframe(1)
-        while frame is not None and _is_own(frame.f_code.co_filename):
-            if frame.f_back is None:
-                return ""
-            frame = frame.f_back
-        return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        return call_site()
 
     def validate(self) -> None:
         """Check what building cannot: every strict operator connected, no cycle without one.
@@ -309,8 +295,3 @@ def _strangers(one: Graph, other: Graph) -> CircuitError:
 def placed(name: str, source: str) -> str:
     """`Join at etl.py:41`, or just the name where no line is known."""
     return f"{name} at {source}" if source else name
-
-
-def _is_own(filename: str) -> bool:
-    # Methods that dataclasses generate have "<string>" for a file.
-    return filename.startswith(_OWN) or filename == "<string>"

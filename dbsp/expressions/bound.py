@@ -23,6 +23,16 @@ from dbsp.data.values import (
     shorten,
 )
 from dbsp.errors import DbspError, SchemaError
+from dbsp.expressions import (  # noqa: F401  (each enters its functions into the table)
+    arithmetic,
+    bits,
+    comparison,
+    constructors,
+    regex,
+    series,
+    strings,
+    wrapping,
+)
 from dbsp.expressions.expression import Call, Column, Expression, FunctorCall, Literal
 from dbsp.expressions.functions import FUNCTIONS, Function, Overload, overloads, refuse
 from dbsp.expressions.nodes import (
