@@ -37,7 +37,7 @@ from dbsp.compiler.why.proof import Proof
 from dbsp.compiler.why.refusal import Refusal
 from dbsp.compiler.why.session import Progress, WhySession
 from dbsp.data.batch import Batch
-from dbsp.data.int_ranges import IntRange
+from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
 from dbsp.diagnostics import Diagnostic

@@ -11,10 +11,11 @@ from dbsp.cli.console import remark
 from dbsp.cli.interrupt import ends_tick
 from dbsp.cli.outputs import FolderOutput, report_ambiguous, tick_lines
 from dbsp.cli.tables import LIMIT, aligned, table_of
+from dbsp.compiler.datalog.meaning.directives import fact_source
 from dbsp.compiler.program import Program
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError
-from dbsp.io import ChangeLine, CommitLine, ScriptTick, fact_source, write_place
+from dbsp.io import ChangeLine, CommitLine, ScriptTick, write_place
 from dbsp.io.results import literal_of
 from dbsp.runtime.run import Run, TickResult
 

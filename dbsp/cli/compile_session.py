@@ -13,11 +13,12 @@ import typer
 from dbsp.cli.console import announce_kernels, loading, remark
 from dbsp.cli.functor_files import load_functors
 from dbsp.cli.options import Compilation
+from dbsp.compiler.datalog.meaning.directives import fact_source
 from dbsp.compiler.datalog.plans.steps import RulePlan
 from dbsp.compiler.datalog.rewrites import NAMES
 from dbsp.compiler.program import Program, compile
 from dbsp.errors import DbspError, InputError
-from dbsp.io import ChangeScriptReader, Place, ScriptTick, fact_source, read_change_script, read_place
+from dbsp.io import ChangeScriptReader, Place, ScriptTick, read_change_script, read_place
 from dbsp.runtime.run import Run, TickResult
 
 # One NAME=VALUE: a blank belongs to it inside of quotes and behind a backslash.

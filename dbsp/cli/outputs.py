@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import IO
 
 from dbsp.cli.console import remark
+from dbsp.compiler.datalog.meaning.directives import result_target
 from dbsp.compiler.program import Program
 from dbsp.errors import InputError
-from dbsp.io import Place, format_delta, result_target, write_place
+from dbsp.io import Place, format_delta, write_place
 from dbsp.runtime.run import Run, TickResult
 
 DELTAS_FILE = "deltas.txt"

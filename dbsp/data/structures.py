@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
-from dbsp.data.int_ranges import RANGES, IntRange
+from dbsp.data.int_range import IntRange, read_range
 from dbsp.data.values import Type
 from dbsp.errors import SchemaError
 
@@ -126,7 +126,7 @@ class Structure:
 def _written(field: Field) -> str:
     structure = field.type.structure
     if structure is None:
-        return field.type.written if field.range is None else field.range.name
+        return field.type.written if field.range is None else field.range.written
     return f"@{structure.name}{'?' if field.type.nullable else ''}"
 
 
@@ -146,8 +146,8 @@ def define(definitions: Mapping[str, Definition]) -> dict[str, Structure]:
     made = {name: Structure(name) for name in definitions}
 
     def field(name: str, text: str) -> Field:
-        if text in RANGES:
-            return Field(name, Type("int"), range=RANGES[text])
+        if (range_ := read_range(text)) is not None:
+            return Field(name, Type("int"), range=range_)
         plain = text.removesuffix("?")
         if not plain.startswith("@"):
             return Field(name, Type(plain, nullable=plain != text))

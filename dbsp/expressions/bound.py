@@ -31,7 +31,6 @@ from dbsp.expressions import (  # noqa: F401  (each enters its functions into th
     regex,
     series,
     strings,
-    wrapping,
 )
 from dbsp.expressions.expression import Call, Column, Expression, FunctorCall, Literal
 from dbsp.expressions.functions import FUNCTIONS, Function, Overload, overloads, refuse

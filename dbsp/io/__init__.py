@@ -13,9 +13,8 @@ from dbsp.io.change_script import (
     parse_change_script,
     read_change_script,
 )
-from dbsp.io.directives import Medium, Place, fact_source, result_target
 from dbsp.io.facts import read_facts
-from dbsp.io.places import read_place, write_place
+from dbsp.io.places import Medium, Place, read_place, write_place
 from dbsp.io.problems import DataError
 from dbsp.io.results import format_delta, format_rows
 
@@ -27,13 +26,11 @@ __all__ = [
     "Medium",
     "Place",
     "ScriptTick",
-    "fact_source",
     "format_delta",
     "format_rows",
     "parse_change_script",
     "read_change_script",
     "read_facts",
     "read_place",
-    "result_target",
     "write_place",
 ]

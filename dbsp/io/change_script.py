@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from dbsp.data.int_ranges import IntRange
+from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
 from dbsp.data.values import INT64_MAX, INT64_MIN, Type
 from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean

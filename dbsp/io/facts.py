@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from dbsp.data.int_ranges import NO_RANGES, IntRange
+from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
 from dbsp.data.values import shorten
 from dbsp.diagnostics import Diagnostic, SourceSpan

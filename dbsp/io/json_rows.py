@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from json.decoder import JSONDecodeError
 from typing import Any
 
-from dbsp.data.int_ranges import NO_RANGES, IntRange
+from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
 from dbsp.data.values import INT64_MAX, INT64_MIN, Type, shorten
 from dbsp.data.zset import ZSet

@@ -1,20 +1,52 @@
-"""Rows from and to the places that directives name, whatever they are kept in."""
+"""Where rows of a relation are kept (files, databases, standard streams), reading and writing them."""
 
 from __future__ import annotations
 
+import enum
 import gzip
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from dbsp.data.int_ranges import NO_RANGES, IntRange
+from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
-from dbsp.io.directives import Medium, Place, header
 from dbsp.io.facts import Facts, parse_facts
 from dbsp.io.json_rows import format_json_rows, parse_json_rows
 from dbsp.io.problems import read_file, unpacked
 from dbsp.io.results import format_rows, replace_file
 from dbsp.io.sqlite_rows import read_table, write_table
+
+
+class Medium(enum.Enum):
+    """What rows are kept in."""
+
+    TEXT = "a file of lines"
+    JSON = "a JSON array of rows"
+    SQLITE = "a table of an SQLite database"
+    SIZE = "the number of rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the rows of a relation are, and their format.
+
+    A `path` of None is standard input or output. `name` is the table of a database, or the name that
+    stands above printed rows; `columns` has, for each column of the relation, its place in a line.
+    """
+
+    medium: Medium
+    path: Path | None
+    name: str
+    delimiter: str = "\t"
+    headers: bool = False
+    title: str | None = None
+    quoted: bool = False
+    compressed: bool = False
+    columns: tuple[int, ...] | None = None
+    objects: bool = False
+
 
 _STDIN = "<stdin>"
 _LINE = b"---------------\n"
@@ -61,7 +93,7 @@ def write_place(place: Place, zset: ZSet) -> int:
             data = format_json_rows(zset, objects=place.objects)
         case _:
             data, ambiguous = format_rows(zset, delimiter=place.delimiter, quoted=place.quoted)
-            first = f"{header(place, zset.schema.names)}\n".encode() if place.headers else b""
+            first = f"{_header(place, zset.schema.names)}\n".encode() if place.headers else b""
             if place.path is None:
                 frame = (_LINE, f"{place.name}\n".encode(), first, _DOUBLE_LINE, data, _DOUBLE_LINE)
                 data = b"".join(frame)
@@ -74,3 +106,8 @@ def write_place(place: Place, zset: ZSet) -> int:
     else:
         replace_file(place.path, gzip.compress(data, mtime=0) if place.compressed else data)
     return ambiguous
+
+
+def _header(place: Place, names: Sequence[str]) -> str:
+    """The line with the names of the columns."""
+    return place.delimiter.join(names) if place.title is None else place.title

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from dbsp.data.int_ranges import NO_RANGES, IntRange
+from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
 from dbsp.data.values import shorten
 from dbsp.data.zset import ZSet

@@ -12,7 +12,7 @@ import numpy as np
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.operator import Step, TermRows
 from dbsp.data.batch import Batch
-from dbsp.data.int_ranges import IntRange
+from dbsp.data.int_range import IntRange
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema, did_you_mean
 from dbsp.data.values import shorten
@@ -288,15 +288,6 @@ class Run:
             self._stepping = False
         if failures:
             raise failures[0]
-
-    def spark_sink(self, relation: str, **settings: Any) -> Callable[[Any, int], None]:
-        """The function that feeds an input from Spark: `df.writeStream.foreachBatch(run.spark_sink("edge"))`.
-
-        The same as `dbsp.spark.feed(run, relation, ...)`.
-        """
-        from dbsp.spark import feed
-
-        return feed(self, relation, **settings)
 
     def _find_ports(self) -> None:
         steps = self._scope.steps

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbsp.data.int_ranges import UNSIGNED
+from dbsp.compiler.datalog.meaning.word_ranges import UNSIGNED
 from dbsp.data.schema import Schema
 from dbsp.data.values import INT64_MAX, INT64_MIN
 from dbsp.data.zset import ZSet

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbsp.data.int_ranges import UNSIGNED
+from dbsp.compiler.datalog.meaning.word_ranges import UNSIGNED
 from dbsp.data.schema import Schema
 from dbsp.data.structures import define, structure_type
 from dbsp.data.terms import Record

@@ -15,14 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp.data.int_ranges import UNSIGNED
+from dbsp.compiler.datalog.meaning.directives import (
+    fact_source,
+    result_target,
+    unknown_parameters,
+    wrong_parameters,
+)
+from dbsp.compiler.datalog.meaning.word_ranges import UNSIGNED
 from dbsp.data.schema import Schema
 from dbsp.data.terms import Branch, Record
 from dbsp.data.values import INT64_MAX, INT64_MIN
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError
-from dbsp.io import DataError, fact_source, read_place, result_target, write_place
-from dbsp.io.directives import unknown_parameters, wrong_parameters
+from dbsp.io import DataError, read_place, write_place
 
 NAMED = Schema.of(id=int, name=str)
 

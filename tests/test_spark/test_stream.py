@@ -262,7 +262,7 @@ def test_a_run_can_be_fed_by_queries_of_ones_own(spark: Any, tmp_path: Path) -> 
     heard: list[int] = []
     settings: dict[str, Any] = {"encoding": "operations", "column": "op"}
     for sink in (
-        run.spark_sink("edge", **settings),
+        dbsp.spark.feed(run, "edge", **settings),
         dbsp.spark.feed(run, "edge", **settings, on_tick=heard.append),
     ):
         frame = arrivals.frame(spark)
@@ -278,7 +278,7 @@ def test_a_feed_does_not_apply_a_batch_again_after_a_restart(spark: Any, tmp_pat
     arrivals.put((1,), (2,))
     for _ in range(2):
         run = circuit.start(checkpoint=tmp_path / "state")
-        writer = arrivals.frame(spark).writeStream.foreachBatch(run.spark_sink("in"))
+        writer = arrivals.frame(spark).writeStream.foreachBatch(dbsp.spark.feed(run, "in"))
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
         writer.trigger(availableNow=True).start().awaitTermination()
         assert run.view("out").to_dict() == {(1,): 1, (2,): 1}

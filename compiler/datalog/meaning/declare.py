@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from dbsp.compiler.datalog.meaning.checked import Attribute, FunctorSignature, Kind, Relation
 from dbsp.compiler.datalog.meaning.declared_types import PRIMITIVES, TypeEnvironment, declare_types
+from dbsp.compiler.datalog.meaning.directives import unknown_parameters, wrong_parameters
 from dbsp.compiler.datalog.meaning.functors import Function, declare_functors
 from dbsp.compiler.datalog.meaning.pragmas import Pragmas
 from dbsp.compiler.datalog.meaning.relation_kinds import (
@@ -21,7 +22,6 @@ from dbsp.compiler.datalog.meaning.signatures import Signature, signatures_of
 from dbsp.compiler.datalog.text import syntax
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.diagnostics import did_you_mean
-from dbsp.io.directives import unknown_parameters, wrong_parameters
 
 
 @dataclass(frozen=True, slots=True)

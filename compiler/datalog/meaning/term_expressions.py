@@ -15,8 +15,8 @@ import numpy as np
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind, type_of
 from dbsp.compiler.datalog.meaning.signatures import BIT_FUNCTIONS
+from dbsp.compiler.datalog.meaning.word_ranges import NUMBER_32, UNSIGNED, UNSIGNED_32
 from dbsp.compiler.datalog.meaning.word_size import in_32_bits, range_of
-from dbsp.data.int_ranges import NUMBER_32, UNSIGNED, UNSIGNED_32
 from dbsp.data.terms import Branch, parts_of
 from dbsp.data.values import FLOAT, INT, STR, Type
 from dbsp.diagnostics import SourceSpan

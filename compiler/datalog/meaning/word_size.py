@@ -1,29 +1,32 @@
 """Words of 64 bits, which arithmetic may not leave, or of 32, in which it wraps as Souffle's own does.
 
 With 32 bits every call and every aggregate of a program says so (`checked.Call.word`), and computes what the
-functions of `dbsp.expressions.wrapping` do. All values that a rule meets are then in the range of their kind.
+functions of `wrapping` do. All values that a rule meets are then in the range of their kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning import (
+    checked,
+    wrapping,  # noqa: F401  (enters its functions into the table)
+)
 from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind
-from dbsp.data.int_ranges import NUMBER_32, UNSIGNED, UNSIGNED_32, IntRange
+from dbsp.compiler.datalog.meaning.word_ranges import NUMBER_32, UNSIGNED, UNSIGNED_32, WordRange
 from dbsp.expressions import Expression, lit
 from dbsp.expressions import call as call_function
 
 WORD_SIZES = (32, 64)
 
-_RANGES: Mapping[tuple[AnyKind, int], IntRange] = {
+_RANGES: Mapping[tuple[AnyKind, int], WordRange] = {
     (Kind.UNSIGNED, 64): UNSIGNED,
     (Kind.NUMBER, 32): NUMBER_32,
     (Kind.UNSIGNED, 32): UNSIGNED_32,
 }
 
 
-def range_of(kind: AnyKind, word: int) -> IntRange | None:
+def range_of(kind: AnyKind, word: int) -> WordRange | None:
     """The range of a kind, None where it is that of all ints or the kind has no ints."""
     return _RANGES.get((kind, word))
 

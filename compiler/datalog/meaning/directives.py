@@ -6,44 +6,13 @@ docs/reference/file-formats.md.
 
 from __future__ import annotations
 
-import enum
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError
-
-
-class Medium(enum.Enum):
-    """What rows are kept in."""
-
-    TEXT = "a file of lines"
-    JSON = "a JSON array of rows"
-    SQLITE = "a table of an SQLite database"
-    SIZE = "the number of rows"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the rows of a relation are, and their format.
-
-    A `path` of None is standard input or output. `name` is the table of a database, or the name that
-    stands above printed rows; `columns` has, for each column of the relation, its place in a line.
-    """
-
-    medium: Medium
-    path: Path | None
-    name: str
-    delimiter: str = "\t"
-    headers: bool = False
-    title: str | None = None
-    quoted: bool = False
-    compressed: bool = False
-    columns: tuple[int, ...] | None = None
-    objects: bool = False
-
+from dbsp.io.places import Medium, Place
 
 _MEDIA = {
     "file": Medium.TEXT,
@@ -153,8 +122,3 @@ def _place(kind: str, relation: str, parameters: Mapping[str, str], folder: Path
 
 def _flag(parameters: Mapping[str, str], name: str) -> bool:
     return parameters.get(name, "false") == "true"
-
-
-def header(place: Place, names: Sequence[str]) -> str:
-    """The line with the names of the columns."""
-    return place.delimiter.join(names) if place.title is None else place.title

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.data.int_ranges import NUMBER_32, UNSIGNED_32, IntRange
+from dbsp.compiler.datalog.meaning.word_ranges import NUMBER_32, UNSIGNED_32, WordRange
 from dbsp.data.values import FLOAT, INT
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import Array, GiveUp, Operation
@@ -69,7 +69,7 @@ def _power(a: int, b: int) -> float:
         return math.inf
 
 
-def _fitting(range_: IntRange) -> Operation:
+def _fitting(range_: WordRange) -> Operation:
     def scalar(value: int) -> int:
         if not range_.low <= value <= range_.high:
             raise range_.refusal(value)

@@ -1,0 +1,33 @@
+"""The ranges of Datalog's ints in words of 32 and 64 bits, with errors in the words of a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dbsp.data.int_range import IntRange
+from dbsp.data.values import INT64_MAX
+from dbsp.errors import ValueOutOfRangeError
+
+
+@dataclass(frozen=True, slots=True)
+class WordRange(IntRange):
+    """The values of a kind of ints. `name` is how functions of expressions name the range."""
+
+    name: str
+    description: str
+
+    @property
+    def expected(self) -> str:
+        return self.description
+
+    def refusal(self, value: int) -> ValueOutOfRangeError:
+        if value < 0 == self.low:
+            return ValueOutOfRangeError(f"{value} is less than 0, so it is no unsigned")
+        return ValueOutOfRangeError(f"{value} does not fit 32 bits ({self.low} to {self.high})")
+
+
+UNSIGNED = WordRange(0, INT64_MAX, "unsigned", "an unsigned number, which is not negative")
+"""The unsigned of 64 bits, of which the engine keeps the lower half."""
+
+NUMBER_32 = WordRange(-(2**31), 2**31 - 1, "int32", "a whole number of 32 bits (-2^31 to 2^31-1)")
+UNSIGNED_32 = WordRange(0, 2**32 - 1, "unsigned32", "an unsigned number of 32 bits (0 to 2^32-1)")

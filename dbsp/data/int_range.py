@@ -1,0 +1,54 @@
+"""Ranges of ints: which values a column may hold, where these are fewer than all of 64 bits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dbsp.errors import ValueOutOfRangeError
+
+
+@dataclass(frozen=True, slots=True)
+class IntRange:
+    """The ints from `low` to `high`, both included."""
+
+    low: int
+    high: int
+
+    @property
+    def written(self) -> str:
+        """The range as a field of a structure names it.
+
+        >>> IntRange(0, 255).written
+        'int[0..255]'
+        """
+        return f"int[{self.low}..{self.high}]"
+
+    @property
+    def expected(self) -> str:
+        """What an error says that it expected."""
+        return f"an int from {self.low} to {self.high}"
+
+    def fit(self, value: int) -> int:
+        """Return the value. Raises ValueError, with what was expected, for a value outside."""
+        if self.low <= value <= self.high:
+            return value
+        raise ValueError(self.expected)
+
+    def refusal(self, value: int) -> ValueOutOfRangeError:
+        """The error for a value outside."""
+        return ValueOutOfRangeError(f"{value} is not {self.expected}")
+
+
+_WRITTEN = re.compile(r"int\[(-?\d+)\.\.(-?\d+)\]")
+
+
+def read_range(text: str) -> IntRange | None:
+    """The range that `IntRange.written` wrote; None for other text."""
+    found = _WRITTEN.fullmatch(text)
+    return None if found is None else IntRange(int(found[1]), int(found[2]))
+
+
+NO_RANGES: Mapping[str, IntRange] = {}
+"""The ranges of columns that may all hold any int."""
