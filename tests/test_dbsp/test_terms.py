@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp import Branch, Record
+from dbsp.data.int_range import IntRange
 from dbsp.data.interner import Finder, Interner
 from dbsp.data.structures import define, read_structure, structure_type
 from dbsp.data.terms import term_text
@@ -28,7 +29,7 @@ STRUCTURES = define(
         "List": [("", [("head", "int"), ("tail", "@List")])],
         "Pair": [("", [("a", "float"), ("b", "str")])],
         "Expr": [
-            ("Number", [("x", "unsigned")]),
+            ("Number", [("x", IntRange(0, 2**63 - 1).written)]),
             ("Add", [("left", "@Expr"), ("right", "@Expr")]),
             ("Named", [("name", "str"), ("of", "@Pair")]),
             ("Nothing", []),
@@ -76,7 +77,8 @@ def deep_sum() -> Branch:
 def test_a_type_is_written_with_all_its_structures() -> None:
     assert LIST.written == "@List = [head: int, tail: @List]"
     assert EXPR.optional().written == (
-        "@Expr = $Number{x: unsigned} | $Add{left: @Expr, right: @Expr} | $Named{name: str, of: @Pair}"
+        "@Expr = $Number{x: int[0..9223372036854775807]} | $Add{left: @Expr, right: @Expr}"
+        " | $Named{name: str, of: @Pair}"
         " | $Nothing{}; @Pair = [a: float, b: str]?"
     )
     for type_ in (LIST, PAIR, EXPR, EXPR.optional()):
@@ -158,7 +160,7 @@ def test_what_was_never_made_is_not_found() -> None:
             EXPR,
             Branch("Number", -1),
             ValueOutOfRangeError,
-            "field 'x' of $Number: -1 is less than 0, so it is no unsigned",
+            "field 'x' of $Number: -1 is not an int from 0 to 9223372036854775807",
         ),
     ],
 )
@@ -298,7 +300,7 @@ def test_text_as_files_have_it(type_: Any, text: str, value: Any) -> None:
         (LIST, "[1, nil] 2", "the end of the value", 9),
         (EXPR, "Nothing", "a branch of Expr ($Number, $Add, $Named, $Nothing)", 0),
         (EXPR, "$Number", "'(' and the arguments of $Number", 7),
-        (EXPR, "$Number(-1)", "an unsigned number, which is not negative in field 'x'", 8),
+        (EXPR, "$Number(-1)", "an int from 0 to 9223372036854775807 in field 'x'", 8),
         (EXPR, "$Nothing(1)", "')'", 9),
     ],
 )
