@@ -1,0 +1,46 @@
+"""The layout of the code: every module in a room, every file name once, every room described."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "explanation" / "architecture.md"
+LOOSE = {"dbsp/__init__.py", "dbsp/__main__.py", "dbsp/errors.py", "dbsp/diagnostics.py"}
+
+
+def modules() -> list[Path]:
+    """The files of the package, by their path from the root of the repository."""
+    found = (path for top in ("dbsp", "operators", "compiler") for path in (ROOT / top).rglob("*.py"))
+    links = {ROOT / "dbsp" / "operators", ROOT / "dbsp" / "compiler"}
+    return sorted(path.relative_to(ROOT) for path in found if not links.intersection(path.parents))
+
+
+def test_no_module_of_the_kernel_or_the_operators_stands_outside_a_room() -> None:
+    loose = {str(path) for path in modules() if len(path.parts) == 2 and path.parts[0] != "compiler"}
+    assert loose == LOOSE | {"operators/__init__.py"}
+
+
+def test_every_file_name_occurs_once() -> None:
+    names = Counter(path.name for path in modules() if path.name != "__init__.py")
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("top", ["dbsp", "operators", "compiler"])
+def test_every_room_is_described(top: str) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    rooms = {path.parent for path in modules() if path.parts[0] == top and path.name != "__init__.py"}
+    assert [str(room) for room in rooms if room != Path("dbsp") and f"`{room}" not in page] == []
+
+
+def test_every_room_says_what_lives_there() -> None:
+    silent = [
+        str(path)
+        for path in modules()
+        if path.name == "__init__.py" and not ast.get_docstring(ast.parse((ROOT / path).read_text("utf-8")))
+    ]
+    assert silent == []
