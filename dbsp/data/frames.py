@@ -27,11 +27,12 @@ from dbsp.data.columns import (
 from dbsp.data.interner import Interner
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema, as_schema
-from dbsp.data.values import BOOL, BYTES, DATE, FLOAT, INT, NULL, OBJECT, STR, TIMESTAMP, Type
+from dbsp.data.values import BOOL, BYTES, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
 from dbsp.data.weights import consolidated
 from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError, SchemaError, ValueOutOfRangeError
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import NULL
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
     "int": pa.int64(),

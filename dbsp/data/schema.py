@@ -18,9 +18,10 @@ import numpy as np
 
 from dbsp.data.columns import decode_column, encode_column
 from dbsp.data.interner import Interner
-from dbsp.data.values import INT, INT64_MAX, INT64_MIN, Type, as_type, decoder, encoder, infer_type, shorten
+from dbsp.data.values import INT, Type, as_type, decoder, encoder, infer_type, shorten
 from dbsp.errors import DbspError, InputError, SchemaError
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 _POSITIONAL = frozenset({tuple, list})
 _FEW = 4

@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 
 if TYPE_CHECKING:
     from dbsp.data.interner import Interner
@@ -46,11 +47,6 @@ if TYPE_CHECKING:
 
 Encoder: TypeAlias = "Callable[[Any, Interner], int]"
 Decoder: TypeAlias = "Callable[[int, Interner], Any]"
-
-INT64_MIN = -(2**63)
-INT64_MAX = 2**63 - 1
-NULL = INT64_MIN
-"""The code of None in a nullable column."""
 
 NIL = -1
 """The code of the record nil. It is a value like others; as a Python value it is None."""

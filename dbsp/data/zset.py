@@ -15,11 +15,12 @@ from dbsp.data.interner import Finder, Interner
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema, as_schema, infer_schema
 from dbsp.data.value_order import value_order
-from dbsp.data.values import BOOL, FLOAT, INT, INT64_MAX, INT64_MIN, OBJECT, Type
+from dbsp.data.values import BOOL, FLOAT, INT, OBJECT, Type
 from dbsp.data.weights import consolidated, overflow_text, weight_array
 from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError, WeightOverflowError
 from dbsp.kernels import concatenate
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
     from dbsp.data.indexed_zset import IndexedZSet

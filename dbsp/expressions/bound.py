@@ -11,7 +11,6 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.values import (
     INT,
-    NULL,
     OBJECT,
     Type,
     as_type,
@@ -46,6 +45,7 @@ from dbsp.expressions.nodes import (
     to_codes,
 )
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import NULL
 
 _FEW = 8
 """Up to this many rows the scalar functions are faster than numpy's fixed cost per call."""

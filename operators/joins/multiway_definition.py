@@ -15,10 +15,10 @@ import numpy as np
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import NULL
 from dbsp.expressions import Expression
 from dbsp.kernels import arrange, consolidate, join_runs, project, register_run
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import NULL
 from dbsp.operators.linear.filter import selected
 
 if TYPE_CHECKING:

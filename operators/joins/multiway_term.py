@@ -15,10 +15,10 @@ import numpy as np
 from dbsp.circuit.operator import Arranged, Step, TermRows
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.data.values import NULL
 from dbsp.expressions import Expression
 from dbsp.kernels import extend_prefixes
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import NULL
 from dbsp.operators.joins.delta_term import (
     Action,
     BindVariable,

@@ -18,9 +18,9 @@ from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import NULL
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression
+from dbsp.kernels.limits import NULL
 from dbsp.operators.linear.row_functions import OverColumns, call_per_row, function_name
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import BOOL, DATE, FLOAT, INT, INT64_MAX, INT64_MIN, OBJECT, STR, TIMESTAMP, Type
+from dbsp.data.values import BOOL, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
 from dbsp.errors import DbspError, EvaluationError, SchemaError, ValueOutOfRangeError
 from dbsp.expressions import (
     FUNCTIONS,
@@ -35,6 +35,7 @@ from dbsp.expressions import (
     when,
 )
 from dbsp.expressions.functions import define
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 SCHEMA = Schema.of(
     i=int, j=int, f=float, s=str, t=str, b=bool, oi=int | None, os=str | None, of=float | None, ob=bool | None

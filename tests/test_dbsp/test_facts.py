@@ -15,12 +15,12 @@ from dbsp.compiler.datalog.meaning.word_ranges import UNSIGNED
 from dbsp.data.schema import Schema
 from dbsp.data.structures import define, structure_type
 from dbsp.data.terms import Record
-from dbsp.data.values import INT64_MAX, INT64_MIN
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError, SchemaError
 from dbsp.io import DataError, Medium, Place, format_delta, format_rows, read_facts, write_place
 from dbsp.io.facts import _Reader
 from dbsp.io.term_text import read_cell
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 EDGE = Schema.of(x=int, y=int)
 NAMED = Schema.of(id=int, name=str)

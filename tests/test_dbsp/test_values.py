@@ -22,9 +22,6 @@ from dbsp.data.values import (
     DATE,
     FLOAT,
     INT,
-    INT64_MAX,
-    INT64_MIN,
-    NULL,
     OBJECT,
     STR,
     TIMESTAMP,
@@ -35,6 +32,7 @@ from dbsp.data.values import (
     infer_type,
 )
 from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 
 LETTERS = "abZé \U0001f600"
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from dbsp import Circuit, EvaluationError, SchemaError, Stream, col, lit
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import INT64_MAX, INT64_MIN
 from dbsp.expressions import call
 from dbsp.expressions.series import MOST_VALUES, float_series, int_series
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.operators.linear.generate_series import GenerateSeries
 
 from .. import reference
