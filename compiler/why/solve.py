@@ -37,7 +37,8 @@ from dbsp.compiler.why.fact_table import FactTable
 from dbsp.data.columns import decode_column
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import FLOAT, Type, encode_value
+from dbsp.data.types import FLOAT, Type
+from dbsp.data.values import encode_value
 from dbsp.errors import DbspError
 from dbsp.expressions import Expression
 from dbsp.expressions.bound import Bound, bind

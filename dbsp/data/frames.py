@@ -27,7 +27,7 @@ from dbsp.data.columns import (
 from dbsp.data.interner import Interner
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema, as_schema
-from dbsp.data.values import BOOL, BYTES, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
+from dbsp.data.types import BOOL, BYTES, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
 from dbsp.data.weights import consolidated
 from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError, SchemaError, ValueOutOfRangeError

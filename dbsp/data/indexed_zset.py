@@ -12,10 +12,9 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Finder, Interner
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema
-from dbsp.data.values import shorten
 from dbsp.data.weights import consolidated
 from dbsp.data.zset import ZSet
-from dbsp.errors import SchemaError, WeightOverflowError
+from dbsp.errors import SchemaError, WeightOverflowError, shorten
 from dbsp.kernels import arrange
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX

@@ -14,8 +14,8 @@ from dbsp.data.columns import float_codes
 from dbsp.data.interner import Finder, Interner
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema, as_schema, infer_schema
+from dbsp.data.types import BOOL, FLOAT, INT, OBJECT, Type
 from dbsp.data.value_order import value_order
-from dbsp.data.values import BOOL, FLOAT, INT, OBJECT, Type
 from dbsp.data.weights import consolidated, overflow_text, weight_array
 from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError, WeightOverflowError
 from dbsp.kernels import concatenate

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from dbsp.data.frames import decode_arrow_column, zset_from_arrow
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema, did_you_mean
-from dbsp.data.values import as_type
+from dbsp.data.type_inference import as_type
 from dbsp.data.zset import ZSet
 from dbsp.durable.ledger import Ledger
 from dbsp.errors import CheckpointError, InputError, SchemaError

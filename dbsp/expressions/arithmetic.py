@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.data.values import FLOAT, INT, STR
+from dbsp.data.types import FLOAT, INT, STR
 from dbsp.errors import EvaluationError, ValueOutOfRangeError
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import Array, GiveUp, Operation

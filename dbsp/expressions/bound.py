@@ -9,19 +9,10 @@ import numpy as np
 
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import (
-    INT,
-    OBJECT,
-    Type,
-    as_type,
-    decode_value,
-    decoder,
-    encode_value,
-    encoder,
-    infer_type,
-    shorten,
-)
-from dbsp.errors import DbspError, SchemaError
+from dbsp.data.type_inference import as_type, infer_type
+from dbsp.data.types import INT, OBJECT, Type
+from dbsp.data.values import decode_value, decoder, encode_value, encoder
+from dbsp.errors import DbspError, SchemaError, shorten
 from dbsp.expressions import (  # noqa: F401  (each enters its functions into the table)
     arithmetic,
     bits,

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dbsp.data.schema import Schema
-from dbsp.data.values import Type, shorten
-from dbsp.errors import EvaluationError
+from dbsp.data.types import Type
+from dbsp.errors import EvaluationError, shorten
 
 if TYPE_CHECKING:
     from dbsp.expressions.bound import Bound

@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from dbsp.data.columns import code_floats, decode_column, encode_column, float_codes
 from dbsp.data.interner import Interner
-from dbsp.data.values import Type, decode_value, encode_value
+from dbsp.data.types import Type
+from dbsp.data.values import decode_value, encode_value
 from dbsp.errors import DbspError, ValueOutOfRangeError
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
-from dbsp.data.values import Type
+from dbsp.data.types import Type
 from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean
 from dbsp.errors import InputError
 from dbsp.io.problems import MAX_PROBLEMS, DataError, missing_file

@@ -31,8 +31,8 @@ from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.data.types import INT
 from dbsp.data.value_order import rank_codes
-from dbsp.data.values import INT
 from dbsp.errors import SchemaError
 from dbsp.kernels import concatenate, consolidate, leading, project, running_totals, shifted
 from dbsp.kernels.arrays import Codes, Mask

@@ -27,9 +27,10 @@ from dbsp.circuit.operator import Arranged, Operator, Step
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.data.plain_codes import NAN_CODE
 from dbsp.data.schema import Schema
+from dbsp.data.types import INT
 from dbsp.data.value_order import rank_codes
-from dbsp.data.values import INT, NAN_CODE
 from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.kernels import (
     arrange,

@@ -31,7 +31,7 @@ from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import Type
+from dbsp.data.types import Type
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression
 from dbsp.kernels.arrays import Codes

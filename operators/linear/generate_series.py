@@ -19,7 +19,7 @@ import numpy as np
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import Type
+from dbsp.data.types import Type
 from dbsp.errors import EvaluationError, SchemaError
 from dbsp.expressions import Expression
 from dbsp.expressions.series import coded_series

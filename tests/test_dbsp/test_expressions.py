@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import BOOL, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
+from dbsp.data.types import BOOL, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
 from dbsp.errors import DbspError, EvaluationError, SchemaError, ValueOutOfRangeError
 from dbsp.expressions import (
     FUNCTIONS,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema, as_schema, infer_schema
-from dbsp.data.values import BOOL, FLOAT, INT, OBJECT, STR
+from dbsp.data.types import BOOL, FLOAT, INT, OBJECT, STR
 from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
