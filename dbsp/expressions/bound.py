@@ -143,7 +143,7 @@ def _decoder(type_: Type) -> Callable[[int, Interner], Any]:
 
 
 def bind(expression: Expression, schema: Schema) -> Bound:
-    """Check an expression against a schema; see `Expression.bind`."""
+    """Check an expression against a schema. Raises SchemaError with the columns and their types."""
     try:
         return Bound(expression, schema, _bind(expression, schema))
     except SchemaError as error:
