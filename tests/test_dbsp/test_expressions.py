@@ -15,6 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import dbsp.compiler.datalog.meaning.wrapping  # noqa: F401  (defines the functions of 32-bit words)
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import BOOL, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
