@@ -7,7 +7,7 @@ whoever knows it) and what to do about it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dbsp.diagnostics import Diagnostic
@@ -90,3 +90,9 @@ class CompileError(DbspError):
             return
         self.diagnostics = tuple(diagnostics)
         super().__init__("\n".join(diagnostic.render() for diagnostic in self.diagnostics))
+
+
+def shorten(value: Any, width: int = 60) -> str:
+    """`repr(value)`, cut to `width` characters for error messages."""
+    text = repr(value)
+    return text if len(text) <= width else text[: width - 3] + "..."

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind, Relation
-from dbsp.data.structures import Structure
 from dbsp.data.terms import Branch, Record
+from dbsp.data.types import Structure
 from dbsp.operators.recursion import modes
 
 from .live_program import FORMS, Change, Subject, as_mappings

@@ -37,13 +37,15 @@ from dbsp.compiler.why.fact_table import FactTable
 from dbsp.data.columns import decode_column
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import FLOAT, INT64_MAX, INT64_MIN, Type, encode_value
+from dbsp.data.types import FLOAT, Type
+from dbsp.data.values import encode_value
 from dbsp.errors import DbspError
 from dbsp.expressions import Expression
 from dbsp.expressions.bound import Bound, bind
 from dbsp.expressions.series import coded_series
 from dbsp.kernels import sum_floats
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 Body: TypeAlias = Sequence[NormalLiteral]
 

@@ -30,8 +30,8 @@ import networkx as nx
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.operator import Operator
 from dbsp.data.schema import Schema
-from dbsp.data.values import Type, shorten
-from dbsp.errors import CircuitError
+from dbsp.data.types import Type
+from dbsp.errors import CircuitError, shorten
 from dbsp.expressions import Call, Column, Expression, FunctorCall, Literal
 
 FORMAT = "dbsp circuit"

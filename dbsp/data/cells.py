@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dbsp.data.structures import Layout
+from dbsp.data.types import Layout
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.hashing import find_rows, intern_rows, place_rows
 

@@ -10,9 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dbsp.data.interner import Interner
-from dbsp.data.values import INT64_MAX, NULL, Type, decoder, encoder, naive_utc
+from dbsp.data.plain_codes import naive_utc
+from dbsp.data.types import Type
+from dbsp.data.values import decoder, encoder
 from dbsp.errors import DbspError, ValueOutOfRangeError
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import INT64_MAX, NULL
 
 Floats = npt.NDArray[np.float64]
 

@@ -1,7 +1,7 @@
-"""Z-sets from and to Arrow tables, and through Arrow from and to pandas and Polars frames.
+"""Batches from and to Arrow tables, and through Arrow from and to pandas and Polars frames.
 
-Columns go over whole: numbers without a Python object per value, strings through Arrow's dictionary
-encoding, one look-up in the interner per distinct string.
+Whole columns are converted at once: numbers without a Python object per value, strings through
+Arrow's dictionary encoding, with one look-up in the interner per distinct string.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbsp.data.batch import Batch
 from dbsp.data.columns import (
     MAX_DAY,
     MAX_MICROSECOND,
@@ -27,11 +28,11 @@ from dbsp.data.columns import (
 from dbsp.data.interner import Interner
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema, as_schema
-from dbsp.data.values import BOOL, BYTES, DATE, FLOAT, INT, NULL, OBJECT, STR, TIMESTAMP, Type
+from dbsp.data.types import BOOL, BYTES, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
 from dbsp.data.weights import consolidated
-from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError, SchemaError, ValueOutOfRangeError
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import NULL
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
     "int": pa.int64(),
@@ -89,8 +90,8 @@ def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     if table.num_columns != schema.arity:
-        given = ", ".join(table.column_names)
-        raise SchemaError(f"the table has the columns ({given}), expected ({schema.describe()})")
+        names = ", ".join(table.column_names)
+        raise SchemaError(f"the table has the columns ({names}), expected ({schema.describe()})")
     if set(table.column_names) == set(schema.names):
         table = table.select(list(schema.names))
     source = schema_of_arrow(table)
@@ -251,13 +252,13 @@ def decode_table(
     return pa.table(dict(zip(schema.names, columns, strict=True)))
 
 
-# --- Z-sets ------------------------------------------------------------------------------------------
+# --- batches -----------------------------------------------------------------------------------------
 
 
-def zset_from_arrow(
+def encode_batch(
     table: pa.Table, weight_column: str | None, schema: Any = None, interner: Interner | None = None
-) -> ZSet:
-    """The Z-set of an Arrow table; see `ZSet.from_arrow`."""
+) -> tuple[Schema, Interner, Batch]:
+    """The consolidated rows of an Arrow table, under `schema` or the table's own; see `ZSet.from_arrow`."""
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     if not isinstance(table, pa.Table):
@@ -266,20 +267,31 @@ def zset_from_arrow(
     if weight_column is not None:
         if weight_column not in table.column_names:
             raise SchemaError(f"no weight column {weight_column!r} in ({', '.join(table.column_names)})")
-        given = table.column(weight_column)
-        if not pa.types.is_integer(given.type) or given.null_count:
+        column = table.column(weight_column)
+        if not pa.types.is_integer(column.type) or column.null_count:
             raise InputError(f"the weight column {weight_column!r} must hold integers without nulls")
-        weights = np.array(encode_arrow_column(given, INT, Interner()))
+        weights = np.array(encode_arrow_column(column, INT, Interner()))
         table = table.drop_columns([weight_column])
     schema = schema_of_arrow(table) if schema is None else as_schema(schema)
     interner = Interner() if interner is None else interner
-    return ZSet.wrap(schema, interner, consolidated(encode_table(table, schema, interner), weights))
+    return schema, interner, consolidated(encode_table(table, schema, interner), weights)
 
 
-def zset_from_pandas(
-    frame: Any, weight_column: str | None, schema: Any = None, interner: Interner | None = None
-) -> ZSet:
-    """The Z-set of a pandas frame; see `ZSet.from_pandas`."""
+def decode_batch(batch: Batch, schema: Schema, interner: Interner, weight_column: str | None) -> pa.Table:
+    """The Arrow table of a batch with a column of weights; see `ZSet.to_arrow`."""
+    rows, weights = batch.rows, batch.weights
+    if weight_column is None:
+        if len(weights) and weights.min() < 0:
+            raise InputError("rows with negative weight need a weight column in a table")
+        rows = np.repeat(rows, weights, axis=0)
+    elif weight_column in schema.names:
+        raise SchemaError(f"the Z-set has a column {weight_column!r} itself; name another weight_column")
+    table = decode_table(rows, schema, interner)
+    return table if weight_column is None else table.append_column(weight_column, pa.array(weights))
+
+
+def pandas_table(frame: Any, schema: Any = None) -> pa.Table:
+    """The Arrow table of a pandas frame without its index; see `ZSet.from_pandas`."""
     table = pa.Table.from_pandas(frame, preserve_index=False)
     if schema is not None:
         # pandas writes a missing value and a NaN alike; a column declared as plain float means the latter.
@@ -287,24 +299,4 @@ def zset_from_pandas(
             at = table.schema.get_field_index(name)
             if type_ == FLOAT and at >= 0 and pa.types.is_floating(table.column(at).type):
                 table = table.set_column(at, name, pc.fill_null(table.column(at), float("nan")))
-    return zset_from_arrow(table, weight_column, schema, interner)
-
-
-def zset_to_arrow(zset: ZSet, weight_column: str | None) -> pa.Table:
-    """The Arrow table of a Z-set; see `ZSet.to_arrow`."""
-    rows, weights = zset.batch.rows, zset.batch.weights
-    if weight_column is None:
-        if len(weights) and weights.min() < 0:
-            raise InputError("rows with negative weight need a weight column in a table")
-        rows = np.repeat(rows, weights, axis=0)
-    elif weight_column in zset.schema.names:
-        raise SchemaError(f"the Z-set has a column {weight_column!r} itself; name another weight_column")
-    table = decode_table(rows, zset.schema, zset.interner)
-    return table if weight_column is None else table.append_column(weight_column, pa.array(weights))
-
-
-def zset_to_polars(zset: ZSet, weight_column: str | None) -> Any:
-    """The Polars frame of a Z-set; see `ZSet.to_polars`."""
-    import polars
-
-    return polars.from_arrow(zset_to_arrow(zset, weight_column))
+    return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,12 +12,13 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Finder, Interner
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema
-from dbsp.data.values import INT64_MAX, shorten
 from dbsp.data.weights import consolidated
-from dbsp.data.zset import ZSet
-from dbsp.errors import SchemaError, WeightOverflowError
-from dbsp.kernels import arrange
+from dbsp.errors import SchemaError, WeightOverflowError, shorten
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import INT64_MAX
+
+if TYPE_CHECKING:
+    from dbsp.data.zset import ZSet
 
 
 class IndexedZSet:
@@ -34,30 +35,32 @@ class IndexedZSet:
     [(1,), (2,)]
     """
 
-    __slots__ = ("_hi", "_level", "_lo", "_schema", "batch", "depth", "interner")
+    __slots__ = ("_hi", "_level", "_lo", "_zset", "depth")
 
-    def __init__(self, schema: Schema, interner: Interner, batch: Batch, depth: int) -> None:
-        """Over a batch whose columns are in index order already; `ZSet.index_by` takes any order."""
-        self._schema = schema
-        self.interner = interner
-        self.batch = batch
+    def __init__(self, zset: ZSet, depth: int, level: int = 0, low: int = 0, high: int | None = None) -> None:
+        """The node of the rows low:high, which agree in their first `level` columns (default: the root).
+
+        The columns of the Z-set are in index order already; `ZSet.index_by` takes any order.
+        """
+        self._zset = zset
         self.depth = depth
-        # This node of the trie: rows lo:hi, which agree in their first `level` columns.
-        self._lo = 0
-        self._hi = len(batch)
-        self._level = 0
+        self._level = level
+        self._lo = low
+        self._hi = len(zset) if high is None else high
 
-    @classmethod
-    def of(cls, zset: ZSet, columns: Sequence[str]) -> IndexedZSet:
-        """The index of a Z-set by these columns, the others behind them. O(n) if they are its first ones."""
-        key = zset.schema.indices(columns)
-        if len(set(key)) != len(key):
-            raise SchemaError(f"a column occurs twice in index_by({', '.join(map(repr, columns))})")
-        order = [*key, *(j for j in range(zset.arity) if j not in key)]
-        batch = zset.batch
-        if order != list(range(zset.arity)):
-            batch = Batch(*arrange(batch.rows, batch.weights, np.array(order, np.int64)))
-        return cls(zset.schema.select(order), zset.interner, batch, len(key))
+    @property
+    def batch(self) -> Batch:
+        """The rows of the whole trie, in index order."""
+        return self._zset.batch
+
+    @property
+    def interner(self) -> Interner:
+        """The interner of the codes."""
+        return self._zset.interner
+
+    @property
+    def _schema(self) -> Schema:
+        return self._zset.schema
 
     @property
     def schema(self) -> Schema:
@@ -84,22 +87,19 @@ class IndexedZSet:
         level = self._level + len(values)
         if level > self._schema.arity:
             raise SchemaError(f"a prefix of {len(values)} values for the columns ({self.schema.describe()})")
-        node = IndexedZSet(self._schema, self.interner, self.batch, self.depth)
-        node._level = level
         prefix_schema = self._schema.select(range(self._level, level))
         try:
             prefix = list(prefix_schema.encode_row(values, Finder(self.interner)))
         except KeyError:  # a string that was never interned is in no row
-            node._hi = 0
-            return node
+            return IndexedZSet(self._zset, self.depth, level, 0, 0)
 
         def key(row: Codes) -> list[int]:
             values_below: list[int] = row[self._level : level].tolist()
             return values_below
 
-        node._lo = bisect.bisect_left(self.batch.rows, prefix, self._lo, self._hi, key=key)
-        node._hi = bisect.bisect_right(self.batch.rows, prefix, node._lo, self._hi, key=key)
-        return node
+        low = bisect.bisect_left(self.batch.rows, prefix, self._lo, self._hi, key=key)
+        high = bisect.bisect_right(self.batch.rows, prefix, low, self._hi, key=key)
+        return IndexedZSet(self._zset, self.depth, level, low, high)
 
     def as_zset_view(self) -> ZSet:
         """The rows below this node as a flat Z-set over `schema`, in the order of the index.
@@ -109,7 +109,8 @@ class IndexedZSet:
         rows = self.batch.rows[self._lo : self._hi]
         if self._level:
             rows = np.ascontiguousarray(rows[:, self._level :])
-        return ZSet.wrap(self.schema, self.interner, Batch(rows, self.batch.weights[self._lo : self._hi]))
+        batch = Batch(rows, self.batch.weights[self._lo : self._hi])
+        return self._zset.wrap(self.schema, self.interner, batch)
 
     def group(self, *key: Any) -> ZSet:
         """The rows of one whole key, without the key columns; empty if there are none."""
@@ -123,7 +124,12 @@ class IndexedZSet:
     def __contains__(self, prefix: Any) -> bool:
         """Whether some row has this prefix (a tuple, or one value)."""
         node = self.get_by_prefix(*prefix) if isinstance(prefix, tuple) else self.get_by_prefix(prefix)
-        return node._hi > node._lo
+        return not node.is_empty
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row is below this node."""
+        return self._hi == self._lo
 
     # --- iteration ---------------------------------------------------------------------------------
 
@@ -147,10 +153,10 @@ class IndexedZSet:
     def __iter__(self) -> Iterator[tuple[tuple[Any, ...], ZSet]]:
         """(key, group) pairs, in the order of the keys' codes."""
         bounds = self._bounds().tolist()
-        rest = self._schema.select(range(max(self.depth, self._level), self._schema.arity))
+        below = self._schema.select(range(max(self.depth, self._level), self._schema.arity))
         for key, lo, hi in zip(self.keys(), bounds[:-1], bounds[1:], strict=True):
             rows = np.ascontiguousarray(self.batch.rows[lo:hi, max(self.depth, self._level) :])
-            yield key, ZSet.wrap(rest, self.interner, Batch(rows, self.batch.weights[lo:hi]))
+            yield key, self._zset.wrap(below, self.interner, Batch(rows, self.batch.weights[lo:hi]))
 
     # --- growing the trie --------------------------------------------------------------------------
 
@@ -175,9 +181,8 @@ class IndexedZSet:
             if not isinstance(columns, Schema):
                 raise SchemaError("an extension by a function needs the Schema of the new columns")
             schema, rows, weights = _call_per_leaf(root, extension, columns)
-        return IndexedZSet(
-            schema, self.interner, consolidated(rows, weights), max(self.depth - self._level, 0)
-        )
+        zset = root.wrap(schema, self.interner, consolidated(rows, weights))
+        return IndexedZSet(zset, max(self.depth - self._level, 0))
 
 
 def _join_groups(leaves: ZSet, extension: IndexedZSet, on: tuple[int, ...]) -> tuple[Schema, Codes, Codes]:

@@ -11,9 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from dbsp.data.cells import Cells
-from dbsp.data.structures import Layout, Structure
-from dbsp.data.values import shorten
-from dbsp.errors import InputError
+from dbsp.data.types import Layout, Structure
+from dbsp.errors import InputError, shorten
 from dbsp.kernels.arrays import Codes
 
 _PLAIN = frozenset({str, bytes})

@@ -27,10 +27,10 @@ import numpy as np
 from dbsp.data.batch import Batch
 from dbsp.data.indexed_zset import IndexedZSet
 from dbsp.data.schema import Schema
-from dbsp.data.values import NULL
 from dbsp.data.zset import ZSet
 from dbsp.errors import SchemaError
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.kernels.limits import NULL
 
 
 class PrefixExtender:

@@ -7,9 +7,10 @@ import numpy as np
 from dbsp.data.columns import decode_column, encode_column, float_codes
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import INT, NIL, NULL, Type
+from dbsp.data.types import INT, NIL, Type
 from dbsp.errors import DbspError, InputError, SchemaError, ValueOutOfRangeError
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import NULL
 
 
 def recode_rows(

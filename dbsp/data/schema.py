@@ -18,9 +18,12 @@ import numpy as np
 
 from dbsp.data.columns import decode_column, encode_column
 from dbsp.data.interner import Interner
-from dbsp.data.values import INT, INT64_MAX, INT64_MIN, Type, as_type, decoder, encoder, infer_type, shorten
-from dbsp.errors import DbspError, InputError, SchemaError
+from dbsp.data.type_inference import as_type, infer_type
+from dbsp.data.types import INT, Type
+from dbsp.data.values import decoder, encoder
+from dbsp.errors import DbspError, InputError, SchemaError, shorten
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 _POSITIONAL = frozenset({tuple, list})
 _FEW = 4

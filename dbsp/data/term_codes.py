@@ -6,24 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from dbsp.data.interner import Interner
-from dbsp.data.structures import Constructor, Structure
+from dbsp.data.plain_codes import plain_decoder, plain_encoder
 from dbsp.data.terms import Branch, Record, term_text
-from dbsp.data.values import NIL, decoder, encoder, shorten
-from dbsp.errors import DbspError, InputError
+from dbsp.data.types import NIL, Constructor, Structure, Type
+from dbsp.errors import DbspError, InputError, shorten
 
 
 def encode_term(structure: Structure, value: Any, interner: Interner) -> int:
-    """The code of a record (any tuple, None for nil) or a branch; parts that are shared are looked at once.
+    """The code of a record (any tuple, None for nil) or a branch; shared parts are encoded once.
 
     Raises InputError or ValueOutOfRangeError that say what does not fit, and in which field.
     """
     frames: list[_Frame] = []
-    met: dict[tuple[int, int], int] = {}
+    encoded: dict[tuple[int, int], int] = {}
     known = interner.codes_of_terms(structure)
     while True:
         code = NIL if value is None and structure.is_record else known.get(id(value))
         if code is None:
-            code = met.get((id(structure), id(value)))
+            code = encoded.get((id(structure), id(value)))
         if code is None:
             frames.append(_Frame(structure, value))
         else:
@@ -34,7 +34,7 @@ def encode_term(structure: Structure, value: Any, interner: Interner) -> int:
         while inner is None:
             done = frames.pop()
             code = interner.construct_one(done.constructor.layout, done.codes)
-            met[id(done.structure), id(done.value)] = code
+            encoded[id(done.structure), id(done.value)] = code
             if not frames:
                 return code
             frames[-1].codes.append(code)
@@ -44,14 +44,14 @@ def encode_term(structure: Structure, value: Any, interner: Interner) -> int:
 
 
 class _Frame:
-    """A value being encoded: the codes of its parts so far."""
+    """A value while it is encoded: the codes of its parts so far."""
 
     __slots__ = ("codes", "constructor", "parts", "structure", "value")
 
     def __init__(self, structure: Structure, value: Any) -> None:
         self.structure = structure
         self.value = value
-        self.constructor, self.parts = taken_apart(structure, value)
+        self.constructor, self.parts = destructure(structure, value)
         self.codes: list[int] = []
 
     def go_on(self, interner: Interner) -> tuple[Structure, Any] | None:
@@ -63,7 +63,7 @@ class _Frame:
             if inner is not None:
                 return inner, part
             try:
-                code = encoder(field.type)(part, interner)
+                code = plain_encoder(field.type)(part, interner)
                 if field.range is not None and not field.range.low <= code <= field.range.high:
                     raise field.range.refusal(code)
             except DbspError as error:
@@ -73,8 +73,8 @@ class _Frame:
         return None
 
 
-def taken_apart(structure: Structure, value: Any) -> tuple[Constructor, Sequence[Any]]:
-    """By which constructor a value is made, and its parts. Raises InputError."""
+def destructure(structure: Structure, value: Any) -> tuple[Constructor, Sequence[Any]]:
+    """The constructor of a value, and its parts. Raises InputError."""
     if structure.is_record:
         if not isinstance(value, tuple):
             raise InputError(
@@ -89,17 +89,17 @@ def taken_apart(structure: Structure, value: Any) -> tuple[Constructor, Sequence
                 f"expected {structure.name}, got {shorten(value)} of type {type(value).__name__}"
                 f'; write Branch("{structure.constructors[0].name}", ...)'
             )
-        found = structure.by_name.get(value.name)
-        if found is None:
+        branch = structure.by_name.get(value.name)
+        if branch is None:
             names = ", ".join(f"${name}" for name in structure.by_name)
             raise InputError(f"${value.name} is no branch of {structure.name}; it has {names}")
-        constructor, parts = found, value.arguments
+        constructor, parts = branch, value.arguments
     if len(parts) != len(constructor.fields):
-        wanted, given = len(constructor.fields), len(parts)
+        expected, actual = len(constructor.fields), len(parts)
         text = term_text(value)
         raise InputError(
-            f"{described(structure, constructor)} has {wanted} field{'' if wanted == 1 else 's'},"
-            f" {text if len(text) <= 60 else text[:57] + '...'} has {given}"
+            f"{described(structure, constructor)} has {expected} field{'' if expected == 1 else 's'},"
+            f" {text if len(text) <= 60 else text[:57] + '...'} has {actual}"
         )
     return constructor, parts
 
@@ -137,9 +137,17 @@ def decode_term(structure: Structure, code: int, interner: Interner) -> Any:
             continue
         stack.pop()
         parts = [
-            decoder(field.type)(part, interner) for field, part in zip(constructor.fields, codes, strict=True)
+            _decode_field(field.type, part, interner)
+            for field, part in zip(constructor.fields, codes, strict=True)
         ]
         value = Branch(constructor.name, *parts) if constructor.name else Record(parts)
         values[code] = value
         interner.codes_of_terms(structure)[id(value)] = code
     return values[code]
+
+
+def _decode_field(type_: Type, code: int, interner: Interner) -> Any:
+    """A field of a value; a constructed one is decoded already."""
+    if type_.structure is None:
+        return plain_decoder(type_)(code, interner)
+    return None if code == NIL else interner.terms(type_.structure)[code]

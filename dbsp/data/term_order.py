@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.interner import Interner
-from dbsp.data.structures import Constructor, Structure
-from dbsp.data.values import NIL, Type
+from dbsp.data.types import NIL, Constructor, Structure, Type
 from dbsp.kernels.arrays import Codes
 
 

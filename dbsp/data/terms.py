@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, TypeAlias
 
-from dbsp.data.values import shorten
+from dbsp.errors import shorten
 
 
 class Record(tuple[Any, ...]):

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.interner import Interner
+from dbsp.data.plain_codes import naive_utc
 from dbsp.data.schema import Schema
 from dbsp.data.term_order import rank_terms
-from dbsp.data.values import NULL, Type, naive_utc
+from dbsp.data.types import Type
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import NULL
 
 
 def order_key(value: Any) -> tuple[Any, ...]:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.batch import Batch
-from dbsp.data.values import shorten
-from dbsp.errors import InputError, WeightOverflowError
+from dbsp.errors import InputError, WeightOverflowError, shorten
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
 

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dbsp.data.batch import Batch
 from dbsp.data.columns import float_codes
+from dbsp.data.indexed_zset import IndexedZSet
 from dbsp.data.interner import Finder, Interner
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema, as_schema, infer_schema
+from dbsp.data.types import BOOL, FLOAT, INT, OBJECT, Type
 from dbsp.data.value_order import value_order
-from dbsp.data.values import BOOL, FLOAT, INT, INT64_MAX, INT64_MIN, OBJECT, Type
 from dbsp.data.weights import consolidated, overflow_text, weight_array
 from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError, WeightOverflowError
-from dbsp.kernels import concatenate
+from dbsp.kernels import arrange, concatenate
 from dbsp.kernels.arrays import Codes
-
-if TYPE_CHECKING:
-    from dbsp.data.indexed_zset import IndexedZSet
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 _SHOWN_ROWS = 10
 
@@ -118,9 +117,9 @@ class ZSet:
         interner: Interner | None = None,
     ) -> ZSet:
         """From an Arrow table or record batch; each row counts once, or as `weight_column` says."""
-        from dbsp.data import frames
+        from dbsp.data.frames import encode_batch  # pyarrow, 0.1 s at start-up
 
-        return frames.zset_from_arrow(table, weight_column, schema, interner)
+        return cls.wrap(*encode_batch(table, weight_column, schema, interner))
 
     @classmethod
     def from_pandas(
@@ -131,9 +130,9 @@ class ZSet:
         interner: Interner | None = None,
     ) -> ZSet:
         """From a pandas frame, without its index. A missing value is None, or NaN in a plain float column."""
-        from dbsp.data import frames
+        from dbsp.data.frames import pandas_table  # pyarrow
 
-        return frames.zset_from_pandas(frame, weight_column, schema, interner)
+        return cls.from_arrow(pandas_table(frame, schema), weight_column, schema, interner)
 
     @classmethod
     def from_polars(
@@ -151,9 +150,9 @@ class ZSet:
 
         With `weight_column=None` every row occurs as often as its weight says; negative weights are refused.
         """
-        from dbsp.data import frames
+        from dbsp.data.frames import decode_batch  # pyarrow
 
-        return frames.zset_to_arrow(self, weight_column)
+        return decode_batch(self.batch, self.schema, self.interner, weight_column)
 
     def to_pandas(self, weight_column: str | None = "weight") -> Any:
         """A pandas frame, as `to_arrow`. Int columns with None come out as objects: ints stay exact."""
@@ -161,9 +160,9 @@ class ZSet:
 
     def to_polars(self, weight_column: str | None = "weight") -> Any:
         """A Polars frame, as `to_arrow`."""
-        from dbsp.data import frames
+        import polars
 
-        return frames.zset_to_polars(self, weight_column)
+        return polars.from_arrow(self.to_arrow(weight_column))
 
     # --- reading -----------------------------------------------------------------------------------
 
@@ -341,10 +340,15 @@ class ZSet:
         return bool((self.batch.weights == 1).all())
 
     def index_by(self, *columns: str) -> IndexedZSet:
-        """The Z-set as a trie: these columns first, then the others in their order."""
-        from dbsp.data.indexed_zset import IndexedZSet
-
-        return IndexedZSet.of(self, columns)
+        """The Z-set as a trie: these columns first, then the others. O(n log n), O(n) in the same order."""
+        key = self.schema.indices(columns)
+        if len(set(key)) != len(key):
+            raise SchemaError(f"a column occurs twice in index_by({', '.join(map(repr, columns))})")
+        order = [*key, *(j for j in range(self.arity) if j not in key)]
+        if order == list(range(self.arity)):
+            return IndexedZSet(self, len(key))
+        batch = Batch(*arrange(self.batch.rows, self.batch.weights, np.array(order, np.int64)))
+        return IndexedZSet(self.wrap(self.schema.select(order), self.interner, batch), len(key))
 
 
 def _array_codes(rows: npt.NDArray[Any]) -> tuple[Codes, Type]:

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dbsp.data.frames import decode_arrow_column, zset_from_arrow
+from dbsp.data.frames import decode_arrow_column
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema, did_you_mean
-from dbsp.data.values import as_type
+from dbsp.data.type_inference import as_type
 from dbsp.data.zset import ZSet
 from dbsp.durable.ledger import Ledger
 from dbsp.errors import CheckpointError, InputError, SchemaError
@@ -138,7 +138,7 @@ class DeltaLog:
         if not schema.arity:  # a table of no columns has no rows either
             weights = table.column(0).to_pylist()
             return ZSet.from_rows([()] * len(weights), weights, schema, interner)
-        return zset_from_arrow(table, table.column_names[-1], schema, interner)
+        return ZSet.from_arrow(table, table.column_names[-1], schema, interner)
 
     # --- writing -----------------------------------------------------------------------------------
 

@@ -13,9 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from dbsp.data.interner import CELL, Interner
-from dbsp.data.structures import Layout
-from dbsp.data.values import shorten
-from dbsp.errors import CheckpointError
+from dbsp.data.types import Layout
+from dbsp.errors import CheckpointError, shorten
 
 
 def values_table(interner: Interner, start: int, end: int) -> pa.Table:

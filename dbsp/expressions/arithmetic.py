@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.data.values import FLOAT, INT, INT64_MAX, INT64_MIN, STR
+from dbsp.data.types import FLOAT, INT, STR
 from dbsp.errors import EvaluationError, ValueOutOfRangeError
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import Array, GiveUp, Operation
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 # --- ints: the meaning -------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.data.values import INT
+from dbsp.data.types import INT
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import Array, Operation
 

@@ -9,20 +9,10 @@ import numpy as np
 
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import (
-    INT,
-    NULL,
-    OBJECT,
-    Type,
-    as_type,
-    decode_value,
-    decoder,
-    encode_value,
-    encoder,
-    infer_type,
-    shorten,
-)
-from dbsp.errors import DbspError, SchemaError
+from dbsp.data.type_inference import as_type, infer_type
+from dbsp.data.types import INT, OBJECT, Type
+from dbsp.data.values import decode_value, decoder, encode_value, encoder
+from dbsp.errors import DbspError, SchemaError, shorten
 from dbsp.expressions import (  # noqa: F401  (each enters its functions into the table)
     arithmetic,
     bits,
@@ -46,6 +36,7 @@ from dbsp.expressions.nodes import (
     to_codes,
 )
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import NULL
 
 _FEW = 8
 """Up to this many rows the scalar functions are faster than numpy's fixed cost per call."""
@@ -152,7 +143,7 @@ def _decoder(type_: Type) -> Callable[[int, Interner], Any]:
 
 
 def bind(expression: Expression, schema: Schema) -> Bound:
-    """Check an expression against a schema; see `Expression.bind`."""
+    """Check an expression against a schema. Raises SchemaError with the columns and their types."""
     try:
         return Bound(expression, schema, _bind(expression, schema))
     except SchemaError as error:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.interner import Interner
+from dbsp.data.types import BOOL
 from dbsp.data.value_order import order_key
-from dbsp.data.values import BOOL
 from dbsp.expressions.functions import convert, define, unify
 from dbsp.expressions.logic import ConnectiveNode, FillNullNode, IsNullNode, WhenNode
 from dbsp.expressions.nodes import Array, ConstantNode, ExpressionNode, Operation, StrictNode, fold

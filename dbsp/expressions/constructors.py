@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.interner import Interner
-from dbsp.data.structures import Constructor, read_structure, structure_type
-from dbsp.data.values import BOOL, INT, NIL, STR, Type, as_type, decode_value, encode_value
+from dbsp.data.type_inference import as_type
+from dbsp.data.types import BOOL, INT, NIL, STR, Constructor, Type, read_structure, structure_type
+from dbsp.data.values import decode_value, encode_value
 from dbsp.expressions.expression import Expression, call
 from dbsp.expressions.functions import convert, define, fits
 from dbsp.expressions.nodes import (

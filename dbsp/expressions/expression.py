@@ -7,14 +7,11 @@ import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from dbsp.data.schema import Schema
-from dbsp.data.values import Type, shorten
-from dbsp.errors import EvaluationError
-
-if TYPE_CHECKING:
-    from dbsp.expressions.bound import Bound
+from dbsp.data.types import Type
+from dbsp.errors import EvaluationError, shorten
+from dbsp.expressions.notation import Operand, call_strength, call_text, literal_operand
 
 
 class Expression:
@@ -28,12 +25,6 @@ class Expression:
     >>> (col("x") + 1) * 2 <= col("y")
     (col("x") + 1) * 2 <= col("y")
     """
-
-    def bind(self, schema: Schema) -> Bound:
-        """Check the expression against a schema. Raises SchemaError naming the column and the types."""
-        from dbsp.expressions.bound import bind
-
-        return bind(self, schema)
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
@@ -64,6 +55,11 @@ class Expression:
 
     def _columns(self) -> Iterator[str]:
         return iter(())
+
+    @property
+    def operand(self) -> Operand:
+        """The text of the expression within a call."""
+        return Operand(repr(self))
 
     # --- arithmetic --------------------------------------------------------------------------------
 
@@ -283,7 +279,11 @@ class Literal(Expression):
     type: Type | None = None
 
     def __repr__(self) -> str:
-        return repr(self.value) if self.type is None else f"lit({self.value!r}, {self.type!r})"
+        return self.operand.text
+
+    @property
+    def operand(self) -> Operand:
+        return literal_operand(self.value, self.type)
 
     def _key(self) -> tuple[Any, ...]:
         return ("literal", _value_key(self.value), self.type)
@@ -297,16 +297,18 @@ class Call(Expression):
     arguments: tuple[Expression, ...]
 
     def __repr__(self) -> str:
-        from dbsp.expressions.notation import notation
+        return call_text(self.function, [argument.operand for argument in self.arguments])
 
-        return notation(self)
+    @property
+    def operand(self) -> Operand:
+        return Operand(repr(self), call_strength(self.function))
 
     def _key(self) -> tuple[Any, ...]:
         return ("call", self.function, *(argument.key for argument in self.arguments))
 
     def _columns(self) -> Iterator[str]:
         for argument in self.arguments:
-            yield from argument._columns()
+            yield from argument.columns
 
 
 @dataclass(frozen=True, eq=False)

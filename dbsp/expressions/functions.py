@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dbsp.data.values import FLOAT, OBJECT, Type
+from dbsp.data.types import FLOAT, OBJECT, Type
 from dbsp.errors import SchemaError
 from dbsp.expressions.nodes import Array, ConstantNode, ExpressionNode, Operation, StrictNode, fold
 

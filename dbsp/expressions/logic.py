@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.interner import Interner
-from dbsp.data.values import BOOL, Type
+from dbsp.data.types import BOOL, Type
 from dbsp.expressions.nodes import (
     Array,
     ExpressionNode,

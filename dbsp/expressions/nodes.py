@@ -19,9 +19,11 @@ import numpy.typing as npt
 
 from dbsp.data.columns import code_floats, decode_column, encode_column, float_codes
 from dbsp.data.interner import Interner
-from dbsp.data.values import NULL, Type, decode_value, encode_value
+from dbsp.data.types import Type
+from dbsp.data.values import decode_value, encode_value
 from dbsp.errors import DbspError, ValueOutOfRangeError
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import NULL
 
 Array: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]

@@ -1,8 +1,12 @@
-"""How calls are written: the `repr` of expressions, as one would type them."""
+"""The `repr` of expressions, as a user would type them."""
 
 from __future__ import annotations
 
-from dbsp.expressions.expression import Call, Expression, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dbsp.data.types import Type
 
 # Symbol and binding strength, as in Python: & and | bind tighter than comparisons.
 _INFIX = {
@@ -24,58 +28,65 @@ _INFIX = {
 }
 _PREFIX = {"neg": ("-", 8), "not": ("~", 8)}
 _FUNCTIONS = frozenset({"cat", "min_of", "max_of", "construct", "nil"})
-_ATOM = 10
+ATOM = 10
+"""The strength of names, constants and calls, which never need parentheses."""
 
 
-def _strength(expression: Expression) -> int:
-    if (
-        isinstance(expression, Literal)
-        and isinstance(expression.value, (int, float))
-        and expression.type is None
-    ):
-        return _ATOM if expression.value >= 0 else 8  # a negative number is written with a prefix
-    if not isinstance(expression, Call):
-        return _ATOM
-    found = _INFIX.get(expression.function) or _PREFIX.get(expression.function)
-    return found[1] if found else _ATOM
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """The text of an expression within a call, and how strongly its outermost operator binds."""
+
+    text: str
+    strength: int = ATOM
+    constant: str | None = None
+    """The text of a constant on the left of an operator or a dot, where it needs `lit`."""
+
+    def within(self, strength: int) -> str:
+        """The text, in parentheses if it binds less strongly."""
+        return self.text if self.strength >= strength else f"({self.text})"
+
+    @property
+    def receiver(self) -> str:
+        """The text before a method's dot, or as a left operand."""
+        return self.within(ATOM) if self.constant is None else self.constant
 
 
-def _within(expression: Expression, strength: int) -> str:
-    return repr(expression) if _strength(expression) >= strength else f"({expression!r})"
+def literal_operand(value: Any, type_: Type | None) -> Operand:
+    """The operand of a constant."""
+    if type_ is not None:
+        text = f"lit({value!r}, {type_!r})"
+        return Operand(text, constant=text)
+    negative = isinstance(value, (int, float)) and not value >= 0  # written with a prefix
+    return Operand(repr(value), _PREFIX["neg"][1] if negative else ATOM, f"lit({value!r})")
 
 
-def _receiver(expression: Expression) -> str:
-    """What stands before a method's dot or as a left operand: constants then need `lit`."""
-    return (
-        f"lit({expression.value!r})"
-        if isinstance(expression, Literal) and expression.type is None
-        else _within(expression, _ATOM)
-    )
+def call_strength(function: str) -> int:
+    """How strongly a call of this function binds its operands."""
+    operator = _INFIX.get(function) or _PREFIX.get(function)
+    return operator[1] if operator else ATOM
 
 
-def notation(call: Call) -> str:
+def call_text(function: str, operands: Sequence[Operand]) -> str:
     """The text of a call."""
-    name, arguments = call.function, call.arguments
-    if name in _INFIX:
-        symbol, strength = _INFIX[name]
-        left, right = arguments
+    if function in _INFIX:
+        symbol, strength = _INFIX[function]
+        left, right = operands
         # Equal strength groups to the left (to the right for **); comparisons never chain.
-        tight_left = strength + 1 if name == "pow" or strength == 2 else strength
-        tight_right = strength if name == "pow" else strength + 1
-        # Python works out `1 + 2` itself, and turns `0 < col("x")` round.
-        spelled = isinstance(left, Literal) and (isinstance(right, Literal) or strength == 2)
-        start = _receiver(left) if spelled else _within(left, tight_left)
-        return f"{start} {symbol} {_within(right, tight_right)}"
-    if name in _PREFIX:
-        symbol, strength = _PREFIX[name]
-        operand = arguments[0]
-        return f"{symbol}{_receiver(operand) if isinstance(operand, Literal) else _within(operand, strength)}"
-    if name == "when":
-        condition, chosen, other = arguments
-        return f"when({condition!r}).then({chosen!r}).otherwise({other!r})"
-    if name == "abs":
-        operand = arguments[0]
-        return f"abs({_receiver(operand) if isinstance(operand, Literal) else repr(operand)})"
-    if name in _FUNCTIONS or name.startswith("@"):
-        return f"{name}({', '.join(map(repr, arguments))})"
-    return f"{_receiver(arguments[0])}.{name}({', '.join(map(repr, arguments[1:]))})"
+        tight_left = strength + 1 if function == "pow" or strength == 2 else strength
+        tight_right = strength if function == "pow" else strength + 1
+        # Python itself computes `1 + 2`, and swaps the sides of `0 < col("x")`.
+        needs_lit = left.constant is not None and (right.constant is not None or strength == 2)
+        start = left.receiver if needs_lit else left.within(tight_left)
+        return f"{start} {symbol} {right.within(tight_right)}"
+    if function in _PREFIX:
+        symbol, strength = _PREFIX[function]
+        operand = operands[0]
+        return f"{symbol}{operand.within(strength) if operand.constant is None else operand.constant}"
+    texts = [operand.text for operand in operands]
+    if function == "when":
+        return f"when({texts[0]}).then({texts[1]}).otherwise({texts[2]})"
+    if function == "abs":
+        return f"abs({texts[0] if operands[0].constant is None else operands[0].constant})"
+    if function in _FUNCTIONS or function.startswith("@"):
+        return f"{function}({', '.join(texts)})"
+    return f"{operands[0].receiver}.{function}({', '.join(texts[1:])})"

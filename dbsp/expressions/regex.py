@@ -15,7 +15,8 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dbsp.data.values import BOOL, STR, shorten
+from dbsp.data.types import BOOL, STR
+from dbsp.errors import shorten
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import Operation
 from dbsp.expressions.regex_matching import Pattern

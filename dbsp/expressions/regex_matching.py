@@ -17,8 +17,7 @@ from typing import Any
 
 import re2
 
-from dbsp.data.values import shorten
-from dbsp.errors import EvaluationError
+from dbsp.errors import EvaluationError, shorten
 
 FEW_WAYS = 10_000
 """Up to so many `re` is taken, which rarely tries them all and is twenty times faster to call."""

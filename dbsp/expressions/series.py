@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dbsp.data.columns import code_floats, float_codes
-from dbsp.data.values import BOOL, FLOAT, INT
+from dbsp.data.types import BOOL, FLOAT, INT
 from dbsp.errors import EvaluationError
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import Array, Operation

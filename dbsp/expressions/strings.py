@@ -12,22 +12,11 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.interner import Interner
-from dbsp.data.values import (
-    BOOL,
-    BYTES,
-    DATE,
-    FLOAT,
-    INT,
-    INT64_MAX,
-    INT64_MIN,
-    OBJECT,
-    STR,
-    TIMESTAMP,
-    shorten,
-)
-from dbsp.errors import EvaluationError, ValueOutOfRangeError
+from dbsp.data.types import BOOL, BYTES, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP
+from dbsp.errors import EvaluationError, ValueOutOfRangeError, shorten
 from dbsp.expressions.functions import Overload, convert, define, fits, overloads
 from dbsp.expressions.nodes import Array, ExpressionNode, GiveUp, Operation, StrictNode, fold
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 
 def _substr(text: str, start: int, count: int) -> str:

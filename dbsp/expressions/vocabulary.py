@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dbsp.data.values import as_type
+from dbsp.data.type_inference import as_type
 from dbsp.expressions.expression import Column, Expression, Literal, as_expression, call
 
 

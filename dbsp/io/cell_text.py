@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from dbsp.data.values import INT64_MAX, INT64_MIN, Type
+from dbsp.data.types import Type
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 _INTEGER = re.compile(r"[ ]*([+-]?)(?:(0[xX][0-9a-fA-F]+)|(0[bB][01]+)|([0-9]+))[ ]*")
 _FLOAT = re.compile(

@@ -22,11 +22,12 @@ from typing import Any, TypeAlias
 
 from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
-from dbsp.data.values import INT64_MAX, INT64_MIN, Type
+from dbsp.data.types import Type
 from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean
 from dbsp.errors import InputError
 from dbsp.io.problems import MAX_PROBLEMS, DataError, missing_file
 from dbsp.io.term_text import TermTextError, read_term
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 Row: TypeAlias = tuple[Any, ...]
 

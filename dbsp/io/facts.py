@@ -14,9 +14,8 @@ from typing import Any, TypeAlias
 
 from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
-from dbsp.data.values import shorten
 from dbsp.diagnostics import Diagnostic, SourceSpan
-from dbsp.errors import SchemaError
+from dbsp.errors import SchemaError, shorten
 from dbsp.io.cell_text import CELLS, arrow_type
 from dbsp.io.problems import MAX_PROBLEMS, DataError, read_file
 from dbsp.io.quoted import Cell, Unbalanced, lines_of, quoted_lines

@@ -10,12 +10,13 @@ from typing import Any
 
 from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
-from dbsp.data.values import INT64_MAX, INT64_MIN, Type, shorten
+from dbsp.data.types import Type
 from dbsp.data.zset import ZSet
 from dbsp.diagnostics import Diagnostic, SourceSpan
-from dbsp.errors import InputError
+from dbsp.errors import InputError, shorten
 from dbsp.io.json_terms import Members, json_text, term_of_json
 from dbsp.io.problems import MAX_PROBLEMS, DataError
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 _BLANK = " \t\n\r"
 _SURROGATE = re.compile("[\ud800-\udfff]")

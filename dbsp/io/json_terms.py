@@ -11,9 +11,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from dbsp.data.structures import Constructor, Field, Structure
 from dbsp.data.terms import Branch, Record, parts_of
-from dbsp.data.values import Type
+from dbsp.data.types import Constructor, Field, Structure, Type
 
 
 class Members:

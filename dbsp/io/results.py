@@ -13,12 +13,13 @@ import numpy as np
 from dbsp.data.columns import code_floats, decode_column
 from dbsp.data.interner import Interner
 from dbsp.data.terms import Branch, Record, term_text
+from dbsp.data.types import Type
 from dbsp.data.value_order import value_order
-from dbsp.data.values import NULL, Type
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError
 from dbsp.io.term_text import read_cell
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import NULL
 
 
 def replace_file(path: Path, data: bytes) -> None:

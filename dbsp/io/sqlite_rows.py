@@ -14,10 +14,9 @@ from typing import Any
 
 from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
-from dbsp.data.values import shorten
 from dbsp.data.zset import ZSet
 from dbsp.diagnostics import did_you_mean
-from dbsp.errors import InputError
+from dbsp.errors import InputError, shorten
 from dbsp.io.problems import MAX_PROBLEMS, missing_file
 from dbsp.io.results import text_of
 from dbsp.io.term_text import value_of

@@ -10,9 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from dbsp.data.structures import Constructor, Field, Structure
 from dbsp.data.terms import Branch, Record
-from dbsp.data.values import Type
+from dbsp.data.types import Constructor, Field, Structure, Type
 from dbsp.io.cell_text import CELLS
 
 _BLANKS = re.compile(r"[ \t]*")

@@ -8,11 +8,9 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.jit import add_product, add_weights, kernel
+from dbsp.kernels.limits import NULL
 from dbsp.kernels.matches import _same_key
 from dbsp.kernels.runs import at_address, compare_prefix, gallop
-
-NULL = -9223372036854775808
-
 
 # What an accumulator adds up, as given in `columns` below.
 SUM = 0  # weight * value

@@ -34,14 +34,12 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import add_weights, kernel, multiply_weights
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 from dbsp.kernels.runs import at_address
 
 HEADER = 8
 USE = 7
 MEMBER = 6
-
-_NULL = -(2**63)
-_MAX = 2**63 - 1
 
 # The rows of a use that agree with a prefix are a list of ranges, one per run that has any. Lists are in one
 # array, one per level and use, since a use keeps the list of the last level that bound a column of it:
@@ -82,7 +80,7 @@ def _seek(run: Any, k: int, c: int, low: int, high: int, value: int) -> int:
 @kernel
 def _pass(run: Any, k: int, c: int, low: int, high: int, value: int) -> int:
     """The first row of low:high, sorted by column c, with more than this value."""
-    if value == _MAX:
+    if value == INT64_MAX:
         return high
     return _seek(run, k, c, low, high, value + 1)
 
@@ -184,7 +182,7 @@ def _open(plan: Any, part: int, ranges: Any, size: int, uses: int) -> int:
 
     Or -1, for two members with one range each.
     """
-    fewest = _MAX
+    fewest = INT64_MAX
     proposer = 0
     single = True
     members = plan[part + 2]
@@ -233,7 +231,7 @@ def _next_of_pair(plan: Any, part: int, ranges: Any, size: int, uses: int) -> tu
 def _reach(ranges: Any, source: int, k: int, c: int, value: int) -> tuple[bool, int]:
     """Move the cursors of a list of ranges to the least value in column c that is at least this one."""
     some = False
-    least = _MAX
+    least = INT64_MAX
     for at in range(source + _LIST, source + _LIST + _RANGE * ranges[source], _RANGE):
         run = at_address(ranges[at])
         j = ranges[at + 4]
@@ -254,7 +252,7 @@ def _next(plan: Any, part: int, proposer: int, ranges: Any, size: int, uses: int
     The proposer names its values in order; where another member has none of it, the proposer moves on to
     the least value that that one has behind it.
     """
-    onward = _NULL  # the least of all
+    onward = INT64_MIN
     while True:
         member = part + 3 + MEMBER * proposer
         source = (plan[member + 4] * uses + plan[member]) * size
@@ -490,7 +488,7 @@ def extend_prefixes(
                 continue
             value[plan[part]] = v
             kept = _narrow(plan, part, level, v, ranges, size, uses)
-            if kept and not (plan[part + 1] and v == _NULL):
+            if kept and not (plan[part + 1] and v == NULL):
                 reached[level] += 1
                 level += 1
                 if level <= levels:

@@ -6,6 +6,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import add_weights, kernel
+from dbsp.kernels.limits import INT64_MAX
 from dbsp.kernels.runs import at_address, compare_prefix, gallop
 
 
@@ -70,7 +71,7 @@ def distinct_timed_runs(
     wide = k + 1
     # Per row: O<=now-1, O<=now, N<=now-1, N<=now, next iteration.
     sums = np.zeros((n, 4), np.int64)
-    later = np.full(n, np.int64(9223372036854775807))
+    later = np.full(n, np.int64(INT64_MAX))
     for r in range(runs):
         run = at_address(table[r, 0])
         weights = at_address(table[r, 1])
@@ -108,14 +109,14 @@ def distinct_timed_runs(
                 out_rows[out, c] = rows[i, c]
             out_weights[out] = after - before
             out += 1
-        if later[i] != 9223372036854775807:
+        if later[i] != INT64_MAX:
             waiting += 1
     agenda_rows = np.empty((waiting, k), np.int64)
     agenda_times = np.empty(waiting, np.int64)
     at = 0
     if waiting:
         for i in range(n):
-            if later[i] != 9223372036854775807:
+            if later[i] != INT64_MAX:
                 for c in range(k):
                     agenda_rows[at, c] = rows[i, c]
                 agenda_times[at] = later[i]

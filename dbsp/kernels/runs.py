@@ -16,6 +16,7 @@ from numba.extending import intrinsic
 
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import kernel
+from dbsp.kernels.limits import INT64_MIN
 
 
 def _at_address(typing_context: Any, address: Any) -> Any:
@@ -43,7 +44,7 @@ def register_run(table: Codes, index: int, rows: Codes, weights: Codes) -> int:
         w = weights[i]
         if w < 0:
             # int64.min has no positive counterpart; one less is as good for a bound.
-            w = -(w + 1) if w == -9223372036854775808 else -w
+            w = -(w + 1) if w == INT64_MIN else -w
         if w > largest:
             largest = w
     return largest

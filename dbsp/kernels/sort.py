@@ -13,6 +13,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import add_weights, kernel
+from dbsp.kernels.limits import INT64_MIN
 
 _SMALL = 48  # below this an insertion sort beats setting up the packed sort
 
@@ -278,7 +279,7 @@ def concatenate(
             i += 1
             out += 1
             continue
-        if sign < 0 and b_weights[j] == -9223372036854775808:
+        if sign < 0 and b_weights[j] == INT64_MIN:
             raise OverflowError("weight: the negation of a weight leaves int64")
         total = sign * b_weights[j]
         if order == 0:

@@ -9,9 +9,8 @@ from typing import Any
 
 from dbsp.circuit.stage import Stage
 from dbsp.data.schema import Schema
-from dbsp.data.structures import Structure
 from dbsp.data.terms import Branch, Record
-from dbsp.data.values import Type
+from dbsp.data.types import Structure, Type
 from dbsp.errors import DbspError
 from dbsp.runtime.run import Run
 

@@ -15,10 +15,9 @@ from dbsp.data.batch import Batch
 from dbsp.data.int_range import IntRange
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema, did_you_mean
-from dbsp.data.values import shorten
 from dbsp.data.weights import overflow_text
 from dbsp.data.zset import ZSet
-from dbsp.errors import CircuitError, DbspError, InputError, WeightOverflowError
+from dbsp.errors import CircuitError, DbspError, InputError, WeightOverflowError, shorten
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.changes import InputChange, encode_change, encode_keys, last_wins

@@ -26,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from dbsp.data.schema import Schema
-from dbsp.data.values import BOOL, BYTES, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
+from dbsp.data.types import BOOL, BYTES, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
 from dbsp.errors import SchemaError
 
 _TYPES: dict[str, Type] = {

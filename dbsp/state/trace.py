@@ -17,6 +17,7 @@ import numpy as np
 from dbsp.data.batch import Batch
 from dbsp.kernels import concatenate, consolidate, merge_some, register_run, sum_weights
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import INT64_MAX
 
 RATIO = 8
 """A run is kept apart from the next newer one only while it is more than this many times larger."""
@@ -32,8 +33,6 @@ TAIL = 8
 
 MAX_RUNS = 24
 """Beyond this many committed runs the merges that are due are done whatever they cost."""
-
-_INT64_MAX = 2**63 - 1
 
 
 class Journalled(Protocol):
@@ -174,7 +173,7 @@ class Trace:
             self.table = np.concatenate((self.table, np.zeros_like(self.table)))
         self._push(self.current, SortedRun(rows, weights))
         self.fresh = True
-        if self._bound > _INT64_MAX:
+        if self._bound > INT64_MAX:
             # The cheap bound no longer proves that sums fit: look at the very rows of the delta.
             sum_weights(rows, self.table, self.count)
 
@@ -183,7 +182,7 @@ class Trace:
         runs = [*self.runs, *self.current]
         if not runs:
             return Batch.empty(self.width)
-        if self._bound > _INT64_MAX:
+        if self._bound > INT64_MAX:
             # Sums of some runs only might leave int64 although the totals fit.
             rows = np.concatenate([run.rows for run in runs])
             return Batch(*consolidate(rows, np.concatenate([run.weights for run in runs])))
@@ -237,7 +236,7 @@ class Trace:
         Small merges are done at once; a large one is spread over the following ticks, so that no
         tick pays for it alone.
         """
-        if self._bound > _INT64_MAX:
+        if self._bound > INT64_MAX:
             # Sums of some runs only might leave int64 although the totals fit: merge all or none.
             if len(self.runs) > MAX_RUNS:
                 self.compact()
@@ -245,7 +244,7 @@ class Trace:
         self._merge_tail(self.runs, 0)
         self.past = self.count
         if len(self.runs) > MAX_RUNS:
-            fuel = _INT64_MAX
+            fuel = INT64_MAX
         if self._merge is not None:
             if not self._merge.advance(fuel):
                 self._merge_newer(fuel)
@@ -311,7 +310,7 @@ class Trace:
             fuel -= len(merge.weights)
             if fuel < 0 and len(merge.weights) > SMALL:
                 return
-            merge.advance(_INT64_MAX)
+            merge.advance(INT64_MAX)
             self._replace(merge)
 
     def _finish(self) -> None:
@@ -338,7 +337,7 @@ class Trace:
     def _merge_current(self) -> None:
         """Merge among this tick's runs; those of the past stay apart, for old and new must differ."""
         current = self.current
-        if self._bound > _INT64_MAX:
+        if self._bound > INT64_MAX:
             return
         self._merge_tail(current, self.past)
         while len(current) > 1 and len(current[-1]) > SMALL:
@@ -346,7 +345,7 @@ class Trace:
             if len(older) >= RATIO_IN_TICK * len(newer):
                 return
             merge = _Merge(0, older, newer)
-            merge.advance(_INT64_MAX)
+            merge.advance(INT64_MAX)
             del current[-2:]
             self.count -= 2
             self._bound -= older.largest + newer.largest

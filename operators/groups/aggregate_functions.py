@@ -21,12 +21,13 @@ from dbsp.data.batch import Batch
 from dbsp.data.columns import Floats, code_floats, float_codes
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.data.types import FLOAT, INT, Type
 from dbsp.data.value_order import rank_codes
-from dbsp.data.values import FLOAT, INT, NULL, Type
 from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.kernels import accumulate, consolidate, project, sum_floats
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.group_values import COUNT_PRESENT, SUM, SUM_PRESENT
+from dbsp.kernels.limits import NULL
 
 NO_RUNS = np.zeros((1, 3), np.int64)
 

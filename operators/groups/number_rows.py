@@ -22,8 +22,8 @@ from dbsp.circuit.graph import Node
 from dbsp.circuit.operator import Operator, Step
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
+from dbsp.data.types import INT
 from dbsp.data.value_order import value_order
-from dbsp.data.values import INT
 from dbsp.errors import CircuitError, SchemaError
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes

@@ -19,11 +19,13 @@ from dbsp.data.batch import Batch
 from dbsp.data.columns import Floats, code_floats, encode_column, float_codes
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.data.types import FLOAT, INT, Type
 from dbsp.data.value_order import rank_codes
-from dbsp.data.values import FLOAT, INT, NULL, Type, decode_value, shorten
-from dbsp.errors import SchemaError, UserFunctionError
+from dbsp.data.values import decode_value
+from dbsp.errors import SchemaError, UserFunctionError, shorten
 from dbsp.kernels import consolidate, running_totals, sum_floats
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import NULL
 from dbsp.operators.groups.aggregate_functions import GroupFunction, grouped
 from dbsp.operators.linear.row_functions import function_name
 

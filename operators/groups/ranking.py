@@ -31,11 +31,12 @@ from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.data.types import INT
 from dbsp.data.value_order import rank_codes
-from dbsp.data.values import INT, NULL
 from dbsp.errors import SchemaError
 from dbsp.kernels import concatenate, consolidate, leading, project, running_totals, shifted
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.kernels.limits import NULL
 from dbsp.operators.groups.group_step import OfGroups, Reduce, in_own_order
 from dbsp.operators.groups.order_statistics import refuse_null
 from dbsp.operators.traces.arrange import arranged, order_of

@@ -27,9 +27,10 @@ from dbsp.circuit.operator import Arranged, Operator, Step
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.data.plain_codes import NAN_CODE
 from dbsp.data.schema import Schema
+from dbsp.data.types import INT
 from dbsp.data.value_order import rank_codes
-from dbsp.data.values import INT, INT64_MAX, INT64_MIN, NAN_CODE, NULL
 from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.kernels import (
     arrange,
@@ -42,6 +43,7 @@ from dbsp.kernels import (
     register_run,
 )
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 from dbsp.operators.joins.join import check_key_types, leading, null_mismatch_columns
 from dbsp.operators.time.nested import Nested
 from dbsp.operators.traces.arrange import arranged, order_of

@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.columns import Floats, code_floats, float_codes
-from dbsp.data.values import INT64_MAX, INT64_MIN, NULL, Type, float_code, shorten
-from dbsp.errors import SchemaError, ValueOutOfRangeError
+from dbsp.data.plain_codes import float_code
+from dbsp.data.types import Type
+from dbsp.errors import SchemaError, ValueOutOfRangeError, shorten
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 
 _DAY = dt.timedelta(days=1)
 _MICROSECOND = dt.timedelta(microseconds=1)

@@ -25,10 +25,10 @@ from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import NULL
 from dbsp.errors import SchemaError
 from dbsp.kernels import arrange, consolidate, join_runs, join_timed_runs, register_run
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import NULL
 from dbsp.operators.traces.agenda import Agenda
 from dbsp.operators.traces.arrange import arranged, order_of
 from dbsp.operators.traces.column_orders import Lowering

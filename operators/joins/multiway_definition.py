@@ -15,10 +15,10 @@ import numpy as np
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import NULL
-from dbsp.expressions import Expression
+from dbsp.expressions import Expression, bind
 from dbsp.kernels import arrange, consolidate, join_runs, project, register_run
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import NULL
 from dbsp.operators.linear.filter import selected
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def definition(join: MultiwayJoin, interner: Interner, inputs: Sequence[Schema])
                 if not set(value.columns) <= set(names) or (name not in names and atoms):
                     continue
                 del extensions[number]
-                bound = value.bind(bindings.select(bindings.indices(names)))
+                bound = bind(value, bindings.select(bindings.indices(names)))
                 codes = bound.evaluate(found.rows, interner)
                 if name in names:
                     keep = found.rows[:, names.index(name)] == codes
@@ -59,7 +59,7 @@ def definition(join: MultiwayJoin, interner: Interner, inputs: Sequence[Schema])
                 own, rows = _matching(terms, schema, batch, interner, null_mismatch)
                 names, found = _joined(names, found, own, rows)
         for condition in join.conditions:
-            bound = condition.bind(bindings.select(bindings.indices(names)))
+            bound = bind(condition, bindings.select(bindings.indices(names)))
             found = selected(found, bound.mask(found.rows, interner))
         taken = np.array([names.index(name) for name in join.columns], np.int64)
         return Batch(*project(found.rows, found.weights, taken))
@@ -124,4 +124,4 @@ def impossible(
 def constant_code(term: Expression, schema: Schema, interner: Interner) -> int:
     """The code of a constant."""
     row: Codes = np.zeros((1, schema.arity), np.int64)
-    return int(term.bind(schema).evaluate(row, interner)[0])
+    return int(bind(term, schema).evaluate(row, interner)[0])

@@ -31,9 +31,9 @@ from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import Type
+from dbsp.data.types import Type
 from dbsp.errors import SchemaError
-from dbsp.expressions import Expression
+from dbsp.expressions import Expression, bind
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.joins.delta_term import (
     Atoms,
@@ -106,7 +106,7 @@ class MultiwayJoin(Operator):
     def schema(self, *inputs: Schema) -> Schema:
         bindings = self.bindings(*inputs)
         for condition in self.conditions:
-            type_ = condition.bind(bindings).type
+            type_ = bind(condition, bindings).type
             if type_.kind != "bool":
                 raise SchemaError(f"{condition!r} is of type {type_}; a multi-way join takes conditions")
         self._check_orders()
@@ -125,7 +125,7 @@ class MultiwayJoin(Operator):
             for name, term, type_ in zip(schema.names, terms, schema.types, strict=True):
                 if isinstance(term, str):
                     self._agree(types, term, type_)
-                elif isinstance(term, Expression) and term.bind(schema).type.kind != type_.kind:
+                elif isinstance(term, Expression) and bind(term, schema).type.kind != type_.kind:
                     raise SchemaError(f"{term!r} cannot be a value of '{name}: {type_}'")
         waiting = dict(enumerate(self.extensions))
         while waiting:
@@ -137,7 +137,7 @@ class MultiwayJoin(Operator):
                 raise SchemaError(f"'{name} = {value!r}' needs {missing}, which no atom binds")
             for number in ready:
                 name, value = waiting.pop(number)
-                self._agree(types, name, value.bind(known).type)
+                self._agree(types, name, bind(value, known).type)
         return Schema(tuple(types), tuple(types.values()))
 
     def _agree(self, types: dict[str, Type], name: str, type_: Type) -> None:
@@ -170,7 +170,7 @@ class MultiwayJoin(Operator):
                     kinds.setdefault(term, set()).add(type_.nullable)
         bindings = self.bindings(*inputs)
         for name, value in self.extensions:
-            kinds.setdefault(name, set()).add(value.bind(bindings).type.nullable)
+            kinds.setdefault(name, set()).add(bind(value, bindings).type.nullable)
         return frozenset(name for name, found in kinds.items() if len(found) > 1)
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:

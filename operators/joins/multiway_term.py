@@ -15,10 +15,10 @@ import numpy as np
 from dbsp.circuit.operator import Arranged, Step, TermRows
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.data.values import NULL
-from dbsp.expressions import Expression
+from dbsp.expressions import Expression, bind
 from dbsp.kernels import extend_prefixes
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import NULL
 from dbsp.operators.joins.delta_term import (
     Action,
     BindVariable,
@@ -207,7 +207,7 @@ class _Writer:
     def _let(
         self, names: tuple[str, ...], variable: str, value: Expression, timed: bool
     ) -> Callable[[Codes, Codes], Prefixes]:
-        bound = value.bind(self._select(names))
+        bound = bind(value, self._select(names))
         interner, at = self._scope.interner, len(names)
         null_mismatch = variable in self._null_mismatch
 
@@ -224,7 +224,7 @@ class _Writer:
     def _same(
         self, names: tuple[str, ...], variable: str, value: Expression
     ) -> Callable[[Codes, Codes], Prefixes]:
-        bound = value.bind(self._select(names))
+        bound = bind(value, self._select(names))
         interner, at, place = self._scope.interner, len(names), names.index(variable)
         null_mismatch = variable in self._null_mismatch
 
@@ -238,7 +238,7 @@ class _Writer:
         return same
 
     def _test(self, names: tuple[str, ...], condition: Expression) -> Callable[[Codes, Codes], Prefixes]:
-        bound = condition.bind(self._select(names))
+        bound = bind(condition, self._select(names))
         interner, at = self._scope.interner, len(names)
 
         def test(rows: Codes, weights: Codes) -> Prefixes:

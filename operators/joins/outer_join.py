@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from dbsp.circuit.composite import Add, Composite, T
 from dbsp.data.schema import Schema
-from dbsp.data.values import Type
+from dbsp.data.types import Type
 from dbsp.operators.joins.join import Join
 from dbsp.operators.joins.semijoin import Antijoin
 from dbsp.operators.linear.pad import Pad

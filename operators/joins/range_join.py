@@ -23,7 +23,7 @@ from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import Type
+from dbsp.data.types import Type
 from dbsp.errors import SchemaError
 from dbsp.kernels import arrange, consolidate, join_bands, join_timed_bands, register_run
 from dbsp.kernels.arrays import Codes

@@ -18,9 +18,9 @@ from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import NULL
 from dbsp.errors import SchemaError
-from dbsp.expressions import Expression
+from dbsp.expressions import Expression, bind
+from dbsp.kernels.limits import NULL
 from dbsp.operators.linear.row_functions import OverColumns, call_per_row, function_name
 
 
@@ -40,7 +40,7 @@ class Filter(OverColumns):
         return f"Filter {self.predicate!r}"
 
     def schema(self, *inputs: Schema) -> Schema:
-        type_ = self.predicate.bind(self.over or inputs[0]).type
+        type_ = bind(self.predicate, self.over or inputs[0]).type
         if type_.kind != "bool":
             raise SchemaError(f"filter wants a condition, but {self.predicate!r} is of type {type_}")
         return inputs[0]
@@ -49,7 +49,7 @@ class Filter(OverColumns):
         return inputs[0]
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        bound = self.predicate.bind(self.over or inputs[0])
+        bound = bind(self.predicate, self.over or inputs[0])
 
         def keep(batch: Batch) -> Batch:
             # The code of true is 1; false and None are something else.

@@ -19,9 +19,9 @@ import numpy as np
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import Type
+from dbsp.data.types import Type
 from dbsp.errors import EvaluationError, SchemaError
-from dbsp.expressions import Expression
+from dbsp.expressions import Expression, bind
 from dbsp.expressions.series import coded_series
 from dbsp.kernels import consolidate
 from dbsp.operators.linear.row_functions import OverColumns
@@ -45,7 +45,7 @@ class GenerateSeries(OverColumns):
 
     def schema(self, *inputs: Schema) -> Schema:
         over = self.over or inputs[0]
-        types: set[Type] = {end.bind(over).type for end in self.ends}
+        types: set[Type] = {bind(end, over).type for end in self.ends}
         if len(types) != 1 or str(next(iter(types))) not in ("int", "float"):
             listed = ", ".join(sorted(map(str, types)))
             raise SchemaError(f"a series goes by ints or by floats, not by {listed}")
@@ -55,7 +55,7 @@ class GenerateSeries(OverColumns):
         return inputs[0]
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        bound = [end.bind(self.over or inputs[0]) for end in self.ends]
+        bound = [bind(end, self.over or inputs[0]) for end in self.ends]
         kind = bound[0].type.kind
 
         def apply(batch: Batch) -> Batch:

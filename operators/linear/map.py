@@ -18,7 +18,7 @@ import numpy as np
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.expressions import Expression
+from dbsp.expressions import Expression, bind
 from dbsp.kernels import consolidate
 from dbsp.operators.linear.row_functions import OverColumns, call_per_row, function_name
 
@@ -46,10 +46,10 @@ class Map(OverColumns):
         return self.whole and inputs[0]
 
     def schema(self, *inputs: Schema) -> Schema:
-        return Schema(self.names, tuple(e.bind(self.over or inputs[0]).type for e in self.expressions))
+        return Schema(self.names, tuple(bind(e, self.over or inputs[0]).type for e in self.expressions))
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        bound = [e.bind(self.over or inputs[0]) for e in self.expressions]
+        bound = [bind(e, self.over or inputs[0]) for e in self.expressions]
 
         def apply(batch: Batch) -> Batch:
             rows = np.empty((len(batch), len(bound)), np.int64)

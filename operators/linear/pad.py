@@ -17,8 +17,9 @@ from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import NULL, Type
+from dbsp.data.types import Type
 from dbsp.kernels import consolidate
+from dbsp.kernels.limits import NULL
 
 
 @dataclass(frozen=True)

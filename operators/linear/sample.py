@@ -23,8 +23,8 @@ from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import NULL
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import NULL
 from dbsp.operators.linear.filter import selected
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]

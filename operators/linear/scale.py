@@ -14,7 +14,7 @@ from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import INT64_MAX, INT64_MIN
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import NULL, Type
+from dbsp.data.types import Type
 from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.kernels import concatenate
+from dbsp.kernels.limits import NULL
 from dbsp.operators.joins.join import combine
 from dbsp.operators.time.delay import Delay
 from dbsp.operators.time.integrate import Integrate

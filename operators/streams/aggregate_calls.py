@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dbsp.data.values import Type, as_type
+from dbsp.data.type_inference import as_type
+from dbsp.data.types import Type
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression, col
 from dbsp.operators.groups.aggregate_functions import AggregateFunction, GroupFunction

@@ -24,10 +24,9 @@ from typing import Any
 from dbsp.circuit import graph
 from dbsp.circuit.stage import Stage
 from dbsp.data.schema import Schema, as_schema
-from dbsp.data.values import shorten
 from dbsp.data.zset import ZSet
 from dbsp.durable import Store, as_store, signature
-from dbsp.errors import CircuitError, SchemaError
+from dbsp.errors import CircuitError, SchemaError, shorten
 from dbsp.expressions import Column, Expression, as_expression, col
 from dbsp.operators.groups.aggregate import Aggregate
 from dbsp.operators.groups.aggregate_functions import GroupFunction

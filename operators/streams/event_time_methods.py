@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from dbsp.circuit import graph
-from dbsp.data.values import shorten
-from dbsp.errors import CircuitError, SchemaError
+from dbsp.errors import CircuitError, SchemaError, shorten
 from dbsp.operators.joins.band import distance
 from dbsp.operators.streams.fit import located
 from dbsp.operators.time.watermark import Timely, Watermark

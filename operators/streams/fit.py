@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from dbsp.circuit.graph import Graph, Stream, placed
 from dbsp.data.schema import Schema
-from dbsp.data.values import Type
+from dbsp.data.types import Type
 from dbsp.errors import DbspError
 from dbsp.operators.linear.filter import SameValue
 from dbsp.operators.linear.union import Widen, same_types

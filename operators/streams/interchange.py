@@ -22,7 +22,7 @@ from dbsp.circuit.graph import Graph, Stream
 from dbsp.circuit.interchange import FORMAT, VERSION
 from dbsp.circuit.operator import Operator
 from dbsp.data.schema import Schema
-from dbsp.data.values import as_type
+from dbsp.data.type_inference import as_type
 from dbsp.errors import CircuitError
 from dbsp.expressions import Call, Column, Expression, Functor, FunctorCall, Literal
 from dbsp.operators.ports.input import Input

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from dbsp.circuit import graph
-from dbsp.data.values import shorten
-from dbsp.errors import SchemaError
+from dbsp.errors import SchemaError, shorten
 from dbsp.expressions import Call, Expression, as_expression
 from dbsp.operators.joins.delta_term import Term
 from dbsp.operators.joins.multiway_join import MultiwayJoin

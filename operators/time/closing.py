@@ -26,10 +26,10 @@ from dbsp.circuit.graph import Node
 from dbsp.circuit.operator import Evaluated, Operator, Step
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.data.values import INT64_MIN
 from dbsp.errors import InvariantError, SchemaError
 from dbsp.kernels import arrange, consolidate, gather_bands
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import INT64_MIN
 from dbsp.operators.joins.join import leading
 from dbsp.operators.time.watermark import Mark
 from dbsp.runtime.scope import Scope

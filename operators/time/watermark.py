@@ -23,9 +23,9 @@ from dbsp.circuit.graph import Node
 from dbsp.circuit.operator import Operator, Step
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.data.values import INT64_MIN
 from dbsp.errors import SchemaError
 from dbsp.kernels.arrays import Mask
+from dbsp.kernels.limits import INT64_MIN
 from dbsp.operators.linear.filter import selected
 from dbsp.operators.time.window import check_time, extent
 from dbsp.runtime.scope import Scope

@@ -19,9 +19,11 @@ from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import INT64_MAX, INT64_MIN, NULL, Type, encode_value
+from dbsp.data.types import Type
+from dbsp.data.values import encode_value
 from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.kernels import consolidate
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 
 TIMES = ("int", "date", "timestamp")
 

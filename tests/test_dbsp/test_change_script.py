@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from dbsp.compiler.datalog.meaning.word_ranges import UNSIGNED
 from dbsp.data.schema import Schema
-from dbsp.data.values import INT64_MAX, INT64_MIN
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError
 from dbsp.io import (
@@ -24,6 +23,7 @@ from dbsp.io import (
     parse_change_script,
     read_change_script,
 )
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 INPUTS = {
     "edge": Schema.of(x=int, y=int),

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from dbsp.compiler.datalog.meaning.word_ranges import UNSIGNED
 from dbsp.data.schema import Schema
-from dbsp.data.structures import define, structure_type
 from dbsp.data.terms import Record
-from dbsp.data.values import INT64_MAX, INT64_MIN
+from dbsp.data.types import define_structures, structure_type
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError, SchemaError
 from dbsp.io import DataError, Medium, Place, format_delta, format_rows, read_facts, write_place
 from dbsp.io.facts import _Reader
 from dbsp.io.term_text import read_cell
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 EDGE = Schema.of(x=int, y=int)
 NAMED = Schema.of(id=int, name=str)
@@ -231,7 +231,7 @@ def test_texts_that_cannot_be_read_back_are_counted() -> None:
     "symbol", ["a", "", "nil", "b c", "$x", "-1", "x, y", "]", "[", "(a)", '"q"', " a", "a ", 'x"']
 )
 def test_records_that_cannot_be_read_back_are_counted(symbol: str) -> None:
-    structure = define({"P": [("", [("s", "str"), ("n", "@P")])]})["P"]
+    structure = define_structures({"P": [("", [("s", "str"), ("n", "@P")])]})["P"]
     schema = Schema(("p",), (structure_type(structure),))
     value = Record([symbol, None])
     data, unclear = format_rows(ZSet({(value,): 1}, schema=schema))

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from dbsp.data.frames import decode_table, encode_arrow_column, encode_table, schema_of_arrow
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import BYTES, DATE, FLOAT, INT, INT64_MIN, OBJECT, STR, TIMESTAMP
+from dbsp.data.types import BYTES, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError
+from dbsp.kernels.limits import INT64_MIN
 
 LETTERS = "abZé \U0001f600"
 COLUMNS: dict[Any, st.SearchStrategy[Any]] = {

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp.data.columns import code_floats
-from dbsp.data.values import INT64_MAX, INT64_MIN, NULL
 from dbsp.kernels import (
     accumulate,
     arrange,
@@ -36,6 +35,7 @@ from dbsp.kernels import (
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.group_values import COUNT_PRESENT, SUM, SUM_PRESENT
 from dbsp.kernels.jit import add_product, add_weights, kernel, multiply_weights
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 from dbsp.kernels.runs import at_address, gallop, gallop_keys
 
 from .. import reference

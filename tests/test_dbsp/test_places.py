@@ -24,10 +24,10 @@ from dbsp.compiler.datalog.meaning.directives import (
 from dbsp.compiler.datalog.meaning.word_ranges import UNSIGNED
 from dbsp.data.schema import Schema
 from dbsp.data.terms import Branch, Record
-from dbsp.data.values import INT64_MAX, INT64_MIN
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError
 from dbsp.io import DataError, read_place, write_place
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 NAMED = Schema.of(id=int, name=str)
 

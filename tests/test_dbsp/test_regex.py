@@ -13,7 +13,7 @@ import dbsp
 from dbsp.cli import main
 from dbsp.data.interner import Interner
 from dbsp.errors import EvaluationError
-from dbsp.expressions import call, col
+from dbsp.expressions import bind, call, col
 from dbsp.expressions.regex import RegexError, RegexWarning, compiled
 
 MATCHING = [
@@ -154,10 +154,10 @@ def test_a_pattern_of_a_row_that_is_none_neither_matches_nor_fails_to() -> None:
     interner = Interner()
     rows = schema.encode_rows([("a", "a"), ("a", "b"), ("a", "[a")], interner)
     with pytest.warns(RegexWarning, match=r"'\[a' is no regular expression.*: a '\[' is never closed"):
-        found = call("ecmascript_match", col("text"), col("pattern")).bind(schema).mask(rows, interner)
+        found = bind(call("ecmascript_match", col("text"), col("pattern")), schema).mask(rows, interner)
     assert found.tolist() == [True, False, False]
     with pytest.warns(RegexWarning):
-        found = call("ecmascript_mismatch", col("text"), col("pattern")).bind(schema).mask(rows, interner)
+        found = bind(call("ecmascript_mismatch", col("text"), col("pattern")), schema).mask(rows, interner)
     assert found.tolist() == [False, True, False]
 
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema, as_schema, infer_schema
-from dbsp.data.values import BOOL, FLOAT, INT, INT64_MAX, INT64_MIN, OBJECT, STR
+from dbsp.data.types import BOOL, FLOAT, INT, OBJECT, STR
 from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 Turned = namedtuple("Turned", "height age name")
 Other = namedtuple("Other", "a b c")

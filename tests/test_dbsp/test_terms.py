@@ -15,16 +15,17 @@ import dbsp
 from dbsp import Branch, Record
 from dbsp.data.int_range import IntRange
 from dbsp.data.interner import Finder, Interner
-from dbsp.data.structures import define, read_structure, structure_type
 from dbsp.data.terms import term_text
+from dbsp.data.type_inference import as_type
+from dbsp.data.types import NIL, define_structures, read_structure, structure_type
 from dbsp.data.value_order import rank_codes
-from dbsp.data.values import NIL, as_type, decode_value, encode_value
+from dbsp.data.values import decode_value, encode_value
 from dbsp.durable import DeltaLog
 from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError
 from dbsp.io.results import literal_of, text_of
 from dbsp.io.term_text import TermTextError, read_cell, read_term
 
-STRUCTURES = define(
+STRUCTURES = define_structures(
     {
         "List": [("", [("head", "int"), ("tail", "@List")])],
         "Pair": [("", [("a", "float"), ("b", "str")])],
@@ -119,7 +120,7 @@ def test_equal_values_have_one_code_and_come_back(lists: list[Any], exprs: list[
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=40))
 def test_rows_constructed_at_once_and_one_by_one_have_the_same_codes(rows: list[tuple[int, int]]) -> None:
-    layout = define({"P": [("", [("a", "int"), ("b", "int")])]})["P"].constructors[0].layout
+    layout = define_structures({"P": [("", [("a", "int"), ("b", "int")])]})["P"].constructors[0].layout
     interner = Interner()
     first = [interner.construct_one(layout, row) for row in rows[::2]]
     codes = interner.construct(layout, np.array(rows, np.int64))

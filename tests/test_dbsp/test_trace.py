@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from dbsp.data.batch import Batch
-from dbsp.data.values import INT64_MAX, INT64_MIN
 from dbsp.kernels import consolidate, sum_weights
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.state.trace import MAX_RUNS, RATIO, SMALL, TAIL, Journalled, Trace
 
 from .. import reference

@@ -15,26 +15,12 @@ from hypothesis import strategies as st
 
 from dbsp.data.columns import code_floats, decode_column, encode_column, float_codes
 from dbsp.data.interner import Interner
+from dbsp.data.type_inference import as_type, infer_type
+from dbsp.data.types import BOOL, BYTES, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
 from dbsp.data.value_order import order_key, rank_codes
-from dbsp.data.values import (
-    BOOL,
-    BYTES,
-    DATE,
-    FLOAT,
-    INT,
-    INT64_MAX,
-    INT64_MIN,
-    NULL,
-    OBJECT,
-    STR,
-    TIMESTAMP,
-    Type,
-    as_type,
-    decode_value,
-    encode_value,
-    infer_type,
-)
+from dbsp.data.values import decode_value, encode_value
 from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 
 LETTERS = "abZé \U0001f600"
 

@@ -15,9 +15,9 @@ from dbsp.data.batch import Batch
 from dbsp.data.indexed_zset import IndexedZSet
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import INT64_MAX, INT64_MIN, NULL
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError, WeightOverflowError
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 
 SCHEMA = Schema.of(n=int | None, s=str)
 ROWS = st.tuples(st.none() | st.integers(-2, 2), st.sampled_from(["", "a", "b", "é"]))

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from dbsp import Circuit, EvaluationError, SchemaError, Stream, col, lit
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.values import INT64_MAX, INT64_MIN
-from dbsp.expressions import call
+from dbsp.expressions import bind, call
 from dbsp.expressions.series import MOST_VALUES, float_series, int_series
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.operators.linear.generate_series import GenerateSeries
 
 from .. import reference
@@ -88,7 +88,7 @@ def test_membership_is_being_among_the_values(series: tuple[int, int, int | None
     value = min(max(first + away, INT64_MIN), INT64_MAX)
     ends = [lit(one) for one in series if one is not None]
     schema = Schema(("x",), Schema.of(x=int).types)
-    found = call("in_series", col("x"), *ends).bind(schema)
+    found = bind(call("in_series", col("x"), *ends), schema)
     for copies in (1, 20):  # by the scalar function, and by the kernel
         rows_ = np.full((copies, 1), value)
         assert found.mask(rows_, Interner()).tolist() == [value in expected(first, last, step)] * copies
@@ -101,7 +101,7 @@ def test_floats_are_added_up() -> None:
     assert float_series(5.0, 5.0, 0.0).tolist() == []
     assert float_series(1.0, float("nan"), None).tolist() == []
     schema = Schema.of(x=float)
-    found = call("in_series", col("x"), lit(0.0), lit(1.0), lit(0.25)).bind(schema)
+    found = bind(call("in_series", col("x"), lit(0.0), lit(1.0), lit(0.25)), schema)
     codes = schema.encode_rows([(0.5,), (1.0,), (0.3,), (-0.0,)], Interner())
     assert found.mask(codes, Interner()).tolist() == [True, False, False, True]
 

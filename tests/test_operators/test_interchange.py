@@ -16,7 +16,7 @@ from dbsp import Circuit, CircuitError, Run, Schema, Stream, col, from_json, fro
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.interchange import encode
 from dbsp.circuit.stage import Stage
-from dbsp.data.values import FLOAT
+from dbsp.data.types import FLOAT
 from dbsp.operators.streams.interchange import catalogue, decode
 
 from ..harness import deltas_of

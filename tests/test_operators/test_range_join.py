@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dbsp import Circuit, SchemaError, Stream, ValueOutOfRangeError, WeightOverflowError, col
 from dbsp.data.columns import code_floats, float_codes
-from dbsp.data.values import FLOAT, INT
+from dbsp.data.types import FLOAT, INT
 from dbsp.operators.joins.band import Band
 from dbsp.runtime.agreement import check_agreement
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from dbsp.compiler.datalog.meaning.checked import AnyKind, Structured, type_of
 from dbsp.compiler.datalog.meaning.word_size import range_of
-from dbsp.data.structures import Constructor, Field, Structure
+from dbsp.data.types import Constructor, Field, Structure
 
 ANONYMOUS = Structured("record", Structure("record"))
 """The kind of these records as long as their parts have none."""

@@ -41,9 +41,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from dbsp.data.structures import Structure, structure_type
 from dbsp.data.terms import Branch, Record
-from dbsp.data.values import FLOAT, INT, STR, Type
+from dbsp.data.types import FLOAT, INT, STR, Structure, Type, structure_type
 from dbsp.diagnostics import Diagnostic, SourceSpan
 
 if TYPE_CHECKING:

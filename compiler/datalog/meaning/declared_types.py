@@ -16,7 +16,7 @@ from dbsp.compiler.datalog.meaning.fields import declare_fields
 from dbsp.compiler.datalog.meaning.word_size import range_of
 from dbsp.compiler.datalog.text import syntax
 from dbsp.compiler.datalog.text.report import Report
-from dbsp.data.structures import Constructor, Field, Structure
+from dbsp.data.types import Constructor, Field, Structure
 from dbsp.diagnostics import did_you_mean
 
 PRIMITIVES: Mapping[str, Kind] = {kind.value: kind for kind in Kind}

@@ -18,7 +18,7 @@ from dbsp.compiler.datalog.meaning.signatures import BIT_FUNCTIONS
 from dbsp.compiler.datalog.meaning.word_ranges import NUMBER_32, UNSIGNED, UNSIGNED_32
 from dbsp.compiler.datalog.meaning.word_size import in_32_bits, range_of
 from dbsp.data.terms import Branch, parts_of
-from dbsp.data.values import FLOAT, INT, STR, Type
+from dbsp.data.types import FLOAT, INT, STR, Type
 from dbsp.diagnostics import SourceSpan
 from dbsp.errors import ValueOutOfRangeError
 from dbsp.expressions import Expression, Functor, FunctorCall, col, lit, max_of, min_of, when

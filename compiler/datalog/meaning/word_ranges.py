@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dbsp.data.int_range import IntRange
-from dbsp.data.values import INT64_MAX
 from dbsp.errors import ValueOutOfRangeError
+from dbsp.kernels.limits import INT64_MAX
 
 
 @dataclass(frozen=True, slots=True)

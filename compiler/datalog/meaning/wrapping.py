@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dbsp.compiler.datalog.meaning.word_ranges import NUMBER_32, UNSIGNED_32, WordRange
-from dbsp.data.values import FLOAT, INT
+from dbsp.data.types import FLOAT, INT
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import Array, GiveUp, Operation
 

@@ -13,7 +13,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.values import decode_value
 from dbsp.errors import DbspError
-from dbsp.expressions import Expression
+from dbsp.expressions import Expression, bind
 
 # Which number stands for a text is a matter of the run.
 _FOLDED = SINGLE_VALUED - {"ord", "as"}
@@ -43,7 +43,7 @@ def holds(comparison: checked.Comparison) -> bool | None:
 
 def _value(expression: Expression) -> checked.Value | None:
     interner = Interner()
-    bound = expression.bind(Schema((), ()))
+    bound = bind(expression, Schema((), ()))
     try:
         (code,) = bound.evaluate(np.zeros((1, 0), np.int64), interner).tolist()
     except DbspError:

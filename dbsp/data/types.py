@@ -1,31 +1,98 @@
-"""Structures: the types of constructed values, that is records and algebraic data types.
+"""Types of columns, and structures: the types of constructed values (records, algebraic data types).
 
-A structure has a name and constructors; a record has a single one without a name, and `nil` besides. Fields
-may be of structures again, also of the same one, so a type is a graph. Its text names every structure in it
-and is what two of them are compared by:
+A structure has a name and constructors; a record has a single constructor without a name, and `nil`
+besides. Fields may be of structures again, also of the same one, so a type is a graph. Its text names
+every structure in it, and two structures are equal if their texts are:
 
     @List = [head: int, tail: @List]
     @Tree = $Leaf{} | $Node{left: @Tree, value: @Pair, right: @Tree}; @Pair = [a: int, b: str]
+
+`Type` and `Structure` are one module because each contains the other.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 from dbsp.data.int_range import IntRange, read_range
-from dbsp.data.values import Type
 from dbsp.errors import SchemaError
+
+NIL = -1
+"""The code of the record nil. It is a value like others; as a Python value it is None."""
+
+KINDS = ("int", "float", "bool", "str", "bytes", "date", "timestamp", "object", "record")
+_INTERNED = frozenset({"str", "bytes", "object", "record"})
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """The type of a column: what its values are (`kind`) and whether None is one of them.
+
+    Kind "record" has a `structure`, which says what the values are made of (see `Structure`).
+    """
+
+    kind: str
+    nullable: bool = False
+    structure: Structure | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise SchemaError(f"unknown type {self.kind!r}; the types are {', '.join(KINDS)}")
+        if (self.kind == "record") != (self.structure is not None):
+            raise SchemaError("a type of records has a structure, and no other type has one")
+
+    def optional(self) -> Type:
+        """The same type with None as one more value."""
+        return self if self.nullable else replace(self, nullable=True)
+
+    def required(self) -> Type:
+        """The same type without None."""
+        return replace(self, nullable=False) if self.nullable else self
+
+    @property
+    def interned(self) -> bool:
+        """Whether codes are ids of the interner."""
+        return self.kind in _INTERNED
+
+    @property
+    def ordered_codes(self) -> bool:
+        """Whether codes compare like the values they stand for."""
+        return self.kind not in _INTERNED
+
+    @property
+    def written(self) -> str:
+        """The type as text that `as_type` reads."""
+        text = self.kind if self.structure is None else self.structure.text
+        return f"{text}?" if self.nullable else text
+
+    def __str__(self) -> str:
+        text = self.kind if self.structure is None else self.structure.name
+        return f"{text}?" if self.nullable else text
+
+    def __repr__(self) -> str:
+        text = self.kind.upper() if self.structure is None else f"as_type({self.structure.text!r})"
+        return f"{text}.optional()" if self.nullable else text
+
+
+INT = Type("int")
+FLOAT = Type("float")
+BOOL = Type("bool")
+STR = Type("str")
+BYTES = Type("bytes")
+DATE = Type("date")
+TIMESTAMP = Type("timestamp")
+OBJECT = Type("object")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a constructed value is kept as: its constructor, and which of its fields are constructed too.
+    """How a constructed value is stored: its constructor, and which of its fields are constructed too.
 
-    Two structures share the layouts of constructors that look the same, and then equal values are one.
+    Two structures share the layouts of constructors that look the same, and so share equal values.
     """
 
     constructor: str
@@ -34,7 +101,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field; of ints perhaps only those of a range."""
+    """A field of a constructor; `range` limits a field of ints."""
 
     name: str
     type: Type
@@ -43,14 +110,14 @@ class Field:
 
 @dataclass(frozen=True)
 class Constructor:
-    """A way to make values of a structure; that of a record has no name."""
+    """One form of the values of a structure; the constructor of a record has no name."""
 
     name: str
     fields: tuple[Field, ...]
 
     @cached_property
     def layout(self) -> Layout:
-        """How values made by it are kept."""
+        """How its values are stored."""
         return Layout(self.name, tuple(field.type.structure is not None for field in self.fields))
 
 
@@ -60,7 +127,10 @@ or `@Name`."""
 
 
 class Structure:
-    """A record type or an algebraic data type. Equal to another of the same text; made by `define`."""
+    """A record type or an algebraic data type. Equal to another of the same text.
+
+    `define_structures` and `read_structure` build structures.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -78,7 +148,7 @@ class Structure:
 
     @cached_property
     def by_layout(self) -> Mapping[Layout, Constructor]:
-        """The constructors by how their values are kept."""
+        """The constructors by the layout of their values."""
         return {constructor.layout: constructor for constructor in self.constructors}
 
     @cached_property
@@ -99,16 +169,19 @@ class Structure:
                         found[inner.name] = inner
                         waiting.append(inner)
         others = [found[name] for name in sorted(found) if name != self.name]
-        return "; ".join(one._definition() for one in (self, *others))
+        return "; ".join(structure.definition for structure in (self, *others))
 
-    def _definition(self) -> str:
-        parts = [
-            (constructor, ", ".join(f"{field.name}: {_written(field)}" for field in constructor.fields))
+    @property
+    def definition(self) -> str:
+        """The definition of this structure alone."""
+        fields = [
+            ", ".join(f"{field.name}: {_written(field)}" for field in constructor.fields)
             for constructor in self.constructors
         ]
         if self.is_record:
-            return f"@{self.name} = [{parts[0][1]}]"
-        return f"@{self.name} = " + " | ".join(f"${one.name}{{{fields}}}" for one, fields in parts)
+            return f"@{self.name} = [{fields[0]}]"
+        branches = (f"${name}{{{text}}}" for name, text in zip(self.by_name, fields, strict=True))
+        return f"@{self.name} = {' | '.join(branches)}"
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Structure) and self.text == other.text)
@@ -135,15 +208,15 @@ def structure_type(structure: Structure) -> Type:
     return Type("record", structure=structure)
 
 
-def define(definitions: Mapping[str, Definition]) -> dict[str, Structure]:
+def define_structures(definitions: Mapping[str, Definition]) -> dict[str, Structure]:
     """The structures of these definitions, which may refer to each other.
 
-    >>> define({"List": [("", [("head", "int"), ("tail", "@List")])]})["List"].text
+    >>> define_structures({"List": [("", [("head", "int"), ("tail", "@List")])]})["List"].text
     '@List = [head: int, tail: @List]'
 
     Raises SchemaError for a field of a type that is neither a kind nor defined.
     """
-    made = {name: Structure(name) for name in definitions}
+    structures = {name: Structure(name) for name in definitions}
 
     def field(name: str, text: str) -> Field:
         if (range_ := read_range(text)) is not None:
@@ -151,16 +224,16 @@ def define(definitions: Mapping[str, Definition]) -> dict[str, Structure]:
         plain = text.removesuffix("?")
         if not plain.startswith("@"):
             return Field(name, Type(plain, nullable=plain != text))
-        if plain[1:] not in made:
+        if plain[1:] not in structures:
             raise SchemaError(f"field {name!r} is of the structure {plain}, which is not defined")
-        return Field(name, Type("record", plain != text, made[plain[1:]]))
+        return Field(name, Type("record", plain != text, structures[plain[1:]]))
 
     for name, constructors in definitions.items():
-        made[name].constructors = tuple(
-            Constructor(constructor, tuple(field(*one) for one in fields))
+        structures[name].constructors = tuple(
+            Constructor(constructor, tuple(field(*pair) for pair in fields))
             for constructor, fields in constructors
         )
-    return made
+    return structures
 
 
 _DEFINITION = re.compile(r"\s*@(?P<name>[^\s=;]+)\s*=\s*(?P<body>[^;]*)")
@@ -176,7 +249,7 @@ def read_structure(text: str) -> Structure:
         if found is None:
             raise SchemaError(f"{part.strip()!r} defines no structure; write @Pair = [a: int, b: str]")
         definitions[found["name"]] = list(_constructors(found["body"].strip()))
-    return define(definitions)[next(iter(definitions))]
+    return define_structures(definitions)[next(iter(definitions))]
 
 
 def _constructors(body: str) -> Iterable[tuple[str, Sequence[tuple[str, str]]]]:

@@ -1,0 +1,187 @@
+"""The codes of plain values, that is of every value but records and branches.
+
+`dbsp.data.values` has the table of all types and their codes.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import math
+import struct
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dbsp.data.interner import Interner
+from dbsp.data.types import Type
+from dbsp.errors import InputError, ValueOutOfRangeError, shorten
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
+
+Encoder: TypeAlias = Callable[[Any, Interner], int]
+Decoder: TypeAlias = Callable[[int, Interner], Any]
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_EPOCH_DAY = _EPOCH.toordinal()
+_MICROSECOND = dt.timedelta(microseconds=1)
+_as_float = struct.Struct("=d")
+_as_int = struct.Struct("=q")
+
+
+def float_code(value: float) -> int:
+    """The code of one float; see `dbsp.data.columns.float_codes` for arrays. Adding 0.0 turns -0.0
+    into 0.0."""
+    if value != value:
+        return NAN_CODE
+    bits: int = _as_int.unpack(_as_float.pack(value + 0.0))[0]
+    return bits if bits >= 0 else bits ^ INT64_MAX
+
+
+def code_float(code: int) -> float:
+    """The float that a code stands for; the inverse of `float_code`."""
+    value: float = _as_float.unpack(_as_int.pack(code if code >= 0 else code ^ INT64_MAX))[0]
+    return value
+
+
+NAN_CODE: int = _as_int.unpack(_as_float.pack(math.nan))[0]
+
+
+def _misfit(kind: str, value: Any) -> InputError:
+    hint = "; this column does not allow None (declare it optional)" if value is None else ""
+    return InputError(f"expected {kind}, got {shorten(value)} of type {type(value).__name__}{hint}")
+
+
+def _encode_int(value: Any, interner: Interner) -> int:
+    if type(value) is not int:
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+            raise _misfit("int", value)
+        value = int(value)
+    code: int = value
+    if not INT64_MIN <= code <= INT64_MAX:
+        raise ValueOutOfRangeError(f"{shorten(value)} does not fit 64 bits (-2**63 to 2**63 - 1)")
+    return code
+
+
+def _encode_float(value: Any, interner: Interner) -> int:
+    if type(value) is not float:
+        if isinstance(value, (bool, np.bool_)) or not isinstance(
+            value, (float, int, np.floating, np.integer)
+        ):
+            raise _misfit("float", value)
+        try:
+            value = float(value)
+        except OverflowError:
+            raise ValueOutOfRangeError(f"{shorten(value)} is too large for a float") from None
+    return float_code(value)
+
+
+def _encode_bool(value: Any, interner: Interner) -> int:
+    if not isinstance(value, (bool, np.bool_)):
+        raise _misfit("bool", value)
+    return int(value)
+
+
+def _encode_date(value: Any, interner: Interner) -> int:
+    if isinstance(value, np.datetime64):
+        value = value.item()
+    if not isinstance(value, dt.date) or isinstance(value, dt.datetime):
+        raise _misfit("date", value)
+    days: int = value.toordinal() - _EPOCH_DAY
+    return days
+
+
+def _encode_timestamp(value: Any, interner: Interner) -> int:
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    if not isinstance(value, dt.datetime):
+        raise _misfit("timestamp", value)
+    return (naive_utc(value) - _EPOCH) // _MICROSECOND
+
+
+def naive_utc(value: dt.datetime) -> dt.datetime:
+    """The naive datetime kept for `value`: in UTC if it was aware, as it is if it was naive."""
+    if value.tzinfo is None:
+        return value
+    try:
+        return value.astimezone(dt.UTC).replace(tzinfo=None)
+    except OverflowError:
+        raise ValueOutOfRangeError(f"{value!r} leaves the years 1 to 9999 in UTC") from None
+
+
+def _encode_str(value: Any, interner: Interner) -> int:
+    if type(value) is not str:
+        if not isinstance(value, str):
+            raise _misfit("str", value)
+        value = str.__str__(value)  # an exact str also for members of a str enumeration
+    return interner.encode(value)
+
+
+def _encode_bytes(value: Any, interner: Interner) -> int:
+    if not isinstance(value, bytes):
+        raise _misfit("bytes", value)
+    return interner.encode(bytes(value))
+
+
+def _encode_object(value: Any, interner: Interner) -> int:
+    if value is None:
+        raise _misfit("object", value)
+    return interner.encode(value)
+
+
+_ENCODERS: dict[str, Encoder] = {
+    "int": _encode_int,
+    "float": _encode_float,
+    "bool": _encode_bool,
+    "date": _encode_date,
+    "timestamp": _encode_timestamp,
+    "str": _encode_str,
+    "bytes": _encode_bytes,
+    "object": _encode_object,
+}
+
+_DECODERS: dict[str, Decoder] = {
+    "int": lambda code, interner: code,
+    "float": lambda code, interner: code_float(code),
+    "bool": lambda code, interner: code != 0,
+    "date": lambda code, interner: dt.date.fromordinal(code + _EPOCH_DAY),
+    "timestamp": lambda code, interner: _EPOCH + dt.timedelta(microseconds=code),
+    "str": lambda code, interner: interner.decode(code),
+    "bytes": lambda code, interner: interner.decode(code),
+    "object": lambda code, interner: interner.decode(code),
+}
+
+
+def optional_encoder(type_: Type, encode: Encoder) -> Encoder:
+    """`encode` for a type; with None as one more value if the type is nullable."""
+    if not type_.nullable:
+        return encode
+
+    def encode_optional(value: Any, interner: Interner) -> int:
+        if value is None:
+            return NULL
+        code = encode(value, interner)
+        if code == NULL:
+            raise ValueOutOfRangeError("-2**63 stands for None in an optional int column")
+        return code
+
+    return encode_optional
+
+
+def optional_decoder(type_: Type, decode: Decoder) -> Decoder:
+    """`decode` for a type; with None as one more value if the type is nullable."""
+    if not type_.nullable:
+        return decode
+    return lambda code, interner: None if code == NULL else decode(code, interner)
+
+
+@functools.cache
+def plain_encoder(type_: Type) -> Encoder:
+    """The function `(value, interner) -> code` of a type without structure."""
+    return optional_encoder(type_, _ENCODERS[type_.kind])
+
+
+@functools.cache
+def plain_decoder(type_: Type) -> Decoder:
+    """The function `(code, interner) -> value` of a type without structure."""
+    return optional_decoder(type_, _DECODERS[type_.kind])

@@ -1,0 +1,93 @@
+"""The type that a user names, and the type that fits given values."""
+
+from __future__ import annotations
+
+import datetime as dt
+import types
+import typing
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from dbsp.data.types import (
+    BOOL,
+    BYTES,
+    DATE,
+    FLOAT,
+    INT,
+    KINDS,
+    OBJECT,
+    STR,
+    TIMESTAMP,
+    Type,
+    read_structure,
+)
+from dbsp.errors import SchemaError
+
+# The first class that fits decides: bool before int, datetime before date, of which they are subclasses.
+_CLASSES: tuple[tuple[type, Type], ...] = (
+    (bool, BOOL),
+    (np.bool_, BOOL),
+    (int, INT),
+    (np.integer, INT),
+    (float, FLOAT),
+    (np.floating, FLOAT),
+    (str, STR),
+    (bytes, BYTES),
+    (dt.datetime, TIMESTAMP),
+    (np.datetime64, TIMESTAMP),
+    (dt.date, DATE),
+)
+
+
+def _type_of_class(cls: type) -> Type:
+    for known, type_ in _CLASSES:
+        if issubclass(cls, known):
+            return type_
+    return OBJECT
+
+
+def as_type(spec: Any) -> Type:
+    """The `Type` a user means by a `Type`, a Python class, `X | None` or the name of a kind.
+
+    >>> as_type(int), as_type(str | None), as_type("date"), as_type("float?")
+    (INT, STR.optional(), DATE, FLOAT.optional())
+
+    Raises SchemaError for anything that is no type of values (a `list` is not hashable).
+    """
+    if isinstance(spec, Type):
+        return spec
+    if isinstance(spec, str):
+        plain = spec.removesuffix("?")
+        if not plain.startswith("@"):
+            return Type(plain, nullable=plain != spec)
+        return Type("record", plain != spec, read_structure(plain))
+    if spec is Any:
+        return OBJECT
+    origin = typing.get_origin(spec)
+    if origin in (types.UnionType, typing.Union):
+        members = [member for member in typing.get_args(spec) if member is not types.NoneType]
+        found = {as_type(member) for member in members}
+        union = found.pop() if len(found) == 1 else OBJECT
+        return union.optional() if len(members) < len(typing.get_args(spec)) else union
+    if origin is not None:
+        return as_type(origin)
+    if isinstance(spec, type) and spec is not types.NoneType:
+        if spec.__hash__ is None:
+            raise SchemaError(f"{spec.__name__} is not hashable, so it cannot be a column type; use tuple")
+        return _type_of_class(spec)
+    raise SchemaError(
+        f"{spec!r} is not a type; write int, str, float, bool, str | None, ... or one of {KINDS}"
+    )
+
+
+def infer_type(values: Iterable[Any]) -> Type:
+    """The narrowest type that holds all of `values`: int and float meet in float, the rest in object."""
+    classes = set(map(type, values))
+    nullable = types.NoneType in classes
+    found = {_type_of_class(cls) for cls in classes if cls is not types.NoneType}
+    if found == {INT, FLOAT}:
+        found = {FLOAT}
+    inferred = found.pop() if len(found) == 1 else OBJECT
+    return inferred.optional() if nullable else inferred

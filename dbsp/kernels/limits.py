@@ -1,0 +1,11 @@
+"""The limits of int64 codes and weights, and the code of None, written once.
+
+A kernel that imports one of these compiles it in as a constant, and its cached machine code does not
+notice a change of this file. They are facts of the format of stored rows, so they do not change.
+"""
+
+INT64_MIN = -(2**63)
+INT64_MAX = 2**63 - 1
+
+NULL = INT64_MIN
+"""The code of None in a nullable column."""
