@@ -123,6 +123,52 @@ def test_two_deep(sequence: list[Tick]) -> None:
     follow(alternating, alternating_model, sequence, ALL)
 
 
+def nonlinear(circuit: Circuit) -> Stream:
+    """As `alternating`, but the inner scope joins its variable with itself.
+
+    Both sides of that join change at every iteration of both scopes, so the delta and the row of a match
+    have times of which neither need be the later one: (2, 0) and (1, 3) meet at (2, 3).
+    """
+    a, b = (circuit.input(name, schema=PAIR, kind="set") for name in "ab")
+    with circuit.fixpoint("turns", max_iterations=100) as outer:
+        begun = outer.variable("begun", PAIR)
+        with outer.fixpoint("steps", max_iterations=100) as inner:
+            made = inner.variable("made", PAIR)
+            inner.define(made, (begun + a + longer(made, made)).distinct())
+        reached = inner.leave(made)
+        outer.define(begun, longer(reached, b).distinct())
+    return outer.leave(reached)
+
+
+def nonlinear_model(a: set[Row], b: set[Row]) -> set[Row]:
+    begun: set[Row] = set()
+    while True:
+        reached = closed(begun | a, begun | a)
+        following = {(x, z) for x, y in reached for w, z in b if w == y}
+        if following == begun:
+            return reached
+        begun = following
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_join_of_an_inner_variable_with_itself(seed: int) -> None:
+    draw = random.Random(seed)
+    sequence: list[Tick] = []
+    for _ in range(4):
+        tick: Tick = {}
+        for name in "ab":
+            pairs = [(draw.randrange(8), draw.randrange(8)) for _ in range(5)]
+            tick[name] = {pair: draw.choice([1, 1, -1]) for pair in pairs}
+        sequence.append(tick)
+    follow(nonlinear, nonlinear_model, sequence, ALL)
+
+
+@settings(max_examples=25)
+@given(two)
+def test_nonlinear_two_deep(sequence: list[Tick]) -> None:
+    follow(nonlinear, nonlinear_model, sequence)
+
+
 def three_deep(circuit: Circuit) -> Stream:
     """The same with one more scope around it, which turns round what the two inside it made."""
     a, b, c = (circuit.input(name, schema=PAIR, kind="set") for name in "abc")
