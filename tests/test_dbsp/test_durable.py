@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -207,6 +208,50 @@ def test_a_write_that_fails_undoes_the_tick(
         assert again.tick == whole.tick
         assert views(again) == views(whole)
         ended(again)
+
+
+def counting() -> Circuit:
+    circuit = Circuit("counting")
+    circuit.output("out", circuit.input("a", x=int).group_by("x").agg(n=count()))
+    return circuit
+
+
+def test_a_tick_whose_journal_write_fails_is_not_recovered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is in its place when the write fails, and the process ends before the tick is tried again."""
+    run = counting().start(checkpoint=opened(tmp_path, 50))
+    run.step({"a": [(1,)]})
+    failing_at(1, monkeypatch, after=True)
+    with pytest.raises(CheckpointError, match="tick 2 cannot be written"):
+        run.step({"a": [(2,)]})
+    ended(run)
+    assert [path.name for path in (tmp_path / "journal").iterdir()] == ["1.arrow"]
+    again = counting().start(checkpoint=opened(tmp_path, 50))
+    assert again.tick == 1
+    assert views(again) == {"out": {(1, 1): 1}}
+    ended(again)
+
+
+def test_the_process_ends_between_the_manifest_and_the_removal_of_journal_files(tmp_path: Path) -> None:
+    run = counting().start(checkpoint=opened(tmp_path, 50))
+    for tick in range(3):
+        run.step({"a": [(tick % 2,)]})
+    assert run.log is not None
+    shutil.copytree(tmp_path / "journal", tmp_path / "before")
+    run.log.snapshot()
+    ended(run)
+    assert not list((tmp_path / "journal").iterdir())
+    for path in (tmp_path / "before").iterdir():
+        path.rename(tmp_path / "journal" / path.name)
+    again = counting().start(checkpoint=opened(tmp_path, 50))
+    assert again.tick == 3
+    assert views(again) == views(run) == {"out": {(0, 2): 1, (1, 1): 1}}
+    again.step({"a": [(5,)]})
+    ended(again)
+    again = counting().start(checkpoint=opened(tmp_path, 50))
+    assert again.tick == 4
+    ended(again)
 
 
 def test_a_checkpoint_belongs_to_one_run_and_one_query(tmp_path: Path) -> None:
