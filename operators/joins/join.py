@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -197,6 +198,10 @@ class JoinStep(Step):
         "_scope",
     )
 
+    _join: ClassVar[Callable[..., tuple[Codes, Codes]]] = staticmethod(join_runs)
+    _join_timed: ClassVar[Callable[..., tuple[Codes, Codes, Codes, int]]] = staticmethod(join_timed_runs)
+    """The kernels that join a delta with runs; the second is for runs that keep iterations."""
+
     def __init__(
         self, left: Arranged, right: Arranged, key: int, from_left: Codes, from_right: Codes, scope: Scope
     ) -> None:
@@ -223,9 +228,9 @@ class JoinStep(Step):
             self._probe(parts, right.out, left, left.count, self._left_width, self._from_right)
         self.out = combine(parts)
 
-    def _prepared(self, delta: Batch, from_left: bool) -> Batch:
-        """The delta of the left or of the right as it is met with the runs of the other side."""
-        return delta
+    def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Any, ...]:
+        """The leading arguments of the kernels: the rows of one side's delta, sorted, and where to look."""
+        return delta.rows, delta.weights, self._key
 
     def _probe(
         self,
@@ -236,30 +241,23 @@ class JoinStep(Step):
         width: int,
         columns: Codes,
     ) -> None:
-        """Meet one side's delta with the first `runs` runs of the other."""
+        """Join one side's delta with the first `runs` runs of the other."""
         # Both sides may be one arrangement, so it is the columns that tell whose delta this is.
-        delta = self._prepared(delta, columns is self._from_left)
+        arguments = self._probe_arguments(delta, columns is self._from_left)
         if side.coordinates == 0:
-            rows, weights = join_runs(delta.rows, delta.weights, self._key, side.table, runs, width, columns)
-            matches = len(weights)
+            rows, weights = self._join(*arguments, side.table, runs, width, columns)
+            matches = due = len(weights)
         else:
-            rows, weights, times, due = join_timed_runs(
-                delta.rows,
-                delta.weights,
-                self._key,
-                side.table,
-                runs,
-                width,
-                columns,
-                self._scope.now,
-                side.coordinates,
+            rows, weights, times, due = self._join_timed(
+                *arguments, side.table, runs, width, columns, self._scope.now, side.coordinates
             )
             matches = len(weights)
             if due < matches:
                 self._later.put(rows[due:], weights[due:], times[due:])
                 rows, weights = rows[:due], weights[:due]
-        if len(weights):
+        if matches:
             self._scope.meet(matches)
+        if due:
             parts.append((rows, weights))
 
 
@@ -284,9 +282,9 @@ class RealignedJoinStep(JoinStep):
         from_left, from_right = _moved(from_left, self._to_right), _moved(from_right, self._to_left)
         super().__init__(left, right, key, from_left, from_right, scope)
 
-    def _prepared(self, delta: Batch, from_left: bool) -> Batch:
+    def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Any, ...]:
         order = self._to_right if from_left else self._to_left
-        return Batch(*arrange(delta.rows, delta.weights, order))
+        return *arrange(delta.rows, delta.weights, order), self._key
 
 
 def _permutation(key: Codes, arity: int) -> Codes:
@@ -317,8 +315,8 @@ class MixedJoinStep(JoinStep):
         super().__init__(left, right, key, from_left, from_right, scope)
         self._null_mismatch = tuple(null_mismatch)
 
-    def _prepared(self, delta: Batch, from_left: bool) -> Batch:
-        return Batch(*without_null(delta.rows, delta.weights, self._null_mismatch))
+    def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Any, ...]:
+        return *without_null(delta.rows, delta.weights, self._null_mismatch), self._key
 
 
 def without_null(rows: Codes, weights: Codes, columns: Sequence[int]) -> tuple[Codes, Codes]:

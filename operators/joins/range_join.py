@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -155,6 +156,9 @@ class BandReach:
 class RangeJoinStep(JoinStep):
     __slots__ = ("_backward", "_forward")
 
+    _join = staticmethod(join_bands)
+    _join_timed = staticmethod(join_timed_bands)
+
     def __init__(
         self,
         left: Arranged,
@@ -170,27 +174,5 @@ class RangeJoinStep(JoinStep):
         self._forward = forward
         self._backward = backward
 
-    def _probe(
-        self,
-        parts: list[tuple[Codes, Codes]],
-        delta: Batch,
-        side: Arranged,
-        runs: int,
-        width: int,
-        columns: Codes,
-    ) -> None:
-        # Both sides may be one arrangement, so it is the columns that tell whose delta this is.
-        reach = self._forward if columns is self._from_left else self._backward
-        rows, weights, starts, ends = reach.of(delta)
-        if side.coordinates == 0:
-            rows, weights = join_bands(rows, weights, starts, ends, side.table, runs, width, columns)
-        else:
-            now = self._scope.now
-            rows, weights, times, due = join_timed_bands(
-                rows, weights, starts, ends, side.table, runs, width, columns, now, side.coordinates
-            )
-            if due < len(weights):
-                self._later.put(rows[due:], weights[due:], times[due:])
-                rows, weights = rows[:due], weights[:due]
-        if len(weights):
-            parts.append((rows, weights))
+    def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Any, ...]:
+        return (self._forward if from_left else self._backward).of(delta)

@@ -176,17 +176,21 @@ def test_a_large_part_that_leaves_is_begun_anew() -> None:
     assert ways(run) == {"incremental by now, begun anew 2 times"}
 
 
+def by_range(path: Stream, edge: Stream) -> Stream:
+    pairs = path.range_join(edge, left="y", right="x", low=0, high=0, select=["x", "y_right"])
+    return pairs.rename(y="y_right")
+
+
 def by_prefixes(path: Stream, edge: Stream) -> Stream:
     return multiway_join([path("x", "z"), edge("z", "y"), edge("z", "y")], ["x", "y"])
 
 
-@pytest.mark.parametrize("longer", [then, by_prefixes])
-def test_matches_count_as_work(longer: Callable[[Stream, Stream], Stream]) -> None:
-    """Fifty sources reach fifty nodes by fifty ways each: 125,000 matches, and 2,500 rows of paths.
+LONGER = pytest.mark.parametrize("longer", [then, by_range, by_prefixes])
+NEAR, OTHERS = range(100, 150), range(1_000, 20_000)
 
-    Without the matches, a tick that retracts 49 of the sources seems to cost less than a restart, which
-    evaluates 20,000 paths that the tick does not touch.
-    """
+
+def fan(longer: Callable[[Stream, Stream], Stream], sources: range, far: range) -> Run:
+    """Paths from the sources to 0, from there to the near nodes, and by each of these to all far nodes."""
     circuit = Circuit("test")
     edge, start = (circuit.input(name, schema=EDGE, kind="set") for name in ("edge", "start"))
     with circuit.fixpoint("paths") as scope:
@@ -194,15 +198,30 @@ def test_matches_count_as_work(longer: Callable[[Stream, Stream], Stream]) -> No
         scope.define(path, (start + longer(path, edge)).distinct())
     circuit.output("out", scope.leave(path))
     run = circuit.start()
-    near, far = range(100, 150), range(200, 250)
-    edges = [(0, x) for x in near] + [(x, y) for x in near for y in far]
-    sources, others = range(300, 350), range(1_000, 21_000)
-    run.step({"edge": edges, "start": [(x, 0) for x in sources] + [(x, x) for x in others]})
-    for x in others[:2]:
-        run.step({"start": {(x, x): -1}})
-        assert ways(run) == {"incremental by now, begun anew once"}
-    run.step({"start": {(x, 0): -1 for x in sources[1:]}})
-    assert len(run.view("out")) == 101 + len(others) - 2
+    edges = [(0, x) for x in NEAR] + [(x, y) for x in NEAR for y in far]
+    run.step({"edge": edges, "start": [(x, 0) for x in sources] + [(x, x) for x in OTHERS]})
+    run.step({"start": {(OTHERS[0], OTHERS[0]): -1}})
+    assert ways(run) == {"incremental by now, begun anew once"}
+    return run
+
+
+@LONGER
+def test_matches_count_as_work(longer: Callable[[Stream, Stream], Stream]) -> None:
+    """The retracted rows have 122,500 matches, a restart evaluates 19,000 rows and few matches."""
+    run = fan(longer, sources=range(300, 350), far=range(200, 250))
+    run.step({"start": {(OTHERS[1], OTHERS[1]): -1}})
+    assert ways(run) == {"incremental by now, begun anew once"}
+    run.step({"start": {(x, 0): -1 for x in range(301, 350)}})
+    assert len(run.view("out")) == 101 + len(OTHERS) - 2
+    assert ways(run) == {"incremental by now, begun anew 2 times"}
+
+
+@LONGER
+def test_matches_that_wait_count_as_work(longer: Callable[[Stream, Stream], Stream]) -> None:
+    """Edges are retracted at the first iteration, and the paths that they extend come at the third."""
+    run = fan(longer, sources=range(300, 600), far=range(200, 220))
+    run.step({"edge": {(x, y): -1 for x in NEAR[5:] for y in range(200, 220)}})
+    assert len(run.view("out")) == 300 * 71 + len(OTHERS) - 1
     assert ways(run) == {"incremental by now, begun anew 2 times"}
 
 
