@@ -262,6 +262,25 @@ def test_failures_during_large_merges_do_not_disturb_them() -> None:
     assert run.state_rows == other.state_rows
 
 
+def test_a_merge_goes_on_in_ticks_that_do_not_touch_its_trace() -> None:
+    circuit = Circuit()
+    circuit.output("a", circuit.input("a", x=int).distinct())
+    circuit.output("b", circuit.input("b", x=int).filter(col("x") < 0))
+    run = circuit.start()
+    run.step({"a": [(x,) for x in range(190_000)]})
+    # Too few rows in any of these ticks to pay for the merge of the retractions with the insertions.
+    for start in range(0, 25_000, 1_000):
+        run.step({"a": {(x,): -1 for x in range(start, start + 1_000)}})
+    assert run.state_rows == 215_000
+    ticks = 0
+    while run.state_rows > 165_000:
+        run.step({"b": [(1,)]} if ticks % 2 else {})
+        ticks += 1
+        assert ticks < 100, "the merge has stopped"
+    assert run.state_rows == 165_000 and ticks > 10
+    assert len(run.view("a")) == 165_000
+
+
 def test_steps_run_in_the_order_they_were_built() -> None:
     circuit = Circuit()
     seen: list[str] = []
