@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from dbsp import Stream, col, lit, multiway_join, when
 from dbsp.expressions import Expression
-from dbsp.operators.joins.delta_terms import delta_terms
 
+from .delta_terms import delta_terms
 from .reference import Row, Z, add, consolidate, scale
 from .strategies import Tick
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dbsp import Circuit, CircuitError, EvaluationError, SchemaError, col, lit, multiway_join
 from dbsp.circuit.stage import Stage
-from dbsp.operators.joins.delta_terms import delta_terms
 
+from ..delta_terms import delta_terms
 from ..harness import view
 from ..random_conjunctions import Conjunction, canonical, conjunctions
 from ..reference import minus

@@ -5,17 +5,6 @@
 Everything that is not a join commutes with the sum, since it is linear: what extensions compute,
 conditions, the projection. `MultiwayJoin` is this circuit fused into one operator, which keeps no wedge
 of a triangle; here every join is one of the catalogue and keeps its inputs.
-
->>> from dbsp import Circuit
->>> from dbsp.operators.joins.delta_terms import delta_terms
->>> circuit = Circuit("triangles")
->>> edge = circuit.input("edge", x=int, y=int)
->>> circuit.output("changes", delta_terms([edge("a", "b"), edge("b", "c"), edge("a", "c")]))
->>> run = circuit.start()
->>> run.step({"edge": [(1, 2), (2, 3), (1, 3)]}) and run.view("changes").to_dict()
-{(1, 2, 3): 1}
->>> run.step({"edge": {(2, 3): -1}}) and run.view("changes").to_dict()
-{(1, 2, 3): -1}
 """
 
 from __future__ import annotations
