@@ -57,7 +57,7 @@ def distinct_runs(rows: Codes, weights: Codes, table: Codes, runs: int) -> tuple
 def distinct_timed_runs(
     rows: Codes, table: Codes, past: int, runs: int, now: int
 ) -> tuple[Codes, Codes, Codes, Codes]:
-    """distinct at iteration `now` for the rows visited there (engine design, section 5).
+    """distinct at iteration `now` for the rows visited there.
 
     Run rows end with their iteration; the first `past` runs hold earlier ticks, the others this
     one. With O and N the prefix sums over iterations of past and of past plus present,

@@ -2,10 +2,10 @@
 
     out(t) = sum over s in {0,1}^depth of (-1)^|s| (f(N<=t-s) - f(O<=t-s))
 
-with N<=t and O<=t the inputs summed over all times up to t, with and without this tick (engine
-design, section 5; DBSP paper, arXiv 2203.16684, section 5). The explicit form of every operator that
-is not linear: it evaluates f on everything, at every time that is an upper bound of times at which
-inputs changed. The physical forms visit only what changes.
+with N<=t and O<=t the inputs summed over all times up to t, with and without this tick (DBSP paper,
+arXiv 2203.16684, section 5). The explicit form of every operator that is not linear: it evaluates f on
+everything, at every time that is an upper bound of times at which inputs changed. The physical forms
+visit only what changes.
 """
 
 from __future__ import annotations
