@@ -31,7 +31,7 @@ from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.operator import Operator
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
-from dbsp.errors import CircuitError, shorten
+from dbsp.errors import CircuitError, expect_type, shorten
 from dbsp.expressions import Call, Column, Expression, FunctorCall, Literal
 
 FORMAT = "dbsp circuit"
@@ -137,8 +137,8 @@ def _expression(value: Expression) -> Any:
             "types": types,
             "arguments": [_expression(argument) for argument in value.arguments],
         }
-    assert isinstance(value, Call)
-    return {"call": value.function, "arguments": [_expression(argument) for argument in value.arguments]}
+    call = expect_type(value, Call, "an expression that can be written as JSON")
+    return {"call": call.function, "arguments": [_expression(argument) for argument in call.arguments]}
 
 
 def _fields(value: Any, sources: bool, whole: bool) -> Iterator[tuple[str, Any]]:

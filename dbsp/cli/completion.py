@@ -12,6 +12,7 @@ from prompt_toolkit.lexers import Lexer
 from prompt_toolkit.styles import Style
 
 from dbsp.cli.commands import ConsoleCommands
+from dbsp.errors import expect_present
 from dbsp.io.results import literal_of
 
 STYLE = Style.from_dict(
@@ -54,8 +55,8 @@ class LiveCompleter(Completer):
         elif word in _RELATIONS:
             yield from _words(before.rsplit(" ", 1)[-1], program.relations, "")
         elif word in ("why", "query") or before.startswith("?"):
-            last = re.search(r"[\w?.]*$", before.removeprefix("?"))
-            assert last is not None
+            found = re.search(r"[\w?.]*$", before.removeprefix("?"))
+            last = expect_present(found, "a last word, which may be empty")
             if word == "why" and rest == last[0]:
                 yield from _words(last[0], ["not"], " ")
             yield from _words(last[0], program.relations, "(")

@@ -10,6 +10,8 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
+from dbsp.errors import InvariantError
+
 EXAMPLES = """Example, in the build of a container image:
 
 RUN pip install dbsp-circuits && dbsp warmup"""
@@ -75,7 +77,8 @@ def use_every_kernel() -> None:
     with_rules.step({"edge": {(2, 3): -1, (7, 8): -1}, "size": {(2, 1.0): -1}})
     # The table of records grows when it is full.
     with_rules.step({"edge": [(x, x) for x in range(100, 140)]})
-    assert with_rules.view("made")[((1, 2),)] == 1
+    if with_rules.view("made")[((1, 2),)] != 1:
+        raise InvariantError("expected the record [1, 2] in the relation made of the warm-up")
 
     circuit = dbsp.Circuit("warmup")
     keyed = circuit.input("keyed", key=("id",), id=int, v=int)

@@ -12,7 +12,7 @@ import numpy as np
 
 from dbsp.data.cells import Cells
 from dbsp.data.types import Layout, Structure
-from dbsp.errors import InputError, shorten
+from dbsp.errors import InputError, InvariantError, shorten
 from dbsp.kernels.arrays import Codes
 
 _PLAIN = frozenset({str, bytes})
@@ -74,7 +74,8 @@ class Interner:
             code = self._ids.get(value)
             return self._add(value, value) if code is None else code
         code = self._lookup(value, add=True)
-        assert code is not None, "a lookup that may add always finds"
+        if code is None:
+            raise InvariantError("expected a code from a lookup that may add, got None")
         return code
 
     def find(self, value: Any) -> int | None:

@@ -38,7 +38,7 @@ from dbsp.durable.arrow_files import (
 from dbsp.durable.atomic_files import read_header, write_whole
 from dbsp.durable.interned import restore_values, values_table
 from dbsp.durable.step_memory import memories_of, recall, signature
-from dbsp.errors import CheckpointError, CircuitError
+from dbsp.errors import CheckpointError, CircuitError, expect_present
 from dbsp.state.trace import SortedRun as TraceRun
 
 if TYPE_CHECKING:
@@ -272,8 +272,7 @@ class Store:
 
     def _collect(self) -> None:
         """Remove what the manifest does not speak of: older state, and what an ended process left behind."""
-        manifest = self._manifest
-        assert manifest is not None
+        manifest = expect_present(self._manifest, "the manifest of the snapshot just written")
         kept = {file for files in manifest["traces"] for file in files if isinstance(file, str)}
         kept.update(piece["file"] for piece in manifest["interned"])
         kept.update((manifest["small"], manifest["memory"]))

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dbsp.data.types import BOOL, STR
-from dbsp.errors import shorten
+from dbsp.errors import expect_present, shorten
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import Operation
 from dbsp.expressions.regex_matching import Pattern
@@ -191,8 +191,8 @@ class _Reader:
             self.out.append(self.notation.boundary.format(char))
             return False
         if char.isdigit() and char != "0":
-            number = re.compile("[0-9]+").match(self.pattern, self.at + 1)
-            assert number is not None
+            found = re.compile("[0-9]+").match(self.pattern, self.at + 1)
+            number = expect_present(found, "the number of a group")
             self.at = number.end()
             self.out.append(rf"(?:\{number.group()})")
             self.regular = False

@@ -12,6 +12,7 @@ from pathlib import Path
 from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
+from dbsp.errors import expect_present
 from dbsp.io.facts import Facts, parse_facts
 from dbsp.io.json_rows import format_json_rows, parse_json_rows
 from dbsp.io.problems import read_file, unpacked
@@ -62,8 +63,9 @@ def read_place(
     what does not fit the relation.
     """
     if place.medium is Medium.SQLITE:
-        assert place.path is not None
-        return read_table(place.path, place.name, schema, relation, ranges)
+        return read_table(
+            expect_present(place.path, "the path of a database"), place.name, schema, relation, ranges
+        )
     what = "JSON file" if place.medium is Medium.JSON else "fact file"
     if place.path is None:
         file, data = _STDIN, unpacked(sys.stdin.buffer.read(), _STDIN)
@@ -82,8 +84,7 @@ def write_place(place: Place, zset: ZSet) -> int:
     A reader never sees half of a file, nor of a table. Raises InputError if it cannot be written.
     """
     if place.medium is Medium.SQLITE:
-        assert place.path is not None
-        write_table(place.path, place.name, zset)
+        write_table(expect_present(place.path, "the path of a database"), place.name, zset)
         return 0
     data, ambiguous = b"", 0
     match place.medium:

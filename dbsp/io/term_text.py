@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from dbsp.data.terms import Branch, Record
 from dbsp.data.types import Constructor, Field, Structure, Type
+from dbsp.errors import expect_present
 from dbsp.io.cell_text import CELLS
 
 _BLANKS = re.compile(r"[ \t]*")
@@ -39,8 +40,8 @@ def read_term(type_: Type, text: str, start: int = 0, unquote: Unquote | None = 
 
     With `unquote` symbols stand in quotation marks. Raises TermTextError.
     """
-    assert type_.structure is not None, "only constructed values are read here"
-    return _Reader(text, unquote).read(type_.structure, start)
+    structure = expect_present(type_.structure, "a type of constructed values")
+    return _Reader(text, unquote).read(structure, start)
 
 
 def read_cell(type_: Type, text: str) -> Any:
@@ -73,8 +74,7 @@ def cell_end(text: str, start: int, delimiter: str) -> int:
 
 def _skip(text: str, position: int) -> int:
     found = _BLANKS.match(text, position)
-    assert found is not None, "it matches nothing as well"
-    return found.end()
+    return found.end() if found is not None else position
 
 
 class _Open:
@@ -174,8 +174,7 @@ class _Reader:
             found_at = [self.text.find(mark, position) for mark in (",", self.open[-1].closing)]
             return min((at for at in found_at if at >= 0), default=len(self.text))
         found = _PLAIN.match(self.text, position)
-        assert found is not None, "it matches nothing as well"
-        return found.end()
+        return found.end() if found is not None else position
 
     def _ends(self, position: int) -> bool:
         """Whether a field may end here."""

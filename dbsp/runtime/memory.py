@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from dbsp.errors import expect_present
+
 _resource: ModuleType | None
 try:
     import resource as _resource
@@ -106,8 +108,8 @@ def limited(size: str | None = None) -> Iterator[None]:
         yield
     finally:
         if before is not None:
-            assert _resource is not None
-            _resource.setrlimit(_resource.RLIMIT_DATA, before)
+            resource = expect_present(_resource, "the module resource, which the limit was set by")
+            resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 def memory_message() -> str:

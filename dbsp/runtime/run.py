@@ -17,7 +17,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema, did_you_mean
 from dbsp.data.weights import overflow_text
 from dbsp.data.zset import ZSet
-from dbsp.errors import CircuitError, DbspError, InputError, WeightOverflowError, shorten
+from dbsp.errors import CircuitError, DbspError, InputError, WeightOverflowError, expect_present, shorten
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.changes import InputChange, encode_change, encode_keys, last_wins
@@ -318,11 +318,11 @@ class Run:
         if circuit is not None:
             done = self.switch_to(Proposal(circuit))
         else:
-            assert self.planner is not None
-            proposal = self.planner.propose(self)
+            planner = expect_present(self.planner, "a planner of a run without a circuit to go on with")
+            proposal = planner.propose(self)
             done = Replanned() if proposal is None else self.switch_to(proposal)
             if proposal is not None:
-                self.planner.adopt(proposal)
+                planner.adopt(proposal)
         self.record_sizes()
         return replace(done, seconds=time.perf_counter() - started)
 

@@ -15,7 +15,16 @@ from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.operator import Arranged, Step
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
-from dbsp.errors import CircuitError, DbspError, MemoryLimitError, ValueOutOfRangeError, WeightOverflowError
+from dbsp.errors import (
+    CircuitError,
+    DbspError,
+    InvariantError,
+    MemoryLimitError,
+    ValueOutOfRangeError,
+    WeightOverflowError,
+    expect_present,
+    expect_type,
+)
 from dbsp.runtime.memory import memory_message
 from dbsp.runtime.ports import CommitListener
 from dbsp.state.state_table import StateTable
@@ -200,16 +209,19 @@ class Scope:
     def new_trace(self, arity: int) -> Trace:
         """A trace of rows of `arity` columns; in a nested scope with the time behind them."""
         mine, kept = self._own_states()
-        trace = Trace(arity + self.depth, self.journal) if kept is None else kept[len(mine)]
-        assert isinstance(trace, Trace) and trace.width == arity + self.depth
+        width = arity + self.depth
+        state = Trace(width, self.journal) if kept is None else kept[len(mine)]
+        trace = expect_type(state, Trace, f"a trace of {width} columns to take over")
+        if trace.width != width:
+            raise InvariantError(f"expected a trace of {width} columns to take over, got {trace.width}")
         mine.append(trace)
         return trace
 
     def new_table(self) -> StateTable[Any, Any]:
         """A dictionary for a step to keep its state in (see `dbsp.state.state_table`)."""
         mine, kept = self._own_states()
-        table: State = StateTable(self.journal) if kept is None else kept[len(mine)]
-        assert isinstance(table, StateTable)
+        state = StateTable(self.journal) if kept is None else kept[len(mine)]
+        table: StateTable[Any, Any] = expect_type(state, StateTable, "a table to take over")
         mine.append(table)
         return table
 
@@ -221,10 +233,9 @@ class Scope:
 
     def iterate(self, iteration: int) -> None:
         """Set the iteration that the next `run` is for; those of the outer scopes are taken over."""
-        assert self.outer is not None
         self.iteration = iteration
         if self.timed:
-            self.now[:-1] = self.outer.now
+            self.now[:-1] = expect_present(self.outer, "an outer scope of a timed scope").now
             self.now[-1] = iteration
 
     def run(self) -> None:
@@ -247,7 +258,8 @@ class Scope:
                     if step.out is not None:
                         stats.rows_out += len(step.out)
         except OverflowError as error:
-            assert step is not None
+            if step is None:
+                raise
             kind, _, text = str(error).partition(": ")
             family = WeightOverflowError if kind == "weight" else ValueOutOfRangeError
             raise family(
@@ -256,7 +268,8 @@ class Scope:
             ) from None
         except MemoryError as error:
             error.__traceback__ = None  # it would keep alive what the tick has made so far
-            assert step is not None
+            if step is None:
+                raise
             raise MemoryLimitError(
                 f"{memory_message()}. The tick was abandoned and nothing has changed",
                 where=step.node.describe(),

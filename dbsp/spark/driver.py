@@ -22,7 +22,7 @@ from typing import Any
 
 from dbsp.data.zset import ZSet
 from dbsp.durable.atomic_files import read_json, write_whole
-from dbsp.errors import CheckpointError, DbspError, SchemaError
+from dbsp.errors import CheckpointError, DbspError, SchemaError, expect_present
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.runtime.run import Run, TickResult
@@ -252,8 +252,7 @@ class Driver:
     # --- parts of a batch --------------------------------------------------------------------------
 
     def _batch_file(self, batch: int) -> Path:
-        assert self._folder is not None
-        return self._folder / f"batch-{batch}.arrow"
+        return expect_present(self._folder, "the folder of a started driver") / f"batch-{batch}.arrow"
 
     def _keep_ticks(self, batch: int, ticks: list[Tables]) -> None:
         """Write how a batch was cut: Spark may bring its rows in another order the next time."""

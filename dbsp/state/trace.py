@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from dbsp.data.batch import Batch
+from dbsp.errors import expect_present
 from dbsp.kernels import concatenate, consolidate, merge_some, register_run, sum_weights
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
@@ -304,8 +305,8 @@ class Trace:
 
     def _merge_newer(self, fuel: int) -> None:
         """While a large merge is under way, keep the runs behind it few by smaller merges."""
-        assert self._merge is not None
-        while (index := self._next_merge(self._merge.index + 2)) is not None:
+        large = expect_present(self._merge, "a merge under way")
+        while (index := self._next_merge(large.index + 2)) is not None:
             merge = _Merge(index, self.runs[index], self.runs[index + 1])
             fuel -= len(merge.weights)
             if fuel < 0 and len(merge.weights) > SMALL:
@@ -314,8 +315,7 @@ class Trace:
             self._replace(merge)
 
     def _finish(self) -> None:
-        assert self._merge is not None
-        self._replace(self._merge)
+        self._replace(expect_present(self._merge, "a merge under way"))
         self._merge = None
 
     def _replace(self, merge: _Merge) -> None:

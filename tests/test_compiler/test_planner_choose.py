@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.compiler.planner.choose import ChosenPlan, Strategy, choose
+from dbsp.compiler.planner.choose import ChosenPlan, choose
 from dbsp.compiler.planner.conjunction import Atom, Conjunction
 from dbsp.compiler.planner.statistics import Statistics
+from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, atoms_of, nodes
 from dbsp.kernels.arrays import Codes
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from dbsp.compiler.planner.choose import Strategy, choose
+from dbsp.compiler.planner.choose import choose
 from dbsp.compiler.planner.conjunction import Atom, Conjunction
 from dbsp.compiler.planner.estimate_report import report, show_atom
 from dbsp.compiler.planner.statistics import Statistics
+from dbsp.compiler.planner.strategy import Strategy
 
 from .planner_support import query
 

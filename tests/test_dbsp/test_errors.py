@@ -1,0 +1,24 @@
+"""Helpers that narrow a type say what is wrong, and where, when the code of dbsp breaks its own promise."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbsp.errors import InvariantError, expect_present, expect_type
+
+
+def test_a_value_that_is_there_is_returned() -> None:
+    assert expect_present(0, "a number") == 0
+    assert expect_type(True, int, "a number") is True
+
+
+def test_a_missing_value_is_named() -> None:
+    with pytest.raises(InvariantError) as caught:
+        expect_present(None, "the manifest of the snapshot")
+    assert str(caught.value) == "expected the manifest of the snapshot, got None; this is a defect of dbsp"
+
+
+def test_a_value_of_another_type_is_named_with_its_place() -> None:
+    with pytest.raises(InvariantError) as caught:
+        expect_type("1", int, "a number", where="Join at etl.py:41")
+    assert str(caught.value) == "Join at etl.py:41: expected a number, got str; this is a defect of dbsp"
