@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
+from dbsp.errors import InvariantError
 from dbsp.kernels.arrays import Codes
 
 if TYPE_CHECKING:
@@ -147,6 +148,16 @@ class Arranged(Step):
     def coordinates(self) -> int:
         """How many columns at the end of a run row hold its time: the nested scopes around it."""
         return 0
+
+
+def expect_arranged(node: Node, sources: Sequence[Step]) -> list[Arranged]:
+    """Return the input steps of a node, all of which are arrangements; raise InvariantError if not."""
+    arranged = [source for source in sources if isinstance(source, Arranged)]
+    if len(arranged) < len(sources):
+        names = ", ".join(type(source).__name__ for source in sources)
+        message = f"expected arrangements as inputs, got {names}; this is a defect of dbsp"
+        raise InvariantError(message, where=node.describe())
+    return arranged
 
 
 class Evaluated(Step):

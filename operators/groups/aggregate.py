@@ -29,6 +29,7 @@ from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.errors import expect_present, expect_type
 from dbsp.kernels import accumulate, consolidate, extremes, leading, replace_rows
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.groups.aggregate_functions import (
@@ -131,8 +132,7 @@ class AccumulatedAggregateStep(Step):
         self._source = sources[0]
         self._orders: dict[int, Arranged] = {}
         for column, source in zip(spec.ends, sources[1:], strict=True):
-            assert isinstance(source, Arranged)
-            self._orders[column] = source
+            self._orders[column] = expect_type(source, Arranged, "an arrangement by an extreme's column")
         self._schema = schema
         self._interner = scope.interner
         self._key = spec.aggregate.key
@@ -176,22 +176,22 @@ class AccumulatedAggregateStep(Step):
             if isinstance(function, AggregateFunction) and function.linear(self._schema):
                 results[:, at] = linear_column(function, place, accumulated)
                 continue
-            column = function.at_an_end(self._schema, self._key)
-            assert column is not None
+            end = function.at_an_end(self._schema, self._key)
+            column = expect_present(end, "the column that an extreme is at an end of")
             order = self._orders[column]
             runs = order.before if past else order.count
             if isinstance(function, ArgExtreme):
                 head = self._head(keys, order, runs, column, function.largest)
                 results[:, at] = function.evaluate(head, keys, self._schema, self._interner)
             else:
-                assert isinstance(function, AggregateFunction)
+                extreme = expect_type(function, AggregateFunction, "a function with a kernel for extremes")
                 results[:, at] = extremes(
                     keys,
                     self._key,
                     order.table,
                     runs,
                     self._schema.arity,
-                    function.kind == "max",
+                    extreme.kind == "max",
                     self._schema.types[column].nullable,
                 )
         return results

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step, Time
+from dbsp.circuit.operator import Arranged, Operator, Step, Time, expect_arranged
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.errors import expect_present
 from dbsp.kernels import concatenate, consolidate, distinct_runs, distinct_timed_runs, gather, project
 from dbsp.operators.groups.group_step import TimedGroupsStep
 from dbsp.operators.traces.agenda import Agenda
@@ -82,8 +83,7 @@ class DeltaDistinct(Operator):
         return True
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
-        (source,) = sources
-        assert isinstance(source, Arranged)
+        (source,) = expect_arranged(node, sources)
         if scope.depth == 0:
             return DistinctStep(source)
         if scope.depth == 1:
@@ -153,8 +153,7 @@ class TimedDistinctStep(DistinctStep):
             visited = batch.rows
         else:
             return
-        trace = self._source.trace
-        assert trace is not None
+        trace = expect_present(self._source.trace, "the trace of an arrangement")
         rows, weights, later, times = distinct_timed_runs(
             visited, trace.table, trace.past, trace.count, self._scope.iteration
         )
@@ -168,8 +167,7 @@ class TimedDistinctStep(DistinctStep):
 
         Only where all weights are positive, so that a row stays once it is there.
         """
-        trace = self._source.trace
-        assert trace is not None
+        trace = expect_present(self._source.trace, "the trace of an arrangement")
         late = trace.since(iteration)
         if not len(late):
             return Batch.empty(trace.width - 1)

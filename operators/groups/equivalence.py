@@ -20,12 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.operator import Arranged, Operator, Step, expect_arranged
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.errors import SchemaError
+from dbsp.errors import SchemaError, expect_present
 from dbsp.kernels import consolidate, gather, least_members
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.groups.group_step import GroupsStep, OfGroups, TimedGroupsStep
@@ -72,8 +72,7 @@ class ConnectedClasses(Operator):
         return True
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
-        first, second = sources
-        assert isinstance(first, Arranged) and isinstance(second, Arranged)
+        first, second = expect_arranged(node, sources)
         kind = TimedClassesStep if scope.nested else ClassesStep
         return kind(first, second, scope)
 
@@ -123,8 +122,7 @@ class _ByBothColumns:
         )
 
     def _find(self, keys: Codes, source: Arranged) -> tuple[Codes, Codes, int]:
-        trace = source.trace
-        assert trace is not None
+        trace = expect_present(source.trace, "the trace of an arrangement")
         past = trace.past if self._timed else source.before
         return gather(keys, keys.shape[1], source.table, source.count, trace.width, past)
 

@@ -25,10 +25,11 @@ from typing import TypeAlias
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step, Time
+from dbsp.circuit.operator import Arranged, Operator, Step, Time, expect_arranged
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
+from dbsp.errors import expect_present
 from dbsp.kernels import arrange, concatenate, consolidate, gather, project
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.operators.traces.agenda import Agenda
@@ -82,8 +83,7 @@ class Recomputed(Operator):
         return self.operator.yields_set(inputs)
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
-        (source,) = sources
-        assert isinstance(source, Arranged)
+        (source,) = expect_arranged(node, sources)
         reduce = in_own_order(self.operator.function(scope.interner, self.over), order_of(node.inputs[0]))
         kind = TimedGroupsStep if scope.nested else GroupsStep
         return kind(source, len(self.operator.groups(self.over)), reduce, scope)
@@ -129,8 +129,8 @@ class GroupsStep(Step):
 
     def history(self, keys: Codes) -> tuple[Codes, Codes, int]:
         """All rows of some groups with times and weights, and how many are of past ticks (the first)."""
-        source, trace = self._source, self._source.trace
-        assert trace is not None
+        source = self._source
+        trace = expect_present(source.trace, "the trace of an arrangement")
         return gather(keys, self._key, source.table, source.count, trace.width, source.before)
 
 
@@ -178,8 +178,7 @@ class TimedGroupsStep(GroupsStep):
             self._wait(self.groups_of(values)[later], np.maximum(times[later], now))
 
     def history(self, keys: Codes) -> tuple[Codes, Codes, int]:
-        trace = self._source.trace
-        assert trace is not None
+        trace = expect_present(self._source.trace, "the trace of an arrangement")
         return gather(keys, self._key, trace.table, trace.count, trace.width, trace.past)
 
     def groups_of(self, rows: Codes) -> Codes:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.operator import Arranged, Operator, Step, expect_arranged
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
@@ -156,8 +156,7 @@ class LeadingTopK(Operator):
         return inputs[0]
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
-        (source,) = sources
-        assert isinstance(source, Arranged)
+        (source,) = expect_arranged(node, sources)
         top = in_own_order(self.top.function(scope.interner, self.over), order_of(node.inputs[0]))
         return TopKStep(self, source, top)
 

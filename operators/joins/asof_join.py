@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.operator import Arranged, Operator, Step, expect_arranged
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
@@ -149,8 +149,7 @@ class DeltaAsofJoin(Operator):
         return self.join.schema(*self._own(inputs))
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
-        left, right = sources
-        assert isinstance(left, Arranged) and isinstance(right, Arranged)
+        left, right = expect_arranged(node, sources)
         join = self.join
         a, b = self._own([stream.schema for stream in node.inputs])
         pairs = sorted(zip(join.left_key, join.right_key, strict=True))

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step, Time
+from dbsp.circuit.operator import Arranged, Operator, Step, Time, expect_arranged
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
@@ -136,8 +136,7 @@ class DeltaJoin(Operator):
         return self.whole and all(inputs)
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
-        left, right = sources
-        assert isinstance(left, Arranged) and isinstance(right, Arranged)
+        left, right = expect_arranged(node, sources)
         # Seen from the right, its own columns are the delta's and the left's those of the runs.
         from_right = [-v - 1 for v in self.columns]
         columns, turned = np.array(self.columns, np.int64), np.array(from_right, np.int64)

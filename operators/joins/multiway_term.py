@@ -15,6 +15,7 @@ import numpy as np
 from dbsp.circuit.operator import Arranged, Step, TermRows
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
+from dbsp.errors import InvariantError, expect_type
 from dbsp.expressions import Expression, bind
 from dbsp.kernels import extend_prefixes
 from dbsp.kernels.arrays import Codes
@@ -266,7 +267,7 @@ class _Writer:
         uses, sides = [], []
         for use in extend.uses:
             reading = self._readings[use.atom]
-            assert isinstance(reading.source, Arranged)
+            source = expect_type(reading.source, Arranged, "an arrangement of an atom that a term extends by")
             order = _within(reading.order, use)
             own = []
             for column in order:
@@ -274,16 +275,17 @@ class _Writer:
                 if isinstance(term, str):
                     own.append(slots[term])
                 else:
-                    assert term is not None
+                    if term is None:
+                        raise InvariantError("expected a variable or a constant to extend by, got no term")
                     slot = len(slots) + len(values)
                     schema = self._schemas[use.atom]
                     values[slot] = constant_code(term, schema, self._scope.interner)
                     own.append(slot)
             counts = np.cumsum([len(columns) for columns in use.bound]).tolist()
-            coordinates = reading.source.coordinates
+            coordinates = source.coordinates
             width = len(reading.order) + coordinates
             uses.append(PlannedUse(width, coordinates, tuple(own), tuple(counts), use.complete))
-            sides.append((reading.source, reading.new))
+            sides.append((source, reading.new))
         plan = written_plan(
             [slots[name] for name in names],
             [slots[name] for name in wanted],
@@ -304,7 +306,8 @@ def _within(order: Sequence[int], use: UseAtom) -> list[int]:
     taken = list(order[: sum(map(len, use.bound))])
     at = 0
     for columns in use.bound:
-        assert set(taken[at : at + len(columns)]) == set(columns), "the arrangement serves the term"
+        if set(taken[at : at + len(columns)]) != set(columns):
+            raise InvariantError(f"expected an arrangement that binds columns {columns} next, got {order}")
         at += len(columns)
     return taken
 

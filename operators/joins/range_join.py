@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.operator import Arranged, Operator, Step, expect_arranged
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
@@ -121,8 +121,7 @@ class DeltaRangeJoin(DeltaJoin):
         return "RangeJoin"
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
-        left, right = sources
-        assert isinstance(left, Arranged) and isinstance(right, Arranged)
+        left, right = expect_arranged(node, sources)
         x, y = (stream.schema.types[self.key] for stream in node.inputs)
         forward = BandReach(self.key, self.band, x, y, self.null_mismatch)
         backward = BandReach(self.key, self.band.turned(), y, x, self.null_mismatch)

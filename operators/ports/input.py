@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.operator import Operator, Step, expect_arranged
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
@@ -116,9 +116,7 @@ class SetInputStep(InputStep):
         self._restore = np.argsort(np.array(order, np.int64))
 
     def connect(self, strict: Sequence[Step]) -> None:
-        (past,) = strict
-        assert isinstance(past, Arranged)
-        self._past = past
+        (self._past,) = expect_arranged(self.node, strict)
 
     def step(self) -> None:
         self.present = self.absent = 0
@@ -151,9 +149,7 @@ class KeyInputStep(InputStep):
         self._restore = np.argsort(self._order)
 
     def connect(self, strict: Sequence[Step]) -> None:
-        (past,) = strict
-        assert isinstance(past, Arranged)
-        self._past = past
+        (self._past,) = expect_arranged(self.node, strict)
 
     def step(self) -> None:
         self.present = self.absent = 0

@@ -24,7 +24,7 @@ from dbsp.circuit.prune import prune
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.errors import CircuitError
+from dbsp.errors import CircuitError, expect_type
 from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.fixpoint_step import FixpointStep, kept
 from dbsp.operators.recursion.modes import Recursion
@@ -138,16 +138,14 @@ class Fixpoint(Operator):
     def prune(self, node: Node, readers: Sequence[Node]) -> bool:
         asked: dict[int, int] = {}  # the results that are read, with the number each has from now on
         for reader in readers:
-            leave = reader.operator
-            assert isinstance(leave, Leave)
+            leave = expect_type(reader.operator, Leave, "a Leave as reader of a fixpoint")
             reader.operator = replace(leave, index=asked.setdefault(leave.index, len(asked)))
         self.body.exports = [self.body.exports[index] for index in asked]
         before = len(node.inputs)
         ports = [inside for inside in self.body.nodes if inside.operator.is_port]
         prune(self.body, [*ports, *(stream.node for stream in self.body.exports)])
         for index, inside in enumerate(self.body.entered.values()):
-            entering = inside.node.operator
-            assert isinstance(entering, Delta0)
+            entering = expect_type(inside.node.operator, Delta0, "a Delta0 for a stream that enters a scope")
             inside.node.operator = replace(entering, index=index)
         node.inputs = tuple(node.graph.stream_class(outer) for outer in self.body.entered)
         return len(node.inputs) < before
@@ -173,8 +171,7 @@ class Leave(Operator):
 
     def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         (scope,) = inputs
-        fixpoint = scope.node.operator
-        assert isinstance(fixpoint, Fixpoint)
+        fixpoint = expect_type(scope.node.operator, Fixpoint, "a Fixpoint as input of a Leave")
         export = fixpoint.body.exports[self.index].node
         leave = Leave(self.index, self.columns, export.is_set, export.operator.keeps_integral)
         return rewriting.add(leave, scope)
@@ -189,13 +186,12 @@ class Leave(Operator):
 
     def fingerprint(self, node: Node) -> Hashable:
         # Results are numbered by who reads them first; what counts is which stream it is.
-        fixpoint = node.inputs[0].node.operator
-        assert isinstance(fixpoint, Fixpoint)
+        fixpoint = expect_type(node.inputs[0].node.operator, Fixpoint, "a Fixpoint as input of a Leave")
         return (Leave, fixpoint.body.exports[self.index].node.id, self.columns, self.is_set, self.kept)
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
-        (fixpoint,) = sources
-        assert isinstance(fixpoint, FixpointStep)
+        (source,) = sources
+        fixpoint = expect_type(source, FixpointStep, "the step of a fixpoint", where=node.describe())
         return LeaveStep(fixpoint, self.index)
 
 

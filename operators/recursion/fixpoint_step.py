@@ -17,6 +17,7 @@ import numpy as np
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator import Arranged, Step, Time
 from dbsp.data.batch import Batch
+from dbsp.errors import expect_present
 from dbsp.kernels import concatenate
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.recursion.convergence import Convergence
@@ -117,8 +118,7 @@ class FixpointStep(Step):
     def _step_insert_only(self, where: str) -> None:
         if not self._only_grows():
             return self._begin_anew(where, timed=self._body.recursion is Recursion.AUTO)
-        done = self._inner.run(where, quiet=False)
-        assert done is not None
+        done = expect_present(self._inner.run(where, quiet=False), "an evaluation without a budget to end")
         first = not self._course.restart_work
         self._course = replace(self._course, rows=self._course.rows + _gained(done))
         if first:
@@ -152,8 +152,7 @@ class FixpointStep(Step):
 
     def _only_grows(self) -> bool:
         """Whether what enters in this tick can take nothing away from any result."""
-        negated = self._choice.negated
-        assert negated is not None
+        negated = expect_present(self._choice.negated, "the negated inputs of an insert-only scope")
         for index, source in enumerate(self._sources):
             if source.out is None:
                 continue
@@ -173,12 +172,12 @@ class FixpointStep(Step):
         self._exchange(new)
         new.scope.copy_statistics(old.scope, {node: node for node in self._body.nodes})
         new.scope.entering = entering
-        done = new.run(where, False, RestartBudget(self._course, None, False) if timed else None)
+        finished = new.run(where, False, RestartBudget(self._course, None, False) if timed else None)
         new.scope.entering = None
-        assert done is not None
+        done = expect_present(finished, "an evaluation without a budget to end")
         for index, (total, keeper) in enumerate(zip(done.results, before, strict=True)):
-            assert keeper is not None
-            self.results[index] = _difference(total, keeper.integral())
+            past = expect_present(keeper, "a step that keeps the integral of a result").integral()
+            self.results[index] = _difference(total, past)
         rows = _gained(done)
         arrivals = self._no_arrivals()
         self._course = replace(
@@ -196,8 +195,8 @@ class FixpointStep(Step):
             trace = source.trace
         if trace is not None:
             return trace.contents() or None
-        keeper = self._outer.keeper(source.node)
-        assert keeper is not None
+        found = self._outer.keeper(source.node)
+        keeper = expect_present(found, "a step that keeps the integral of an input of the scope")
         total = keeper.integral()
         if source.out is not None and keeper.node.id > self.node.id:
             # It comes later in the schedule, so it does not hold this tick yet.

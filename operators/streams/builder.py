@@ -26,7 +26,7 @@ from dbsp.circuit.stage import Stage
 from dbsp.data.schema import Schema, as_schema
 from dbsp.data.zset import ZSet
 from dbsp.durable import Store, as_store, signature
-from dbsp.errors import CircuitError, SchemaError, shorten
+from dbsp.errors import CircuitError, SchemaError, expect_type, shorten
 from dbsp.expressions import Column, Expression, as_expression, col
 from dbsp.operators.groups.aggregate import Aggregate
 from dbsp.operators.groups.aggregate_functions import GroupFunction
@@ -532,8 +532,7 @@ class Circuit(graph.Graph):
 
 
 def _own(stream: graph.Stream) -> Stream:
-    assert isinstance(stream, Stream)
-    return stream
+    return expect_type(stream, Stream, "a stream with the methods of the builder")
 
 
 def _keeps_all(indices: Sequence[int], schema: Schema) -> bool:

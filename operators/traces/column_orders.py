@@ -23,6 +23,7 @@ import networkx as nx
 
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.errors import expect_present
 
 Key = frozenset[int]
 Chain = tuple[Key, ...]
@@ -106,8 +107,7 @@ def orders_for(chains: Iterable[Chain]) -> dict[Chain, tuple[int, ...]]:
         if into is None:
             whole.append(chain)
         else:
-            both = _both(chain, into)
-            assert both is not None
+            both = expect_present(_both(chain, into), "one column order for two chains that merge")
             whole[whole.index(into)] = both
             merged = {one: both if end == into else end for one, end in merged.items()}
             merged[into] = merged[chain] = both

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dbsp import Circuit
+from dbsp.circuit.operator import Step, expect_arranged
 from dbsp.errors import InvariantError, expect_present, expect_type
 
 
@@ -22,3 +24,11 @@ def test_a_value_of_another_type_is_named_with_its_place() -> None:
     with pytest.raises(InvariantError) as caught:
         expect_type("1", int, "a number", where="Join at etl.py:41")
     assert str(caught.value) == "Join at etl.py:41: expected a number, got str; this is a defect of dbsp"
+
+
+def test_an_input_that_is_not_arranged_is_named_with_its_node() -> None:
+    stream = Circuit("test").input("a", x=int).filter(lambda row: True)
+    with pytest.raises(
+        InvariantError, match=r"^Filter at test_errors\.py:\d+: expected arrangements as inputs, got Step"
+    ):
+        expect_arranged(stream.node, [Step()])
