@@ -27,36 +27,13 @@ from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.runtime.run import Run, TickResult
 from dbsp.spark.cut import Cut, Tables, read_ticks, ticks_bytes
-from dbsp.spark.metrics import numbers, publish
+from dbsp.spark.metrics import SparkTick, numbers, publish
 from dbsp.spark.spark_types import arrow_types
 from dbsp.spark.tagged_union import divide
 from dbsp.spark.targets import Opening, Target
 
 _REMEMBERED = 1_000
 """Of so many latest ticks the numbers are kept."""
-
-
-@dataclass(frozen=True)
-class SparkTick:
-    """What a tick did, in numbers."""
-
-    tick: int
-    batch: int
-    """The micro-batch it is (a part) of; -1 for a tick before the first."""
-    rows_in: int
-    rows_out: int
-    """Rows of all outputs' deltas."""
-    absent: int
-    """Retractions that found nothing to retract."""
-    present: int
-    """Assertions of rows that were there already."""
-    state_rows: int
-    state_bytes: int
-    fetch_seconds: float
-    """Bringing the rows over from Spark, which is when Spark computes them; for the first tick of a batch."""
-    step_seconds: float
-    """Of the circuit, the journal included."""
-    sink_seconds: float
 
 
 @dataclass

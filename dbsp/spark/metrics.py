@@ -20,10 +20,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from dbsp.spark.driver import SparkTick
+from dataclasses import dataclass
+from typing import Any
 
 METRICS = "dbsp"
 """The name of the observed metrics."""
@@ -33,6 +31,29 @@ _LATEST = ("tick", "state_rows", "state_bytes")
 _TIMES = ("fetch", "step", "sink")
 _OWN = (*_SUMMED, *_LATEST, "ticks", *(f"{name}_micros" for name in _TIMES))
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SparkTick:
+    """What a tick did, in numbers."""
+
+    tick: int
+    batch: int
+    """The micro-batch it is (a part) of; -1 for a tick before the first."""
+    rows_in: int
+    rows_out: int
+    """Rows of all outputs' deltas."""
+    absent: int
+    """Retractions that found nothing to retract."""
+    present: int
+    """Assertions of rows that were there already."""
+    state_rows: int
+    state_bytes: int
+    fetch_seconds: float
+    """Bringing the rows over from Spark, which is when Spark computes them; for the first tick of a batch."""
+    step_seconds: float
+    """Of the circuit, the journal included."""
+    sink_seconds: float
 
 
 def observed(frames: Iterable[str], united: Any, tag: str, circuit: bool = True) -> Any:

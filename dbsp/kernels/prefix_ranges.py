@@ -1,0 +1,290 @@
+"""Ranges of rows that agree with a prefix: the searches of one level of a multi-way join.
+
+`dbsp.kernels.multiway` says what a plan, a use, a level and a member are. The rows of a use that agree
+with a prefix are a list of ranges, one range per run that has any. All lists are in one array, one list
+per level and use, since a use keeps the list of the last level that bound a column of it:
+
+    LIST    number of ranges, weight of the row (if all its columns are bound)
+    then per range RANGE numbers
+            address of the run, address of its weights, first row, end, cursor of the next level
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dbsp.kernels.arrays import Codes
+from dbsp.kernels.jit import add_weights, kernel
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.kernels.runs import at_address
+
+MEMBER = 6
+"""How many numbers of a plan describe a member of a level."""
+
+LIST = 2
+RANGE = 5
+
+TOGETHER = 32
+"""How many rows of the delta are searched side by side."""
+
+
+@kernel
+def seek(run: Any, k: int, c: int, low: int, high: int, value: int) -> int:
+    """The first row of low:high, sorted by column c, with at least this value.
+
+    Gallops to a near row in O(log distance), and bisects for a far one.
+    """
+    step = 1
+    probe = low
+    while probe < high and step < 128:
+        if run[probe * k + c] < value:
+            low = probe + 1
+            probe = low + step
+            step += step
+        else:
+            high = probe
+            break
+    # Bisect without a branch on the comparison: the processor would mispredict half of them.
+    left = high - low
+    while left > 0:
+        half = (left + 1) >> 1
+        low += half * (run[(low + half - 1) * k + c] < value)
+        left -= half
+    return low
+
+
+@kernel
+def seek_past(run: Any, k: int, c: int, low: int, high: int, value: int) -> int:
+    """The first row of low:high, sorted by column c, with more than this value."""
+    if value == INT64_MAX:
+        return high
+    return seek(run, k, c, low, high, value + 1)
+
+
+@kernel
+def sum_row_weight(ranges: Any, to: int) -> bool:
+    """Store the weight of a fully bound row, its sum over the runs; return whether it is not 0."""
+    total = 0
+    for at in range(to + LIST, to + LIST + RANGE * ranges[to], RANGE):
+        total = add_weights(total, at_address(ranges[at + 1])[ranges[at + 2]])
+    ranges[to + 1] = total
+    return total != 0
+
+
+@kernel
+def search_first_column(
+    rows: Codes, first: int, count: int, column: int, value: int, table: Any, runs: int, k: int, places: Any
+) -> None:
+    """For `count` rows of the delta, find the first row of each run with at least their first value.
+
+    `column` is the column of the delta, or -1 for a constant `value`. All searches in a run advance side
+    by side, so that the processor waits for the memory of all of them at once.
+    """
+    for r in range(runs):
+        run = at_address(table[3 * r])
+        at = r * TOGETHER
+        if count == 1:
+            # A single row is faster with branches: the processor continues on the side it predicts.
+            low = 0
+            high = table[3 * r + 2]
+            v = rows[first, column] if column >= 0 else value
+            while low < high:
+                middle = (low + high) >> 1
+                if run[middle * k] < v:
+                    low = middle + 1
+                else:
+                    high = middle
+            places[at] = low
+            continue
+        for i in range(count):
+            places[at + i] = 0
+        left = table[3 * r + 2]
+        while left > 0:
+            half = (left + 1) >> 1
+            for i in range(count):
+                low = places[at + i]
+                v = rows[first + i, column] if column >= 0 else value
+                places[at + i] = low + half * (run[(low + half - 1) * k] < v)
+            left -= half
+
+
+@kernel
+def match_delta_row(
+    plan: Any, use: int, table: Any, runs: int, value: Any, bound: Any, places: Any, ranges: Any, to: int
+) -> bool:
+    """Find the rows of a use that agree with the current row of the delta; return whether there are any.
+
+    `bound` says whether there was a search before, and its values; `places` is where the search in each run
+    begins (see `search_first_column`), `to` the place of the list of ranges.
+    """
+    k, lead, slots = plan[use], plan[use + 2], plan[use + 6]
+    same = bound[0] == 1
+    for c in range(lead):
+        if bound[c + 1] != value[plan[slots + c]]:
+            same = False
+    if same:
+        return bool(ranges[to] > 0)
+    bound[0] = 1
+    for c in range(lead):
+        bound[c + 1] = value[plan[slots + c]]
+    at = to + LIST
+    for r in range(runs):
+        run = at_address(table[3 * r])
+        high = table[3 * r + 2]
+        low = places[r * TOGETHER] if lead else 0
+        for c in range(lead):
+            v = bound[c + 1]
+            if c:
+                low = seek(run, k, c, low, high, v)
+            if low == high or run[low * k + c] != v:
+                high = low
+                break
+            high = low + 1 if c == k - 1 else seek_past(run, k, c, low + 1, high, v)
+        if low < high:
+            ranges[at] = table[3 * r]
+            ranges[at + 1] = table[3 * r + 1]
+            ranges[at + 2] = low
+            ranges[at + 3] = high
+            at += RANGE
+    ranges[to] = (at - to - LIST) // RANGE
+    if plan[use + 3] and not sum_row_weight(ranges, to):
+        ranges[to] = 0
+    return bool(ranges[to] > 0)
+
+
+@kernel
+def open_level(plan: Any, part: int, ranges: Any, size: int, uses: int) -> int:
+    """Count: move the cursors of a level to its first values; return the member that offers fewest.
+
+    Returns -1 for two members with one range each.
+    """
+    fewest = INT64_MAX
+    proposer = 0
+    single = True
+    members = plan[part + 2]
+    for m in range(members):
+        member = part + 3 + MEMBER * m
+        source = (plan[member + 4] * uses + plan[member]) * size
+        offers = 0
+        if ranges[source] != 1:
+            single = False
+        for at in range(source + LIST, source + LIST + RANGE * ranges[source], RANGE):
+            ranges[at + 4] = ranges[at + 2]
+            offers += ranges[at + 3] - ranges[at + 2]
+        if offers < fewest:
+            fewest = offers
+            proposer = m
+    return -1 if single and members == 2 else proposer
+
+
+@kernel
+def next_common_value(plan: Any, part: int, ranges: Any, size: int, uses: int) -> tuple[bool, int]:
+    """`next_value` for two members with one range of rows each: the usual case, and a tight loop."""
+    member = part + 3
+    at = (plan[member + 4] * uses + plan[member]) * size + LIST
+    k, c = plan[member + 1], plan[member + 2]
+    member += MEMBER
+    at2 = (plan[member + 4] * uses + plan[member]) * size + LIST
+    k2, c2 = plan[member + 1], plan[member + 2]
+    run, run2 = at_address(ranges[at]), at_address(ranges[at2])
+    i, high = ranges[at + 4], ranges[at + 3]
+    i2, high2 = ranges[at2 + 4], ranges[at2 + 3]
+    while i < high and i2 < high2:
+        v = run[i * k + c]
+        v2 = run2[i2 * k2 + c2]
+        if v == v2:
+            ranges[at + 4] = i
+            ranges[at2 + 4] = i2
+            return True, v
+        if v < v2:
+            i = seek(run, k, c, i + 1, high, v2)
+        else:
+            i2 = seek(run2, k2, c2, i2 + 1, high2, v)
+    return False, 0
+
+
+@kernel
+def advance_cursors(ranges: Any, source: int, k: int, c: int, value: int) -> tuple[bool, int]:
+    """Move the cursors of a list of ranges to the least value in column c that is at least this one."""
+    found = False
+    least = INT64_MAX
+    for at in range(source + LIST, source + LIST + RANGE * ranges[source], RANGE):
+        run = at_address(ranges[at])
+        j = ranges[at + 4]
+        high = ranges[at + 3]
+        if j < high and run[j * k + c] < value:
+            j = seek(run, k, c, j + 1, high, value)
+            ranges[at + 4] = j
+        if j < high:
+            found = True
+            least = min(least, run[j * k + c])
+    return found, least
+
+
+@kernel
+def next_value(plan: Any, part: int, proposer: int, ranges: Any, size: int, uses: int) -> tuple[bool, int]:
+    """Propose and intersect: move the cursors to the next value that all members of a level have.
+
+    The proposer lists its values in order. If another member lacks one, the proposer skips to the next
+    value of that member.
+    """
+    least = INT64_MIN
+    while True:
+        member = part + 3 + MEMBER * proposer
+        source = (plan[member + 4] * uses + plan[member]) * size
+        found, v = advance_cursors(ranges, source, plan[member + 1], plan[member + 2], least)
+        if not found:
+            return False, 0
+        least = v
+        for m in range(plan[part + 2]):
+            if m != proposer:
+                member = part + 3 + MEMBER * m
+                source = (plan[member + 4] * uses + plan[member]) * size
+                found, least = advance_cursors(ranges, source, plan[member + 1], plan[member + 2], v)
+                if not found:
+                    return False, 0
+                if least != v:
+                    break
+        if least == v:
+            return True, v
+
+
+@kernel
+def bind_value(plan: Any, part: int, level: int, v: int, ranges: Any, size: int, uses: int) -> bool:
+    """Keep the rows with the value in each member of a level, and move the cursors past them.
+
+    Returns False if a member has no row left: its fully bound row has the weight 0, or the variable is in
+    several of its columns and no row has the value in all of them.
+    """
+    matched = True
+    for m in range(plan[part + 2]):
+        member = part + 3 + MEMBER * m
+        u, k, column, until = plan[member], plan[member + 1], plan[member + 2], plan[member + 3]
+        source = (plan[member + 4] * uses + u) * size
+        to = (level * uses + u) * size
+        end_of_list = to + LIST
+        for at in range(source + LIST, source + LIST + RANGE * ranges[source], RANGE):
+            run = at_address(ranges[at])
+            j, high = ranges[at + 4], ranges[at + 3]
+            if j == high or run[j * k + column] != v:
+                continue
+            end = j + 1
+            if column < k - 1:
+                end = seek_past(run, k, column, end, high, v)
+            ranges[at + 4] = end
+            for c in range(column + 1, until):
+                j = seek(run, k, c, j, end, v)
+                if j == end or run[j * k + c] != v:
+                    end = j
+                    break
+                end = j + 1 if c == k - 1 else seek_past(run, k, c, j + 1, end, v)
+            if j < end:
+                ranges[end_of_list] = ranges[at]
+                ranges[end_of_list + 1] = ranges[at + 1]
+                ranges[end_of_list + 2] = j
+                ranges[end_of_list + 3] = end
+                end_of_list += RANGE
+        ranges[to] = (end_of_list - to - LIST) // RANGE
+        if end_of_list == to + LIST or (plan[member + 5] and not sum_row_weight(ranges, to)):
+            matched = False
+    return matched
