@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
-from dbsp.data.batch import Batch
+from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.values import NULL, Type
 from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.kernels import concatenate
-from dbsp.operators.joins.join import combine
 from dbsp.operators.time.delay import Delay
 from dbsp.operators.time.integrate import Integrate
 
