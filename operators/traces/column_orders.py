@@ -11,7 +11,8 @@ after variable. Such chains are first put into one another where they fit, the l
 covered as single keys are, a chain below another where its last key is contained in the other's first.
 
 The circuit is lowered twice: first to learn who asks for which key of which stream, then with the
-answers. A request is known by its number, for lowering is deterministic.
+answers. A request is known by its number, for lowering is deterministic. An operator that is not
+linear is lowered once in each of the two, from its deltas (`IncrementalForm`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import networkx as nx
 
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.operators.traces.incremental_form import IncrementalForm
 
 Key = frozenset[int]
 Chain = tuple[Key, ...]
@@ -34,6 +36,22 @@ class Lowering(Rewriting):
     def __init__(self, target: Graph, orders: Orders) -> None:
         super().__init__(target, _physical)
         self.orders = orders
+
+    def inputs_of(self, node: Node) -> Sequence[Stream]:
+        form = node.operator
+        return form.deltas(node) if isinstance(form, IncrementalForm) else node.inputs
+
+    def nodes_of(self, source: Graph) -> Iterable[Node]:
+        """The nodes that ports and results need; integrals that only an incremental form reads are not."""
+        waiting = [node for node in source.nodes if node.operator.is_port]
+        waiting += [stream.node for stream in source.exports]
+        needed = set(waiting)
+        while waiting:
+            node = waiting.pop()
+            read = {stream.node for stream in (*self.inputs_of(node), *node.strict)} - needed
+            needed |= read
+            waiting += read
+        return [node for node in source.nodes if node in needed]
 
 
 class Orders:
