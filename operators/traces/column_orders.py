@@ -143,15 +143,16 @@ def _both(chain: Chain, other: Chain) -> Chain | None:
 
 def _covered(chains: Sequence[Chain]) -> dict[Chain, tuple[int, ...]]:
     """The same for chains of which none fits into another: put end to end where that is possible."""
+    n = len(chains)
+    # Chain i is node i as the smaller of a pair and node n + i as the larger. The matching depends on
+    # the order of sets of nodes, which for ints is the same in every process.
     edges = nx.Graph()
-    edges.add_nodes_from(("smaller", chain) for chain in chains)
-    edges.add_nodes_from(("larger", chain) for chain in chains)
+    edges.add_nodes_from(range(2 * n))
     edges.add_edges_from(
-        (("smaller", a), ("larger", b)) for a in chains for b in chains if a != b and a[-1] < b[0]
+        (i, n + j) for i, a in enumerate(chains) for j, b in enumerate(chains) if i != j and a[-1] < b[0]
     )
-    tops = [("smaller", chain) for chain in chains]
-    matching = nx.bipartite.hopcroft_karp_matching(edges, tops)
-    following = {chain: matching[("smaller", chain)][1] for chain in chains if ("smaller", chain) in matching}
+    matching = nx.bipartite.hopcroft_karp_matching(edges, range(n))
+    following = {chains[i]: chains[matching[i] - n] for i in range(n) if i in matching}
     orders = {}
     for first in [chain for chain in chains if chain not in following.values()]:
         row = [first]

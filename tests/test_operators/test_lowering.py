@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -135,3 +138,27 @@ def test_terms_survive_json_and_are_lowered_alike() -> None:
     read = from_json(graph.to_json())
     assert read.same_as(graph)
     assert lower(read).same_as(lower(graph))
+
+
+ORDERS = """
+from itertools import combinations
+from dbsp.operators.traces.column_orders import orders_for
+keys = [frozenset(key) for size in (1, 2) for key in combinations(range(3), size)]
+for wanted in combinations(keys, 4):
+    print([orders_for([(key,) for key in wanted])[key,] for key in wanted])
+"""
+
+
+def test_column_orders_are_the_same_in_every_process() -> None:
+    """Several choices of fewest orders are possible here; strings hash differently in each process."""
+    chosen = {
+        subprocess.run(
+            [sys.executable, "-c", ORDERS],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(chosen) == 1
