@@ -15,7 +15,7 @@ Cost: O(min side * log(larger side)) plus the matches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from dbsp.data.values import NULL
 from dbsp.errors import SchemaError
 from dbsp.kernels import arrange, consolidate, join_runs, join_timed_runs, register_run
 from dbsp.kernels.arrays import Codes
+from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.agenda import Agenda
 from dbsp.operators.traces.arrange import arranged, key_first, order_of
 from dbsp.operators.traces.column_orders import Lowering
@@ -100,7 +101,7 @@ class Join(Operator):
 
 
 @dataclass(frozen=True)
-class DeltaJoin(Operator):
+class DeltaJoin(Projectable):
     """The incremental form: both inputs are arrangements that start with the `key` columns.
 
     `columns` chooses the output as in `Join`, by the arrangements' columns; `whole` tells that every
@@ -133,6 +134,12 @@ class DeltaJoin(Operator):
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.whole and all(inputs)
+
+    def projected(self, rewriting: Rewriting, stream: Stream, project: Project) -> Stream:
+        """A join that emits only the columns of the projection."""
+        columns = tuple(self.columns[c] for c in project.columns)
+        joined = replace(self, columns=columns, names=project.names, whole=self.whole and project.whole)
+        return rewriting.add(joined, *stream.node.inputs)
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         left, right = sources
