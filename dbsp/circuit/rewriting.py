@@ -8,7 +8,7 @@ are made one on the way, and work inside a scope that depends on nothing of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from dbsp.circuit.graph import Graph, Node, Stream
@@ -33,14 +33,23 @@ class Rewriting:
     def rewrite(self, source: Graph) -> None:
         """Add the new form of every node of `source`, and close its cycles."""
         outer, self._cycles = self._cycles, []
-        for node in source.nodes:
+        for node in self.nodes_of(source):
             if node not in self._image:  # streams that enter a scope are placed by the fixpoint
+                inputs = [self._image[stream.node] for stream in self.inputs_of(node)]
                 with self.target.at(node.source):
-                    self._image[node] = self.form(self, node, [self._image[s.node] for s in node.inputs])
+                    self._image[node] = self.form(self, node, inputs)
         for origin, close in self._cycles:
             with self.target.at(origin):
                 close()
         self._cycles = outer
+
+    def nodes_of(self, source: Graph) -> Iterable[Node]:
+        """The nodes of `source` that are rewritten, in an order in which inputs come first: all."""
+        return source.nodes
+
+    def inputs_of(self, node: Node) -> Sequence[Stream]:
+        """The streams of which the form gets the images: the inputs of the node."""
+        return node.inputs
 
     def finish(self, source: Graph) -> None:
         """Do what was put off until everything else is known; name what stands for named streams."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
 
 
@@ -37,3 +40,16 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"Batch({len(self)} rows x {self.arity})"
+
+
+def combine(parts: Sequence[tuple[Codes, Codes]]) -> Batch | None:
+    """The sum of unsorted pieces of a delta, or None when they cancel."""
+    if not parts:
+        return None
+    if len(parts) == 1:
+        rows, weights = parts[0]
+    else:
+        rows = np.concatenate([part[0] for part in parts])
+        weights = np.concatenate([part[1] for part in parts])
+    batch = Batch(*consolidate(rows, weights))
+    return batch if len(batch) else None

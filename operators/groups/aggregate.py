@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.operator import Arranged, Step
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
@@ -41,6 +41,7 @@ from dbsp.operators.groups.aggregate_functions import (
 )
 from dbsp.operators.groups.group_step import OfGroups
 from dbsp.operators.groups.order_statistics import ArgExtreme
+from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.arrange import arranged
 from dbsp.runtime.scope import Scope
 from dbsp.state.trace import Trace
@@ -72,6 +73,10 @@ class Aggregate(OfGroups):
     def groups(self, schema: Schema) -> tuple[int, ...]:
         return tuple(range(self.key))
 
+    @property
+    def result_key(self) -> int:
+        return self.key
+
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         (stream,) = inputs
         schema = stream.schema
@@ -84,7 +89,7 @@ class Aggregate(OfGroups):
 
 
 @dataclass(frozen=True)
-class AccumulatedAggregate(Operator):
+class AccumulatedAggregate(Projectable):
     """Linear functions by accumulators, others at an end of the arrangements that follow the stream."""
 
     aggregate: Aggregate
@@ -103,6 +108,9 @@ class AccumulatedAggregate(Operator):
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return True
+
+    def projected(self, rewriting: Rewriting, stream: Stream, project: Project) -> Stream:
+        return rewriting.add(project.of_keyed(self.aggregate.result_key), stream)
 
     @property
     def replays(self) -> bool:

@@ -32,6 +32,7 @@ from dbsp.data.schema import Schema
 from dbsp.errors import expect_present
 from dbsp.kernels import arrange, concatenate, consolidate, gather, project
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.agenda import Agenda
 from dbsp.operators.traces.arrange import arranged, order_of
 from dbsp.runtime.scope import Scope
@@ -52,6 +53,11 @@ class OfGroups(Operator):
         raise AssertionError(f"{self.name} does not say which columns make its groups")
 
     @property
+    def result_key(self) -> int | None:
+        """How many of the first columns of the result differ between any two rows, if that is known."""
+        return None
+
+    @property
     def law(self) -> str:
         return "aggregate"
 
@@ -61,7 +67,7 @@ class OfGroups(Operator):
 
 
 @dataclass(frozen=True)
-class Recomputed(Operator):
+class Recomputed(Projectable):
     """The incremental form of any function of groups, over an arrangement by the columns of the groups."""
 
     operator: OfGroups
@@ -81,6 +87,10 @@ class Recomputed(Operator):
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.operator.yields_set(inputs)
+
+    def projected(self, rewriting: Rewriting, stream: Stream, project: Project) -> Stream:
+        key = self.operator.result_key
+        return rewriting.add(project if key is None else project.of_keyed(key), stream)
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         (source,) = expect_arranged(node, sources)

@@ -44,9 +44,9 @@ from dbsp.kernels import (
 )
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
-from dbsp.operators.joins.join import check_key_types, leading, null_mismatch_columns
+from dbsp.operators.joins.join import check_key_types, null_mismatch_columns
 from dbsp.operators.time.nested import Nested
-from dbsp.operators.traces.arrange import arranged, order_of
+from dbsp.operators.traces.arrange import arranged, key_first, order_of
 from dbsp.runtime.scope import Scope
 
 _ORDERED = ("int", "float", "date", "timestamp")
@@ -90,8 +90,8 @@ class AsofJoin(Operator):
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         a_schema, b_schema = inputs
         pairs = list(zip(self.left_key, self.right_key, strict=True))
-        by_left = leading((*self.left_key, self.left), a_schema.arity)
-        by_right = leading((*self.right_key, self.right), b_schema.arity)
+        by_left = key_first((*self.left_key, self.left), a_schema.arity)
+        by_right = key_first((*self.right_key, self.right), b_schema.arity)
         matching = self._matching(pairs, a_schema, b_schema, by_left, by_right, interner)
 
         def join(a: Batch, b: Batch) -> Batch:

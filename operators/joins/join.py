@@ -15,7 +15,7 @@ Cost: O(min side * log(larger side)) plus the matches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,15 +23,16 @@ import numpy as np
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator import Arranged, Operator, Step, Time, expect_arranged
 from dbsp.circuit.rewriting import Rewriting
-from dbsp.data.batch import Batch
+from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.kernels import arrange, consolidate, join_runs, join_timed_runs, register_run
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
+from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.agenda import Agenda
-from dbsp.operators.traces.arrange import arranged, order_of
+from dbsp.operators.traces.arrange import arranged, key_first, order_of
 from dbsp.operators.traces.column_orders import Lowering
 from dbsp.runtime.scope import Scope
 
@@ -56,8 +57,8 @@ class Join(Operator):
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         left, right = inputs
-        by_left = np.array(leading(self.left_key, left.arity), np.int64)
-        by_right = np.array(leading(self.right_key, right.arity), np.int64)
+        by_left = np.array(key_first(self.left_key, left.arity), np.int64)
+        by_right = np.array(key_first(self.right_key, right.arity), np.int64)
         in_left, in_right = np.argsort(by_left), np.argsort(by_right)
         columns = np.array([in_left[v] if v >= 0 else -in_right[-v - 1] - 1 for v in self.columns], np.int64)
         key, width = len(self.left_key), right.arity
@@ -101,7 +102,7 @@ class Join(Operator):
 
 
 @dataclass(frozen=True)
-class DeltaJoin(Operator):
+class DeltaJoin(Projectable):
     """The incremental form: both inputs are arrangements that start with the `key` columns.
 
     `columns` chooses the output as in `Join`, by the arrangements' columns; `whole` tells that every
@@ -134,6 +135,12 @@ class DeltaJoin(Operator):
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.whole and all(inputs)
+
+    def projected(self, rewriting: Rewriting, stream: Stream, project: Project) -> Stream:
+        """A join that emits only the columns of the projection."""
+        columns = tuple(self.columns[c] for c in project.columns)
+        joined = replace(self, columns=columns, names=project.names, whole=self.whole and project.whole)
+        return rewriting.add(joined, *stream.node.inputs)
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         left, right = expect_arranged(node, sources)
@@ -173,11 +180,6 @@ def is_injective(columns: Sequence[int], left: Schema, right: Schema, right_key:
     return taken.issuperset(range(left.arity)) and all(
         -c - 1 in taken or c in right_key for c in range(right.arity)
     )
-
-
-def leading(key: Sequence[int], arity: int) -> list[int]:
-    """The order of columns that puts the key first."""
-    return [*key, *(c for c in range(arity) if c not in key)]
 
 
 def picked_columns(columns: Sequence[int], names: tuple[str, ...], left: Schema, right: Schema) -> Schema:
@@ -322,16 +324,3 @@ def without_null(rows: Codes, weights: Codes, columns: Sequence[int]) -> tuple[C
     """The rows that have the code of None in none of the columns."""
     keep = (rows[:, columns] != NULL).all(axis=1)
     return rows[keep], weights[keep]
-
-
-def combine(parts: Sequence[tuple[Codes, Codes]]) -> Batch | None:
-    """The sum of unsorted pieces of a delta, or None when they cancel."""
-    if not parts:
-        return None
-    if len(parts) == 1:
-        rows, weights = parts[0]
-    else:
-        rows = np.concatenate([part[0] for part in parts])
-        weights = np.concatenate([part[1] for part in parts])
-    batch = Batch(*consolidate(rows, weights))
-    return batch if len(batch) else None

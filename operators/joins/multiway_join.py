@@ -28,7 +28,7 @@ import numpy as np
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator import Operator, Step, TermRows, Time
 from dbsp.circuit.rewriting import Rewriting
-from dbsp.data.batch import Batch
+from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
@@ -45,7 +45,6 @@ from dbsp.operators.joins.delta_term import (
     delta_term,
     variables_of,
 )
-from dbsp.operators.joins.join import combine
 from dbsp.operators.joins.multiway_definition import definition, impossible
 from dbsp.operators.joins.multiway_split import split
 from dbsp.operators.joins.multiway_term import Reading, TermStep

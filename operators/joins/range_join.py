@@ -34,12 +34,11 @@ from dbsp.operators.joins.join import (
     JoinStep,
     check_key_types,
     is_injective,
-    leading,
     null_mismatch_columns,
     picked_columns,
     without_null,
 )
-from dbsp.operators.traces.arrange import arranged, order_of
+from dbsp.operators.traces.arrange import arranged, key_first, order_of
 from dbsp.runtime.scope import Scope
 
 
@@ -80,8 +79,8 @@ class RangeJoin(Operator):
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         a_schema, b_schema = inputs
         pairs = list(zip(self.left_key, self.right_key, strict=True))
-        by_left = np.array(leading((*self.left_key, self.left), a_schema.arity), np.int64)
-        by_right = np.array(leading((*self.right_key, self.right), b_schema.arity), np.int64)
+        by_left = np.array(key_first((*self.left_key, self.left), a_schema.arity), np.int64)
+        by_right = np.array(key_first((*self.right_key, self.right), b_schema.arity), np.int64)
         in_left, in_right = np.argsort(by_left), np.argsort(by_right)
         columns = np.array([in_left[v] if v >= 0 else -in_right[-v - 1] - 1 for v in self.columns], np.int64)
         x, y = a_schema.types[self.left], b_schema.types[self.right]

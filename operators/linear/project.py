@@ -20,13 +20,19 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.kernels import project
-from dbsp.operators.groups.aggregate import AccumulatedAggregate, Aggregate
-from dbsp.operators.groups.group_step import Recomputed
-from dbsp.operators.joins.join import DeltaJoin
 
 
 @dataclass(frozen=True)
-class Project(Operator):
+class Projectable(Operator):
+    """A physical operator that says what a projection of its output becomes."""
+
+    def projected(self, rewriting: Rewriting, stream: Stream, project: Project) -> Stream:
+        """`project` of `stream`, the output of this operator; the node itself goes if nothing reads it."""
+        return rewriting.add(project, stream)
+
+
+@dataclass(frozen=True)
+class Project(Projectable):
     """Columns by index, under the given names; a column may occur more than once."""
 
     columns: tuple[int, ...]
@@ -53,29 +59,23 @@ class Project(Operator):
         if self.columns == tuple(range(stream.schema.arity)):
             return stream
         below = stream.node.operator
-        if isinstance(below, DeltaJoin | Project):
-            # One operator picks the columns; the one below is dropped unless others read it.
-            columns = tuple(below.columns[c] for c in self.columns)
-            whole = below.whole and self.whole
-            fused = replace(below, columns=columns, names=self.names, whole=whole)
-            return rewriting.add(fused, *stream.node.inputs)
-        if (groups := _groups_of(below)) is not None:
-            # There is one row per group, so the key columns tell rows apart.
-            return rewriting.add(replace(self, whole=set(range(groups.key)) <= set(self.columns)), stream)
+        if isinstance(below, Projectable):
+            return below.projected(rewriting, stream, self)
         return rewriting.add(self, stream)
+
+    def projected(self, rewriting: Rewriting, stream: Stream, project: Project) -> Stream:
+        columns = tuple(self.columns[c] for c in project.columns)
+        return rewriting.add(
+            Project(columns, project.names, self.whole and project.whole), *stream.node.inputs
+        )
+
+    def of_keyed(self, key: int) -> Project:
+        """The same projection of rows that differ from each other in their first `key` columns."""
+        return replace(self, whole=set(range(key)) <= set(self.columns))
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         columns = np.array(self.columns, np.int64)
         return lambda a: Batch(*project(a.rows, a.weights, columns))
-
-
-def _groups_of(operator: Operator) -> Aggregate | None:
-    """The aggregate that a lowered operator computes, if it is one."""
-    if isinstance(operator, AccumulatedAggregate):
-        return operator.aggregate
-    if isinstance(operator, Recomputed) and isinstance(operator.operator, Aggregate):
-        return operator.operator
-    return None
 
 
 @dataclass(frozen=True)

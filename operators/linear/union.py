@@ -11,45 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator import Operator
-from dbsp.circuit.rewriting import Rewriting
-from dbsp.data.batch import Batch
+from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.kernels import concatenate
 from dbsp.kernels.limits import NULL
-from dbsp.operators.joins.join import combine
-from dbsp.operators.time.delay import Delay
-from dbsp.operators.time.integrate import Integrate
-
-
-def join_terms(node: Node) -> tuple[Node, list[Stream]] | None:
-    """If a union is the delta of a join, one term per input: one of the terms, and the deltas.
-
-    The term of input i reads I(d) of the inputs before it, its delta d, and z^-1(I(d)) of those after it.
-    """
-    terms = [stream.node for stream in node.inputs]
-    operator = terms[0].operator
-    if operator.law not in ("bilinear", "multilinear") or len(terms[0].inputs) != len(terms):
-        return None
-    if any(term.operator != operator for term in terms):
-        return None
-    deltas = [term.inputs[i] for i, term in enumerate(terms)]
-    for i, term in enumerate(terms):
-        for j, (stream, delta) in enumerate(zip(term.inputs, deltas, strict=True)):
-            if j == i:
-                continue
-            whole = stream.node
-            if j > i:
-                if not isinstance(whole.operator, Delay):
-                    return None
-                whole = whole.strict[0].node
-            if not isinstance(whole.operator, Integrate) or whole.inputs[0].node is not delta.node:
-                return None
-    return terms[0], deltas
 
 
 def same_types(*inputs: Schema) -> Schema:
@@ -109,13 +78,6 @@ class Union(Operator):
 
     def schema(self, *inputs: Schema) -> Schema:
         return same_types(*inputs)
-
-    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        terms = join_terms(node)
-        if terms is None:
-            return self.copy(rewriting, node, inputs)
-        join, deltas = terms
-        return join.operator.physical(rewriting, join, [rewriting.image(delta) for delta in deltas])
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         empty = Batch.empty(inputs[0].arity)

@@ -16,12 +16,11 @@ from typing import Any
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator import Operator, Step
 from dbsp.circuit.rewriting import Rewriting
-from dbsp.data.batch import Batch
+from dbsp.data.batch import Batch, combine
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
 from dbsp.errors import UserFunctionError
 from dbsp.kernels import concatenate
-from dbsp.operators.joins.join import combine
 from dbsp.operators.linear.row_functions import function_name
 from dbsp.runtime.ports import CommitListener
 from dbsp.runtime.scope import Scope

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.operator import Step, Time
-from dbsp.data.batch import Batch
+from dbsp.data.batch import Batch, combine
 from dbsp.errors import IterationLimitError
-from dbsp.operators.joins.join import combine
 from dbsp.operators.recursion.modes import STEP_ROWS
 from dbsp.runtime.scope import CarriedState, Scope, WorkBudgetExceeded
 

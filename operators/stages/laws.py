@@ -15,11 +15,10 @@ from typing import TypeAlias
 
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.rewriting import Rewriting
-from dbsp.operators.linear.union import Union
 from dbsp.operators.time.change import Change
-from dbsp.operators.time.delay import Delay
-from dbsp.operators.time.integrate import Integrate
+from dbsp.operators.time.integrate import old_integral
 from dbsp.operators.time.nested import Nested
+from dbsp.operators.time.terms import Terms
 
 Apply: TypeAlias = Callable[[Rewriting, Node, Sequence[Stream]], Stream]
 
@@ -74,12 +73,7 @@ def bilinear(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stre
 )
 def multilinear(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
     """One term per input: its delta meets the new integrals before it and the old ones after it."""
-    terms = []
-    for i, delta in enumerate(deltas):
-        new = [rewriting.add(Integrate(), before) for before in deltas[:i]]
-        old = [_old(rewriting, after) for after in deltas[i + 1 :]]
-        terms.append(rewriting.add(node.operator, *new, delta, *old))
-    return rewriting.add(Union(), *terms)
+    return Terms(node.operator).over(rewriting, deltas)
 
 
 @_rule(
@@ -90,7 +84,7 @@ def multilinear(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> S
 def distinct(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
     """Only rows of the delta can enter or leave a set."""
     (a,) = deltas
-    return rewriting.add(Change(node.operator), _old(rewriting, a), a)
+    return rewriting.add(Change(node.operator), old_integral(rewriting, a), a)
 
 
 @_rule(
@@ -100,7 +94,8 @@ def distinct(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stre
 )
 def aggregate(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
     """A function of groups changes only in the groups of the delta."""
-    return rewriting.add(Change(node.operator), *(_old(rewriting, a) for a in deltas), *deltas)
+    old = [old_integral(rewriting, a) for a in deltas]
+    return rewriting.add(Change(node.operator), *old, *deltas)
 
 
 @_rule("changes", "D(I(f(D(a)))) = f(D(a))", "arXiv 2203.16684, theorem 2.20")
@@ -139,12 +134,6 @@ def fixpoint(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stre
 def output(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
     """The delta of the result is what leaves the circuit."""
     return node.operator.copy(rewriting, node, deltas)
-
-
-def _old(rewriting: Rewriting, delta: Stream) -> Stream:
-    """z^-1(I(delta)): everything before this tick."""
-    whole = rewriting.add(Integrate(), delta)
-    return rewriting.add_strict(Delay(whole.schema), whole)
 
 
 @dataclass(frozen=True)

@@ -26,16 +26,7 @@ from dbsp.circuit.stage import Stage
 from dbsp.data.schema import Schema, as_schema
 from dbsp.data.zset import ZSet
 from dbsp.durable import Store, as_store, signature
-from dbsp.errors import CircuitError, SchemaError, expect_type, shorten
-from dbsp.expressions import Column, Expression, as_expression, col
-from dbsp.operators.groups.aggregate import Aggregate
-from dbsp.operators.groups.aggregate_functions import GroupFunction
-from dbsp.operators.groups.distinct import Distinct
-from dbsp.operators.groups.order_statistics import Finish, FunctionOfSums
-from dbsp.operators.linear.filter import Filter, FilterFunction
-from dbsp.operators.linear.map import FlatMap, Map, MapFunction
-from dbsp.operators.linear.project import Project, Rename
-from dbsp.operators.linear.union import Minus, Negate, Union
+from dbsp.errors import CircuitError, SchemaError, expect_type
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
@@ -45,89 +36,26 @@ from dbsp.operators.stages import three_stages
 from dbsp.operators.stages.stage_report import explain
 from dbsp.operators.streams.aggregate_calls import AggregateCall, LinearAggregateCall
 from dbsp.operators.streams.event_time_methods import EventTimeMethods
-from dbsp.operators.streams.fit import alike, located, widened
+from dbsp.operators.streams.fit import located, widened
+from dbsp.operators.streams.grouped import Grouped
 from dbsp.operators.streams.inspection_methods import InspectionMethods
 from dbsp.operators.streams.join_methods import JoinMethods
 from dbsp.operators.streams.ranking_methods import RankingMethods
-from dbsp.operators.time.closing import Close, PerTick
+from dbsp.operators.streams.row_methods import RowMethods
+from dbsp.operators.streams.set_methods import SetMethods
 from dbsp.operators.time.delay import Delay
 from dbsp.operators.time.differentiate import Differentiate
 from dbsp.operators.time.integrate import Integrate
 from dbsp.runtime.run import Run
 
 
-class Stream(JoinMethods, RankingMethods, InspectionMethods, EventTimeMethods):
+class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMethods, EventTimeMethods):
     """A stream of Z-sets; every method adds one operator to the circuit and returns its output."""
 
     __slots__ = ()
 
-    @located("Filter")
-    def filter(self, predicate: Expression | Callable[[Any], Any]) -> Stream:
-        """The rows for which the condition holds; a function is called with a named tuple."""
-        if isinstance(predicate, Expression):
-            return Filter(predicate)(self)
-        if not callable(predicate):
-            raise SchemaError(f"filter takes a condition on columns or a function, not {shorten(predicate)}")
-        return FilterFunction(predicate)(self)
-
-    @located("Map")
-    def map(
-        self,
-        function: Callable[[Any], Any] | None = None,
-        schema: Schema | Mapping[str, Any] | None = None,
-        /,
-        **columns: Any,
-    ) -> Stream:
-        """Each row becomes another: `map(total=col("a") + col("b"))` or `map(function, schema)`."""
-        if function is not None:
-            if schema is None or columns:
-                raise SchemaError(
-                    "map takes either a function and the schema of its rows, or named expressions"
-                )
-            return MapFunction(function, as_schema(schema))(self)
-        if not columns:
-            raise SchemaError("map needs at least one output column")
-        return self._mapped(columns)
-
-    @located("FlatMap")
-    def flat_map(
-        self, function: Callable[[Any], Iterable[Any]], schema: Schema | Mapping[str, Any]
-    ) -> Stream:
-        """Each row becomes any number of rows of `schema`: those that the function returns."""
-        return FlatMap(function, as_schema(schema))(self)
-
-    @located("Project")
-    def project(self, *columns: str) -> Stream:
-        """Only these columns, in this order; weights of rows that become equal add up."""
-        indices = self.schema.indices(columns)
-        return Project(indices, tuple(columns), _keeps_all(indices, self.schema))(self)
-
-    @located("Rename")
-    def rename(self, **new_to_old: str) -> Stream:
-        """The same rows with columns renamed: `rename(a="x")` calls column x now a."""
-        return Rename(self.schema.rename(**new_to_old).names)(self)
-
-    @located("Union")
-    def union(self, *others: Stream) -> Stream:
-        """The sum of the streams; follow it by `distinct()` for a union of sets."""
-        return Union()(*alike(self, *others)) if others else self
-
-    def __add__(self, other: Stream) -> Stream:
-        return self.union(other)
-
-    @located("Minus")
-    def __sub__(self, other: Stream) -> Stream:
-        return Minus()(*alike(self, other))
-
-    def __neg__(self) -> Stream:
-        return Negate()(self)
-
-    def distinct(self) -> Stream:
-        """The rows of positive weight, each with weight 1."""
-        return Distinct()(self)
-
     @located("Aggregate")
-    def group_by(self, *columns: str) -> Grouped:
+    def group_by(self, *columns: str) -> Grouped[Stream]:
         """Groups of rows that agree on the columns; without columns one group of all rows."""
         return Grouped(self, columns)
 
@@ -189,100 +117,6 @@ class Stream(JoinMethods, RankingMethods, InspectionMethods, EventTimeMethods):
                 f"a stream inside a fixpoint has one value per iteration, made of its changes; {reason}",
                 where=f"{operator} at {self.graph.current_source()}",
             )
-
-    def _mapped(self, columns: Mapping[str, Any]) -> Stream:
-        """The given columns; plain column references need no evaluation."""
-        names = tuple(columns)
-        plain = [e.name for e in columns.values() if isinstance(e, Column)]
-        if len(plain) == len(columns):
-            indices = self.schema.indices(plain)
-            if indices == tuple(range(self.schema.arity)):
-                return self if names == self.schema.names else Rename(names)(self)
-            return Project(indices, names, _keeps_all(indices, self.schema))(self)
-        whole = set(plain) == set(self.schema.names)
-        return Map(tuple(map(as_expression, columns.values())), names, whole)(self)
-
-
-class Grouped:
-    """A stream with its grouping columns; `agg` says what to compute of each group."""
-
-    __slots__ = ("_columns", "_stream")
-
-    def __init__(self, stream: Stream, columns: Sequence[str]) -> None:
-        stream.schema.select(stream.schema.indices(columns))
-        self._stream = stream
-        self._columns = tuple(columns)
-
-    @property
-    def graph(self) -> graph.Graph:
-        return self._stream.graph
-
-    @located("Aggregate")
-    def agg(self, **calls: AggregateCall | LinearAggregateCall) -> Stream:
-        """One row per group: the grouping columns and one column per call.
-
-        A group is present while its summed weight is positive.
-        """
-        return self._aggregated(calls, lambda aggregate, values: aggregate(values))
-
-    @located("Aggregate")
-    def final(self, watermark: Stream, closes: str, **calls: AggregateCall | LinearAggregateCall) -> Stream:
-        """As `agg`, but of a group only its last word: one row, when the watermark reaches `closes`.
-
-        `closes` names the grouping column that says when a group ends, such as `window_end`. Groups
-        that are closed are forgotten: rows are kept only while their end is beyond the watermark.
-        Read from the `on_time` rows of that watermark; a row of a closed group raises InvariantError.
-        """
-        if closes not in self._columns:
-            raise SchemaError(
-                f"'{closes}' has to be one of the grouping columns, for a group to have one end"
-            )
-        if self.graph.parent is not None:
-            raise CircuitError(
-                "a watermark goes by ticks, and a fixpoint by iterations; close groups outside"
-            )
-        close = Close(self._columns.index(closes))
-        return self._aggregated(calls, lambda aggregate, values: PerTick(aggregate)(close(values, watermark)))
-
-    def _aggregated(
-        self,
-        calls: Mapping[str, AggregateCall | LinearAggregateCall],
-        apply: Callable[[Aggregate, Stream], Stream],
-    ) -> Stream:
-        if not calls:
-            raise SchemaError("agg needs at least one aggregate, such as n=count()")
-        columns: dict[str, Expression] = {name: col(name) for name in self._columns}
-        places: dict[Any, int] = {}
-        functions: list[GroupFunction] = []
-
-        def place(argument: Expression, name: str) -> int:
-            """The column that holds an argument's values; equal ones share it."""
-            if argument.key not in places:
-                places[argument.key] = len(columns)
-                columns[name if name not in columns else f"{name}.{len(columns)}"] = argument
-            return places[argument.key]
-
-        def add(call: AggregateCall, name: str) -> int:
-            """The column of the aggregate that holds a call's result."""
-            functions.append(call.make(*[place(argument, name) for argument in call.arguments]))
-            return len(self._columns) + len(functions) - 1
-
-        results: list[int | FunctionOfSums] = list(range(len(self._columns)))
-        for name, call in calls.items():
-            if name in self._columns:
-                raise SchemaError(f"'{name}' is a grouping column already")
-            if isinstance(call, AggregateCall):
-                results.append(add(call, name))
-            else:
-                sums = tuple(add(term, name) for term in call.terms)
-                results.append(FunctionOfSums(call.function, sums, call.type))
-        values = self._stream._mapped(columns) if columns else self._stream.project()
-        key, names = len(self._columns), (*self._columns, *calls)
-        if all(isinstance(result, int) for result in results):
-            return apply(Aggregate(key, tuple(functions), names), values)
-        numbered = tuple(f"sum{i}" for i in range(len(functions)))
-        sums_names = (*(f"key{i}" for i in range(key)), *numbered)
-        return Finish(tuple(results), names)(apply(Aggregate(key, tuple(functions), sums_names), values))
 
 
 class FixpointBuilder:
@@ -533,7 +367,3 @@ class Circuit(graph.Graph):
 
 def _own(stream: graph.Stream) -> Stream:
     return expect_type(stream, Stream, "a stream with the methods of the builder")
-
-
-def _keeps_all(indices: Sequence[int], schema: Schema) -> bool:
-    return set(indices) == set(range(schema.arity))

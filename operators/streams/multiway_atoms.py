@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from dbsp.circuit import graph
 from dbsp.errors import SchemaError, shorten
@@ -25,6 +25,7 @@ from dbsp.operators.joins.multiway_join import MultiwayJoin
 from dbsp.operators.streams.fit import located
 
 S = TypeVar("S", bound=graph.Stream)
+Bindings: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -64,24 +65,25 @@ def multiway_join(
     select: Sequence[str] | None = None,
     *,
     where: Expression | Sequence[Expression] = (),
-    let: Mapping[str, Any] | None = None,
+    let: Bindings | None = None,
     orders: Sequence[Sequence[str]] | None = None,
 ) -> S:
     """All ways to give the variables of the atoms values that fit all of them, by one operator.
 
         Q(v) = product over the atoms of  R(v restricted to the atom's variables)
 
-    An atom is a stream called with a term per column, `edge("a", "b")`: a string is a variable, `lit(5)` or
-    any other value a constant to compare with, None or "_" a column not looked at. `select` names the
+    An atom is a stream called with a term per column, `edge("a", "b")`: a string is a variable, `lit(5)`
+    or any other value a constant to compare with, None or "_" a column not looked at. `select` names the
     variables of the result (default: all, as they occur); weights of equal rows add up. `where` are
-    conditions over variables, `let` variables that are functions of others: each is tested or computed as
-    soon as what it reads is bound. `orders` gives for each atom the order in which a change of it binds
-    the other variables; the default goes by the shape of the query.
+    conditions over variables, `let` variables that are functions of others, by name, or as pairs where a
+    variable has several: each is tested or computed as soon as what it reads is bound. `orders` gives for
+    each atom the order in which a change of it binds the other variables; the default goes by the shape
+    of the query.
 
     A tick costs what the changes extend to, variable by variable (see
     `dbsp.operators.joins.multiway_join`); no result of fewer atoms is kept. Raises SchemaError.
     """
-    join = joining(atoms, select, where, let or {}, orders)
+    join = joining(atoms, select, where, let or (), orders)
     return _applied(atoms[0], join, [one.stream for one in atoms])
 
 
@@ -89,7 +91,7 @@ def joining(
     atoms: Sequence[Atom[S]],
     select: Sequence[str] | None,
     where: Expression | Sequence[Expression],
-    let: Mapping[str, Any],
+    let: Bindings,
     orders: Sequence[Sequence[str]] | None = None,
 ) -> MultiwayJoin:
     """The operator that `multiway_join` with these arguments applies to the streams of the atoms."""
@@ -107,18 +109,19 @@ def _joining(
     atoms: Sequence[Atom[S]],
     select: Sequence[str] | None,
     where: Expression | Sequence[Expression],
-    let: Mapping[str, Any],
+    let: Bindings,
     orders: Sequence[Sequence[str]] | None,
 ) -> MultiwayJoin:
     given = (where,) if isinstance(where, Expression) else tuple(where)
     for condition in given:
         if not isinstance(condition, Expression):
             raise SchemaError(f"where takes conditions such as col('a') < col('b'), not {shorten(condition)}")
+    pairs = let.items() if isinstance(let, Mapping) else let
     conditions = tuple(part for condition in given for part in _conjuncts(condition))
     join = MultiwayJoin(
         tuple(one.terms for one in atoms),
         (),
-        tuple((name, as_expression(value)) for name, value in let.items()),
+        tuple((name, as_expression(value)) for name, value in pairs),
         conditions,
         tuple(map(tuple, orders or ())),
     )

@@ -12,23 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Operator
-from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.kernels import concatenate
+from dbsp.operators.traces.incremental_form import IncrementalForm
 
 
 @dataclass(frozen=True)
-class Change(Operator):
+class Change(IncrementalForm):
     """The change of an operator: inputs are the old integrals, then the deltas."""
-
-    operator: Operator
-
-    @property
-    def label(self) -> str:
-        return f"Change of {self.operator.label}"
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.operator.schema(*inputs[len(inputs) // 2 :])
@@ -48,8 +41,8 @@ class Change(Operator):
 
         return change
 
-    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        return self.operator.physical(rewriting, node, inputs[len(inputs) // 2 :])
+    def deltas(self, node: Node) -> Sequence[Stream]:
+        return node.inputs[len(node.inputs) // 2 :]
 
 
 def _plus(a: Batch, b: Batch) -> Batch:

@@ -30,8 +30,8 @@ from dbsp.errors import InvariantError, SchemaError
 from dbsp.kernels import arrange, consolidate, gather_bands
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MIN
-from dbsp.operators.joins.join import leading
 from dbsp.operators.time.watermark import Mark
+from dbsp.operators.traces.arrange import key_first
 from dbsp.runtime.scope import Scope
 from dbsp.state.trace import Trace
 
@@ -68,7 +68,7 @@ class CloseStep(Step):
         self._source = source
         self._mark = mark
         self._scope = scope
-        self._order = np.array(leading((end,), node.schema.arity), np.int64)
+        self._order = np.array(key_first((end,), node.schema.arity), np.int64)
         self._restore = np.argsort(self._order)
         self._waiting = scope.new_trace(node.schema.arity)
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbsp.circuit.graph import Node
+from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator import Operator, Step
+from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.kernels import concatenate
+from dbsp.operators.time.delay import Delay
 from dbsp.runtime.scope import Scope
 from dbsp.state.trace import Trace
 
@@ -34,6 +36,12 @@ class Integrate(Operator):
         if scope.nested:
             return NestedIntegrateStep(sources[0], node.schema.arity)
         return IntegrateStep(sources[0], scope)
+
+
+def old_integral(rewriting: Rewriting, delta: Stream) -> Stream:
+    """z^-1(I(delta)): the sum of a stream before the present tick."""
+    total = rewriting.add(Integrate(), delta)
+    return rewriting.add_strict(Delay(total.schema), total)
 
 
 class IntegrateStep(Step):

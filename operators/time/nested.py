@@ -16,35 +16,26 @@ from itertools import product
 
 import numpy as np
 
-from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Operator, Step, Time
-from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.graph import Node
+from dbsp.circuit.operator import Step, Time
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.kernels import concatenate, consolidate, with_time
 from dbsp.operators.traces.agenda import Agenda
+from dbsp.operators.traces.incremental_form import IncrementalForm
 from dbsp.runtime.scope import Scope
 from dbsp.state.trace import SortedRun, Trace
 
 
 @dataclass(frozen=True)
-class Nested(Operator):
+class Nested(IncrementalForm):
     """The incremental form of `operator` inside a scope; the inputs are deltas."""
-
-    operator: Operator
-
-    @property
-    def label(self) -> str:
-        return f"Change of {self.operator.label}"
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.operator.schema(*inputs)
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.operator.yields_set(inputs)
-
-    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        return self.operator.physical(rewriting, node, inputs)
 
     def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
         schemas = [stream.schema for stream in node.inputs]

@@ -1,4 +1,4 @@
-"""What operators with state share: arrangements, their column orders, rows that wait for a time.
+"""What operators with state share: arrangements and column orders, lowering, rows that wait for a time.
 
 The lowest room of the operators; every other one may import it.
 """

@@ -120,8 +120,12 @@ class ArrangeStep(Arranged):
 
 def arranged(rewriting: Rewriting, stream: Stream, leading: Sequence[int]) -> Stream:
     """The arrangement of `stream` whose order starts with the columns `leading`."""
-    rest = [c for c in range(stream.schema.arity) if c not in leading]
-    return rewriting.add(Arrange((*leading, *rest)), stream)
+    return rewriting.add(Arrange(tuple(key_first(leading, stream.schema.arity))), stream)
+
+
+def key_first(key: Sequence[int], arity: int) -> list[int]:
+    """The order of columns that puts the key first, and leaves the other columns as they are."""
+    return [*key, *(c for c in range(arity) if c not in key)]
 
 
 def arranged_by_any_order(rewriting: Rewriting, stream: Stream) -> Stream:

@@ -11,7 +11,8 @@ after variable. Such chains are first put into one another where they fit, the l
 covered as single keys are, a chain below another where its last key is contained in the other's first.
 
 The circuit is lowered twice: first to learn who asks for which key of which stream, then with the
-answers. A request is known by its number, for lowering is deterministic.
+answers. A request is known by its number, for lowering is deterministic. An operator that is not
+linear is lowered once in each of the two, from its deltas (`IncrementalForm`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import networkx as nx
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.errors import expect_present
+from dbsp.operators.traces.incremental_form import IncrementalForm
 
 Key = frozenset[int]
 Chain = tuple[Key, ...]
@@ -35,6 +37,22 @@ class Lowering(Rewriting):
     def __init__(self, target: Graph, orders: Orders) -> None:
         super().__init__(target, _physical)
         self.orders = orders
+
+    def inputs_of(self, node: Node) -> Sequence[Stream]:
+        form = node.operator
+        return form.deltas(node) if isinstance(form, IncrementalForm) else node.inputs
+
+    def nodes_of(self, source: Graph) -> Iterable[Node]:
+        """The nodes that ports and results need; integrals that only an incremental form reads are not."""
+        waiting = [node for node in source.nodes if node.operator.is_port]
+        waiting += [stream.node for stream in source.exports]
+        needed = set(waiting)
+        while waiting:
+            node = waiting.pop()
+            read = {stream.node for stream in (*self.inputs_of(node), *node.strict)} - needed
+            needed |= read
+            waiting += read
+        return [node for node in source.nodes if node in needed]
 
 
 class Orders:
@@ -125,15 +143,16 @@ def _both(chain: Chain, other: Chain) -> Chain | None:
 
 def _covered(chains: Sequence[Chain]) -> dict[Chain, tuple[int, ...]]:
     """The same for chains of which none fits into another: put end to end where that is possible."""
+    n = len(chains)
+    # Chain i is node i as the smaller of a pair and node n + i as the larger. The matching depends on
+    # the order of sets of nodes, which for ints is the same in every process.
     edges = nx.Graph()
-    edges.add_nodes_from(("smaller", chain) for chain in chains)
-    edges.add_nodes_from(("larger", chain) for chain in chains)
+    edges.add_nodes_from(range(2 * n))
     edges.add_edges_from(
-        (("smaller", a), ("larger", b)) for a in chains for b in chains if a != b and a[-1] < b[0]
+        (i, n + j) for i, a in enumerate(chains) for j, b in enumerate(chains) if i != j and a[-1] < b[0]
     )
-    tops = [("smaller", chain) for chain in chains]
-    matching = nx.bipartite.hopcroft_karp_matching(edges, tops)
-    following = {chain: matching[("smaller", chain)][1] for chain in chains if ("smaller", chain) in matching}
+    matching = nx.bipartite.hopcroft_karp_matching(edges, range(n))
+    following = {chains[i]: chains[matching[i] - n] for i in range(n) if i in matching}
     orders = {}
     for first in [chain for chain in chains if chain not in following.values()]:
         row = [first]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import Stream
-from dbsp.operators.groups.choice import ChoiceDomain
+from dbsp import SchemaError, Stream
 
 from ..everywhere import follow_everywhere
+from ..harness import start
 from ..reference import Row, Z
 from ..strategies import Tick, rows, small, ticks, words
 
@@ -35,10 +35,25 @@ def chosen(domains: Sequence[Sequence[int]]) -> Callable[[Z], Z]:
 )
 def test_is_what_taking_row_by_row_gives(domains: tuple[tuple[int, ...], ...]) -> None:
     def operator(stream: Stream) -> Stream:
-        return ChoiceDomain(domains)(stream)
+        names = stream.schema.names
+        return stream.choice_domain(*([names[c] for c in domain] for domain in domains))
 
     @given(ticks({"a": ROW}))
     def check(sequence: list[Tick]) -> None:
         follow_everywhere(operator, chosen(domains), COLUMNS, "x", sequence)
 
     check()
+
+
+@pytest.mark.parametrize("domains", [(), ((),), ("x", ())])
+def test_a_domain_has_a_column(domains: tuple[Sequence[str], ...]) -> None:
+    with pytest.raises(SchemaError, match=r"ChoiceDomain at test_choice\.py:\d+: choice_domain takes one"):
+        start(lambda c: c.input("a", schema=COLUMNS).choice_domain(*domains))
+
+
+def test_a_domain_is_a_column_or_several_and_exists() -> None:
+    with pytest.raises(SchemaError, match="'z'"):
+        start(lambda c: c.input("a", schema=COLUMNS).choice_domain(["x", "z"]))
+    run = start(lambda c: c.input("a", schema=COLUMNS).choice_domain("x", ["y", "s"]))
+    run.step({"a": [(1, 1, "p"), (1, 2, "q"), (2, 1, "p"), (3, 2, "q")]})
+    assert run.view("out").rows() == [(1, 1, "p"), (3, 2, "q")]

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp import Circuit, SchemaError, Stream, col
-from dbsp.operators.groups.equivalence import EquivalenceClasses
 
 from ..everywhere import follow_everywhere
 from ..harness import final_views, follow, start, view
@@ -22,7 +21,7 @@ PAIR = rows(small, small)
 
 
 def classes(stream: Stream) -> Stream:
-    return EquivalenceClasses()(stream)
+    return stream.equivalence_classes()
 
 
 def pairs(stream: Stream) -> Stream:

@@ -15,7 +15,6 @@ from dbsp.data.schema import Schema
 from dbsp.expressions import bind, call
 from dbsp.expressions.series import MOST_VALUES, float_series, int_series
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
-from dbsp.operators.linear.generate_series import GenerateSeries
 
 from .. import reference
 from ..harness import follow, start, view
@@ -40,9 +39,9 @@ def expected(first: Any, last: Any, step: Any = None) -> list[Any]:
 def generated(c: Circuit) -> dict[str, Stream]:
     a = c.input("a", schema=COLUMNS)
     return {
-        "to": GenerateSeries((col("x"), col("y")), "n")(a),
-        "by": GenerateSeries((col("x") * 2, lit(-3), col("y")), "n")(a),
-        "floats": GenerateSeries((col("x").to_float(), lit(2.0), lit(0.75)), "n")(a),
+        "to": a.generate_series("x", "y"),
+        "by": a.generate_series(col("x") * 2, -3, "y"),
+        "floats": a.generate_series(col("x").to_float(), 2.0, 0.75),
     }
 
 
@@ -120,7 +119,7 @@ TOO_LONG = {
 def test_a_series_without_end_is_refused_and_nothing_changes(ends: tuple[Any, ...], why: str) -> None:
     def build(c: Circuit) -> Stream:
         a = c.input("a", schema={"x": type(ends[0])})
-        return GenerateSeries((col("x"), *map(lit, ends[1:])), "n")(a)
+        return a.generate_series("x", *map(lit, ends[1:]))
 
     run = start(build)
     short = ends[1] if type(ends[0]) is int else 0.5 + ends[1] - 0.5
@@ -135,4 +134,4 @@ def test_a_series_is_of_one_type() -> None:
     circuit = Circuit("c")
     a = circuit.input("a", schema={"x": int, "f": float})
     with pytest.raises(SchemaError, match="a series goes by ints or by floats, not by float, int"):
-        GenerateSeries((col("x"), col("f")), "n")(a)
+        a.generate_series("x", "f")

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from dbsp import Circuit, CircuitError, DbspError, Run, SchemaError, Stream, col
 from dbsp.circuit.stage import Stage
-from dbsp.operators.groups.number_rows import NumberRows
 
 from ..harness import start
 from ..reference import Row
@@ -25,9 +24,9 @@ ticks = st.lists(st.dictionaries(st.tuples(small, words), st.sampled_from([1, -1
 def numbered(c: Circuit) -> dict[str, Stream]:
     a = c.input("a", schema=COLUMNS, kind="set")
     return {
-        "by_text": NumberRows((1, 0), "n", 1, 3)(a),
-        "by_number": NumberRows((0,), "n")(a),
-        "narrow": NumberRows((0,), "n")(a.project("x").distinct()),
+        "by_text": a.number_rows(by=["s", "x"], name="n", first=1, step=3),
+        "by_number": a.number_rows(by="x", name="n"),
+        "narrow": a.project("x").number_rows(by="x", name="n"),
     }
 
 
@@ -78,7 +77,7 @@ def test_every_stage_gives_rows_numbers_in_the_order_of_their_coming(
 def test_a_tick_that_fails_gives_no_numbers() -> None:
     def build(c: Circuit) -> dict[str, Stream]:
         a = c.input("a", schema=COLUMNS, kind="set")
-        one = NumberRows((0,), "n")(a)
+        one = a.number_rows(by="x", name="n")
         return {"by_number": one, "checked": one.map(y=100 // (col("x") + col("n")))}
 
     run, wanted, rows = start(build), {"by_number": Model((0,), 0, 1)}, set[Row]()
@@ -105,10 +104,10 @@ def test_what_cannot_be_numbered() -> None:
     circuit = Circuit("test")
     a = circuit.input("a", schema=COLUMNS, kind="set")
     with pytest.raises(SchemaError, match="numbers go up from 0 or more, not from 0 by 0"):
-        NumberRows((0,), "n", 0, 0)(a)
+        a.number_rows(by="x", step=0)
     with circuit.fixpoint("f") as scope:
         variable = scope.variable("v", COLUMNS)
-        numbers = NumberRows((0,), "n")(variable.union(a).distinct())
+        numbers = variable.union(a).number_rows(by="x")
         scope.define(variable, numbers.project("x", "s").distinct())
     circuit.output("out", scope.leave(variable))
     with pytest.raises(CircuitError, match="cannot be numbered in it"):

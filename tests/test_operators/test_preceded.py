@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 
 from dbsp import SchemaError, Stream
-from dbsp.operators.linear.preceded import Preceded
 
 from ..everywhere import follow_everywhere
 from ..harness import start
@@ -17,7 +16,7 @@ COLUMNS = {"x": int, "s": str, "y": int, "t": str}
 
 
 def preceded(stream: Stream) -> Stream:
-    return Preceded()(stream)
+    return stream.preceded()
 
 
 @given(ticks({"a": rows(small, words, small, words)}))

@@ -80,7 +80,7 @@ CASES = {
             "Join(a, Delay)",
             "Integrate(a)",
             "Join(Integrate, b)",
-            "Union(Join, Join)",
+            "Terms of Join(Join, Join)",
         ),
     ),
     # One integral serves as the new of one term and, delayed, as the old of the other.
@@ -88,7 +88,7 @@ CASES = {
         "bilinear",
         lambda a, b: a.join(a, on=[("y", "x")], select=["x", "y_right"]),
         lambda a, b: reference.join(a, a, [(1, 0)], [(0, 0), (1, 1)]),
-        (*OLD, "Join(a, Delay)", "Join(Integrate, a)", "Union(Join, Join)"),
+        (*OLD, "Join(a, Delay)", "Join(Integrate, a)", "Terms of Join(Join, Join)"),
     ),
     "distinct": Case(
         "distinct",

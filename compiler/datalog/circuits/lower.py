@@ -51,13 +51,11 @@ from dbsp.compiler.datalog.plans.steps import (
 )
 from dbsp.data.schema import Schema
 from dbsp.expressions import Expression, col, lit
-from dbsp.operators.groups.number_rows import NumberRows
 from dbsp.operators.joins.delta_term import Term
-from dbsp.operators.joins.multiway_join import MultiwayJoin
-from dbsp.operators.linear.generate_series import GenerateSeries
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.streams.aggregate_calls import AggregateCall, avg, count, max_, min_, sum_
 from dbsp.operators.streams.builder import Circuit, Stream
+from dbsp.operators.streams.multiway_atoms import multiway_join
 
 _AGGREGATES = {"sum": sum_, "min": min_, "max": max_, "mean": avg}
 _ZEROS: Mapping[AnyKind, Any] = {Kind.NUMBER: 0, Kind.UNSIGNED: 0, Kind.FLOAT: 0.0}
@@ -294,12 +292,15 @@ class _Lowering:
                     columns = {name: col(name) for name in keep} | {variable: expression(term)}
                     current = _columns(self.or_unit(current), columns)
                 case PlannedSeries(variable=variable, call=call, keep=keep):
-                    series = GenerateSeries(tuple(map(expression, call.arguments)), variable)
-                    current = _columns(series(self.or_unit(current)), {name: col(name) for name in keep})
+                    series = self.or_unit(current).generate_series(
+                        *map(expression, call.arguments), name=variable
+                    )
+                    current = _columns(series, {name: col(name) for name in keep})
                 case PlannedNumbering(variable=variable, order=order, keep=keep):
-                    found = self.or_unit(current).distinct()
-                    number = NumberRows(found.schema.indices(order), variable, step.first, step.step)
-                    current = _columns(number(found), {name: col(name) for name in keep})
+                    numbered = self.or_unit(current).number_rows(
+                        by=order, name=variable, first=step.first, step=step.step
+                    )
+                    current = _columns(numbered, {name: col(name) for name in keep})
                 case PlannedAntijoin(pattern=pattern):
                     absent = self.scan(pattern, set(pattern.names))
                     current = self.or_unit(current).antijoin(absent, on=list(pattern.names))
@@ -326,14 +327,13 @@ class _Lowering:
         """All parts joined at once, over the traces of the relations themselves."""
         looked_at = step.looked_at
         parts = [self.part(part, found, looked_at, bag) for part in step.parts]
-        join = MultiwayJoin(
-            tuple(terms for _, terms in parts),
+        return multiway_join(
+            [stream(*terms) for stream, terms in parts],
             step.keep,
-            tuple((name, expression(term)) for name, term in step.extensions),
-            tuple(map(predicate, step.conditions)),
-            step.orders,
+            where=list(map(predicate, step.conditions)),
+            let=[(name, expression(term)) for name, term in step.extensions],
+            orders=step.orders,
         )
-        return join(*(stream for stream, _ in parts))
 
     def part(
         self, part: JoinPart, found: Stream | None, looked_at: Collection[str], bag: bool

@@ -14,17 +14,13 @@ from functools import reduce
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.expressions import Expression, col, lit
-from dbsp.operators.groups.at_least import AtLeast
-from dbsp.operators.groups.choice import ChoiceDomain
-from dbsp.operators.groups.equivalence import EquivalenceClasses
-from dbsp.operators.linear.preceded import Preceded
 from dbsp.operators.streams.aggregate_calls import max_, min_
 from dbsp.operators.streams.builder import Stream
 
 
 def classes(parts: Stream) -> Stream:
     """Every value in the pairs with one of its class that stands for it."""
-    return EquivalenceClasses()(parts)
+    return parts.equivalence_classes()
 
 
 def equivalent(classes: Stream) -> Stream:
@@ -35,21 +31,21 @@ def equivalent(classes: Stream) -> Stream:
 
 def chosen(relation: checked.Relation, candidates: Stream, kept: Stream | None = None) -> Stream:
     """The candidates that are taken, after those that were kept before."""
-    if kept is None:
-        return ChoiceDomain(relation.choices)(candidates)
     names = candidates.schema.names
+    domains = [[names[column] for column in domain] for domain in relation.choices]
+    if kept is None:
+        return candidates.choice_domain(*domains)
 
     def in_turn(stream: Stream, turn: int) -> Stream:
         return stream.map(**{"#turn": lit(turn)}, **{name: col(name) for name in names})
 
     both = in_turn(kept, 0) + in_turn(candidates, 1)
-    domains = tuple(tuple(column + 1 for column in domain) for domain in relation.choices)
-    return ChoiceDomain(domains)(both).project(*names)
+    return both.choice_domain(*domains).project(*names)
 
 
 def has_rows(stream: Stream, number: int) -> Stream:
     """A relation without columns that holds if the stream, a set, has that many rows."""
-    return AtLeast(number)(stream.project())
+    return stream.project().at_least(number)
 
 
 def dominating_names(names: Sequence[str]) -> list[str]:
@@ -70,7 +66,7 @@ def undominated(candidates: Stream, pairs: Stream, one_way: bool) -> Stream:
     if not one_way:
         turned = pairs.map(**{a: col(b) for a, b in zip(both, [*others, *names], strict=True)})
         mutual = pairs.semijoin(turned, on=both)
-        pairs = pairs.antijoin(turned, on=both) + Preceded()(mutual)
+        pairs = pairs.antijoin(turned, on=both) + mutual.preceded()
     return candidates.antijoin(pairs.project(*names), on=list(names))
 
 

@@ -1,0 +1,51 @@
+"""Terms: the change of a multilinear operator as a sum, one term per input.
+
+    D(a1 x ... x an) = sum over i of  new(a1) x ... x new(a(i-1)) x d(ai) x old(a(i+1)) x ... x old(an)
+    new(a) = I(d(a)),   old(a) = z^-1(I(d(a)))
+
+For a join of two that is  d(a) x old(b) + new(a) x d(b). The i-th input of a `Terms` node is the i-th
+term: a node of the operator itself that reads integrals, one delta, and delayed integrals. The
+physical form is one node that probes traces with the deltas.
+Reference: Budiu et al., arXiv 2203.16684, theorem 3.4; Ammar et al., VLDB 2018, section 3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.rewriting import Rewriting
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.operators.linear.union import Union
+from dbsp.operators.time.integrate import Integrate, old_integral
+from dbsp.operators.traces.incremental_form import IncrementalForm
+
+
+@dataclass(frozen=True)
+class Terms(IncrementalForm):
+    """The sum of the delta terms of a multilinear operator; the inputs are the terms, in order."""
+
+    @property
+    def label(self) -> str:
+        return f"Terms of {self.operator.label}"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        return Union().function(interner, *inputs)
+
+    def deltas(self, node: Node) -> Sequence[Stream]:
+        return [term.node.inputs[i] for i, term in enumerate(node.inputs)]
+
+    def over(self, rewriting: Rewriting, deltas: Sequence[Stream]) -> Stream:
+        """Add the terms over the deltas of the operator's inputs, and their sum."""
+        terms = []
+        for i, delta in enumerate(deltas):
+            new = [rewriting.add(Integrate(), before) for before in deltas[:i]]
+            old = [old_integral(rewriting, after) for after in deltas[i + 1 :]]
+            terms.append(rewriting.add(self.operator, *new, delta, *old))
+        return rewriting.add(self, *terms)
