@@ -39,7 +39,7 @@ def test_the_wheel_holds_the_package_and_nothing_beside_it(built: Path) -> None:
     assert {
         "dbsp/py.typed",
         "dbsp/kernels/matches.py",
-        "dbsp/operators/join.py",
+        "dbsp/operators/joins/join.py",
         "dbsp/cli/app.py",
     } <= members
     assert any(name.startswith("dbsp/compiler/") and name.endswith(".lark") for name in members)
@@ -74,7 +74,7 @@ def test_a_wheel_that_lacks_files_or_has_too_many_is_noticed(tmp_path: Path) -> 
         archive.writestr("operators/joins/join.py", "")
     found = problems(wheel)
     assert "installs another top-level name than dbsp: operators" in found
-    assert "missing: dbsp/operators/join.py" in found
+    assert "missing: dbsp/operators/joins/join.py" in found
 
 
 def test_version() -> None:
