@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TypeVar
 
 import networkx as nx
@@ -251,7 +252,7 @@ class Graph:
                 return graph._source
             graph = graph.parent
         frame = sys._getframe(1)
-        while frame is not None and _is_own(frame.f_code.co_filename):
+        while frame is not None and _is_own(frame):
             if frame.f_back is None:
                 return ""
             frame = frame.f_back
@@ -311,6 +312,9 @@ def placed(name: str, source: str) -> str:
     return f"{name} at {source}" if source else name
 
 
-def _is_own(filename: str) -> bool:
-    # Methods that dataclasses generate have "<string>" for a file.
-    return filename.startswith(_OWN) or filename == "<string>"
+def _is_own(frame: FrameType) -> bool:
+    """Whether a frame runs code of this package."""
+    filename = frame.f_code.co_filename
+    if filename == "<string>":  # a method that dataclasses generate, or code given to `python -c` or `exec`
+        return str(frame.f_globals.get("__name__")).startswith("dbsp.")
+    return filename.startswith(_OWN)
