@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -90,6 +91,32 @@ def test_the_inner_packages_refuse_other_names(name: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd="/")
     assert done.returncode == 1
     assert f"this package is imported as 'dbsp.{name}', not as '{name}'" in done.stderr
+
+
+def test_a_clone_without_symbolic_links_says_what_to_do(tmp_path: Path) -> None:
+    origin, clone = tmp_path / "origin", tmp_path / "clone"
+    for folder in ("dbsp", "operators", "compiler"):
+        shutil.copytree(
+            ROOT / folder, origin / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
+        )
+
+    def run(folder: Path, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=check)
+
+    run(origin, "git", "init")
+    run(origin, "git", "add", ".")
+    author = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+    run(origin, "git", *author, "commit", "-m", "all")
+    run(tmp_path, "git", "clone", "-c", "core.symlinks=false", "origin", "clone")
+    for code in ("import dbsp", "from dbsp import compile", "import dbsp.operators.join", "import dbsp.cli"):
+        done = run(clone, sys.executable, "-c", code, check=False)
+        assert "ImportError: dbsp/operators is a file instead of a link to ../operators" in done.stderr
+    commands = [line.split() for line in done.stderr.splitlines() if line.startswith("    git ")]
+    assert len(commands) == 2
+    for command in commands:
+        run(clone, *command)
+    done = run(clone, sys.executable, "-c", "import dbsp; print(dbsp.compile, dbsp.__file__)")
+    assert f"{clone}/dbsp/__init__.py" in done.stdout
 
 
 def test_importing_the_package_costs_nothing() -> None:
