@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -41,11 +42,12 @@ def test_the_wheel_holds_the_package_and_nothing_beside_it(built: Path) -> None:
     assert any(name.startswith("dbsp/compiler/") and name.endswith(".lark") for name in members)
 
 
-def test_the_source_distribution_can_make_the_wheel(built: Path, tmp_path: Path) -> None:
+def test_the_source_distribution_makes_a_wheel_that_runs(built: Path, tmp_path: Path) -> None:
     (archive,) = built.glob("dbsp_circuits-*.tar.gz")
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path, filter="data")
     (source,) = tmp_path.iterdir()
+    assert not (source / "tests").exists()  # they run in a checkout only
     command = [
         sys.executable,
         "-m",
@@ -59,11 +61,26 @@ def test_the_source_distribution_can_make_the_wheel(built: Path, tmp_path: Path)
     subprocess.run(command, cwd=source, check=True, capture_output=True)
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     assert problems(wheel) == []
+    installed = tmp_path / "installed"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(installed)
+    code = (
+        "import dbsp, dbsp.spark; print(dbsp.__file__);"
+        "print(dbsp.compile('.decl r(x: number) .output r r(1).').start().view('r').rows())"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{installed / 'dbsp' / '__init__.py'}\n[(1,)]\n"
 
 
 def test_a_wheel_that_lacks_files_or_has_too_many_is_noticed(tmp_path: Path) -> None:
-    import zipfile
-
     wheel = tmp_path / "x.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("dbsp/__init__.py", "")
