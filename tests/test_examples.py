@@ -32,6 +32,7 @@ def test_a_numbered_example_prints_what_its_comments_promise(
     assert capsys.readouterr().out.splitlines() == promised(example)
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("example", OF_SPARK, ids=lambda path: path.stem)
 def test_an_example_with_a_session_of_its_own_does_too(example: Path) -> None:
     """In a process of its own, since there is one session in a process, and other tests share theirs."""

@@ -12,9 +12,11 @@ import tarfile
 import tomllib
 import zipfile
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import dbsp
 from tests.check_wheel import expected_members, problems
@@ -142,7 +144,15 @@ def test_importing_the_package_costs_nothing() -> None:
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def runs_spark(page: Path) -> bool:
+    return any("spark" in example.code for example in examples(page.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.spark] if runs_spark(page) else []) for page in PAGES],
+    ids=[str(page.relative_to(ROOT)) for page in PAGES],
+)
 def test_documentation_does_what_it_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +166,23 @@ def test_documentation_does_what_it_shows(
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_dependency_is_pinned_within_its_range() -> None:
+    """A dependency is added with `make lock`."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    project = PROJECT["project"]
+    named = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    for requirement in map(Requirement, named):
+        if requirement.name != project["name"]:
+            assert requirement.specifier.contains(pins[requirement.name]), requirement
+
+
+def test_contributing_names_tests_that_exist() -> None:
+    table = re.findall(r"tests/[\w/*.]+", (ROOT / "CONTRIBUTING.md").read_text())
+    assert len(table) > 10
+    assert [path for path in table if not [*ROOT.glob(path)]] == []
 
 
 def test_the_readme_has_the_examples_that_ci_runs() -> None:

@@ -270,6 +270,7 @@ for tick in range(run.tick, int(sys.argv[3])):
 """
 
 
+@pytest.mark.crash
 def test_kill_at_any_moment(tmp_path: Path) -> None:
     """A child process is killed again and again; in the end nothing is lost and nothing doubled."""
     source, folder, ticks = tmp_path / "closure.dl", tmp_path / "state", 120

@@ -86,6 +86,7 @@ def test_without_a_checkpoint(sent: Batches, drained: list[bool]) -> None:
         assert again.view("both").to_dict() == expected(sent)
 
 
+@pytest.mark.crash
 @settings(max_examples=25)
 @given(batches, st.lists(st.integers(0, 60), max_size=8), st.data())
 def test_processes_that_end_between_two_file_operations(
