@@ -47,6 +47,7 @@ def test_there_are_numbered_examples() -> None:
     assert numbers
 
 
+@pytest.mark.slow
 def test_the_demo_agrees_with_recomputation_on_a_part_of_the_library() -> None:
     """As the user starts it, in a process of its own."""
     done = in_a_process("-m", "examples.stdlib_demo", "--limit", "40", "--jobs", "1", "--ticks", "10")

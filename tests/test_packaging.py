@@ -148,6 +148,7 @@ def runs_spark(page: Path) -> bool:
     return any("spark" in example.code for example in examples(page.read_text(encoding="utf-8")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, marks=[pytest.mark.spark] if runs_spark(page) else []) for page in PAGES],

@@ -49,6 +49,7 @@ def opened(folder: Path, every: int = 3) -> Store:
     return Store(folder, snapshot_every=every, sync=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(plans(), outputs, changes(max_ticks=8), st.integers(1, 4), st.data())
 def test_a_run_that_ends_anywhere_goes_on(
@@ -103,6 +104,7 @@ def test_time_dependent_state_is_kept(tmp_path: Path) -> None:
         ended(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["query", "incremental", "physical"])
 def test_every_stage(tmp_path: Path, stage: str) -> None:
     program = dbsp.compile(CLOSURE)

@@ -66,6 +66,7 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 @given(batches, st.lists(st.booleans(), min_size=6, max_size=6))
 def test_without_a_checkpoint(sent: Batches, drained: list[bool]) -> None:
     with tempfile.TemporaryDirectory() as folder:
