@@ -1,21 +1,27 @@
 # Every target sets up what it needs in .venv first; nothing has to be installed by hand but Python 3.11 or newer.
 #
-#   make demo     the main job on real input: live views over the standard library's own source
-#   make test     the tests
-#   make lint     ruff, mypy --strict, the direction of imports
-#   make format   let ruff rewrite what it can
-#   make bench    the measurements of benchmarks/
-#   make clean    remove the environment and everything that was built
+#   make demo       the main job on real input: live views over the standard library's own source
+#   make test       all tests, in parallel
+#   make test-fast  the tests without Spark, crashes and what takes long
+#   make lint       ruff, mypy --strict, the direction of imports
+#   make format     let ruff rewrite what it can
+#   make bench      the measurements of benchmarks/
+#   make lock       write constraints.txt: the versions that every target installs
+#   make clean      remove the environment and everything that was built
+#
+# ARGS=... adds arguments: make test ARGS="tests/test_dbsp/test_zset.py -n 0"
 
 VENV ?= .venv
 # The first interpreter on the path that is new enough; `make test PYTHON=...` names another.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$python"; break; }; done)
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+# All tests of Spark go to one worker, so that there is one Java at a time; a worker takes up to 2 GB.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test test-fast lint format bench lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -24,7 +30,10 @@ demo: $(VENV)/.ready
 	$(BIN)/python -m examples.stdlib_demo $(ARGS)
 
 test: $(VENV)/.ready-dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
+
+test-fast: $(VENV)/.ready-dev
+	HYPOTHESIS_PROFILE=fast $(PYTEST) -m 'not spark and not crash and not slow' $(ARGS)
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
@@ -39,6 +48,15 @@ format: $(VENV)/.ready-dev
 bench: $(VENV)/.ready-dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
+# From an empty environment of the oldest Python, whose versions the newer ones can use, too.
+lock: $(BIN)/python
+	rm -rf $(VENV)-lock
+	$(BIN)/python -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[dev]'
+	{ sed '/^#/!d' constraints.txt; $(VENV)-lock/bin/python -m pip freeze --exclude-editable; } > constraints.new
+	mv constraints.new constraints.txt
+	rm -rf $(VENV)-lock
+
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -50,10 +68,10 @@ $(BIN)/python:
 	@echo "setting up $(VENV) with $$($(PYTHON) --version) (once; some minutes on a slow line)"
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-$(VENV)/.ready: pyproject.toml | $(BIN)/python
+$(VENV)/.ready: pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.ready-dev: pyproject.toml | $(BIN)/python
+$(VENV)/.ready-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.ready

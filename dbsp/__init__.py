@@ -19,7 +19,17 @@
 from __future__ import annotations
 
 from importlib import import_module
+from os import path as _path
 from typing import TYPE_CHECKING, Any
+
+for _name in ("operators", "compiler"):
+    if _path.isfile(_path.join(_path.dirname(__file__), _name)):  # git's text file in place of a link
+        raise ImportError(
+            f"dbsp/{_name} is a file instead of a link to ../{_name}: this clone has no symbolic links. Turn "
+            "them on (on Windows, in developer mode) and check the links out again:\n"
+            "    git config core.symlinks true\n"
+            "    git checkout -- dbsp/operators dbsp/compiler"
+        )
 
 if TYPE_CHECKING:
     from dbsp.compiler.program import Program, compile

@@ -1,4 +1,4 @@
-"""Hypothesis profiles: short runs by default, the same examples every time in CI."""
+"""Hypothesis profiles, and marks and time limits of tests."""
 
 from __future__ import annotations
 
@@ -14,8 +14,27 @@ from dbsp.operators.recursion import fixpoint_step
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=60, **_COMMON)
 settings.register_profile("ci", max_examples=60, derandomize=True, **_COMMON)
+settings.register_profile("fast", max_examples=10, derandomize=True, **_COMMON)
 settings.register_profile("long", max_examples=2000, **_COMMON)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")
+settings.load_profile(PROFILE)
+
+_LONG = 900
+"""Seconds that tests of Spark, crashes and long properties may take; pyproject.toml has those of others."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of Spark by their folder, keep them in one worker, and set the longer time limits."""
+    for item in items:
+        if "test_spark" in item.path.parts:
+            item.add_marker("spark")
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        if PROFILE == "long":
+            item.add_marker(pytest.mark.timeout(0))
+        elif any(item.get_closest_marker(name) for name in ("spark", "crash", "slow")):
+            item.add_marker(pytest.mark.timeout(_LONG))
 
 
 @pytest.fixture(scope="module", params=["auto", "incremental"])

@@ -237,6 +237,7 @@ def test_kernel_rates_are_printed() -> None:
     assert all(rate.what in console.file.getvalue() for rate in rates)
 
 
+@pytest.mark.slow
 def test_the_growth_of_every_operator_is_printed() -> None:
     growths = list(measure_growth(DECADES["tiny"], ticks=4))
     assert [growth.name for growth in growths] == [case.name for case in CASES]
@@ -290,6 +291,7 @@ def test_three_parts_have_all_triangles_that_their_edges_allow() -> None:
     assert len(matches("w2", edges)) == 36**1.5
 
 
+@pytest.mark.slow
 def test_exponents_are_fitted_and_printed() -> None:
     sizes = (10, 20, 40)
     squares = Scaling("g", "p", "load", sizes, sizes, tuple(3e-9 * n**2 for n in sizes))
@@ -328,6 +330,7 @@ def test_rewritings_are_compared_with_doing_without() -> None:
             compared(case, uniform(10, np.random.default_rng(1)), [], 1)
 
 
+@pytest.mark.slow
 def test_the_planner_is_compared_with_the_strategies_it_chooses_from() -> None:
     planned = list(measure_planner(SHARES["tiny"], ticks=3, batches=1, repeat=1))
     assert {one.query for one in planned} == set(PATTERNS)

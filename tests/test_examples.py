@@ -32,6 +32,7 @@ def test_a_numbered_example_prints_what_its_comments_promise(
     assert capsys.readouterr().out.splitlines() == promised(example)
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("example", OF_SPARK, ids=lambda path: path.stem)
 def test_an_example_with_a_session_of_its_own_does_too(example: Path) -> None:
     """In a process of its own, since there is one session in a process, and other tests share theirs."""
@@ -46,6 +47,7 @@ def test_there_are_numbered_examples() -> None:
     assert numbers
 
 
+@pytest.mark.slow
 def test_the_demo_agrees_with_recomputation_on_a_part_of_the_library() -> None:
     """As the user starts it, in a process of its own."""
     done = in_a_process("-m", "examples.stdlib_demo", "--limit", "40", "--jobs", "1", "--ticks", "10")

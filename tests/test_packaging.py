@@ -5,14 +5,18 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import dbsp
 from tests.check_wheel import expected_members, problems
@@ -45,11 +49,12 @@ def test_the_wheel_holds_the_package_and_nothing_beside_it(built: Path) -> None:
     assert any(name.startswith("dbsp/compiler/") and name.endswith(".lark") for name in members)
 
 
-def test_the_source_distribution_can_make_the_wheel(built: Path, tmp_path: Path) -> None:
+def test_the_source_distribution_makes_a_wheel_that_runs(built: Path, tmp_path: Path) -> None:
     (archive,) = built.glob("dbsp_circuits-*.tar.gz")
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path, filter="data")
     (source,) = tmp_path.iterdir()
+    assert not (source / "tests").exists()  # they run in a checkout only
     command = [
         sys.executable,
         "-m",
@@ -63,11 +68,26 @@ def test_the_source_distribution_can_make_the_wheel(built: Path, tmp_path: Path)
     subprocess.run(command, cwd=source, check=True, capture_output=True)
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     assert problems(wheel) == []
+    installed = tmp_path / "installed"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(installed)
+    code = (
+        "import dbsp, dbsp.spark; print(dbsp.__file__);"
+        "print(dbsp.compile('.decl r(x: number) .output r r(1).').start().view('r').rows())"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{installed / 'dbsp' / '__init__.py'}\n[(1,)]\n"
 
 
 def test_a_wheel_that_lacks_files_or_has_too_many_is_noticed(tmp_path: Path) -> None:
-    import zipfile
-
     wheel = tmp_path / "x.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("dbsp/__init__.py", "")
@@ -97,13 +117,53 @@ def test_the_inner_packages_refuse_other_names(name: str) -> None:
     assert f"this package is imported as 'dbsp.{name}', not as '{name}'" in done.stderr
 
 
+def test_a_clone_without_symbolic_links_says_what_to_do(tmp_path: Path) -> None:
+    origin, clone = tmp_path / "origin", tmp_path / "clone"
+    for folder in ("dbsp", "operators", "compiler"):
+        shutil.copytree(
+            ROOT / folder, origin / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
+        )
+
+    def run(folder: Path, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=check)
+
+    run(origin, "git", "init")
+    run(origin, "git", "add", ".")
+    author = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+    run(origin, "git", *author, "commit", "-m", "all")
+    run(tmp_path, "git", "clone", "-c", "core.symlinks=false", "origin", "clone")
+    for code in (
+        "import dbsp",
+        "from dbsp import compile",
+        "import dbsp.operators.joins.join",
+        "import dbsp.cli",
+    ):
+        done = run(clone, sys.executable, "-c", code, check=False)
+        assert "ImportError: dbsp/operators is a file instead of a link to ../operators" in done.stderr
+    commands = [line.split() for line in done.stderr.splitlines() if line.startswith("    git ")]
+    assert len(commands) == 2
+    for command in commands:
+        run(clone, *command)
+    done = run(clone, sys.executable, "-c", "import dbsp; print(dbsp.compile, dbsp.__file__)")
+    assert f"{clone}/dbsp/__init__.py" in done.stdout
+
+
 def test_importing_the_package_costs_nothing() -> None:
     code = "import sys, dbsp; print([m for m in ('numba', 'pyarrow', 'typer', 'lark') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def runs_spark(page: Path) -> bool:
+    return any("spark" in example.code for example in examples(page.read_text(encoding="utf-8")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.spark] if runs_spark(page) else []) for page in PAGES],
+    ids=[str(page.relative_to(ROOT)) for page in PAGES],
+)
 def test_documentation_does_what_it_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +177,23 @@ def test_documentation_does_what_it_shows(
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_dependency_is_pinned_within_its_range() -> None:
+    """A dependency is added with `make lock`."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    project = PROJECT["project"]
+    named = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    for requirement in map(Requirement, named):
+        if requirement.name != project["name"]:
+            assert requirement.specifier.contains(pins[requirement.name]), requirement
+
+
+def test_contributing_names_tests_that_exist() -> None:
+    table = re.findall(r"tests/[\w/*.]+", (ROOT / "CONTRIBUTING.md").read_text())
+    assert len(table) > 10
+    assert [path for path in table if not [*ROOT.glob(path)]] == []
 
 
 def test_the_readme_has_the_examples_that_ci_runs() -> None:

@@ -26,6 +26,12 @@ def write_whole(path: Path, content: bytes | pa.Buffer, sync: bool) -> None:
         sync_folder(path.parent)
 
 
+def sync_file(path: Path) -> None:
+    """Make what a file holds outlive a loss of power."""
+    with open(path, "r+b") as file:  # Windows synchronizes no file that is open for reading only
+        os.fsync(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder outlive a loss of power, where the system has such a thing."""
     try:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dbsp.durable.atomic_files import read_json, sync_folder, write_whole
+from dbsp.durable.atomic_files import read_json, sync_file, sync_folder, write_whole
 from dbsp.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Deliveries:
             if writer is not None:
                 writer.close()
         if writer is not None and self.sync:
-            sync_folder(path)  # a file is synchronised as a folder is
+            sync_file(path)
             sync_folder(self._staged)
         return StagedDelivery(path.name if rows else "", rows)
 

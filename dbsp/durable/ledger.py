@@ -15,7 +15,6 @@ for a moment.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -26,7 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dbsp.durable.atomic_files import read_header, sync_folder, write_whole
+from dbsp.durable.atomic_files import read_header, sync_file, sync_folder, write_whole
+from dbsp.durable.lock import folder_lock
 from dbsp.errors import CheckpointError
 
 FORMAT = "dbsp delta log"
@@ -95,16 +95,16 @@ class Ledger:
         try:
             for part in ("ticks", "views", "drafts"):
                 (self.folder / part).mkdir(parents=True, exist_ok=True)
-            lock = open(self.folder / "lock", "a")  # noqa: SIM115  (closed below)
+            lock = folder_lock(self.folder)
+            lock.acquire()
         except OSError as error:
             raise CheckpointError(f"{self.folder} cannot be used: {error.strerror}") from None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
             for left in (self.folder / "drafts").iterdir():
                 shutil.rmtree(left)
             yield
         finally:
-            lock.close()
+            lock.release()
 
     def write_header(self, header: Mapping[str, Any]) -> None:
         """Say what the log is. Only while `writing`."""
@@ -134,7 +134,7 @@ class Ledger:
             write(name, draft / file_name(name))
         if self.sync:
             for path in draft.iterdir():
-                sync_folder(path)  # a file is synchronised as a folder is
+                sync_file(path)
             sync_folder(draft)
         os.rename(draft, place)
         if self.sync:

@@ -6,6 +6,7 @@
     interned/0.arrow   values of the interner, from that number on
     memory/40.pickle   what steps and tables hold besides traces, at that tick
     journal/41.arrow   what changed the inputs in a tick after the snapshot
+    lock, owner        held by the run that writes here, and the number of its process
 
 A tick is written to the journal before it becomes final in memory: after `step` has returned, nothing loses
 it. Opening reads the snapshot and steps the ticks of the journal again. A tick costs its own size; a snapshot
@@ -14,16 +15,15 @@ costs what has been merged since the one before, and is made every `snapshot_eve
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from filelock import FileLock
 
 from dbsp.data.batch import Batch
 from dbsp.durable.arrow_files import (
@@ -37,6 +37,7 @@ from dbsp.durable.arrow_files import (
 )
 from dbsp.durable.atomic_files import read_header, write_whole
 from dbsp.durable.interned import restore_values, values_table
+from dbsp.durable.lock import own_folder
 from dbsp.durable.step_memory import memories_of, recall, signature
 from dbsp.errors import CheckpointError, CircuitError, expect_present
 from dbsp.state.trace import SortedRun as TraceRun
@@ -73,7 +74,7 @@ class Store:
         """What the latest durable tick did, if it is known: not when a snapshot is all there is."""
         self._run: Run | None = None
         self._query = ""
-        self._lock: IO[str] | None = _locked(self.folder)
+        self._lock: FileLock | None = _locked(self.folder)
         self._manifest = read_header(self.folder / "manifest.json", FORMAT, VERSION)
         self._files: dict[int, tuple[TraceRun, str]] = {}
         self._pieces: list[dict[str, Any]] = []
@@ -288,7 +289,7 @@ class Store:
             self._run.log = None
             self._run = None
         if self._lock is not None:
-            self._lock.close()
+            self._lock.release()
             self._lock = None
 
 
@@ -299,26 +300,13 @@ def _written_circuit(run: Run) -> str | None:
         return None
 
 
-def _locked(folder: Path) -> IO[str]:
+def _locked(folder: Path) -> FileLock:
     try:
         for part in _PARTS:
             (folder / part).mkdir(parents=True, exist_ok=True)
-        lock = open(folder / "lock", "a+")  # noqa: SIM115  (held for as long as the store)
+        return own_folder(folder)
     except OSError as error:
         raise CheckpointError(f"{folder} cannot be used: {error.strerror}") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.seek(0)
-        owner = lock.read().strip() or "unknown"
-        lock.close()
-        raise CheckpointError(
-            f"{folder} is in use by process {owner}; a checkpoint belongs to one run at a time"
-        ) from None
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
-    return lock
 
 
 def as_store(checkpoint: str | Path | Store | None) -> Store | None:

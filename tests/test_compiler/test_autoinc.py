@@ -91,6 +91,7 @@ def numbers(name: str, row: Any) -> tuple[int, ...]:
     return row[:2] if name == "row" else row[:1]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(TICKS)
 def test_numbers_are_unique_and_stay_with_their_rows(ticks: list[Any]) -> None:

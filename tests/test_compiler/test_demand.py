@@ -182,6 +182,7 @@ def test_declarations_say_it_too() -> None:
     assert relations("magic", False) == set()  # q is whole then, and asks for all of p
 
 
+@pytest.mark.slow
 @settings(max_examples=max(1, int(60 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(hidden=True), st.data())
 def test_random_programs_on_demand(text: str, data: st.DataObject) -> None:

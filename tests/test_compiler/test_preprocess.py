@@ -96,6 +96,7 @@ def test_a_file_within_itself_that_ends_by_a_condition(tmp_path: Path) -> None:
     assert dbsp.compile(tmp_path / "a.dl").facts == {"a": [(1,)]}
 
 
+@pytest.mark.slow
 def test_a_few_lines_that_stand_for_very_many_tokens_are_refused() -> None:
     doubled = "\n".join(f"#define A{n} A{n - 1}, A{n - 1}" for n in range(1, 60))
     with pytest.raises(dbsp.CompileError, match="more than 1,000,000 tokens"):

@@ -34,6 +34,7 @@ def answer(run: Run, tick: Tick) -> Any:
         return type(error).__name__
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(programs(), ticks, schedules)
 def test_a_program_goes_on_as_if_it_had_not_been_replanned(

@@ -319,6 +319,7 @@ def test_explain_says_what_was_rewritten() -> None:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=max(1, int(60 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(hidden=True), st.data())
 def test_random_programs_mean_the_same(text: str, data: st.DataObject) -> None:

@@ -82,6 +82,7 @@ def check_refusal(
                     assert (row in complete[relation]) == (part.status == "holds")
 
 
+@pytest.mark.slow
 @settings(max_examples=max(1, int(20 * SCALE)), deadline=None, suppress_health_check=SLOW)
 @given(programs(), st.data())
 def test_every_row_of_random_programs_has_a_proof(text: str, data: st.DataObject) -> None:
@@ -110,6 +111,7 @@ far(x + y) :- p(x, y), q(y, x + 1).
 """
 
 
+@pytest.mark.slow
 @settings(max_examples=max(1, int(20 * SCALE)), deadline=None, suppress_health_check=SLOW)
 @given(st.data())
 def test_heights_are_the_rounds_of_naive_evaluation(data: st.DataObject) -> None:
@@ -120,6 +122,7 @@ def test_heights_are_the_rounds_of_naive_evaluation(data: st.DataObject) -> None
         check_state(live)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_rows_of_every_feature_have_proofs(path: Path) -> None:
     subject = subject_of(path)

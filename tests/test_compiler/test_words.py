@@ -74,6 +74,7 @@ def terms(draw: st.DrawFn, kind: str, depth: int = 3) -> str:
     return f"({draw(same)} {draw(st.sampled_from(operators))} {draw(same)})"
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(terms("number"), terms("unsigned"), st.data())
 def test_random_terms_are_what_the_reference_computes(

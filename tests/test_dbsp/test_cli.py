@@ -570,6 +570,7 @@ def test_the_strategy_shows_in_the_circuit(folder: Path, run: Command) -> None:
     assert run("run", "reach.dl", "--strategy", "fast").code == 2
 
 
+@pytest.mark.slow
 def test_warmup_uses_every_kernel_that_others_may_call(run: Command) -> None:
     import dbsp.kernels
 

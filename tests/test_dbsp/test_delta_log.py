@@ -71,6 +71,7 @@ def operations(sequence: Ticks) -> int:
         return done()
 
 
+@pytest.mark.crash
 @settings(max_examples=60)
 @given(sequences, st.data())
 def test_a_process_that_ends_between_two_file_operations(sequence: Ticks, data: st.DataObject) -> None:

@@ -50,6 +50,7 @@ def opened(folder: Path, every: int = 3) -> Store:
     return Store(folder, snapshot_every=every, sync=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(plans(), outputs, changes(max_ticks=8), st.integers(1, 4), st.data())
 def test_a_run_that_ends_anywhere_goes_on(
@@ -104,6 +105,7 @@ def test_time_dependent_state_is_kept(tmp_path: Path) -> None:
         ended(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["query", "incremental", "physical"])
 def test_every_stage(tmp_path: Path, stage: str) -> None:
     program = dbsp.compile(CLOSURE)
@@ -315,6 +317,7 @@ for tick in range(run.tick, int(sys.argv[3])):
 """
 
 
+@pytest.mark.crash
 def test_kill_at_any_moment(tmp_path: Path) -> None:
     """A child process is killed again and again; in the end nothing is lost and nothing doubled."""
     source, folder, ticks = tmp_path / "closure.dl", tmp_path / "state", 120

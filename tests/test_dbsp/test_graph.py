@@ -463,6 +463,25 @@ def test_files_beside_the_package_are_the_users_own(tmp_path: Path) -> None:
     assert done.stdout == "dbsp_etl.py:3\n"
 
 
+CODE = """from dbsp import Circuit, count
+class Source:
+    def __init__(self, circuit):
+        self.stream = circuit.input("e", x=int, y=int)
+e = Source(Circuit()).stream
+grouped = e.group_by("x").agg(n=count())
+print(e.node.source, grouped.node.source)
+e.project("z")
+"""
+
+
+@pytest.mark.parametrize("code", ["-c", "exec"])
+def test_code_that_is_in_no_file_keeps_its_lines(code: str) -> None:
+    command = ["-c", CODE] if code == "-c" else ["-c", "import sys; exec(sys.argv[1])", CODE]
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+    assert done.stdout == "<string>:4 <string>:6\n"
+    assert "SchemaError: Project at <string>:8: no column 'z'" in done.stderr
+
+
 def test_a_cycle_without_a_delay_is_found_in_a_graph_wired_by_hand() -> None:
     circuit, e = edges()
     first = e.filter(col("x") > 1)

@@ -66,6 +66,7 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 @given(batches, st.lists(st.booleans(), min_size=6, max_size=6))
 def test_without_a_checkpoint(sent: Batches, drained: list[bool]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -86,6 +87,7 @@ def test_without_a_checkpoint(sent: Batches, drained: list[bool]) -> None:
         assert again.view("both").to_dict() == expected(sent)
 
 
+@pytest.mark.crash
 @settings(max_examples=25)
 @given(batches, st.lists(st.integers(0, 60), max_size=8), st.data())
 def test_processes_that_end_between_two_file_operations(

@@ -56,6 +56,7 @@ def follow_both(plan: Plan, out: list[int], sequence: list[Tick], schedule: Any,
         assert run.tick == other.tick
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(plans(timeless=True), outputs, changes(), schedules)
 def test_ticks_go_on_as_if_nothing_was(
@@ -65,6 +66,7 @@ def test_ticks_go_on_as_if_nothing_was(
     follow_both(plan, out, sequence, schedule, refusals=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(plans(), outputs, changes(), schedules)
 def test_what_depends_on_ticks_is_kept_or_refused(
@@ -73,6 +75,7 @@ def test_what_depends_on_ticks_is_kept_or_refused(
     follow_both(plan, out, sequence, schedule, refusals=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(plans(failing=True), outputs, changes(), schedules)
 def test_after_ticks_that_failed(plan: Plan, out: list[int], sequence: list[Tick], schedule: Any) -> None:

@@ -187,6 +187,7 @@ def fails(run: Run, tick: Tick, place: int, depth: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(entries)
 def test_failed_ticks_leave_no_trace(sequence: list[tuple[Tick, tuple[int, int] | None]]) -> None:

@@ -243,6 +243,7 @@ def test_a_branch_is_a_value() -> None:
             pytest.fail("a branch can be matched")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("type_", "make"), [(LIST, deep_list), (EXPR, deep_sum)], ids=["a list", "an expression"]
 )

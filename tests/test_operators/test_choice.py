@@ -30,6 +30,7 @@ def chosen(domains: Sequence[Sequence[int]]) -> Callable[[Z], Z]:
     return choose
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "domains", [((0,),), ((0, 2),), ((0,), (2,)), ((0, 1), (0, 2)), ((2,), (0, 1)), ((0, 1, 2),)]
 )

@@ -40,6 +40,7 @@ def follow_both(query: Conjunction, sequence: Sequence[Tick]) -> None:
             assert minus(canonical(view(run, "join")), before) == delta, told
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.data())
 def test_random_queries(data: st.DataObject) -> None:

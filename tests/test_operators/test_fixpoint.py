@@ -182,6 +182,7 @@ def test_deletion_inside_a_dense_component(step: str) -> None:
     assert run.state_rows == 0
 
 
+@pytest.mark.slow
 def test_deletion_and_insertion_in_a_long_chain() -> None:
     chain = [(i, i + 1) for i in range(60)]
     run = graph_run("right linear")
@@ -594,6 +595,7 @@ def test_nested_closure_with_negation_between(sequence: list[Tick]) -> None:
     follow(build, model, sequence, sets={"edge", "more"})
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(set_ticks({"edge": rows(st.integers(0, 3), st.integers(0, 3))}, max_ticks=5))
 def test_three_scopes_deep(sequence: list[Tick]) -> None:

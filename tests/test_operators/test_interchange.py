@@ -42,6 +42,7 @@ def start(graph: Graph) -> Run:
     return graph.start() if isinstance(graph, Circuit) else Run(graph)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(choices(), FEW_TICKS)
 def test_round_trips_and_answers_equally_in_every_stage(chosen: Choices, sequence: list[Tick]) -> None:

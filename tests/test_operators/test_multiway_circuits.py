@@ -38,6 +38,7 @@ def started(query: Conjunction) -> Run:
 # --- what must not matter --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.data())
 def test_any_split_of_the_changes_gives_the_same_view(data: st.DataObject) -> None:
@@ -51,6 +52,7 @@ def test_any_split_of_the_changes_gives_the_same_view(data: st.DataObject) -> No
     assert canonical(view(run)) == canonical(view(other))
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.data())
 def test_any_orders_give_the_same_deltas(data: st.DataObject) -> None:
@@ -99,6 +101,7 @@ def test_all_variables_are_the_result_if_none_are_selected() -> None:
 # --- sets ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.data())
 def test_distinct_over_a_join_of_sets(data: st.DataObject) -> None:
@@ -227,6 +230,7 @@ def test_self_joins_share_their_traces() -> None:
     assert sorted(of_edges) == ["Arrange by 0, 1", "Arrange by 1, 0"]
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.data())
 def test_several_joins_in_one_circuit_share_traces(data: st.DataObject) -> None:
@@ -277,6 +281,7 @@ def paths(circuit: Circuit) -> dict[str, Stream]:
     }
 
 
+@pytest.mark.slow
 def test_deltas_of_more_rows_than_are_kept_at_a_time() -> None:
     """Conditions and computed variables between the levels cut the delta into pieces."""
     rng = np.random.default_rng(3)
@@ -300,6 +305,7 @@ def test_deltas_of_more_rows_than_are_kept_at_a_time() -> None:
     assert min(sizes) > 0 and max(sizes) > CHUNK
 
 
+@pytest.mark.slow
 def test_traces_of_many_runs_that_are_merged() -> None:
     """Small ticks upon large ones: a triangle count over a graph that comes and goes."""
     rng = np.random.default_rng(7)

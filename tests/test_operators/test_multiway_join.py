@@ -56,6 +56,7 @@ def follow_query(
         before = after
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.data())
 def test_random_queries(data: st.DataObject) -> None:
@@ -63,6 +64,7 @@ def test_random_queries(data: st.DataObject) -> None:
     follow_query(query, data.draw(query.ticks()))
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.data())
 def test_random_queries_over_ints_alone(data: st.DataObject) -> None:

@@ -139,12 +139,14 @@ def levelled_ticks(draw: st.DrawFn, size: int) -> list[Tick]:
     return sequence
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(levelled(4), levelled_ticks(5))
 def test_random_queries_in_a_scope(query: Conjunction, sequence: list[Tick]) -> None:
     follow_stages(nested(query, 1), nested_model(query, 1), sequence, ALL)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(levelled(3), levelled_ticks(4))
 def test_random_queries_two_scopes_deep(query: Conjunction, sequence: list[Tick]) -> None:
@@ -219,6 +221,7 @@ def least(query: Conjunction) -> Callable[..., set[Row]]:
     return model
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(rules(), RULE_TICKS)
 def test_random_rules(query: Conjunction, sequence: list[Tick]) -> None:

@@ -6,12 +6,14 @@ import io
 import shutil
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from benchmarks.report import print_crashes
 from benchmarks.spark_crash import compare, measure_crashes
 
 
+@pytest.mark.crash
 def test_killed_at_random(tmp_path: Path) -> None:
     """Three of the kills that `python -m benchmarks spark-crash` makes thirty of."""
     folder = tmp_path / "crash"

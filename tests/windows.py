@@ -1,0 +1,57 @@
+"""What Windows does differently, as far as another system can show it: import this module first."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import stat
+import sys
+from typing import Any
+
+_MODULES = ("fcntl", "grp", "pty", "pwd", "readline", "resource", "syslog", "termios", "tty")
+_OS = (
+    "fork",
+    "forkpty",
+    "getloadavg",
+    "getpgid",
+    "getuid",
+    "geteuid",
+    "killpg",
+    "mkfifo",
+    "setsid",
+    "sysconf",
+)
+_SIGNALS = ("SIGALRM", "SIGHUP", "SIGKILL", "SIGUSR1", "SIGUSR2", "SIGWINCH", "alarm", "pause", "setitimer")
+
+
+def _without_posix() -> None:
+    """No POSIX modules, functions and signals; no open folders, no fsync of a file opened for reading."""
+    from fcntl import F_GETFL, fcntl
+
+    for name in _MODULES:
+        sys.modules[name] = None  # type: ignore[assignment]  # what makes an import fail
+    for module, names in ((os, _OS), (signal, _SIGNALS)):
+        for name in names:
+            if hasattr(module, name):
+                delattr(module, name)
+
+    genuine_open, genuine_fsync = os.open, os.fsync
+
+    def open_file(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
+        descriptor = genuine_open(path, flags, *args, **kwargs)
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return descriptor
+
+    def fsync(descriptor: int) -> None:
+        if fcntl(descriptor, F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        genuine_fsync(descriptor)
+
+    os.open = open_file
+    os.fsync = fsync
+
+
+_without_posix()
