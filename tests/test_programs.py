@@ -106,6 +106,7 @@ def subject_of(path: Path) -> Subject:
     return Subject(path.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_every_tick_equals_recomputation(path: Path) -> None:
     """The same changes, in one sequence of ticks and cut into ticks in another way."""
@@ -133,6 +134,7 @@ def test_every_tick_equals_recomputation(path: Path) -> None:
 JOINS = ("bags", "cliques", "cycles", "generations_in_cycles", "joins", "patterns_in_recursion", "triangles")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["binary", "wcoj"])
 @pytest.mark.parametrize("name", JOINS)
 def test_every_tick_equals_recomputation_by_joins_of_one_kind(name: str, strategy: str) -> None:
@@ -149,6 +151,7 @@ def test_every_tick_equals_recomputation_by_joins_of_one_kind(name: str, strateg
     check()
 
 
+@pytest.mark.slow
 @settings(
     max_examples=max(1, int(100 * SCALE)),
     deadline=None,
@@ -163,6 +166,7 @@ def test_random_programs(text: str, data: st.DataObject) -> None:
         live.tick(tick)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=max(1, int(60 * SCALE)),
     deadline=None,
@@ -177,6 +181,7 @@ def test_random_programs_of_relations_that_are_more_than_sets(text: str, data: s
         live.tick(tick)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=max(1, int(60 * SCALE)),
     deadline=None,
@@ -205,6 +210,7 @@ def test_random_programs_of_records_in_every_mode(
                 live.check_views()
 
 
+@pytest.mark.slow
 @settings(
     max_examples=max(1, int(60 * SCALE)),
     deadline=None,
