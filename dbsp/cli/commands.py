@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dbsp.cli import compile_session, why_answers
+from dbsp.cli import program_files, why_answers
 from dbsp.cli.console import remark
 from dbsp.cli.interrupt import ends_tick
 from dbsp.cli.outputs import FolderOutput, report_ambiguous, tick_lines
@@ -61,7 +61,7 @@ class ConsoleCommands:
         self.run = run
         self.pending = ScriptTick(1, 1)
         self._timed = timed
-        self._reader = compile_session.change_reader(program, FILE)
+        self._reader = program_files.change_reader(program, FILE)
         self._by_name: dict[str, Callable[[str], None]] = {
             "commit": self._commit,
             "pending": self._show_pending,
@@ -123,7 +123,7 @@ class ConsoleCommands:
         self._nothing_behind("commit", rest)
         tick = self.pending
         with ends_tick(self.run):
-            result = compile_session.apply(self.run, tick, FILE)
+            result = program_files.apply_tick(self.run, tick, FILE)
         self._forget()
         self._print(result)
 
@@ -161,15 +161,15 @@ class ConsoleCommands:
         if path.suffix == ".facts" and path.stem in self.program.inputs:
             self._load_facts(path)
             return
-        for tick in compile_session.read_changes(self.program, path):
+        for tick in program_files.read_changes(self.program, path):
             with ends_tick(self.run):
-                result = compile_session.apply(self.run, tick, rest)
+                result = program_files.apply_tick(self.run, tick, rest)
             self._print(result)
 
     def _load_facts(self, path: Path) -> None:
         name = path.stem
         place = fact_source(name, {"filename": path.name}, path.parent)
-        rows = compile_session.read_place_of(self.program, name, place)
+        rows = program_files.read_place_of(self.program, name, place)
         with ends_tick(self.run):
             result = self.run.step({name: rows})
         self._print(result)

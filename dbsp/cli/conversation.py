@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from dbsp.cli import compile_session
+from dbsp.cli import program_files
 from dbsp.cli.console import report
 from dbsp.cli.outputs import tick_lines
 from dbsp.compiler.program import Program
@@ -45,7 +45,7 @@ class Conversation:
         self._run = run
         self._timed = timed
         self.failed = False
-        self._reader = compile_session.change_reader(program, FILE)
+        self._reader = program_files.change_reader(program, FILE)
         self._tick: ScriptTick | None = None
         self._spoilt = 0
 
@@ -91,7 +91,7 @@ class Conversation:
                     f"{'is' if spoilt == 1 else 'are'} wrong",
                     where=f"{FILE}:{tick.lines}",
                 )
-            print_deltas(self._program, compile_session.apply(self._run, tick, FILE), timed=self._timed)
+            print_deltas(self._program, program_files.apply_tick(self._run, tick, FILE), timed=self._timed)
         except DbspError as error:
             report(error)
             self.failed = True

@@ -160,7 +160,7 @@ def read_changes(program: Program, path: Path) -> list[ScriptTick]:
     return read_change_script(path, program.inputs, derived=derived, ranges=program.ranges)
 
 
-def apply(run: Run, tick: ScriptTick, file: str) -> TickResult:
+def apply_tick(run: Run, tick: ScriptTick, file: str) -> TickResult:
     """Step the run by one tick of a script; says on stderr which changes had no effect.
 
     Raises DbspError naming the lines of the tick; the run then is as it was before.
