@@ -23,8 +23,8 @@ FILE = "<stdin>"
 
 def show_initial(program: Program, run: Run) -> None:
     """What the results hold now, as the changes of a tick."""
-    whole = {name: run.view(name) for name in program.checked.outputs}
-    print_deltas(program, TickResult(whole, run.tick, 0.0, {}, {}), timed=False)
+    views = {name: run.view(name) for name in program.checked.outputs}
+    print_deltas(program, TickResult(views, run.tick, 0.0, {}, {}), timed=False)
 
 
 def print_deltas(program: Program, result: TickResult, *, timed: bool) -> None:
@@ -65,7 +65,7 @@ class Conversation:
 
     def _take(self, line: str) -> None:
         try:
-            said = self._reader.feed(line)
+            change = self._reader.feed(line)
         except DataError as error:
             report(error)
             self.failed = True
@@ -73,12 +73,12 @@ class Conversation:
             if self._tick is None:
                 self._tick = ScriptTick(self._reader.line, self._reader.line)
             return
-        if isinstance(said, ChangeLine):
+        if isinstance(change, ChangeLine):
             if self._tick is None:
-                self._tick = ScriptTick(said.line, said.line)
-            self._tick.add(said)
-        elif isinstance(said, CommitLine):
-            self._commit(said.line)
+                self._tick = ScriptTick(change.line, change.line)
+            self._tick.add(change)
+        elif isinstance(change, CommitLine):
+            self._commit(change.line)
 
     def _commit(self, line: int) -> None:
         tick, self._tick = ScriptTick(line, line) if self._tick is None else self._tick, None

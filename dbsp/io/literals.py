@@ -37,7 +37,7 @@ def read_number(token: str) -> int | float:
 
 def _fit_int(value: Any) -> int:
     if type(value) is not int:
-        raise ValueError(f"a whole number, got {_described(value)}")
+        raise ValueError(f"a whole number, got {_describe(value)}")
     if not INT64_MIN <= value <= INT64_MAX:
         raise ValueError("a whole number of 64 bits (-2^63 to 2^63-1)")
     return value
@@ -45,7 +45,7 @@ def _fit_int(value: Any) -> int:
 
 def _fit_float(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"a number, got {_described(value)}")
+        raise ValueError(f"a number, got {_describe(value)}")
     try:
         return float(value)
     except OverflowError:
@@ -54,13 +54,13 @@ def _fit_float(value: Any) -> float:
 
 def _fit_bool(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"true or false, got {_described(value)}")
+        raise ValueError(f"true or false, got {_describe(value)}")
     return value
 
 
 def _fit_str(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"a text in double quotes, got {_described(value)}")
+        raise ValueError(f"a text in double quotes, got {_describe(value)}")
     return value
 
 
@@ -82,7 +82,7 @@ def _refuse(value: Any) -> Any:
     raise ValueError("a value of a type that change scripts cannot write")
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -46,10 +46,10 @@ def ensure_java() -> Path:
         if version is not None and version >= OLDEST:
             os.environ["JAVA_HOME"] = str(home)
             return home
-        what = "cannot be run" if version is None else f"is Java {version}"
-        found.append(f"{origin} ({home}) {what}")
-    told = f"There is no fit Java: {'; '.join(found)}. " if found else "There is no Java on this machine. "
-    raise SetupError(told + _ADVICE)
+        finding = "cannot be run" if version is None else f"is Java {version}"
+        found.append(f"{origin} ({home}) {finding}")
+    problem = f"There is no fit Java: {'; '.join(found)}. " if found else "There is no Java on this machine. "
+    raise SetupError(problem + _ADVICE)
 
 
 _EXECUTABLE = "java.exe" if os.name == "nt" else "java"
