@@ -184,8 +184,8 @@ class FieldNode(ExpressionNode):
             code = value(row)
             field = filler
             if cells.is_cell(code):
-                found, fields = cells.cell(code)
-                field = fields[position] if found == layout else filler
+                code_layout, fields = cells.cell(code)
+                field = fields[position] if code_layout == layout else filler
             return field if plain else decode_value(type_, field, interner)
 
         return run

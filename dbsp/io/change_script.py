@@ -202,8 +202,8 @@ class ChangeScriptReader:
 
     def _term(self, text: str, type_: Type, position: int, column: str) -> tuple[Any, int, int]:
         """A record or a branch, and where it begins and ends."""
-        found = _BLANKS.match(text, position)
-        begin = found.end() if found else position
+        blanks = _BLANKS.match(text, position)
+        begin = blanks.end() if blanks else position
 
         def unquote(inside: str, offset: int) -> str:
             return _ESCAPE.sub(lambda escape: self._unescape(text, escape, offset), inside)

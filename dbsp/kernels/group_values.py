@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.jit import add_product, add_weights, kernel
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.matches import end_of_key
-from dbsp.kernels.runs import at_address, compare_prefix, gallop
+from dbsp.kernels.runs import at_address, compare_prefix, compare_run_rows, gallop
 
 # What an accumulator adds up: the measures in `columns` below.
 SUM = 0  # weight * value
@@ -281,15 +279,6 @@ def leading(
 
 
 @kernel
-def compare_run_rows(a: Any, at_a: int, b: Any, at_b: int, k: int) -> int:
-    """-1, 0 or 1 as the k columns at a[at_a:] sort before, with or after those at b[at_b:]."""
-    for c in range(k):
-        if a[at_a + c] != b[at_b + c]:
-            return -1 if a[at_a + c] < b[at_b + c] else 1
-    return 0
-
-
-@kernel
 def shifted(before: Codes, weights: Codes, starts: Codes, offset: int) -> tuple[Codes, Codes, Codes]:
     """Which row stands `offset` copies before each row of its segment, a row of weight w being w copies.
 
@@ -310,7 +299,7 @@ def shifted(before: Codes, weights: Codes, starts: Codes, offset: int) -> tuple[
             position = before[i]
             while position < before[i] + weights[i]:
                 left = before[i] + weights[i] - position
-                found = -1
+                source_row = -1
                 if position < offset:
                     count = min(left, offset - position)
                 elif offset < 0 and position >= size + offset:
@@ -319,10 +308,10 @@ def shifted(before: Codes, weights: Codes, starts: Codes, offset: int) -> tuple[
                     source = position - offset
                     while before[j] + weights[j] <= source:
                         j += 1
-                    found = j
+                    source_row = j
                     count = min(left, before[j] + weights[j] - source)
                 row[out] = i
-                other[out] = found
+                other[out] = source_row
                 copies[out] = count
                 out += 1
                 position += count
