@@ -41,10 +41,10 @@ def check(
     between an integral at every input and a difference at every output, which recomputes everything; the
     incremental and the physical circuit must give the same deltas and views in every tick.
     """
-    from dbsp.cli import compile_session
+    from dbsp.cli import program_files
     from dbsp.operators.stages.three_stages import incrementalize
 
-    compiled = compile_session.load_program(program, compilation)
+    compiled = program_files.load_program(program, compilation)
     if rules:
         for firing in incrementalize(compiled.circuit())[1]:
             print(firing)

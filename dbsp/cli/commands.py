@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dbsp.cli import compile_session, why_answers
+from dbsp.cli import program_files, why_answers
 from dbsp.cli.console import remark
 from dbsp.cli.interrupt import ends_tick
 from dbsp.cli.outputs import FolderOutput, report_ambiguous, tick_lines
@@ -46,7 +46,7 @@ _OPTION = re.compile(r"\s--(depth|rows)[\s=]+(\S+)")
 
 
 class QuitConsole(Exception):
-    """The person wants to go."""
+    """The user quits."""
 
 
 class ConsoleCommands:
@@ -61,7 +61,7 @@ class ConsoleCommands:
         self.run = run
         self.pending = ScriptTick(1, 1)
         self._timed = timed
-        self._reader = compile_session.change_reader(program, FILE)
+        self._reader = program_files.change_reader(program, FILE)
         self._by_name: dict[str, Callable[[str], None]] = {
             "commit": self._commit,
             "pending": self._show_pending,
@@ -89,12 +89,12 @@ class ConsoleCommands:
     def handle(self, line: str) -> None:
         """Do what a line says."""
         text = line.strip()
-        word, _, rest = text.partition(" ")
+        word, _, argument = text.partition(" ")
         command = self._by_name.get(word.rstrip(";"))
         if text.startswith("?"):
             self._query(text[1:])
         elif command is not None:
-            command(rest.strip())
+            command(argument.strip())
         elif not text or text[0] in "+-/#":
             self._change(line)
         else:
@@ -113,17 +113,17 @@ class ConsoleCommands:
     # --- changes ---------------------------------------------------------------------------------
 
     def _change(self, line: str) -> None:
-        said = self._reader.feed(line)
-        if isinstance(said, ChangeLine):
-            self.pending.add(said)
-        elif isinstance(said, CommitLine):
+        change = self._reader.feed(line)
+        if isinstance(change, ChangeLine):
+            self.pending.add(change)
+        elif isinstance(change, CommitLine):
             self._commit("")
 
-    def _commit(self, rest: str) -> None:
-        self._nothing_behind("commit", rest)
+    def _commit(self, argument: str) -> None:
+        self._refuse_argument("commit", argument)
         tick = self.pending
         with ends_tick(self.run):
-            result = compile_session.apply(self.run, tick, FILE)
+            result = program_files.apply_tick(self.run, tick, FILE)
         self._forget()
         self._print(result)
 
@@ -136,58 +136,58 @@ class ConsoleCommands:
             print(f"// and {len(deltas) - _SHOWN_DELTAS:,} more changes")
         print(end)
 
-    def _show_pending(self, rest: str) -> None:
-        self._nothing_behind("pending", rest)
+    def _show_pending(self, argument: str) -> None:
+        self._refuse_argument("pending", argument)
         for name, rows in self.pending.changes.items():
             for row, weight in rows.items():
                 print(f"{'+' if weight > 0 else '-'}{name}({', '.join(map(literal_of, row))})")
         if not self.pending:
             print("no changes are pending")
 
-    def _rollback(self, rest: str) -> None:
-        self._nothing_behind("rollback", rest)
+    def _rollback(self, argument: str) -> None:
+        self._refuse_argument("rollback", argument)
         print(f"{_counted(len(self.pending), 'change')} dropped")
         self._forget()
 
     def _forget(self) -> None:
         self.pending = ScriptTick(self._reader.line + 1, self._reader.line + 1)
 
-    def _load(self, rest: str) -> None:
-        if not rest:
+    def _load(self, argument: str) -> None:
+        if not argument:
             raise InputError("load what? Write load FILE")
         if self.pending:
             raise InputError("changes are pending; commit or rollback comes first")
-        path = Path(rest).expanduser()
+        path = Path(argument).expanduser()
         if path.suffix == ".facts" and path.stem in self.program.inputs:
             self._load_facts(path)
             return
-        for tick in compile_session.read_changes(self.program, path):
+        for tick in program_files.read_changes(self.program, path):
             with ends_tick(self.run):
-                result = compile_session.apply(self.run, tick, rest)
+                result = program_files.apply_tick(self.run, tick, argument)
             self._print(result)
 
     def _load_facts(self, path: Path) -> None:
         name = path.stem
         place = fact_source(name, {"filename": path.name}, path.parent)
-        rows = compile_session.read_place_of(self.program, name, place)
+        rows = program_files.read_place_of(self.program, name, place)
         with ends_tick(self.run):
             result = self.run.step({name: rows})
         self._print(result)
 
     # --- looking ---------------------------------------------------------------------------------
 
-    def _query(self, rest: str) -> None:
-        if not rest.strip():
+    def _query(self, argument: str) -> None:
+        if not argument.strip():
             raise InputError("ask what? Write the body of a rule: ? path(1, x), x > 2")
         with why_answers.state_of(self.program, self.run) as state:
-            answers = state.ask(rest)
+            answers = state.ask(argument)
         if answers.schema.arity:
             print(*table_of(answers), sep="\n")
         else:
             print("yes" if answers else "no")
 
-    def _show(self, rest: str) -> None:
-        names = rest.split() or list(self.program.checked.outputs)
+    def _show(self, argument: str) -> None:
+        names = argument.split() or list(self.program.checked.outputs)
         limit: int | None = LIMIT
         if len(names) > 1 and (names[-1] == "all" or names[-1].isdecimal()):
             limit = None if names[-1] == "all" else int(names[-1])
@@ -199,9 +199,9 @@ class ConsoleCommands:
                 print(f"{'' if number == 0 else chr(10)}{name}")
             print(*table_of(rows, limit), sep="\n")
 
-    def _relations(self, rest: str) -> None:
+    def _relations(self, argument: str) -> None:
         known = self.program.relations
-        names = rest.split() or list(known)
+        names = argument.split() or list(known)
         for name in names:
             if name not in known:
                 raise InputError(
@@ -209,8 +209,10 @@ class ConsoleCommands:
                 )
         cells = []
         for name in names:
-            columns = ", ".join(f"{one.name}: {one.type_name}" for one in known[name].attributes)
-            roles = [role for role, some in self._roles() if name in some] or ["derived"]
+            columns = ", ".join(
+                f"{attribute.name}: {attribute.type_name}" for attribute in known[name].attributes
+            )
+            roles = [role for role, names_of_role in self._roles() if name in names_of_role] or ["derived"]
             cells.append([name, f"({columns})", ", ".join(roles), self._size(name)])
         print(*aligned(("relation", "columns", "is", "rows"), cells), sep="\n")
 
@@ -225,19 +227,19 @@ class ConsoleCommands:
         derived = any(rule.head.relation == name for rule in self.program.checked.rules)
         return "" if derived else f"{len(self.run.asserted(name)):,}"
 
-    def _explain(self, rest: str) -> None:
+    def _explain(self, argument: str) -> None:
         report = self.program.explain(self.run)
-        if rest:
-            parts = list(_parts(report, rest))
+        if argument:
+            parts = list(_parts(report, argument))
             if not parts:
-                hint = did_you_mean(rest, self.program.relations)
-                raise InputError(f"there is no rule for '{rest}'" + (f"; {hint}" if hint else ""))
+                hint = did_you_mean(argument, self.program.relations)
+                raise InputError(f"there is no rule for '{argument}'" + (f"; {hint}" if hint else ""))
             report = "\n".join(parts)
         print(report)
 
-    def _why(self, rest: str) -> None:
-        options = {name: _number(value, name) for name, value in _OPTION.findall(rest)}
-        goal = _OPTION.sub("", rest).strip()
+    def _why(self, argument: str) -> None:
+        options = {name: _number(value, name) for name, value in _OPTION.findall(argument)}
+        goal = _OPTION.sub("", argument).strip()
         negated = re.match(r"not\s+(?!\()", goal)
         if not goal:
             raise InputError("why what? Write why path(1, 3) or why not path(3, 1)")
@@ -248,17 +250,17 @@ class ConsoleCommands:
                 depth = options.get("depth", why_answers.DEPTH)
                 why_answers.print_proofs(state, goal, options.get("rows", 1), depth)
 
-    def _graph(self, rest: str) -> None:
+    def _graph(self, argument: str) -> None:
         from dbsp.circuit import drawing
 
-        if not rest:
+        if not argument:
             print(drawing.to_dot(self.run.graph), end="")
             return
-        drawing.write(self.run.graph, Path(rest).expanduser())
-        print(f"drawn into {rest}")
+        drawing.write(self.run.graph, Path(argument).expanduser())
+        print(f"drawn into {argument}")
 
-    def _stats(self, rest: str) -> None:
-        self._nothing_behind("stats", rest)
+    def _stats(self, argument: str) -> None:
+        self._refuse_argument("stats", argument)
         run = self.run
         print(f"{run.tick:,} ticks, {run.state_rows:,} rows kept in {run.state_bytes:,} bytes")
         for name, iterations in run.iterations().items():
@@ -268,10 +270,10 @@ class ConsoleCommands:
 
     # --- the rest --------------------------------------------------------------------------------
 
-    def _save(self, rest: str) -> None:
-        if not rest:
+    def _save(self, argument: str) -> None:
+        if not argument:
             raise InputError("save where? Write save DIR")
-        folder = Path(rest).expanduser()
+        folder = Path(argument).expanduser()
         outputs = FolderOutput(self.program, folder, timed=False)
         for name in self.program.inputs:
             place = fact_source(name, {}, folder)
@@ -280,23 +282,23 @@ class ConsoleCommands:
         if self.pending:
             remark("the pending changes are not in it")
         inputs, results = len(self.program.inputs), len(self.program.checked.outputs)
-        print(f"{_counted(inputs, 'input')} and {_counted(results, 'result')} written to {rest}")
+        print(f"{_counted(inputs, 'input')} and {_counted(results, 'result')} written to {argument}")
 
-    def _help(self, rest: str) -> None:
-        wanted = [line for line in HELP if rest in line[0]]
+    def _help(self, argument: str) -> None:
+        wanted = [line for line in HELP if argument in line[0]]
         if not wanted:
-            raise InputError(f"there is no command '{rest}'; 'help' lists them")
+            raise InputError(f"there is no command '{argument}'; 'help' lists them")
         width = max(len(usage) for usage, _ in wanted)
         for usage, meaning in wanted:
             print(f"{usage.ljust(width)}  {meaning}")
 
-    def _quit(self, rest: str) -> None:
-        self._nothing_behind("quit", rest)
+    def _quit(self, argument: str) -> None:
+        self._refuse_argument("quit", argument)
         raise QuitConsole
 
-    def _nothing_behind(self, command: str, rest: str) -> None:
-        if rest and not rest.startswith(("//", "#")):
-            raise InputError(f"'{command}' takes nothing behind it, found '{rest}'")
+    def _refuse_argument(self, command: str, argument: str) -> None:
+        if argument and not argument.startswith(("//", "#")):
+            raise InputError(f"'{command}' takes nothing behind it, found '{argument}'")
 
 
 def _counted(number: int, thing: str) -> str:

@@ -42,10 +42,10 @@ class LiveCompleter(Completer):
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         before = document.text_before_cursor.lstrip()
-        word, blank, rest = before.partition(" ")
+        word, blank, argument = before.partition(" ")
         program = self._commands.program
         if word in _FILES and blank:
-            yield from self._paths.get_completions(Document(rest.lstrip()), complete_event)
+            yield from self._paths.get_completions(Document(argument.lstrip()), complete_event)
         elif column := _COLUMN.search(before):
             yield from self._values(column[1], column[2])
         elif before[:1] in ("+", "-"):
@@ -57,7 +57,7 @@ class LiveCompleter(Completer):
         elif word in ("why", "query") or before.startswith("?"):
             found = re.search(r"[\w?.]*$", before.removeprefix("?"))
             last = expect_present(found, "a last word, which may be empty")
-            if word == "why" and rest == last[0]:
+            if word == "why" and argument == last[0]:
                 yield from _words(last[0], ["not"], " ")
             yield from _words(last[0], program.relations, "(")
 
@@ -76,8 +76,8 @@ class LiveCompleter(Completer):
             return
         typed = pieces[-1].lstrip() if pieces else ""
         values = sorted({literal_of(row[column]) for row in rows.rows()})
-        found = [value for value in values if value.startswith(typed)]
-        for value in found[:_VALUES]:
+        fitting = [value for value in values if value.startswith(typed)]
+        for value in fitting[:_VALUES]:
             yield Completion(value, start_position=-len(typed))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from dbsp.cli import compile_session
+from dbsp.cli import program_files
 from dbsp.cli.console import report
 from dbsp.cli.outputs import tick_lines
 from dbsp.compiler.program import Program
@@ -23,8 +23,8 @@ FILE = "<stdin>"
 
 def show_initial(program: Program, run: Run) -> None:
     """What the results hold now, as the changes of a tick."""
-    whole = {name: run.view(name) for name in program.checked.outputs}
-    print_deltas(program, TickResult(whole, run.tick, 0.0, {}, {}), timed=False)
+    views = {name: run.view(name) for name in program.checked.outputs}
+    print_deltas(program, TickResult(views, run.tick, 0.0, {}, {}), timed=False)
 
 
 def print_deltas(program: Program, result: TickResult, *, timed: bool) -> None:
@@ -45,7 +45,7 @@ class Conversation:
         self._run = run
         self._timed = timed
         self.failed = False
-        self._reader = compile_session.change_reader(program, FILE)
+        self._reader = program_files.change_reader(program, FILE)
         self._tick: ScriptTick | None = None
         self._spoilt = 0
 
@@ -65,7 +65,7 @@ class Conversation:
 
     def _take(self, line: str) -> None:
         try:
-            said = self._reader.feed(line)
+            change = self._reader.feed(line)
         except DataError as error:
             report(error)
             self.failed = True
@@ -73,12 +73,12 @@ class Conversation:
             if self._tick is None:
                 self._tick = ScriptTick(self._reader.line, self._reader.line)
             return
-        if isinstance(said, ChangeLine):
+        if isinstance(change, ChangeLine):
             if self._tick is None:
-                self._tick = ScriptTick(said.line, said.line)
-            self._tick.add(said)
-        elif isinstance(said, CommitLine):
-            self._commit(said.line)
+                self._tick = ScriptTick(change.line, change.line)
+            self._tick.add(change)
+        elif isinstance(change, CommitLine):
+            self._commit(change.line)
 
     def _commit(self, line: int) -> None:
         tick, self._tick = ScriptTick(line, line) if self._tick is None else self._tick, None
@@ -91,7 +91,7 @@ class Conversation:
                     f"{'is' if spoilt == 1 else 'are'} wrong",
                     where=f"{FILE}:{tick.lines}",
                 )
-            print_deltas(self._program, compile_session.apply(self._run, tick, FILE), timed=self._timed)
+            print_deltas(self._program, program_files.apply_tick(self._run, tick, FILE), timed=self._timed)
         except DbspError as error:
             report(error)
             self.failed = True

@@ -50,14 +50,14 @@ def explain(
     With facts the plans are those that are best by their counts. The facts are loaded, and the rows expected
     are set against those met, variable by variable; traces come with their rows and bytes.
     """
-    from dbsp.cli import compile_session
+    from dbsp.cli import program_files
 
-    compiled = compile_session.load_program(program, compilation)
+    compiled = program_files.load_program(program, compilation)
     if fact_dir is None:
         plans = compiled.plans
         print(compiled.explain())
     else:
-        run, plans = compile_session.start_counted(compiled, fact_dir, max_iterations)
+        run, plans = program_files.start_counted(compiled, fact_dir, max_iterations)
         print(compiled.explain(run, plans))
     if circuit:
         from dbsp.operators.stages.stage_report import explain as explain_circuit

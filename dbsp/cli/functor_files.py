@@ -17,7 +17,7 @@ def load_functors(sources: Sequence[str]) -> dict[str, Callable[..., Any]]:
 
     Raises InputError if one cannot be loaded.
     """
-    found: dict[str, Callable[..., Any]] = {}
+    functors: dict[str, Callable[..., Any]] = {}
     for source in sources:
         try:
             module = _from_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
@@ -25,8 +25,8 @@ def load_functors(sources: Sequence[str]) -> dict[str, Callable[..., Any]]:
             raise InputError(
                 f"cannot load functors from {source}: {type(error).__name__}: {error}"
             ) from error
-        found.update((name, value) for name, value in vars(module).items() if callable(value))
-    return found
+        functors.update((name, value) for name, value in vars(module).items() if callable(value))
+    return functors
 
 
 def _from_file(path: Path) -> ModuleType:

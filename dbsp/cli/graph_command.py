@@ -48,9 +48,9 @@ def graph(
     it comes from.
     """
     from dbsp.circuit import drawing
-    from dbsp.cli import compile_session
+    from dbsp.cli import program_files
 
-    compiled = compile_session.load_program(program, compilation)
+    compiled = program_files.load_program(program, compilation)
     circuit = compiled.circuit(stage)
     title = f"{program.name} ({stage})"
     if output is None:

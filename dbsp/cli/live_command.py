@@ -51,14 +51,14 @@ def live(
     At a terminal there is a prompt, with history and completion, at which there is more to type: queries,
     proofs of rows, drawings; 'help' lists it.
     """
-    from dbsp.cli import compile_session
+    from dbsp.cli import program_files
     from dbsp.cli.conversation import Conversation, show_initial
 
-    compiled = compile_session.load_program(program, compilation)
+    compiled = program_files.load_program(program, compilation)
     if fact_dir is not None:
-        at_work = compile_session.start(compiled, fact_dir, max_iterations, changes_from_stdin=True)
+        at_work = program_files.start(compiled, fact_dir, max_iterations, changes_from_stdin=True)
     else:
-        at_work = compile_session.start_empty(compiled, max_iterations)
+        at_work = program_files.start_empty(compiled, max_iterations)
     if initial:
         show_initial(compiled, at_work)
     if sys.stdin.isatty():

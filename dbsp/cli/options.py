@@ -188,17 +188,19 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     for name, parameter in inspect.signature(command).parameters.items():
         if name == group:
             parameters += [
-                inspect.Parameter(one.name, parameter.kind, default=one.default, annotation=options[one.name])
-                for one in fields(Compilation)
+                inspect.Parameter(
+                    field.name, parameter.kind, default=field.default, annotation=options[field.name]
+                )
+                for field in fields(Compilation)
             ]
         else:
             parameters.append(parameter.replace(annotation=hints[name]))
 
-    def of_one_value(**values: Any) -> None:
+    def with_compilation(**values: Any) -> None:
         chosen = {name: values.pop(name) for name in options}
         command(**values, **{group: Compilation(**chosen)})
 
-    of_one_value.__name__, of_one_value.__doc__ = command.__name__, command.__doc__
-    of_one_value.__annotations__ = {one.name: one.annotation for one in parameters}
-    of_one_value.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return of_one_value
+    with_compilation.__name__, with_compilation.__doc__ = command.__name__, command.__doc__
+    with_compilation.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    with_compilation.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return with_compilation

@@ -48,20 +48,20 @@ def run(
     deleted, and commit at the end of each tick. What a tick changes in the results is written in the
     same form.
     """
-    from dbsp.cli import compile_session
+    from dbsp.cli import program_files
     from dbsp.cli.outputs import FolderOutput, StdoutOutput
 
-    compiled = compile_session.load_program(program, compilation)
+    compiled = program_files.load_program(program, compilation)
     outputs = (
         StdoutOutput(compiled, time) if str(output_dir) == "-" else FolderOutput(compiled, output_dir, time)
     )
     # Read before anything is computed: a mistake in line 10,000 should show at once.
-    ticks = [] if deltas is None else compile_session.read_changes(compiled, deltas)
-    at_work = compile_session.start(compiled, fact_dir, max_iterations)
+    ticks = [] if deltas is None else program_files.read_changes(compiled, deltas)
+    at_work = program_files.start(compiled, fact_dir, max_iterations)
     outputs.loaded(at_work)
     try:
         for tick in ticks:
-            outputs.ticked(compile_session.apply(at_work, tick, str(deltas)))
+            outputs.ticked(program_files.apply_tick(at_work, tick, str(deltas)))
     finally:
         # Also after a tick that failed: the files then hold what the ticks before it left.
         outputs.finished(at_work)

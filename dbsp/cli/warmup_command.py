@@ -27,15 +27,15 @@ def warmup() -> None:
     total = sum(map(len, members.values()))
     print(f"using {total} kernels once; what is compiled is kept in {_cache_folder()}", flush=True)
     for module, kernels in members.items():
-        print(f"  {_stem(module):<10} {', '.join(name for name, _ in kernels)}", flush=True)
+        print(f"  {_stem(module):<14} {', '.join(name for name, _ in kernels)}", flush=True)
     started = time.perf_counter()
     use_every_kernel()
     seconds = time.perf_counter() - started
     fresh = sum(
         any(kernel.stats.cache_misses.values()) for kernels in members.values() for _, kernel in kernels
     )
-    what = f"compiled {fresh} kernels" if fresh else "all had been compiled before"
-    print(f"{what}; {seconds:.1f} s")
+    summary = f"compiled {fresh} kernels" if fresh else "all had been compiled before"
+    print(f"{summary}; {seconds:.1f} s")
 
 
 def use_every_kernel() -> None:
@@ -54,9 +54,9 @@ def use_every_kernel() -> None:
         .output path
         path(x, y) :- edge(x, y).
         path(x, z) :- path(x, y), path(y, z).
-        .decl apart(x: number, y: number)
-        .output apart
-        apart(x, y) :- edge(x, _), edge(_, y), !path(x, y).
+        .decl unreachable(x: number, y: number)
+        .output unreachable
+        unreachable(x, y) :- edge(x, _), edge(_, y), !path(x, y).
         .decl figures(n: number, total: float, least: number, most: number, middle: float)
         .output figures
         figures(n, total, least, most, middle) :-
@@ -67,9 +67,9 @@ def use_every_kernel() -> None:
         .output same, pair
         same(x, y), pair(x, y) :- edge(x, y).
         .type Edge = [x: number, y: number]
-        .decl made(e: Edge)
-        .output made
-        made([x, y]) :- edge(x, y).
+        .decl record(e: Edge)
+        .output record
+        record([x, y]) :- edge(x, y).
         """
     ).start()
     for edges in ([(1, 2), (2, 3), (3, 1)], [(3, 4), (4, 5)], [(5, 6)]):
@@ -77,13 +77,13 @@ def use_every_kernel() -> None:
     with_rules.step({"edge": {(2, 3): -1, (7, 8): -1}, "size": {(2, 1.0): -1}})
     # The table of records grows when it is full.
     with_rules.step({"edge": [(x, x) for x in range(100, 140)]})
-    if with_rules.view("made")[((1, 2),)] != 1:
-        raise InvariantError("expected the record [1, 2] in the relation made of the warm-up")
+    if with_rules.view("record")[((1, 2),)] != 1:
+        raise InvariantError("expected the record [1, 2] in the relation record of the warm-up")
 
     circuit = dbsp.Circuit("warmup")
     keyed = circuit.input("keyed", key=("id",), id=int, v=int)
     bag = circuit.input("bag", id=int, v=int)
-    circuit.output("both", keyed.semijoin(bag, on=["id"]) + bag.antijoin(keyed, on=["id"]))
+    circuit.output("matched_or_not", keyed.semijoin(bag, on=["id"]) + bag.antijoin(keyed, on=["id"]))
     circuit.output("sums", bag.group_by("id").agg(total=dbsp.sum_("v"), mean=dbsp.avg("v")))
     circuit.output("later", bag.delay().integrate().differentiate())
     circuit.output("first", bag.top_k(2, by="v", partition=["id"]))
@@ -99,7 +99,7 @@ def use_every_kernel() -> None:
     circuit.output("reached", scope.leave(reached))
     circuit.output("middle", bag.group_by("id").agg(middle=dbsp.median("v")))
     heavy = circuit.input("heavy", id=int)
-    circuit.output("there", heavy.distinct())
+    circuit.output("present", heavy.distinct())
     by_hand = circuit.start()
     for tick in range(3):
         by_hand.step({"keyed": [(1, tick), (2, tick)], "bag": {(1, 5): 2, (3, tick): 1}})

@@ -27,18 +27,18 @@ class Form(enum.Enum):
 @contextmanager
 def state_of(program: Program, run: Run) -> Iterator[WhySession]:
     """What the run holds; while relations are derived for it, a line on the terminal says how far it is."""
-    started = told = time.monotonic()
+    started = shown_at = time.monotonic()
     shown = False
 
     def progress(rounds: int, rows: int) -> None:
-        nonlocal told, shown
+        nonlocal shown_at, shown
         now = time.monotonic()
-        if now - started > _SLOW and now - told > 0.2 and sys.stderr.isatty():
+        if now - started > _SLOW and now - shown_at > 0.2 and sys.stderr.isatty():
             print(
                 f"\r\x1b[Kderiving all rows again: round {rounds:,}, {rows:,} rows", end="", file=sys.stderr
             )
             sys.stderr.flush()
-            told, shown = now, True
+            shown_at, shown = now, True
 
     try:
         yield program.state(run, progress)

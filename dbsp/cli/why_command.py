@@ -63,17 +63,17 @@ def why(
     that were put in. With --not, the matches of each rule that satisfy as much of it as can be, and what
     they lack.
     """
-    from dbsp.cli import compile_session, why_answers
+    from dbsp.cli import program_files, why_answers
 
     if json and dot:
         raise typer.BadParameter("--json and --dot exclude each other")
     if dot and negated:
         raise typer.BadParameter("--dot draws proofs, and --not has none")
-    compiled = compile_session.load_program(program, compilation)
-    ticks = [] if deltas is None else compile_session.read_changes(compiled, deltas)
-    run = compile_session.start(compiled, fact_dir, max_iterations)
+    compiled = program_files.load_program(program, compilation)
+    ticks = [] if deltas is None else program_files.read_changes(compiled, deltas)
+    run = program_files.start(compiled, fact_dir, max_iterations)
     for tick in ticks:
-        compile_session.apply(run, tick, str(deltas))
+        program_files.apply_tick(run, tick, str(deltas))
     form = why_answers.Form.JSON if json else why_answers.Form.DOT if dot else why_answers.Form.TEXT
     with why_answers.state_of(compiled, run) as state:
         if negated:

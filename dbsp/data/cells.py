@@ -37,9 +37,9 @@ class LayoutCells:
 
     def find(self, rows: Codes) -> Codes:
         """The number of each row in the table, or -1."""
-        found = np.empty(len(rows), np.int64)
-        find_rows(rows, self.rows, self._slots, found)
-        return found
+        numbers = np.empty(len(rows), np.int64)
+        find_rows(rows, self.rows, self._slots, numbers)
+        return numbers
 
     def intern(self, rows: Codes) -> tuple[Codes, int]:
         """The number of each row, and how many rows there are with those that are new."""
@@ -52,8 +52,8 @@ class LayoutCells:
             slots = np.zeros(1 << (4 * needed).bit_length(), np.int64)
             place_rows(self.rows, self.used, slots)
             self._slots = slots
-        found = np.empty(len(rows), np.int64)
-        return found, intern_rows(rows, self.rows, self.used, self._slots, found)
+        numbers = np.empty(len(rows), np.int64)
+        return numbers, intern_rows(rows, self.rows, self.used, self._slots, numbers)
 
 
 class Cells:
@@ -69,7 +69,7 @@ class Cells:
         self._row = np.empty(0, np.int64)
         self._depth = np.empty(0, np.int64)
 
-    def number_of(self, layout: Layout) -> int:
+    def table_number(self, layout: Layout) -> int:
         """The number of a layout's table, which is made if it is not there."""
         number = self._by_layout.get(layout)
         if number is None:
@@ -88,9 +88,9 @@ class Cells:
 
     def intern(self, layout: Layout, rows: Codes, next_id: int) -> tuple[Codes, int]:
         """The ids of the values with these field codes; new ones count from `next_id`. How many are new."""
-        number = self.number_of(layout)
+        number = self.table_number(layout)
         table = self.tables[number]
-        found, used = table.intern(np.ascontiguousarray(rows))
+        numbers, used = table.intern(np.ascontiguousarray(rows))
         new = used - table.used
         if new:
             end = next_id + new
@@ -104,7 +104,7 @@ class Cells:
             self._row[next_id:end] = np.arange(table.used, used)
             self._depth[next_id:end] = self._depths(table, table.rows[table.used : used])
             table.used = used
-        return table.ids[found], new
+        return table.ids[numbers], new
 
     def _depths(self, table: LayoutCells, rows: Codes) -> Codes:
         deepest = np.zeros(len(rows), np.int64)
@@ -120,24 +120,24 @@ class Cells:
             return np.zeros(len(ids), np.int64)
         return np.where(ids >= 0, self._depth[np.maximum(ids, 0)], 0)
 
-    def made_by(self, layout: Layout, ids: Codes) -> Mask:
+    def has_layout(self, layout: Layout, ids: Codes) -> Mask:
         """Which of the ids are those of values of this layout."""
         number = self._by_layout.get(layout)
         if number is None:
             return np.zeros(len(ids), np.bool_)
         known = (ids >= 0) & (ids < len(self._number))
-        made: Mask = known & (self._number[np.where(known, ids, 0)] == number)
-        return made
+        in_layout: Mask = known & (self._number[np.where(known, ids, 0)] == number)
+        return in_layout
 
     def field(self, layout: Layout, ids: Codes, position: int, filler: int) -> Codes:
         """The codes of one field of each value; `filler` where a value is not of this layout."""
-        there = self.made_by(layout, ids)
-        if not there.any():
+        in_layout = self.has_layout(layout, ids)
+        if not in_layout.any():
             return np.full(len(ids), filler, np.int64)
         column = self.tables[self._by_layout[layout]].rows[:, position]
-        if there.all():
+        if in_layout.all():
             return column[self._row[ids]]
-        return np.where(there, column[self._row[np.where(there, ids, ids[there][0])]], filler)
+        return np.where(in_layout, column[self._row[np.where(in_layout, ids, ids[in_layout][0])]], filler)
 
     def is_cell(self, code: int) -> bool:
         """Whether an id is that of a constructed value."""

@@ -46,8 +46,8 @@ _WRITTEN = re.compile(r"int\[(-?\d+)\.\.(-?\d+)\]")
 
 def read_range(text: str) -> IntRange | None:
     """The range that `IntRange.written` wrote; None for other text."""
-    found = _WRITTEN.fullmatch(text)
-    return None if found is None else IntRange(int(found[1]), int(found[2]))
+    match = _WRITTEN.fullmatch(text)
+    return None if match is None else IntRange(int(match[1]), int(match[2]))
 
 
 NO_RANGES: Mapping[str, IntRange] = {}

@@ -133,13 +133,13 @@ class Interner:
 
     def terms(self, structure: Structure) -> dict[int, Any]:
         """The values of a structure that were decoded, by id."""
-        found = self._terms.get(structure)
-        return self._terms.setdefault(structure, {}) if found is None else found
+        known = self._terms.get(structure)
+        return self._terms.setdefault(structure, {}) if known is None else known
 
     def codes_of_terms(self, structure: Structure) -> dict[int, int]:
         """The ids of the decoded values of a structure, by `id(value)`."""
-        found = self._codes_of_terms.get(structure)
-        return self._codes_of_terms.setdefault(structure, {}) if found is None else found
+        known = self._codes_of_terms.get(structure)
+        return self._codes_of_terms.setdefault(structure, {}) if known is None else known
 
     # --- keys --------------------------------------------------------------------------------------
 
@@ -155,10 +155,10 @@ class Interner:
         part = self._part(value, add)
         if part is None:
             return None
-        cls, key, kept = part
+        cls, key, stored = part
         full = key if cls in _PLAIN else (cls, key)
         code = self._ids.get(full)
-        return self._add(full, kept) if code is None and add else code
+        return self._add(full, stored) if code is None and add else code
 
     def _lookup_tuple(self, value: tuple[Any, ...], *, add: bool) -> int | None:
         """Intern a tuple after its inner tuples, with a stack of our own: nesting may be thousands deep."""
@@ -182,25 +182,25 @@ class Interner:
             if id(node) in done:
                 continue
             key: list[Any] = [type(node)]
-            kept: list[Any] = []
+            stored: list[Any] = []
             for inner in node:
                 if isinstance(inner, tuple):
                     inner_code = known.get(id(inner))
                     inner_code = done[id(inner)] if inner_code is None else inner_code
                     key += (type(inner), inner_code)
-                    kept.append(self._values[inner_code])
+                    stored.append(self._values[inner_code])
                 else:
                     part = self._part(inner, add)
                     if part is None:
                         return None
                     key += part[:2]
-                    kept.append(part[2])
+                    stored.append(part[2])
             full = tuple(key)
             code = self._ids.get(full)
             if code is None:
                 if not add:
                     return None
-                code = self._add(full, _rebuild(node, kept))
+                code = self._add(full, _rebuild(node, stored))
                 known[id(self._values[code])] = code
             done[id(node)] = code
         return done[id(value)]
@@ -247,14 +247,14 @@ class Interner:
         return cls, value, value
 
 
-def _rebuild(node: tuple[Any, ...], kept: list[Any]) -> tuple[Any, ...]:
+def _rebuild(node: tuple[Any, ...], stored: list[Any]) -> tuple[Any, ...]:
     """`node` with its elements replaced by the kept ones: the inner tuples then are the interned objects."""
-    if all(old is new for old, new in zip(node, kept, strict=True)):
+    if all(old is new for old, new in zip(node, stored, strict=True)):
         return node
     if type(node) is tuple:
-        return tuple(kept)
+        return tuple(stored)
     make = getattr(type(node), "_make", None)  # named tuples
-    return make(kept) if make is not None else node
+    return make(stored) if make is not None else node
 
 
 class Finder(Interner):

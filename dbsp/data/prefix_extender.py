@@ -185,7 +185,7 @@ def _bisect(column: Codes, lo: Codes, hi: Codes, values: Codes, right: bool) -> 
         if not searched.any():
             return lo
         middle = (lo + hi) // 2
-        found = column[np.where(searched, middle, 0)]
-        before = searched & ((found <= values) if right else (found < values))
+        probed = column[np.where(searched, middle, 0)]
+        before = searched & ((probed <= values) if right else (probed < values))
         lo = np.where(before, middle + 1, lo)
         hi = np.where(searched & ~before, middle, hi)

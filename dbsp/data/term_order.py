@@ -20,11 +20,13 @@ from dbsp.kernels.arrays import Codes
 def rank_terms(
     structure: Structure, codes: Codes, interner: Interner, rank: Callable[[Type, Codes], Codes]
 ) -> Codes:
-    """Numbers that compare like the values with these codes; `rank` gives such for plain columns.
+    """Numbers that compare like the values with these codes; `rank` does so for plain columns.
 
     Cost O(v log v) for the v values that are these or parts of them.
     """
-    inside = any(field.type.structure for one in structure.constructors for field in one.fields)
+    inside = any(
+        field.type.structure for constructor in structure.constructors for field in constructor.fields
+    )
     return _nested(structure, codes, interner, rank) if inside else _flat(structure, codes, interner, rank)
 
 
@@ -36,7 +38,7 @@ def _flat(
     ranks = np.zeros(len(distinct), np.int64)
     begin = 1
     for constructor in structure.constructors:
-        at = np.flatnonzero(interner.cells.made_by(constructor.layout, distinct))
+        at = np.flatnonzero(interner.cells.has_layout(constructor.layout, distinct))
         columns = [
             rank(field.type, interner.cells.field(constructor.layout, distinct[at], position, 0))
             for position, field in enumerate(constructor.fields)
@@ -47,8 +49,8 @@ def _flat(
     return ranks[inverse]
 
 
-class _Found:
-    """The values of one structure that were met, and the ranks that they get."""
+class _StructureValues:
+    """The values of one structure among those to rank, and their ranks."""
 
     def __init__(self) -> None:
         self.codes: set[int] = set()
@@ -59,44 +61,44 @@ def _nested(
     structure: Structure, codes: Codes, interner: Interner, rank: Callable[[Type, Codes], Codes]
 ) -> Codes:
     distinct, inverse = np.unique(codes, return_inverse=True)
-    met: dict[Structure, _Found] = defaultdict(_Found)
+    values_of: dict[Structure, _StructureValues] = defaultdict(_StructureValues)
     rows: dict[tuple[Structure, int], tuple[int, Constructor, list[int]]] = {}
     waiting = [(structure, code) for code in distinct.tolist() if code != NIL]
     while waiting:
-        of, code = waiting.pop()
-        if code in met[of].codes:
+        owner, code = waiting.pop()
+        if code in values_of[owner].codes:
             continue
-        met[of].codes.add(code)
+        values_of[owner].codes.add(code)
         layout, fields = interner.cells.cell(code)
-        constructor = of.by_layout[layout]
-        rows[of, code] = (of.positions[constructor.name], constructor, fields)
+        constructor = owner.by_layout[layout]
+        rows[owner, code] = (owner.positions[constructor.name], constructor, fields)
         for field, part in zip(constructor.fields, fields, strict=True):
             if field.type.structure is not None and part != NIL:
                 waiting.append((field.type.structure, part))
     plain = _plain_ranks(rows, rank)
     levels: dict[int, list[tuple[Structure, int]]] = defaultdict(list)
-    for of, found in met.items():
-        listed = np.fromiter(found.codes, np.int64, len(found.codes))
+    for owner, values in values_of.items():
+        listed = np.fromiter(values.codes, np.int64, len(values.codes))
         for code, depth in zip(listed.tolist(), interner.cells.depths(listed).tolist(), strict=True):
-            levels[depth].append((of, code))
+            levels[depth].append((owner, code))
     begin = 1
 
-    def key(one: tuple[Structure, int]) -> tuple[Any, ...]:
-        place, constructor, fields = rows[one]
+    def key(row: tuple[Structure, int]) -> tuple[Any, ...]:
+        place, constructor, fields = rows[row]
         parts = []
         for field, part in zip(constructor.fields, fields, strict=True):
             inner = field.type.structure
-            parts.append(plain[field.type, part] if inner is None else met[inner].ranks[part])
+            parts.append(plain[field.type, part] if inner is None else values_of[inner].ranks[part])
         return place, parts
 
     for depth in sorted(levels):
         level = levels[depth]
         if len(level) > 1:
             level.sort(key=key)
-        for number, (of, code) in enumerate(level, begin):
-            met[of].ranks[code] = number
+        for number, (owner, code) in enumerate(level, begin):
+            values_of[owner].ranks[code] = number
         begin += len(level)
-    ranks = met[structure].ranks
+    ranks = values_of[structure].ranks
     return np.array([ranks[code] for code in distinct.tolist()], np.int64)[inverse]
 
 
@@ -111,8 +113,8 @@ def _plain_ranks(
             if field.type.structure is None:
                 by_type[field.type].add(part)
     ranks: dict[tuple[Type, int], int] = {}
-    for type_, found in by_type.items():
-        codes = np.fromiter(found, np.int64, len(found))
+    for type_, codes_of_type in by_type.items():
+        codes = np.fromiter(codes_of_type, np.int64, len(codes_of_type))
         for code, number in zip(codes.tolist(), rank(type_, codes).tolist(), strict=True):
             ranks[type_, code] = number
     return ranks

@@ -1,7 +1,7 @@
 """Constructed values as Python has them: records are tuples, branches of algebraic data types have a class.
 
 Both may be nested without bound, as a list of 100,000 elements is: nothing here goes down into them by
-recursion, neither comparing nor printing nor pickling. Their hashes are computed once, when they are made.
+recursion, neither comparing nor printing nor pickling. Their hashes are computed once, on construction.
 """
 
 from __future__ import annotations
@@ -110,23 +110,23 @@ def parts_of(value: Any) -> tuple[Any, ...]:
 def equal(a: Any, b: Any) -> bool:
     """Whether two values are equal; each pair of shared parts is looked at once. O(parts)."""
     stack = [(a, b)]
-    seen: set[tuple[int, int]] = set()
+    compared: set[tuple[int, int]] = set()
     while stack:
         a, b = stack.pop()
         if a is b:
             continue
         if isinstance(a, tuple) and isinstance(b, tuple):
-            if len(a) != len(b) or (isinstance(a, Record) and isinstance(b, Record) and a._hash != b._hash):
+            if len(a) != len(b) or (isinstance(a, Record) and isinstance(b, Record) and hash(a) != hash(b)):
                 return False
         elif isinstance(a, Branch) and isinstance(b, Branch):
-            if a._hash != b._hash or a.name != b.name or len(a.arguments) != len(b.arguments):
+            if hash(a) != hash(b) or a.name != b.name or len(a.arguments) != len(b.arguments):
                 return False
         else:
             if a != b:
                 return False
             continue
-        if (id(a), id(b)) not in seen:
-            seen.add((id(a), id(b)))
+        if (id(a), id(b)) not in compared:
+            compared.add((id(a), id(b)))
             stack.extend(zip(parts_of(a), parts_of(b), strict=True))
     return True
 
@@ -216,10 +216,10 @@ def _flattened(value: Term) -> list[Cell]:
 
 
 def _rebuilt(cells: list[Cell]) -> Term:
-    made: list[Term] = []
+    terms: list[Term] = []
     for name, parts, inner in cells:
-        whole = [made[part] if nested else part for part, nested in zip(parts, inner, strict=True)]
-        made.append(Record(whole) if name is None else Branch(name, *whole))
-    if not made:
+        fields = [terms[part] if nested else part for part, nested in zip(parts, inner, strict=True)]
+        terms.append(Record(fields) if name is None else Branch(name, *fields))
+    if not terms:
         raise ValueError(f"{shorten(cells)} are no cells of a value")
-    return made[-1]
+    return terms[-1]

@@ -68,8 +68,8 @@ def as_type(spec: Any) -> Type:
     origin = typing.get_origin(spec)
     if origin in (types.UnionType, typing.Union):
         members = [member for member in typing.get_args(spec) if member is not types.NoneType]
-        found = {as_type(member) for member in members}
-        union = found.pop() if len(found) == 1 else OBJECT
+        types_of_members = {as_type(member) for member in members}
+        union = types_of_members.pop() if len(types_of_members) == 1 else OBJECT
         return union.optional() if len(members) < len(typing.get_args(spec)) else union
     if origin is not None:
         return as_type(origin)
@@ -86,8 +86,8 @@ def infer_type(values: Iterable[Any]) -> Type:
     """The narrowest type that holds all of `values`: int and float meet in float, the rest in object."""
     classes = set(map(type, values))
     nullable = types.NoneType in classes
-    found = {_type_of_class(cls) for cls in classes if cls is not types.NoneType}
-    if found == {INT, FLOAT}:
-        found = {FLOAT}
-    inferred = found.pop() if len(found) == 1 else OBJECT
+    types_of_values = {_type_of_class(cls) for cls in classes if cls is not types.NoneType}
+    if types_of_values == {INT, FLOAT}:
+        types_of_values = {FLOAT}
+    inferred = types_of_values.pop() if len(types_of_values) == 1 else OBJECT
     return inferred.optional() if nullable else inferred

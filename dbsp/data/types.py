@@ -159,17 +159,17 @@ class Structure:
     @cached_property
     def text(self) -> str:
         """The definition of this structure and of all that occur in it."""
-        found: dict[str, Structure] = {self.name: self}
+        structures: dict[str, Structure] = {self.name: self}
         waiting = [self]
         while waiting:
             for constructor in waiting.pop().constructors:
                 for field in constructor.fields:
                     inner = field.type.structure
-                    if inner is not None and inner.name not in found:
-                        found[inner.name] = inner
+                    if inner is not None and inner.name not in structures:
+                        structures[inner.name] = inner
                         waiting.append(inner)
-        others = [found[name] for name in sorted(found) if name != self.name]
-        return "; ".join(structure.definition for structure in (self, *others))
+        inner_structures = [structures[name] for name in sorted(structures) if name != self.name]
+        return "; ".join(structure.definition for structure in (self, *inner_structures))
 
     @property
     def definition(self) -> str:
@@ -245,10 +245,10 @@ def read_structure(text: str) -> Structure:
     """The structure that a text defines first. Raises SchemaError for text that defines none."""
     definitions: dict[str, Definition] = {}
     for part in text.split(";"):
-        found = _DEFINITION.fullmatch(part)
-        if found is None:
+        match = _DEFINITION.fullmatch(part)
+        if match is None:
             raise SchemaError(f"{part.strip()!r} defines no structure; write @Pair = [a: int, b: str]")
-        definitions[found["name"]] = list(_constructors(found["body"].strip()))
+        definitions[match["name"]] = list(_constructors(match["body"].strip()))
     return define_structures(definitions)[next(iter(definitions))]
 
 
@@ -257,10 +257,10 @@ def _constructors(body: str) -> Iterable[tuple[str, Sequence[tuple[str, str]]]]:
         yield "", _fields(body[1:-1])
         return
     for part in body.split("|"):
-        found = _CONSTRUCTOR.fullmatch(part)
-        if found is None:
+        match = _CONSTRUCTOR.fullmatch(part)
+        if match is None:
             raise SchemaError(f"{part.strip()!r} is no constructor; write $Name{{x: int}}")
-        yield found["name"], _fields(found["fields"])
+        yield match["name"], _fields(match["fields"])
 
 
 def _fields(text: str) -> list[tuple[str, str]]:

@@ -60,8 +60,8 @@ def _truncdiv(a: int, b: int) -> int:
 
 def _truncmod(a: int, b: int) -> int:
     _nonzero(b, "truncmod", a)
-    rest = abs(a) % abs(b)
-    return -rest if a < 0 else rest
+    remainder = abs(a) % abs(b)
+    return -remainder if a < 0 else remainder
 
 
 def _pow(a: int, b: int) -> int:

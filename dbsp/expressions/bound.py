@@ -86,13 +86,13 @@ class Bound:
             return column
         self._prepare(interner)
         if len(rows) <= _FEW:
-            return self._evaluate_few(rows, interner)
+            return self._evaluate_by_row(rows, interner)
         try:
             with np.errstate(all="ignore"):
                 return to_codes(self._vector(rows), node.type)
         except DbspError:
             # The same rows one by one: that finds the first that has no result, and names it.
-            return self._evaluate_few(rows, interner)
+            return self._evaluate_by_row(rows, interner)
 
     def mask(self, rows: Codes, interner: Interner) -> Mask:
         """Which rows a condition holds for; None counts as false. Raises as `evaluate`."""
@@ -104,7 +104,7 @@ class Bound:
             self._vector = self.node.vector(interner)
             self._interner = interner
 
-    def _evaluate_few(self, rows: Codes, interner: Interner) -> Codes:
+    def _evaluate_by_row(self, rows: Codes, interner: Interner) -> Codes:
         scalar, encode, decoders = self._scalar, self._encode, self._decoders
         result = []
         for codes in rows.tolist():

@@ -151,7 +151,7 @@ class MadeByNode(ExpressionNode):
 
     def vector(self, interner: Interner) -> VectorFn:
         value, layout, cells = self.value.vector(interner), self.layout, interner.cells
-        return lambda rows: Vector(cells.made_by(layout, value(rows).values), None)
+        return lambda rows: Vector(cells.has_layout(layout, value(rows).values), None)
 
 
 class FieldNode(ExpressionNode):
@@ -184,8 +184,8 @@ class FieldNode(ExpressionNode):
             code = value(row)
             field = filler
             if cells.is_cell(code):
-                found, fields = cells.cell(code)
-                field = fields[position] if found == layout else filler
+                code_layout, fields = cells.cell(code)
+                field = fields[position] if code_layout == layout else filler
             return field if plain else decode_value(type_, field, interner)
 
         return run
@@ -211,13 +211,13 @@ def _resolve_construct(arguments: Sequence[ExpressionNode]) -> ExpressionNode | 
         return None
     structure = read_structure(text)
     constructor = structure.by_name.get(name)
-    given = arguments[2:]
-    if constructor is None or len(given) != len(constructor.fields):
+    fields = arguments[2:]
+    if constructor is None or len(fields) != len(constructor.fields):
         return None
     types = [field.type for field in constructor.fields]
-    if not all(map(_may_stand_for, given, types)):
+    if not all(map(_may_stand_for, fields, types)):
         return None
-    return ConstructNode(structure_type(structure), constructor, list(map(convert, given, types)))
+    return ConstructNode(structure_type(structure), constructor, list(map(convert, fields, types)))
 
 
 def _may_stand_for(argument: ExpressionNode, type_: Type) -> bool:

@@ -98,11 +98,11 @@ def unify(nodes: Sequence[ExpressionNode]) -> Type | None:
 
 def refuse(function: Function, written: Sequence[str], arguments: Sequence[ExpressionNode]) -> SchemaError:
     """The error for operands that do not fit; `written` is their text."""
-    given = " and ".join(
+    actual = " and ".join(
         "None" if is_none(argument) else f"{text} ({argument.type})"
         for text, argument in zip(written, arguments, strict=True)
     )
-    return SchemaError(f"{function.expects}, not {given}")
+    return SchemaError(f"{function.expects}, not {actual}")
 
 
 def _int_to_float(value: int) -> float:

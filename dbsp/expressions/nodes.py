@@ -296,9 +296,9 @@ def distinct_values(array: Array, type_: Type, interner: Interner) -> tuple[Arra
     """The distinct elements, and for each element its place among them."""
     if type_.interned and type_.structure is None and len(interner) <= 4 * len(array):
         # Ids are dense: marking them in a table beats sorting.
-        seen = np.zeros(len(interner), np.bool_)
-        seen[array] = True
-        distinct = np.flatnonzero(seen)
+        present = np.zeros(len(interner), np.bool_)
+        present[array] = True
+        distinct = np.flatnonzero(present)
         place = np.empty(len(interner), np.int64)
         place[distinct] = np.arange(len(distinct))
         return distinct, place[array]
@@ -326,11 +326,11 @@ def fold(node: ExpressionNode) -> ExpressionNode:
         return ConstantNode(node.type.optional(), None)
     if node.operation.with_interner or not all(isinstance(a, ConstantNode) for a in node.arguments):
         return node
-    nothing = Interner()
+    interner = Interner()
     try:
-        value = node.scalar(nothing)(())
+        value = node.scalar(interner)(())
         # Through its code, so that it is what a column of the type would hold.
-        value = decode_value(node.type, encode_value(node.type, value, nothing), nothing)
+        value = decode_value(node.type, encode_value(node.type, value, interner), interner)
     except DbspError:
         return node
     return ConstantNode(node.type, value)

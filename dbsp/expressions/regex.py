@@ -53,12 +53,12 @@ _CODE = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})")
 _MOST_REPEATS = 100_000
 _ANY = "[^\\n\\r\u2028\u2029]"
 _EVERY = f"\\x00-{chr(0x10FFFF)}"
-_OTHERS = {
+_NEGATED = {
     "D": rf"\x00-/:-{chr(0x10FFFF)}",
     "S": rf"\x00-\x08\x0e-\x1f!-{chr(0x10FFFF)}",
     "W": rf"\x00-/:-@\[-\^`\{{-{chr(0x10FFFF)}",
 }
-"""What is in no such class, as members of a bracket."""
+"""The characters outside a class, as members of a bracket."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +105,11 @@ class _Reader:
         repeatable = False  # whether a quantifier may follow
         while self.at < len(self.pattern):
             char = self.pattern[self.at]
-            found = _QUANTIFIER.match(self.pattern, self.at)
-            if found:
+            quantifier = _QUANTIFIER.match(self.pattern, self.at)
+            if quantifier:
                 if not repeatable:
-                    raise RegexError(f"there is nothing for '{found.group()}' to repeat")
-                self._quantifier(found)
+                    raise RegexError(f"there is nothing for '{quantifier.group()}' to repeat")
+                self._quantifier(quantifier)
                 repeatable = False
                 continue
             repeatable = True
@@ -146,19 +146,19 @@ class _Reader:
         self.out.append(text)
         self.at += 1
 
-    def _quantifier(self, found: re.Match[str]) -> None:
-        low, high = found.groups()
+    def _quantifier(self, quantifier: re.Match[str]) -> None:
+        low, high = quantifier.groups()
         if low is not None and any(int(n[:9]) > _MOST_REPEATS for n in (low, high or "0")):
-            raise RegexError(f"'{found.group()}' repeats too often")
+            raise RegexError(f"'{quantifier.group()}' repeats too often")
         if high and int(low) > int(high):
-            raise RegexError(f"'{found.group()}' has its numbers in the wrong order")
+            raise RegexError(f"'{quantifier.group()}' has its numbers in the wrong order")
         ways = self.closed.degree + self.closed.inside if self.closed else 0
-        self.groups[-1].degree += 1 + (ways * _most_repeats(found) if ways else 0)
+        self.groups[-1].degree += 1 + (ways * _most_repeats(quantifier) if ways else 0)
         self.closed = None
-        self.at = found.end()
+        self.at = quantifier.end()
         lazy = self.pattern[self.at : self.at + 1] == "?"
         self.at += lazy
-        self.out.append(found.group() + "?" * lazy)
+        self.out.append(quantifier.group() + "?" * lazy)
 
     def _open(self) -> None:
         for start in ("(?:", "(?=", "(?!"):
@@ -219,7 +219,7 @@ class _Reader:
         if char in "dsw":
             return _POSIX[char]
         if char in "DSW":
-            return _OTHERS[char]
+            return _NEGATED[char]
         if char.isalnum() or char == "_":
             raise RegexError(f"there is no escape '\\{char}'")
         return re.escape(char)
@@ -241,7 +241,7 @@ class _Reader:
             if dash and self.at + 1 < len(self.pattern):
                 self.at += 1
                 high = self._in_bracket()
-                if not (_is_one(low) and _is_one(high)) or _code(low) > _code(high):
+                if not (_is_character(low) and _is_character(high)) or _code(low) > _code(high):
                     raise RegexError(f"'{low}-{high}' is no range of characters")
                 members.append(f"{low}-{high}")
             else:
@@ -279,7 +279,7 @@ def _most_repeats(quantifier: re.Match[str]) -> float:
     return int(high) if high else math.inf
 
 
-def _is_one(member: str) -> bool:
+def _is_character(member: str) -> bool:
     """Whether a member of a bracket is a single character."""
     return len(member) == 1 or (
         member[0] == "\\" and (len(member) == 2 or (len(member) == 4 and member[1] == "x"))

@@ -83,9 +83,9 @@ def coded_series(kind: str, ends: Sequence[Codes]) -> tuple[Codes, Codes]:
         return int_series(start, end, step)
     firsts, lasts = code_floats(start).tolist(), code_floats(end).tolist()
     steps = [None] * len(firsts) if step is None else code_floats(step).tolist()
-    made = [float_series(*one) for one in zip(firsts, lasts, steps, strict=True)]
-    values = np.concatenate([np.empty(0, np.float64), *made])
-    return float_codes(values), np.array([len(one) for one in made], np.int64)
+    series = [float_series(*ends_of_series) for ends_of_series in zip(firsts, lasts, steps, strict=True)]
+    values = np.concatenate([np.empty(0, np.float64), *series])
+    return float_codes(values), np.array([len(values_of_series) for values_of_series in series], np.int64)
 
 
 def _too_long(start: Any, end: Any, step: Any, count: str) -> EvaluationError:
@@ -108,13 +108,15 @@ def _in_floats(value: float, start: float, end: float, step: float | None = None
 
 
 def _in_ints_vector(value: Any, start: Any, end: Any, step: Any = None) -> Array:
-    value, start, end = np.broadcast_arrays(*(np.asarray(one, np.int64) for one in (value, start, end)))
+    value, start, end = np.broadcast_arrays(
+        *(np.asarray(operand, np.int64) for operand in (value, start, end))
+    )
     step = np.where(start <= end, 1, -1) if step is None else np.broadcast_to(np.int64(step), value.shape)
     up, down = (step > 0) & (start <= value) & (value < end), (step < 0) & (start >= value) & (value > end)
     away = np.where(down, start, value).view(np.uint64) - np.where(down, value, start).view(np.uint64)
     stride = np.where(step < 0, np.negative(step), step).view(np.uint64)
-    met = (up | down) & (away % np.where(step == 0, np.uint64(1), stride) == 0)
-    result: Array = met | ((step == 0) & (value == start) & (start != end))
+    on_step = (up | down) & (away % np.where(step == 0, np.uint64(1), stride) == 0)
+    result: Array = on_step | ((step == 0) & (value == start) & (start != end))
     return result
 
 

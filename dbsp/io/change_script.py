@@ -1,10 +1,10 @@
-"""Change scripts: what to insert and what to delete, tick by tick, as lines of text.
+"""Change scripts: the rows to insert and to delete, tick by tick, as lines of text.
 
     +edge(1, 2)              insert a row
     -edge(2, 3)              delete one
     +name(1, "Ada \\"A\\"")    numbers, texts in double quotes, true, false
     +list([1, [2, nil]])     records; +tree($Node($Leaf, "a")) branches of algebraic data types
-    // a remark              also # a remark, and blank lines
+    // a comment             also # a comment, and blank lines
     commit                   everything since the last commit is one tick
 
 Within a tick the last change of a row decides. Changes after the last `commit` are a tick of their own.
@@ -12,10 +12,8 @@ Within a tick the last change of a row decides. Changes after the last `commit` 
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -25,9 +23,9 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean
 from dbsp.errors import InputError
+from dbsp.io.literals import fit_value, read_number
 from dbsp.io.problems import MAX_PROBLEMS, DataError, missing_file
 from dbsp.io.term_text import TermTextError, read_term
-from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -119,16 +117,16 @@ class ChangeScriptReader:
         self._ranges = ranges or {}
 
     def feed(self, text: str) -> ChangeLine | CommitLine | None:
-        """What the next line says, None for a blank one or a remark.
+        """Read the next line: a change, a commit, or None for a blank line or a comment.
 
-        Raises DataError, with the line, a caret and what was expected; the line counts as read all the same.
+        Raises DataError, with the line, a caret and what was expected; the line counts as read.
         """
         self.line += 1
         text = text.rstrip("\r\n")
-        foreign = _SURROGATE.search(text)
-        if foreign is not None:
+        surrogate = _SURROGATE.search(text)
+        if surrogate is not None:
             shown = _SURROGATE.sub("\ufffd", text)
-            raise self._error(shown, "this is not UTF-8 text", foreign.start())
+            raise self._error(shown, "this is not UTF-8 text", surrogate.start())
         head = _HEAD.match(text)
         if head is None:
             if _BLANK.fullmatch(text):
@@ -169,14 +167,14 @@ class ChangeScriptReader:
                 if mark == ")":
                     break
                 if mark != ",":
-                    what = "the line ends here" if not mark else f"found {mark!r}"
-                    raise self._error(text, f"expected ',' or ')', {what}", position - 1)
+                    actual = "the line ends here" if not mark else f"found {mark!r}"
+                    raise self._error(text, f"expected ',' or ')', {actual}", position - 1)
         if not _END.fullmatch(text, position):
-            rest = len(text[position:]) - len(text[position:].lstrip())
+            blanks = len(text[position:]) - len(text[position:].lstrip())
             raise self._error(
                 text,
                 "expected the end of the line",
-                position + rest,
+                position + blanks,
                 len(text),
                 hint="one change stands on one line",
             )
@@ -193,7 +191,7 @@ class ChangeScriptReader:
                 if type_.structure is not None:
                     row.append(value)
                     continue
-                fitted = _FIT[type_.kind](value) if value is not None else _fit_nil(type_)
+                fitted = fit_value(type_, value)
                 if name in ranges:
                     ranges[name].fit(fitted)
             except ValueError as error:
@@ -204,8 +202,8 @@ class ChangeScriptReader:
 
     def _term(self, text: str, type_: Type, position: int, column: str) -> tuple[Any, int, int]:
         """A record or a branch, and where it begins and ends."""
-        found = _BLANKS.match(text, position)
-        begin = found.end() if found else position
+        blanks = _BLANKS.match(text, position)
+        begin = blanks.end() if blanks else position
 
         def unquote(inside: str, offset: int) -> str:
             return _ESCAPE.sub(lambda escape: self._unescape(text, escape, offset), inside)
@@ -224,7 +222,7 @@ class ChangeScriptReader:
             )
         if kind == "word":
             return {"true": True, "false": False, "nil": None}[token]
-        return _number(token)
+        return read_number(token)
 
     def _unescape(self, text: str, escape: re.Match[str], offset: int) -> str:
         start = offset + escape.start()
@@ -271,14 +269,14 @@ class ChangeScriptReader:
         return self._error(text, "this is neither a change nor commit", start, len(text), hint=hint)
 
     def _no_value(self, text: str, position: int) -> DataError:
-        rest = text[position:]
-        position += len(rest) - len(rest.lstrip())
-        rest = rest.strip()
-        if rest.startswith('"'):
+        tail = text[position:]
+        position += len(tail) - len(tail.lstrip())
+        tail = tail.strip()
+        if tail.startswith('"'):
             return self._error(text, "this text has no closing quote", position, len(text))
-        if not rest:
+        if not tail:
             return self._error(text, "expected a value, the line ends here", position)
-        word = re.match(r"[^\s,()]+", rest)
+        word = re.match(r"[^\s,()]+", tail)
         end = position + (len(word[0]) if word else 1)
         hint = 'a text is written in double quotes: "like this"' if word else None
         return self._error(text, "expected a number or a text in quotes", position, end, hint=hint)
@@ -294,20 +292,20 @@ def parse_change_script(lines: Iterable[str], reader: ChangeScriptReader) -> lis
     tick: ScriptTick | None = None
     for text in lines:
         try:
-            said = reader.feed(text)
+            change = reader.feed(text)
         except DataError as error:
             problems += error.diagnostics
             if len(problems) >= MAX_PROBLEMS:
                 raise DataError(problems, more=True) from None
             continue
-        if isinstance(said, ChangeLine):
+        if isinstance(change, ChangeLine):
             if tick is None:
-                tick = ScriptTick(said.line, said.line)
-            tick.add(said)
-        elif isinstance(said, CommitLine):
+                tick = ScriptTick(change.line, change.line)
+            tick.add(change)
+        elif isinstance(change, CommitLine):
             if tick is None:
-                tick = ScriptTick(said.line, said.line)
-            tick.last_line = said.line
+                tick = ScriptTick(change.line, change.line)
+            tick.last_line = change.line
             ticks.append(tick)
             tick = None
     if problems:
@@ -343,90 +341,3 @@ def read_change_script(
         ) from None
     reader = ChangeScriptReader(inputs, str(path), derived=derived, ranges=ranges)
     return parse_change_script(text.split("\n"), reader)
-
-
-# --- literals to values of a column's type -------------------------------------------------------------
-
-
-def _number(token: str) -> int | float:
-    lowered = token.lower().lstrip("+-")
-    sign = -1 if token.startswith("-") else 1
-    if lowered.startswith(("0x", "0b")):
-        return sign * int(lowered, 0)
-    if lowered.isdigit():
-        return sign * int(lowered) if len(lowered) <= 4000 else sign * (INT64_MAX + 2)
-    # One NaN object for all, so that the row it stands in is equal to itself as a key.
-    return math.nan if lowered == "nan" else float(token)
-
-
-def _fit_int(value: Any) -> int:
-    if type(value) is not int:
-        raise ValueError(f"a whole number, got {_described(value)}")
-    if not INT64_MIN <= value <= INT64_MAX:
-        raise ValueError("a whole number of 64 bits (-2^63 to 2^63-1)")
-    return value
-
-
-def _fit_float(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"a number, got {_described(value)}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError("a number that a float can hold") from None
-
-
-def _fit_bool(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"true or false, got {_described(value)}")
-    return value
-
-
-def _fit_str(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"a text in double quotes, got {_described(value)}")
-    return value
-
-
-def _fit_date(value: Any) -> dt.date:
-    try:
-        return dt.date.fromisoformat(_fit_str(value))
-    except ValueError:
-        raise ValueError('a date such as "2024-01-31"') from None
-
-
-def _fit_timestamp(value: Any) -> dt.datetime:
-    try:
-        return dt.datetime.fromisoformat(_fit_str(value))
-    except ValueError:
-        raise ValueError('a time such as "2024-01-31T12:00:00"') from None
-
-
-def _fit_nothing(value: Any) -> Any:
-    raise ValueError("a value of a type that change scripts cannot write")
-
-
-def _fit_nil(type_: Type) -> Any:
-    if not type_.nullable:
-        raise ValueError("a value, got nil")
-    return None
-
-
-def _described(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return "a text"
-    return "a whole number" if isinstance(value, int) else "a number with a fraction"
-
-
-_FIT: dict[str, Callable[[Any], Any]] = {
-    "int": _fit_int,
-    "float": _fit_float,
-    "bool": _fit_bool,
-    "str": _fit_str,
-    "date": _fit_date,
-    "timestamp": _fit_timestamp,
-    "bytes": _fit_nothing,
-    "object": _fit_nothing,
-}

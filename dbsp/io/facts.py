@@ -263,24 +263,24 @@ class _Reader:
             raise DataError(self.problems)
         return rows[:1]
 
-    def _wrong_count(self, number: int, line: str, found: int) -> None:
+    def _wrong_count(self, number: int, line: str, actual: int) -> None:
         expected = self.schema.arity
         between = "tabs" if self.delimiter == _TAB else f"{self.delimiter!r}"
         message = (
             f"relation '{self.relation}' has {_count(expected, 'column')} ({', '.join(self.schema.names)}), "
-            f"this line has {found}"
+            f"this line has {actual}"
         )
         hint = f"columns are separated by {between}"
         if not line:
             message = f"relation '{self.relation}' has {_count(expected, 'column')}, this line is empty"
             hint = "remove the empty line"
-        elif found == 1 and self.delimiter == _TAB and len(re.split(r"[ ,;]+", line.strip())) == expected:
+        elif actual == 1 and self.delimiter == _TAB and len(re.split(r"[ ,;]+", line.strip())) == expected:
             hint += "; these look separated by something else"
         self._problem(number, line, message, 0, len(line), hint)
 
-    def _too_few(self, number: int, line: str, found: int) -> None:
+    def _too_few(self, number: int, line: str, actual: int) -> None:
         places = ":".join(map(str, self.columns or ()))
-        message = f"this line has {_count(found, 'column')}, and columns='{places}' asks for more"
+        message = f"this line has {_count(actual, 'column')}, and columns='{places}' asks for more"
         self._problem(number, line, message, 0, len(line))
 
     def _problem(

@@ -50,11 +50,11 @@ class _Reader:
 
     def rows(self) -> list[tuple[Any, ...]]:
         decoder = json.JSONDecoder(object_pairs_hook=Members)
-        found: list[tuple[Any, ...]] = []
+        rows: list[tuple[Any, ...]] = []
         at = self._expect("[", 0, "a JSON array of rows")
         if self.text.startswith("]", at):
             self._end(at + 1)
-            return found
+            return rows
         while True:
             try:
                 value, end = decoder.raw_decode(self.text, at)
@@ -65,7 +65,7 @@ class _Reader:
             except RecursionError:
                 raise self._broken("this row is nested too deeply", at) from None
             try:
-                found.append(self._row(value))
+                rows.append(self._row(value))
             except ValueError as error:
                 self._problem(str(error), at, end)
             at = self._blank(end)
@@ -75,7 +75,7 @@ class _Reader:
         self._end(self._expect("]", at, "',' or ']'"))
         if self.problems:
             raise DataError(self.problems)
-        return found
+        return rows
 
     def _row(self, value: Any) -> tuple[Any, ...]:
         names = self.schema.names
@@ -98,13 +98,13 @@ class _Reader:
                 f"relation '{self.relation}' has {columns} ({', '.join(names)}), this row has {len(value)}"
             )
         row = []
-        for name, type_, one in zip(names, self.schema.types, value, strict=True):
+        for name, type_, cell in zip(names, self.schema.types, value, strict=True):
             try:
-                fitted = _fit(type_, one)
+                fitted = _fit(type_, cell)
                 if name in self.ranges:
                     self.ranges[name].fit(fitted)
             except ValueError as error:
-                shown = shorten(json.dumps(one, ensure_ascii=False, default=_plain))
+                shown = shorten(json.dumps(cell, ensure_ascii=False, default=_plain))
                 raise ValueError(
                     f"column '{name}' of relation '{self.relation}' expects {error}, got {shown}"
                 ) from None
@@ -118,10 +118,10 @@ class _Reader:
             at += 1
         return at
 
-    def _expect(self, mark: str, at: int, what: str) -> int:
+    def _expect(self, mark: str, at: int, expected: str) -> int:
         at = self._blank(at)
         if not self.text.startswith(mark, at):
-            raise self._broken(f"expected {what}", at)
+            raise self._broken(f"expected {expected}", at)
         return self._blank(at + 1)
 
     def _end(self, at: int) -> None:

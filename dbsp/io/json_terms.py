@@ -27,17 +27,17 @@ def json_text(type_: Type, value: Any, objects: bool) -> str:
     """The value of a column as JSON. O(length)."""
     if type_.structure is None:
         return json.dumps(value, ensure_ascii=False)
-    found: list[str] = []
+    texts: list[str] = []
     waiting: list[str | tuple[Type, Any]] = [(type_, value)]
     while waiting:
         item = waiting.pop()
         if isinstance(item, str):
-            found.append(item)
+            texts.append(item)
         elif item[0].structure is None or item[1] is None:
-            found.append(json.dumps(item[1], ensure_ascii=False))
+            texts.append(json.dumps(item[1], ensure_ascii=False))
         else:
             waiting.extend(reversed(_pieces(item[0].structure, item[1], objects)))
-    return "".join(found)
+    return "".join(texts)
 
 
 def _pieces(structure: Structure, value: Any, objects: bool) -> list[str | tuple[Type, Any]]:
@@ -119,15 +119,17 @@ def _frame(structure: Structure, value: Any) -> _Frame | None:
         name, inside = value[0], value[1:]
     constructor = structure.by_name.get(name[1:]) if isinstance(name, str) and name[:1] == "$" else None
     if constructor is None:
-        known = ", ".join(f'["${one.name}"{", ..." if one.fields else ""}]' for one in structure.constructors)
+        known = ", ".join(
+            f'["${branch.name}"{", ..." if branch.fields else ""}]' for branch in structure.constructors
+        )
         raise ValueError(f"a branch of {structure.name} ({known})")
     return _Frame(constructor, _fields(constructor, inside, f"${constructor.name}"))
 
 
-def _fields(constructor: Constructor, value: Any, what: str) -> list[Any]:
+def _fields(constructor: Constructor, value: Any, owner: str) -> list[Any]:
     names = [field.name for field in constructor.fields]
     if isinstance(value, Members) and len(value.names) == len(names) and value.members.keys() == set(names):
         return [value.members[name] for name in names]
     if isinstance(value, list) and len(value) == len(names):
         return value
-    raise ValueError(f"an array or an object of the fields of {what} ({', '.join(names) or 'none'})")
+    raise ValueError(f"an array or an object of the fields of {owner} ({', '.join(names) or 'none'})")

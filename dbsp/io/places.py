@@ -66,11 +66,11 @@ def read_place(
         return read_table(
             expect_present(place.path, "the path of a database"), place.name, schema, relation, ranges
         )
-    what = "JSON file" if place.medium is Medium.JSON else "fact file"
+    kind = "JSON file" if place.medium is Medium.JSON else "fact file"
     if place.path is None:
         file, data = _STDIN, unpacked(sys.stdin.buffer.read(), _STDIN)
     else:
-        file, data = str(place.path), read_file(place.path, f"{what} (for relation '{relation}')")
+        file, data = str(place.path), read_file(place.path, f"{kind} (for relation '{relation}')")
     if place.medium is Medium.JSON:
         return parse_json_rows(data, file, schema, relation, ranges)
     return parse_facts(

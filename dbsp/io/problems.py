@@ -31,13 +31,13 @@ class DataError(InputError):
         self.more = more
 
 
-def missing_file(path: str, what: str, hint: str | None = None) -> InputError:
+def missing_file(path: str, kind: str, hint: str | None = None) -> InputError:
     """The error for a file that should be there."""
-    return InputError(f"there is no such {what}" + (f"; {hint}" if hint else ""), where=path)
+    return InputError(f"there is no such {kind}" + (f"; {hint}" if hint else ""), where=path)
 
 
-def read_file(path: Path, what: str) -> bytes:
-    """The bytes of a file, unpacked if gzip has packed them; `what` it is, for the error.
+def read_file(path: Path, kind: str) -> bytes:
+    """The bytes of a file, unpacked if gzip has packed them; `kind` names it in the error.
 
     Raises InputError if it cannot be read.
     """
@@ -48,7 +48,7 @@ def read_file(path: Path, what: str) -> bytes:
         hint = did_you_mean(path.name, siblings)
         if not path.parent.is_dir():
             hint = f"the folder {path.parent} does not exist"
-        raise missing_file(str(path), what, hint) from None
+        raise missing_file(str(path), kind, hint) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
     return unpacked(data, str(path))

@@ -77,16 +77,16 @@ def _cell(lines: list[str], number: int, start: int, delimiter: str) -> tuple[Ce
     parts: list[str] = []
     at, position = number, start + 1
     while True:
-        whole = lines[at]
-        end = whole.find(_QUOTE, position)
+        text = lines[at]
+        end = text.find(_QUOTE, position)
         if end < 0:
-            parts.append(whole[position:] + "\n")
+            parts.append(text[position:] + "\n")
             at, position = at + 1, 0
             if at == len(lines):
                 raise Unbalanced("this quotation mark is never closed", number + 1, line, start)
             continue
-        parts.append(whole[position:end])
-        if whole.startswith(_QUOTE, end + 1):
+        parts.append(text[position:end])
+        if text.startswith(_QUOTE, end + 1):
             parts.append(_QUOTE)
             position = end + 2
             continue

@@ -36,11 +36,11 @@ def read_table(
         raise missing_file(str(path), f"database (for relation '{relation}')")
     with _opened(path) as database:
         rows = _select(database, path, table, schema, relation)
-        found: list[tuple[Any, ...]] = []
+        fitted_rows: list[tuple[Any, ...]] = []
         problems: list[str] = []
         for number, row in enumerate(rows, 1):
             try:
-                found.append(_fitted(row, schema, ranges))
+                fitted_rows.append(_fitted(row, schema, ranges))
             except ValueError as error:
                 problems.append(f"{path}: row {number} of '{table}' (for relation '{relation}'): {error}")
                 if len(problems) >= MAX_PROBLEMS:
@@ -48,7 +48,7 @@ def read_table(
                     break
     if problems:
         raise InputError("\n".join(problems))
-    return found
+    return fitted_rows
 
 
 def _select(
@@ -135,12 +135,12 @@ def _view(table: str, schema: Schema, symbols: list[bool]) -> str:
     """The view that shows the texts in place of their numbers."""
     columns, joins = [], []
     for place, (name, text) in enumerate(zip(schema.names, symbols, strict=True)):
-        own = f"{_name('_' + table)}.{_name(str(place))}"
+        column = f"{_name('_' + table)}.{_name(str(place))}"
         if text:
             symbol = _name(f"_symtab_{place}")
-            joins.append(f"JOIN {_name(_SYMBOLS)} AS {symbol} ON {own} = {symbol}.id")
-            own = f"{symbol}.symbol"
-        columns.append(f"{own} AS {_name(name)}")
+            joins.append(f"JOIN {_name(_SYMBOLS)} AS {symbol} ON {column} = {symbol}.id")
+            column = f"{symbol}.symbol"
+        columns.append(f"{column} AS {_name(name)}")
     return (
         f"CREATE VIEW {_name(table)} AS SELECT {', '.join(columns) or '*'} "
         f"FROM {_name('_' + table)} {' '.join(joins)}"

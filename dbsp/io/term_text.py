@@ -102,9 +102,9 @@ class _Reader:
         value, position = self.begin(structure, position)
         while self.open:
             top = self.open[-1]
-            if value is not _NOTHING:
+            if value is not _NO_VALUE:
                 top.parts.append(value)
-                value = _NOTHING
+                value = _NO_VALUE
             fields = top.constructor.fields
             position = _skip(self.text, position)
             if len(top.parts) == len(fields):
@@ -130,11 +130,11 @@ class _Reader:
                 shape = ", ".join(field.name for field in structure.constructors[0].fields)
                 raise self.error(f"a record [{shape}] of type {structure.name}, or nil", position)
             self.open.append(_Open(structure, structure.constructors[0], "]"))
-            return _NOTHING, position + 1
+            return _NO_VALUE, position + 1
         name = _NAME.match(self.text, position)
         constructor = structure.by_name.get(name[1]) if name else None
         if name is None or constructor is None:
-            known = ", ".join(f"${one}" for one in structure.by_name)
+            known = ", ".join(f"${branch}" for branch in structure.by_name)
             raise self.error(f"a branch of {structure.name} ({known})", position)
         bracket = _skip(self.text, name.end())
         if not self.text.startswith("(", bracket):
@@ -142,11 +142,11 @@ class _Reader:
                 raise self.error(f"'(' and the arguments of ${constructor.name}", bracket)
             return Branch(constructor.name), name.end()
         self.open.append(_Open(structure, constructor, ")"))
-        return _NOTHING, bracket + 1
+        return _NO_VALUE, bracket + 1
 
     def plain(self, field: Field, position: int) -> tuple[Any, int]:
         """A part that is a number or a symbol."""
-        end = self.end_of_plain(field, position)
+        end = self.plain_end(field, position)
         text = self.text[position:end]
         try:
             if field.type.kind != "str":
@@ -166,7 +166,7 @@ class _Reader:
             raise TermTextError(f"{error} in field '{field.name}'", position, end) from None
         return value, end
 
-    def end_of_plain(self, field: Field, position: int) -> int:
+    def plain_end(self, field: Field, position: int) -> int:
         quoted = _QUOTED.match(self.text, position)
         if quoted is not None and (self.unquote is not None or self._ends(quoted.end())):
             return quoted.end()
@@ -186,8 +186,8 @@ class _Reader:
         return position + len(mark)
 
     def error(self, expected: str, position: int) -> TermTextError:
-        found = _PLAIN.match(self.text, position)
-        return TermTextError(expected, position, found.end() if found else position)
+        match = _PLAIN.match(self.text, position)
+        return TermTextError(expected, position, match.end() if match else position)
 
 
-_NOTHING = object()
+_NO_VALUE = object()

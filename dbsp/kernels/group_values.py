@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.jit import add_product, add_weights, kernel
 from dbsp.kernels.limits import NULL
-from dbsp.kernels.matches import _same_key
-from dbsp.kernels.runs import at_address, compare_prefix, gallop
+from dbsp.kernels.matches import end_of_key
+from dbsp.kernels.runs import at_address, compare_prefix, compare_run_rows, gallop
 
-# What an accumulator adds up, as given in `columns` below.
+# What an accumulator adds up: the measures in `columns` below.
 SUM = 0  # weight * value
 SUM_PRESENT = 1  # the same, passing over None
 COUNT_PRESENT = 2  # weights of the rows where the value is not None
@@ -24,7 +22,7 @@ def accumulate(
 ) -> tuple[Codes, Codes, Codes]:
     """Linear accumulators per group, before and after a delta sorted by its m key columns.
 
-    Accumulator 0 is the sum of weights; columns[a - 1] = (column, what) says what accumulator a adds
+    Accumulator 0 is the sum of weights; columns[a - 1] = (column, measure) says what accumulator a adds
     up. The state in `runs` holds rows (key, accumulators), of which the weighted sum is the current
     value. All sums are 128 bits wide inside, so only a result that does not fit int64 is an error,
     in whatever order its parts come.
@@ -37,7 +35,7 @@ def accumulate(
     groups = 0
     i = 0
     while i < n:
-        i = _same_key(rows, i, m)
+        i = end_of_key(rows, i, m)
         groups += 1
     keys = np.empty((groups, m), np.int64)
     before = np.zeros((groups, count), np.int64)
@@ -58,10 +56,10 @@ def accumulate(
                 for a in range(count):
                     high[g, a], after[g, a] = add_product(high[g, a], after[g, a], w, run[low * k + m + a])
                 low += 1
-            i = _same_key(rows, i, m)
+            i = end_of_key(rows, i, m)
     i = 0
     for g in range(groups):
-        end = _same_key(rows, i, m)
+        end = end_of_key(rows, i, m)
         for c in range(m):
             keys[g, c] = rows[i, c]
         for a in range(count):
@@ -71,10 +69,10 @@ def accumulate(
             high[g, 0], after[g, 0] = add_product(high[g, 0], after[g, 0], w, 1)
             for a in range(1, count):
                 value = rows[j, columns[a - 1, 0]]
-                what = columns[a - 1, 1]
-                if what != SUM and value == NULL:
+                measure = columns[a - 1, 1]
+                if measure != SUM and value == NULL:
                     continue
-                term = 1 if what == COUNT_PRESENT else value
+                term = 1 if measure == COUNT_PRESENT else value
                 high[g, a], after[g, a] = add_product(high[g, a], after[g, a], w, term)
         for a in range(count):
             if high[g, a] != (-1 if after[g, a] < 0 else 0):
@@ -281,15 +279,6 @@ def leading(
 
 
 @kernel
-def compare_run_rows(a: Any, at_a: int, b: Any, at_b: int, k: int) -> int:
-    """-1, 0 or 1 as the k columns at a[at_a:] sort before, with or after those at b[at_b:]."""
-    for c in range(k):
-        if a[at_a + c] != b[at_b + c]:
-            return -1 if a[at_a + c] < b[at_b + c] else 1
-    return 0
-
-
-@kernel
 def shifted(before: Codes, weights: Codes, starts: Codes, offset: int) -> tuple[Codes, Codes, Codes]:
     """Which row stands `offset` copies before each row of its segment, a row of weight w being w copies.
 
@@ -310,7 +299,7 @@ def shifted(before: Codes, weights: Codes, starts: Codes, offset: int) -> tuple[
             position = before[i]
             while position < before[i] + weights[i]:
                 left = before[i] + weights[i] - position
-                found = -1
+                source_row = -1
                 if position < offset:
                     count = min(left, offset - position)
                 elif offset < 0 and position >= size + offset:
@@ -319,10 +308,10 @@ def shifted(before: Codes, weights: Codes, starts: Codes, offset: int) -> tuple[
                     source = position - offset
                     while before[j] + weights[j] <= source:
                         j += 1
-                    found = j
+                    source_row = j
                     count = min(left, before[j] + weights[j] - source)
                 row[out] = i
-                other[out] = found
+                other[out] = source_row
                 copies[out] = count
                 out += 1
                 position += count

@@ -20,33 +20,33 @@ def _first_slot(rows: Codes, i: int, size: int) -> int:
 
 
 @kernel
-def find_rows(rows: Codes, kept: Codes, slots: Codes, found: Codes) -> None:
-    """found[i] = the number of the row of `kept` that equals rows[i], or -1.
+def find_rows(rows: Codes, table: Codes, slots: Codes, numbers: Codes) -> None:
+    """numbers[i] = the number of the row of `table` that equals rows[i], or -1.
 
     A slot holds one more than the number of a row, or 0. O(rows) on average.
     """
     size = slots.shape[0]
     for i in range(rows.shape[0]):
         slot = _first_slot(rows, i, size)
-        found[i] = -1
+        numbers[i] = -1
         while slots[slot] != 0:
             number = slots[slot] - 1
             same = True
             for c in range(rows.shape[1]):
-                if kept[number, c] != rows[i, c]:
+                if table[number, c] != rows[i, c]:
                     same = False
                     break
             if same:
-                found[i] = number
+                numbers[i] = number
                 break
             slot = (slot + 1) & (size - 1)
 
 
 @kernel
-def intern_rows(rows: Codes, kept: Codes, used: int, slots: Codes, found: Codes) -> int:
-    """As `find_rows`, but rows that are not there are added to `kept` behind `used`; how many there are then.
+def intern_rows(rows: Codes, table: Codes, used: int, slots: Codes, numbers: Codes) -> int:
+    """As `find_rows`, but adds new rows to `table` from `used` on; returns how many are used then.
 
-    There has to be room for all rows in `kept`, and slots for twice as many as there are then.
+    `table` must have room for all rows, and `slots` must be twice as many as the rows used then.
     """
     size = slots.shape[0]
     for i in range(rows.shape[0]):
@@ -55,7 +55,7 @@ def intern_rows(rows: Codes, kept: Codes, used: int, slots: Codes, found: Codes)
         while slots[slot] != 0:
             number = slots[slot] - 1
             for c in range(rows.shape[1]):
-                if kept[number, c] != rows[i, c]:
+                if table[number, c] != rows[i, c]:
                     number = -1
                     break
             if number >= 0:
@@ -64,19 +64,19 @@ def intern_rows(rows: Codes, kept: Codes, used: int, slots: Codes, found: Codes)
         if number < 0:
             number = used
             for c in range(rows.shape[1]):
-                kept[used, c] = rows[i, c]
+                table[used, c] = rows[i, c]
             slots[slot] = used + 1
             used += 1
-        found[i] = number
+        numbers[i] = number
     return used
 
 
 @kernel
-def place_rows(kept: Codes, used: int, slots: Codes) -> None:
+def place_rows(table: Codes, used: int, slots: Codes) -> None:
     """Enter the first `used` rows, all different, into slots that are all 0."""
     size = slots.shape[0]
     for number in range(used):
-        slot = _first_slot(kept, number, size)
+        slot = _first_slot(table, number, size)
         while slots[slot] != 0:
             slot = (slot + 1) & (size - 1)
         slots[slot] = number + 1

@@ -11,7 +11,7 @@ from dbsp.kernels.sort import compare_rows
 
 
 @kernel
-def _same_key(rows: Codes, start: int, m: int) -> int:
+def end_of_key(rows: Codes, start: int, m: int) -> int:
     """One past the last row that shares the m-column key of rows[start]."""
     end = start + 1
     while end < rows.shape[0] and compare_rows(rows, start, rows, end, m) == 0:
@@ -23,13 +23,13 @@ def _same_key(rows: Codes, start: int, m: int) -> int:
 def find_matches(keys: Codes, m: int, table: Codes, runs: int, k: int) -> tuple[Codes, int, int]:
     """Where rows of the runs share the m-column prefix of the sorted `keys` (k columns a run row).
 
-    Returns (matches, how many, pairs): matches[s] = (first key, end key, run, first row, end row),
-    and the number of (key row, run row) pairs they stand for. Both sides are galloped over, so the
+    Returns (matches, count, pairs): matches[s] = (first key, end key, run, first row, end row),
+    and the number of (key row, run row) pairs in them. Both sides are galloped over, so the
     cost is O(min * log(max / min)) per run, plus the matches.
     """
     n = keys.shape[0]
     matches = np.empty((max(8, min(n * 2, 1024)), 5), np.int64)
-    found = 0
+    count = 0
     pairs = 0
     for r in range(runs):
         run = at_address(table[r, 0])
@@ -44,21 +44,21 @@ def find_matches(keys: Codes, m: int, table: Codes, runs: int, k: int) -> tuple[
                 i = gallop_keys(keys, i + 1, run, low * k, m)
                 continue
             high = gallop(run, k, low, size, keys, i, m, 1)
-            end = _same_key(keys, i, m)
-            if found == matches.shape[0]:
-                larger = np.empty((2 * found, 5), np.int64)
-                larger[:found] = matches
+            end = end_of_key(keys, i, m)
+            if count == matches.shape[0]:
+                larger = np.empty((2 * count, 5), np.int64)
+                larger[:count] = matches
                 matches = larger
-            matches[found, 0] = i
-            matches[found, 1] = end
-            matches[found, 2] = r
-            matches[found, 3] = low
-            matches[found, 4] = high
-            found += 1
+            matches[count, 0] = i
+            matches[count, 1] = end
+            matches[count, 2] = r
+            matches[count, 3] = low
+            matches[count, 4] = high
+            count += 1
             pairs += (end - i) * (high - low)
             i = end
             low = high
-    return matches, found, pairs
+    return matches, count, pairs
 
 
 @kernel
@@ -70,7 +70,7 @@ def find_bands(starts: Codes, ends: Codes, m: int, table: Codes, runs: int, k: i
     """
     n = starts.shape[0]
     matches = np.empty((max(8, min(n * 2, 1024)), 5), np.int64)
-    found = 0
+    count = 0
     pairs = 0
     for r in range(runs):
         run = at_address(table[r, 0])
@@ -85,24 +85,24 @@ def find_bands(starts: Codes, ends: Codes, m: int, table: Codes, runs: int, k: i
             high = gallop(run, k, max(low, high), size, ends, i, m, 1)
             if high == low:
                 continue
-            if found == matches.shape[0]:
-                larger = np.empty((2 * found, 5), np.int64)
-                larger[:found] = matches
+            if count == matches.shape[0]:
+                larger = np.empty((2 * count, 5), np.int64)
+                larger[:count] = matches
                 matches = larger
-            matches[found, 0] = i
-            matches[found, 1] = i + 1
-            matches[found, 2] = r
-            matches[found, 3] = low
-            matches[found, 4] = high
-            found += 1
+            matches[count, 0] = i
+            matches[count, 1] = i + 1
+            matches[count, 2] = r
+            matches[count, 3] = low
+            matches[count, 4] = high
+            count += 1
             pairs += high - low
-    return matches, found, pairs
+    return matches, count, pairs
 
 
 @kernel
 def _pairs(
     matches: Codes,
-    found: int,
+    count: int,
     pairs: int,
     delta_rows: Codes,
     delta_weights: Codes,
@@ -110,12 +110,12 @@ def _pairs(
     k: int,
     columns: Codes,
 ) -> tuple[Codes, Codes]:
-    """The rows that the matches stand for; see `join_runs`."""
+    """The joined rows of the matches; see `join_runs`."""
     width = columns.shape[0]
     out_rows = np.empty((pairs, width), np.int64)
     out_weights = np.empty(pairs, np.int64)
     out = 0
-    for s in range(found):
+    for s in range(count):
         run = at_address(table[matches[s, 2], 0])
         weights = at_address(table[matches[s, 2], 1])
         for i in range(matches[s, 0], matches[s, 1]):
@@ -131,7 +131,7 @@ def _pairs(
 @kernel
 def _timed_pairs(
     matches: Codes,
-    found: int,
+    count: int,
     pairs: int,
     delta_rows: Codes,
     delta_weights: Codes,
@@ -141,7 +141,7 @@ def _timed_pairs(
     now: Codes,
     coordinates: int,
 ) -> tuple[Codes, Codes, Codes, int]:
-    """The rows that the matches stand for, with their times; see `join_timed_runs`."""
+    """The joined rows of the matches, with their times; see `join_timed_runs`."""
     width = columns.shape[0]
     depth = now.shape[0]
     out_rows = np.empty((pairs, width), np.int64)
@@ -149,7 +149,7 @@ def _timed_pairs(
     times = np.empty((pairs, depth), np.int64)
     front = 0
     back = pairs
-    for s in range(found):
+    for s in range(count):
         run = at_address(table[matches[s, 2], 0])
         weights = at_address(table[matches[s, 2], 1])
         for i in range(matches[s, 0], matches[s, 1]):
@@ -192,8 +192,8 @@ def join_runs(
     columns[c] tells where output column c comes from: the delta's column v for v >= 0, the run's
     column -v - 1 for v < 0. Weights multiply, checked.
     """
-    matches, found, pairs = find_matches(delta_rows, m, table, runs, k)
-    return _pairs(matches, found, pairs, delta_rows, delta_weights, table, k, columns)
+    matches, count, pairs = find_matches(delta_rows, m, table, runs, k)
+    return _pairs(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
 
 
 @kernel
@@ -215,8 +215,8 @@ def join_timed_runs(
     both times. Returns (rows, weights, times, due): the first `due` rows belong to `now`, the rest
     to their later `times`, int64[pairs, depth].
     """
-    matches, found, pairs = find_matches(delta_rows, m, table, runs, k)
-    return _timed_pairs(matches, found, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates)
+    matches, count, pairs = find_matches(delta_rows, m, table, runs, k)
+    return _timed_pairs(matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates)
 
 
 @kernel
@@ -231,8 +231,8 @@ def join_bands(
     columns: Codes,
 ) -> tuple[Codes, Codes]:
     """As `join_runs`, of each delta row with the run rows whose prefix is from starts[i] to ends[i]."""
-    matches, found, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
-    return _pairs(matches, found, pairs, delta_rows, delta_weights, table, k, columns)
+    matches, count, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
+    return _pairs(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
 
 
 @kernel
@@ -249,8 +249,8 @@ def join_timed_bands(
     coordinates: int,
 ) -> tuple[Codes, Codes, Codes, int]:
     """As `join_timed_runs`, of each delta row with the run rows whose prefix is from starts[i] to ends[i]."""
-    matches, found, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
-    return _timed_pairs(matches, found, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates)
+    matches, count, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
+    return _timed_pairs(matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates)
 
 
 @kernel
@@ -260,12 +260,12 @@ def gather(keys: Codes, m: int, table: Codes, runs: int, k: int, split: int) -> 
     Returns (rows, weights, first): rows of runs before `split` stand in front of index `first`,
     the others behind it. Rows keep the run's k columns and are not consolidated.
     """
-    matches, found, pairs = find_matches(keys, m, table, runs, k)
+    matches, count, pairs = find_matches(keys, m, table, runs, k)
     out_rows = np.empty((pairs, k), np.int64)
     out_weights = np.empty(pairs, np.int64)
     out = 0
     first = 0
-    for s in range(found):  # runs come in order, so those before `split` come first
+    for s in range(count):  # runs come in order, so those before `split` come first
         r = matches[s, 2]
         run = at_address(table[r, 0])
         weights = at_address(table[r, 1])

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.jit import add_product, kernel
 from dbsp.kernels.matches import find_bands
-from dbsp.kernels.runs import at_address, gallop
-
-
-@kernel
-def _compare_stored(a: Any, at: int, b: Any, bt: int, k: int) -> int:
-    for c in range(k):
-        here = a[at + c]
-        there = b[bt + c]
-        if here != there:
-            return -1 if here < there else 1
-    return 0
+from dbsp.kernels.runs import at_address, compare_run_rows, gallop
 
 
 @kernel
@@ -34,7 +22,7 @@ def nearest_present(
     cancelled rows passed on the way.
     """
     n = keys.shape[0]
-    found = np.zeros(n, np.bool_)
+    present = np.zeros(n, np.bool_)
     values = np.zeros(n, np.int64)
     begin = np.zeros(runs, np.int64)
     low = np.zeros(runs, np.int64)
@@ -60,10 +48,10 @@ def nearest_present(
                 if best < 0:
                     best = r
                     continue
-                mine = low[r] if forward else high[r] - 1
-                other = low[best] if forward else high[best] - 1
-                order = _compare_stored(
-                    at_address(table[r, 0]), mine * k, at_address(table[best, 0]), other * k, k
+                at_r = low[r] if forward else high[r] - 1
+                at_best = low[best] if forward else high[best] - 1
+                order = compare_run_rows(
+                    at_address(table[r, 0]), at_r * k, at_address(table[best, 0]), at_best * k, k
                 )
                 if (order < 0) == forward and order != 0:
                     best = r
@@ -79,18 +67,18 @@ def nearest_present(
             for r in range(runs):
                 if low[r] == high[r]:
                     continue
-                mine = low[r] if forward else high[r] - 1
-                if _compare_stored(at_address(table[r, 0]), mine * k, chosen, at * k, k) == 0:
-                    carry, total = add_product(carry, total, at_address(table[r, 1])[mine], 1)
+                at_r = low[r] if forward else high[r] - 1
+                if compare_run_rows(at_address(table[r, 0]), at_r * k, chosen, at * k, k) == 0:
+                    carry, total = add_product(carry, total, at_address(table[r, 1])[at_r], 1)
                     if forward:
                         low[r] += 1
                     else:
                         high[r] -= 1
             if total > 0:
-                found[i] = True
+                present[i] = True
                 values[i] = value
                 break
-    return found, values
+    return present, values
 
 
 @kernel
@@ -99,11 +87,11 @@ def gather_bands(starts: Codes, ends: Codes, table: Codes, runs: int, k: int) ->
 
     The stretches are sorted and do not overlap.
     """
-    matches, found, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
+    matches, count, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
     out_rows = np.empty((pairs, k), np.int64)
     out_weights = np.empty(pairs, np.int64)
     out = 0
-    for s in range(found):
+    for s in range(count):
         run = at_address(table[matches[s, 2], 0])
         weights = at_address(table[matches[s, 2], 1])
         for j in range(matches[s, 3], matches[s, 4]):

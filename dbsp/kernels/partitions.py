@@ -44,14 +44,14 @@ def first_of_each(numbers: Codes) -> Mask:
         for c in range(k):
             most = max(most, numbers[i, c])
     taken = np.zeros((k, most + 1), np.bool_)
-    kept = np.zeros(n, np.bool_)
+    chosen = np.zeros(n, np.bool_)
     for i in range(n):
         free = True
         for c in range(k):
             if taken[c, numbers[i, c]]:
                 free = False
         if free:
-            kept[i] = True
+            chosen[i] = True
             for c in range(k):
                 taken[c, numbers[i, c]] = True
-    return kept
+    return chosen

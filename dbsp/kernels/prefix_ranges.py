@@ -262,7 +262,7 @@ def bind_value(plan: Any, part: int, level: int, v: int, ranges: Any, size: int,
         u, k, column, until = plan[member], plan[member + 1], plan[member + 2], plan[member + 3]
         source = (plan[member + 4] * uses + u) * size
         to = (level * uses + u) * size
-        end_of_list = to + LIST
+        list_end = to + LIST
         for at in range(source + LIST, source + LIST + RANGE * ranges[source], RANGE):
             run = at_address(ranges[at])
             j, high = ranges[at + 4], ranges[at + 3]
@@ -279,12 +279,12 @@ def bind_value(plan: Any, part: int, level: int, v: int, ranges: Any, size: int,
                     break
                 end = j + 1 if c == k - 1 else seek_past(run, k, c, j + 1, end, v)
             if j < end:
-                ranges[end_of_list] = ranges[at]
-                ranges[end_of_list + 1] = ranges[at + 1]
-                ranges[end_of_list + 2] = j
-                ranges[end_of_list + 3] = end
-                end_of_list += RANGE
-        ranges[to] = (end_of_list - to - LIST) // RANGE
-        if end_of_list == to + LIST or (plan[member + 5] and not sum_row_weight(ranges, to)):
+                ranges[list_end] = ranges[at]
+                ranges[list_end + 1] = ranges[at + 1]
+                ranges[list_end + 2] = j
+                ranges[list_end + 3] = end
+                list_end += RANGE
+        ranges[to] = (list_end - to - LIST) // RANGE
+        if list_end == to + LIST or (plan[member + 5] and not sum_row_weight(ranges, to)):
             matched = False
     return matched

@@ -54,9 +54,18 @@ def register_run(table: Codes, index: int, rows: Codes, weights: Codes) -> int:
 def compare_prefix(run: Any, at: int, keys: Codes, i: int, m: int) -> int:
     """-1, 0 or 1 as the m columns at run[at:] sort before, with or after those of keys[i]."""
     for c in range(m):
-        here = run[at + c]
-        if here != keys[i, c]:
-            return -1 if here < keys[i, c] else 1
+        value = run[at + c]
+        if value != keys[i, c]:
+            return -1 if value < keys[i, c] else 1
+    return 0
+
+
+@kernel
+def compare_run_rows(a: Any, at_a: int, b: Any, at_b: int, k: int) -> int:
+    """-1, 0 or 1 as the k columns at a[at_a:] sort before, with or after those at b[at_b:]."""
+    for c in range(k):
+        if a[at_a + c] != b[at_b + c]:
+            return -1 if a[at_a + c] < b[at_b + c] else 1
     return 0
 
 

@@ -71,11 +71,11 @@ def _plan_words(rows: Codes) -> tuple[Codes, Codes, Codes, Codes, int]:
 
 
 @kernel
-def _pack(rows: Codes, low: Codes, shift: Codes, word: Codes, which: int) -> Any:
+def _pack(rows: Codes, low: Codes, shift: Codes, word: Codes, at_word: int) -> Any:
     n, k = rows.shape
     keys = np.zeros(n, np.uint64)
     for c in range(k):
-        if word[c] == which and shift[c] < 64:
+        if word[c] == at_word and shift[c] < 64:
             s = np.uint64(shift[c])
             base = np.uint64(low[c])
             for i in range(n):
@@ -100,9 +100,9 @@ def _radix_sort(keys: Any, payload: Codes, with_payload: bool, bits: int) -> tup
             count[np.int64((keys[i] >> s) & mask)] += 1
         total = 0
         for d in range(radix):
-            here = count[d]
+            size = count[d]
             count[d] = total
-            total += here
+            total += size
         if with_payload:
             for i in range(n):
                 bucket = np.int64((keys[i] >> s) & mask)
@@ -127,18 +127,18 @@ def _sort_order(rows: Codes) -> Codes:
     order = np.arange(n)
     if n <= _SMALL:
         for i in range(1, n):
-            here = order[i]
+            row = order[i]
             j = i - 1
-            while j >= 0 and compare_rows(rows, order[j], rows, here, k) > 0:
+            while j >= 0 and compare_rows(rows, order[j], rows, row, k) > 0:
                 order[j + 1] = order[j]
                 j -= 1
-            order[j + 1] = here
+            order[j + 1] = row
         return order
     low, shift, word, used, words = _plan_words(rows)
-    for which in range(words):
-        packed = _pack(rows, low, shift, word, which)
-        keys = packed[order] if which else packed
-        _, order = _radix_sort(keys, order, True, used[which])
+    for at_word in range(words):
+        packed = _pack(rows, low, shift, word, at_word)
+        keys = packed[order] if at_word else packed
+        _, order = _radix_sort(keys, order, True, used[at_word])
     return order
 
 

@@ -23,9 +23,9 @@ def check_frame(source: SparkSource, struct: Any) -> None:
     """Raises SchemaError unless a DataFrame of that schema can be read by the source."""
     try:
         source.check(struct.names)
-        own = type(struct)([field for field in struct.fields if field.name in source.columns.names])
-        schema_of(own)
-        check_fits(own, source.columns)
+        columns = type(struct)([field for field in struct.fields if field.name in source.columns.names])
+        schema_of(columns)
+        check_fits(columns, source.columns)
     except DbspError as error:
         error.where = source.where
         raise
@@ -43,10 +43,10 @@ def sink_struct(operator: SparkSink, columns: Any) -> Any:
     return struct
 
 
-def view_frame(session: Any, run: Run, output: str, given: Any = None) -> Any:
+def view_frame(session: Any, run: Run, output: str, sink_schema: Any = None) -> Any:
     """What an output of a run holds now, as a DataFrame of its rows. O(v log v) for v rows."""
     schema = run.outputs[output]
-    struct = struct_of(schema, given)
+    struct = struct_of(schema, sink_schema)
     table = SparkSink(output, schema, "view").table(
         run.view(output), lambda: run.view(output), arrow_types(struct)
     )

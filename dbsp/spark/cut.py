@@ -43,13 +43,13 @@ class Cut:
 
     def _windows(self, tables: Tables) -> list[Tables]:
         windows: dict[int, Tables] = {}
-        rest = {name: table for name, table in tables.items() if name not in self.times}
+        remaining = {name: table for name, table in tables.items() if name not in self.times}
         for name, column in self.times.items():
             if name in tables:
                 for number, table in _by_window(tables[name], name, column, self.window):
                     windows.setdefault(number, {})[name] = table
         ticks = [windows[number] for number in sorted(windows)] or [{}]
-        ticks[0] |= rest
+        ticks[0] |= remaining
         return ticks
 
 

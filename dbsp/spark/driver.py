@@ -136,9 +136,9 @@ class Driver:
                 raise CheckpointError("this pipeline has ended; what comes late is not applied")
             try:
                 query = self._check_query(frame)
-                told = self._apply(frame, batch)
-                if told and self.publishing:
-                    publish(frame, query, numbers(told))
+                ticks = self._apply(frame, batch)
+                if ticks and self.publishing:
+                    publish(frame, query, numbers(ticks))
             except Exception:
                 self._let_go()
                 raise
@@ -180,13 +180,13 @@ class Driver:
             ticks = self._cut.ticks(divide(frame.toArrow(), list(self.sources)))
             if len(ticks) > 1:
                 self._keep_ticks(batch, ticks)
-        told = []
+        applied = []
         for number in range(part + 1, len(ticks)):
-            told.append(self._tick(ticks[number], batch, number, len(ticks), started))
+            applied.append(self._tick(ticks[number], batch, number, len(ticks), started))
             started = time.perf_counter()
         if len(ticks) > 1 and self._folder is not None:
             self._batch_file(batch).unlink(missing_ok=True)
-        return told
+        return applied
 
     def _tick(self, tables: Tables, batch: int, part: int, parts: int, started: float) -> SparkTick:
         fetched = time.perf_counter()
@@ -252,24 +252,24 @@ class Driver:
             elif result is not None:
                 deltas[name] = result[name]
             # Else a snapshot is all there is. It is made when the next tick begins, so this one has arrived.
-        self._emit(deltas, tick, whole=True)
+        self._emit(deltas, tick, complete=True)
         _, part, parts = self._last
         if self._folder is not None and part == parts - 1:
             for path in self._folder.glob("batch-*.arrow"):
                 path.unlink()  # its last tick is durable; the process ended before it was removed
         self._settled = True
 
-    def _emit(self, deltas: Mapping[str, ZSet], tick: int, whole: bool = False) -> None:
-        """Hand the deltas of a tick to their sinks; empty ones are no news, but an empty `whole` view is."""
+    def _emit(self, deltas: Mapping[str, ZSet], tick: int, complete: bool = False) -> None:
+        """Write the deltas of a tick to their sinks. Skips empty deltas, but not empty `complete` views."""
         for sink in self.sinks:
             operator = sink.operator
             name = operator.relation
             delta = deltas.get(name)
-            if delta is None or (not delta and not (whole and operator.encoding == "view")):
+            if delta is None or (not delta and not (complete and operator.encoding == "view")):
                 continue
             try:
                 table = operator.table(delta, partial(self.run.view, name), arrow_types(sink.struct))
-                sink.target.put(table, tick)
+                sink.target.write(table, tick)
             except DbspError as error:
                 error.where = error.where or operator.where
                 raise

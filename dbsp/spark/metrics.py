@@ -29,7 +29,7 @@ METRICS = "dbsp"
 _SUMMED = ("rows_out", "absent", "present")
 _LATEST = ("tick", "state_rows", "state_bytes")
 _TIMES = ("fetch", "step", "sink")
-_OWN = (*_SUMMED, *_LATEST, "ticks", *(f"{name}_micros" for name in _TIMES))
+_CIRCUIT_METRICS = (*_SUMMED, *_LATEST, "ticks", *(f"{name}_micros" for name in _TIMES))
 _log = logging.getLogger(__name__)
 
 
@@ -62,28 +62,28 @@ def observed(frames: Iterable[str], united: Any, tag: str, circuit: bool = True)
     from pyspark.sql.functions import max as latest
 
     sources = list(frames)
-    own_numbers = _OWN if circuit else ()
-    united = united.withColumns({_hidden(name): lit(None).cast("long") for name in own_numbers})
-    of_stream = col(_hidden("tick")).isNull() if circuit else lit(True)
-    metrics = [count(when(of_stream, 1)).alias("rows_in")]
+    circuit_metrics = _CIRCUIT_METRICS if circuit else ()
+    united = united.withColumns({_hidden(name): lit(None).cast("long") for name in circuit_metrics})
+    is_input_row = col(_hidden("tick")).isNull() if circuit else lit(True)
+    metrics = [count(when(is_input_row, 1)).alias("rows_in")]
     for i, source in enumerate(sources):
-        own = of_stream if len(sources) == 1 else of_stream & (col(tag) == i)
-        metrics.append(count(when(own, 1)).alias(f"rows_in_{source}"))
-    metrics += [latest(_hidden(name)).alias(name) for name in own_numbers]
-    return united.observe(METRICS, *metrics).drop(*map(_hidden, own_numbers))
+        is_source_row = is_input_row if len(sources) == 1 else is_input_row & (col(tag) == i)
+        metrics.append(count(when(is_source_row, 1)).alias(f"rows_in_{source}"))
+    metrics += [latest(_hidden(name)).alias(name) for name in circuit_metrics]
+    return united.observe(METRICS, *metrics).drop(*map(_hidden, circuit_metrics))
 
 
 def numbers(ticks: list[SparkTick]) -> dict[str, int]:
     """The metrics of a micro-batch that was these ticks."""
-    told = {name: sum(getattr(tick, name) for tick in ticks) for name in _SUMMED}
-    told |= {name: getattr(ticks[-1], name) for name in _LATEST}
-    told["ticks"] = len(ticks)
+    result = {name: sum(getattr(tick, name) for tick in ticks) for name in _SUMMED}
+    result |= {name: getattr(ticks[-1], name) for name in _LATEST}
+    result["ticks"] = len(ticks)
     for name in _TIMES:
-        told[f"{name}_micros"] = round(1e6 * sum(getattr(tick, f"{name}_seconds") for tick in ticks))
-    return told
+        result[f"{name}_micros"] = round(1e6 * sum(getattr(tick, f"{name}_seconds") for tick in ticks))
+    return result
 
 
-def publish(frame: Any, query: str, told: Mapping[str, int]) -> None:
+def publish(frame: Any, query: str, numbers_of_batch: Mapping[str, int]) -> None:
     """Add the numbers to the metrics of the micro-batch that is being worked on."""
     try:
         session, context = frame.sparkSession, frame.sparkSession.sparkContext
@@ -96,7 +96,7 @@ def publish(frame: Any, query: str, told: Mapping[str, int]) -> None:
         accumulator = method.invoke(node, gateway.new_array(jvm.java.lang.Object, 0))
         schema = node.child().schema()
         row = jvm.org.apache.spark.sql.catalyst.expressions.SpecificInternalRow(schema)
-        for name, value in told.items():
+        for name, value in numbers_of_batch.items():
             row.setLong(schema.fieldIndex(_hidden(name)), value)
         accumulator.add(row)
     except Exception:

@@ -164,7 +164,7 @@ class Pipeline:
         pyspark_or_advice()
         publishing = self._publishing()
         session = self._session(streaming=True)
-        sources = self._made_sources()
+        sources = self._bind_sources()
         location = self._location(session)
         folder = None if location is None else location / "dbsp"
         if folder is not None:
@@ -202,17 +202,17 @@ class Pipeline:
         """
         pyspark_or_advice()
         session = self._session(streaming=False)
-        driver = self._driver(session, self._made_sources(), None)
+        driver = self._driver(session, self._bind_sources(), None)
         driver.once({name: frame.toArrow() for name, frame in self._frames.items()})
         frames = {}
         for name, schema in driver.run.outputs.items():
             if name in self._sinks:
-                given = self._sinks[name][1]["schema"]
+                sink_schema = self._sinks[name][1]["schema"]
             elif any(type_.kind in ("object", "record") for type_ in schema.types):
                 continue  # nobody said what these are in Spark
             else:
-                given = None
-            frames[name] = view_frame(session, driver.run, name, given)
+                sink_schema = None
+            frames[name] = view_frame(session, driver.run, name, sink_schema)
         return frames
 
     # --- the parts --------------------------------------------------------------------------------
@@ -238,15 +238,15 @@ class Pipeline:
                 raise InputError("the DataFrame is streaming; use start()", where=where)
         return next(iter(self._frames.values())).sparkSession
 
-    def _made_sources(self) -> dict[str, SparkSource]:
+    def _bind_sources(self) -> dict[str, SparkSource]:
         ports = {node.operator.relation: node.operator for node in self._nodes(Input)}
-        made = {}
+        sources = {}
         for name, settings in self._sources.items():
             if name not in ports:
                 raise InputError(f"there is no input '{name}'{did_you_mean(name, ports)}")
-            made[name] = source_of(ports[name], **settings)
-            check_frame(made[name], self._frames[name].schema)
-        return made
+            sources[name] = source_of(ports[name], **settings)
+            check_frame(sources[name], self._frames[name].schema)
+        return sources
 
     def _nodes(self, kind: type) -> list[Any]:
         program = self._program
@@ -276,11 +276,11 @@ class Pipeline:
         run = self._started(sources, [operator for operator, _, _ in bound], folder, sync)
         try:
             sinks = []
-            for operator, target, given in bound:
+            for operator, target, sink_schema in bound:
                 name = operator.relation
                 try:
                     SparkSink(name, run.outputs[name], operator.encoding, operator.column)
-                    struct = sink_struct(operator, struct_of(run.outputs[name], given))
+                    struct = sink_struct(operator, struct_of(run.outputs[name], sink_schema))
                 except DbspError as error:
                     error.where = error.where or operator.where
                     raise
@@ -347,10 +347,10 @@ def ticks(query: Any) -> list[dict[str, Any]]:
     ticks are remembered. `query` is a StreamingQuery, or its id as a listener's events have it.
     Raises InputError for a query that is no pipeline of this process.
     """
-    found = _TICKS.get(str(getattr(query, "id", query)))
-    if found is None:
+    latest = _TICKS.get(str(getattr(query, "id", query)))
+    if latest is None:
         raise InputError("this query is no pipeline that was started in this process")
-    return [asdict(tick) for tick in list(found)]
+    return [asdict(tick) for tick in list(latest)]
 
 
 def _release(folder: Path) -> None:

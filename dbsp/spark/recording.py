@@ -71,9 +71,9 @@ class LogRecording:
         if name is None and len(outputs) == 1:
             name = next(iter(outputs))
         if name is None or name not in outputs:
-            asked = "" if name is None else f", and not '{name}'"
+            not_found = "" if name is None else f", and not '{name}'"
             raise InputError(
-                f"{self._ledger.folder} records {', '.join(outputs)}{asked}; set .option('output', ...)"
+                f"{self._ledger.folder} records {', '.join(outputs)}{not_found}; set .option('output', ...)"
             )
         return name, outputs[name], header["weight"]
 
@@ -81,10 +81,10 @@ class LogRecording:
         from pyspark.sql.pandas.types import from_arrow_type
         from pyspark.sql.types import LongType, StructType
 
-        name, told, weight = self._header()
-        arrow = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(told["arrow"])))
+        name, description, weight = self._header()
+        arrow = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(description["arrow"])))
         struct = StructType()
-        for field, (column, type_) in zip(arrow, told["columns"], strict=True):
+        for field, (column, type_) in zip(arrow, description["columns"], strict=True):
             if pa.types.is_null(field.type):
                 raise SchemaError(
                     "it holds objects, and the log does not say of what type; record it with "
@@ -124,13 +124,13 @@ class SinkRecording:
     def columns(self) -> Any:
         from pyspark.sql.types import StructType
 
-        told = json.loads((self._folder / "_dbsp.json").read_bytes())
-        if told["view"]:
+        description = json.loads((self._folder / "_dbsp.json").read_bytes())
+        if description["view"]:
             raise InputError(
                 f"{self._folder} holds the latest view only, no deltas; read it as Parquet, or let the sink "
                 "write weights"
             )
-        return StructType.fromJson(told["schema"])
+        return StructType.fromJson(description["schema"])
 
     def ticks(self) -> list[int]:
         return sorted(int(path.stem[5:]) for path in self._folder.glob("tick-*.parquet"))

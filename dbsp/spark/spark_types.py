@@ -119,23 +119,29 @@ def check_fits(struct: Any, schema: Schema) -> None:
                 f"column {name!r} of the relation holds {type_.structure.name}, a type of records or"
                 " branches, and no column of a DataFrame can be one; make it of plain columns by a rule"
             )
-        held = schema_of(as_struct(struct).__class__([fields[name]])).types[0]
-        if held.kind != type_.kind and type_.kind != "object" and (held.kind, type_.kind) != ("int", "float"):
+        source_type = schema_of(as_struct(struct).__class__([fields[name]])).types[0]
+        if (
+            source_type.kind != type_.kind
+            and type_.kind != "object"
+            and (source_type.kind, type_.kind) != ("int", "float")
+        ):
             raise SchemaError(
                 f"column {name!r} is {fields[name].dataType.simpleString()} in the DataFrame"
                 f" and {type_} in the relation"
             )
 
 
-def struct_of(schema: Schema, given: Any = None) -> Any:
+def struct_of(schema: Schema, sink_schema: Any = None) -> Any:
     """The Spark schema for rows of a relation.
 
-    `given` (StructType or DDL) says what type columns have in Spark for which there is a choice: it has to
-    for columns of objects, and may for timestamps ("at timestamp_ntz"). Raises SchemaError naming the column.
+    `sink_schema` (StructType or DDL) gives the Spark types of columns where there is a choice: it must for
+    columns of objects, and may for timestamps ("at timestamp_ntz"). Raises SchemaError naming the column.
     """
     from pyspark.sql import types
 
-    chosen = {} if given is None else {field.name: field.dataType for field in as_struct(given).fields}
+    chosen = (
+        {} if sink_schema is None else {field.name: field.dataType for field in as_struct(sink_schema).fields}
+    )
     for name in chosen:
         schema.index(name)
     fields = []

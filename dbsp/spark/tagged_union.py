@@ -49,10 +49,10 @@ def divide(table: pa.Table, names: list[str]) -> dict[str, pa.Table]:
         return {names[0]: table} if table.num_rows else {}
     divided = {}
     for i, name in enumerate(names):
-        own = table.filter(pc.equal(table.column(TAG), i)).select([f"r{i}"])
-        if own.num_rows:
+        rows = table.filter(pc.equal(table.column(TAG), i)).select([f"r{i}"])
+        if rows.num_rows:
             prefix = len(f"r{i}.")
-            flat = own.flatten()
+            flat = rows.flatten()
             divided[name] = flat.rename_columns([column[prefix:] for column in flat.column_names])
     return divided
 

@@ -59,7 +59,7 @@ class Target(Protocol):
     def has(self, tick: int) -> bool:
         """Whether the tick, or a later one, has arrived."""
 
-    def put(self, table: pa.Table, tick: int) -> None:
+    def write(self, table: pa.Table, tick: int) -> None:
         """Hand over the table of a tick that has not arrived."""
 
 
@@ -81,9 +81,9 @@ class FolderTarget:
             raise SchemaError(f"the output has a column {TICK!r} itself; rename it")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            whose = self.path / "_dbsp.json"
-            if whose.exists():
-                known = json.loads(whose.read_bytes())
+            marker = self.path / "_dbsp.json"
+            if marker.exists():
+                known = json.loads(marker.read_bytes())
                 if known["owner"] != owner:
                     raise CheckpointError(
                         f"{self.path} holds the output of another query ({known['owner']}); choose another"
@@ -96,8 +96,8 @@ class FolderTarget:
                     raise CheckpointError(
                         f"{self.path} holds Parquet files of others; choose an empty folder"
                     )
-                told = {"owner": owner, "schema": struct.jsonValue(), "view": opening.replaces}
-                write_whole(whose, json.dumps(told).encode(), opening.sync)
+                description = {"owner": owner, "schema": struct.jsonValue(), "view": opening.replaces}
+                write_whole(marker, json.dumps(description).encode(), opening.sync)
             self._latest = max(self.ticks(), default=0)
             for draft in self.path.glob(".tick-*"):
                 draft.unlink()
@@ -111,7 +111,7 @@ class FolderTarget:
     def has(self, tick: int) -> bool:
         return tick <= self._latest
 
-    def put(self, table: pa.Table, tick: int) -> None:
+    def write(self, table: pa.Table, tick: int) -> None:
         column = pa.repeat(pa.scalar(tick, pa.int64()), table.num_rows)
         sink = pa.BufferOutputStream()
         pq.write_table(table.append_column(TICK, column).cast(self._arrow), sink)
@@ -150,7 +150,7 @@ class TableTarget:
         latest = self._session.table(self.name).agg({TICK: "max"}).first()[0]
         return latest is not None and latest >= tick
 
-    def put(self, table: pa.Table, tick: int) -> None:
+    def write(self, table: pa.Table, tick: int) -> None:
         from pyspark.sql.functions import lit
 
         frame = _frame(self._session, table, self._struct).withColumn(TICK, lit(tick).cast("bigint"))
@@ -176,7 +176,7 @@ class FunctionTarget:
     def has(self, tick: int) -> bool:
         return tick <= self._latest
 
-    def put(self, table: pa.Table, tick: int) -> None:
+    def write(self, table: pa.Table, tick: int) -> None:
         frame = _frame(self._session, table, self._struct)
         try:
             self._function(frame, tick)

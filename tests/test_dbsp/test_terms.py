@@ -126,7 +126,7 @@ def test_rows_constructed_at_once_and_one_by_one_have_the_same_codes(rows: list[
     codes = interner.construct(layout, np.array(rows, np.int64))
     assert codes[::2].tolist() == first
     assert len(set(codes.tolist())) == len(set(rows)) == len(interner)
-    assert interner.cells.made_by(layout, np.append(codes, NIL)).tolist() == [True] * len(rows) + [False]
+    assert interner.cells.has_layout(layout, np.append(codes, NIL)).tolist() == [True] * len(rows) + [False]
     for position in (0, 1):
         fields = interner.cells.field(layout, np.append(codes, NIL), position, 7).tolist()
         assert fields == [row[position] for row in rows] + [7]

@@ -1,4 +1,4 @@
-"""What the commands share: a program, its facts, and ticks from change scripts."""
+"""The files that commands read: a program, its facts, and ticks from change scripts."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from dbsp.errors import DbspError, InputError
 from dbsp.io import ChangeScriptReader, Place, ScriptTick, read_change_script, read_place
 from dbsp.runtime.run import Run, TickResult
 
-# One NAME=VALUE: a blank belongs to it inside of quotes and behind a backslash.
+# One NAME=VALUE; a blank inside quotes or after a backslash belongs to it.
 _MACRO = re.compile(r'(?:[^\s"\\]|\\.|"(?:\\.|[^"\\])*"?)+')
 
 
 def load_program(path: Path, compilation: Compilation) -> Program:
-    """Compile the program; what is legal and yet probably a mistake is said on stderr, if it may be.
+    """Compile the program; print its warnings on stderr unless the options disable them.
 
     Macros are the values of `-M`; a name without a value is defined as 1.
     """
     defined: dict[str, str] = {}
-    for one in (one for option in compilation.macros or () for one in _MACRO.findall(option)):
-        name, equals, value = one.partition("=")
+    for macro in (macro for option in compilation.macros or () for macro in _MACRO.findall(option)):
+        name, equals, value = macro.partition("=")
         defined[name] = value.replace("\\ ", " ") if equals else "1"
     program = compile(
         path,
@@ -56,7 +56,7 @@ def _names(options: Sequence[str] | None) -> list[str]:
 
 
 def _rewrites(disabled: Sequence[str] | None) -> Sequence[str]:
-    """The rewritings that are left when these are not wanted."""
+    """The rewritings without the disabled ones."""
     names = _names(disabled)
     unknown = sorted({*names} - {*NAMES, "all"})
     if unknown:
@@ -71,7 +71,7 @@ def start(program: Program, folder: Path, max_iterations: int, *, changes_from_s
 
 
 def start_counted(program: Program, folder: Path, max_iterations: int) -> tuple[Run, dict[int, RulePlan]]:
-    """A run over the facts by the plans that are best for them, and these plans."""
+    """A run over the facts by the best plans for them, and these plans."""
     with facts_of(program, folder) as initial:
         plans = program.plans_for(program.counted(initial, max_iterations=max_iterations))
         return program.start(initial, max_iterations=max_iterations, plans=plans), plans
@@ -94,7 +94,7 @@ def facts_of(program: Program, folder: Path, changes_from_stdin: bool = False) -
             except InputError as error:
                 errors.append(error)
                 continue
-            initial[name] = _both(initial[name], facts) if name in initial else facts
+            initial[name] = _concatenate(initial[name], facts) if name in initial else facts
             if path := _file(source):
                 advance(path, f"reading {path.name}")
         if len(errors) == 1:
@@ -124,8 +124,8 @@ def _sources(program: Program, folder: Path, changes_from_stdin: bool) -> list[t
             f"relation '{from_stdin[0]}' cannot be read from standard input, where the changes come from"
         )
     if len(from_stdin) > 1:
-        both = " and ".join(f"'{name}'" for name in from_stdin[:2])
-        raise InputError(f"relations {both} are both read from standard input, which can be read once")
+        names = " and ".join(f"'{name}'" for name in from_stdin[:2])
+        raise InputError(f"relations {names} are both read from standard input, which can be read once")
     return sources
 
 
@@ -139,7 +139,7 @@ def start_empty(program: Program, max_iterations: int) -> Run:
     return program.start(max_iterations=max_iterations)
 
 
-def _both(first: Any, second: Any) -> Any:
+def _concatenate(first: Any, second: Any) -> Any:
     """The facts of two files of one relation."""
     if isinstance(first, list):
         return [*first, *second]
@@ -160,7 +160,7 @@ def read_changes(program: Program, path: Path) -> list[ScriptTick]:
     return read_change_script(path, program.inputs, derived=derived, ranges=program.ranges)
 
 
-def apply(run: Run, tick: ScriptTick, file: str) -> TickResult:
+def apply_tick(run: Run, tick: ScriptTick, file: str) -> TickResult:
     """Step the run by one tick of a script; says on stderr which changes had no effect.
 
     Raises DbspError naming the lines of the tick; the run then is as it was before.
@@ -172,14 +172,14 @@ def apply(run: Run, tick: ScriptTick, file: str) -> TickResult:
             f"tick {run.tick + 1} was not applied and nothing has changed: {error}",
             where=f"{file}:{tick.lines}",
         ) from error
-    _tell(file, tick, result.absent, lambda n, r: f"{n} deleted {_rows(n)} not in '{r}' anyway")
-    _tell(file, tick, result.present, lambda n, r: f"{n} inserted {_rows(n)} in '{r}' already")
+    _warn(file, tick, result.absent, lambda n, r: f"{n} deleted {_rows(n)} not in '{r}' anyway")
+    _warn(file, tick, result.present, lambda n, r: f"{n} inserted {_rows(n)} in '{r}' already")
     return result
 
 
-def _tell(file: str, tick: ScriptTick, counts: dict[str, int], say: Callable[[int, str], str]) -> None:
+def _warn(file: str, tick: ScriptTick, counts: dict[str, int], describe: Callable[[int, str], str]) -> None:
     for relation, number in counts.items():
-        remark(f"{file}:{tick.lines}: warning: {say(number, relation)}")
+        remark(f"{file}:{tick.lines}: warning: {describe(number, relation)}")
 
 
 def _rows(number: int) -> str:
