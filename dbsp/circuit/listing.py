@@ -18,7 +18,7 @@ from dbsp.circuit.graph import Graph, Node
 
 
 def to_text(graph: Graph) -> str:
-    """The nodes of a circuit and of its scopes, in order. Equal circuits give equal text. O(nodes + edges)."""
+    """The nodes of a circuit and of its scopes, in order; O(nodes + edges). Equal circuits give equal text."""
     return "\n".join(_lines(graph, ""))
 
 
@@ -40,4 +40,4 @@ def _line(node: Node, outer: int | None) -> str:
         inputs.append(f"outer {outer}")
     read = f" ({', '.join(inputs)})" if inputs else ""
     source = f"  [{node.source}]" if node.source else ""
-    return f"{' '.join(node.label.split())}{read}: {node.schema.describe()}{source}"
+    return f"{' '.join(node.label.split())}{read}: ({node.schema.describe()}){source}"

@@ -108,7 +108,9 @@ class PassManager(Generic[Context]):
         if found is None:
             hint = did_you_mean(name, self._by_name)
             names = ", ".join(self._by_name)
-            raise ValueError(f"there is no pass '{name}'; {f'{hint}; ' if hint else ''}the passes are {names}")
+            raise ValueError(
+                f"there is no pass '{name}'; {f'{hint}; ' if hint else ''}the passes are {names}"
+            )
         return found
 
     @property

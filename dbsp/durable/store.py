@@ -18,7 +18,7 @@ import fcntl
 import json
 import os
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ from dbsp.errors import CheckpointError, CircuitError
 from dbsp.state.trace import SortedRun as TraceRun
 
 if TYPE_CHECKING:
+    from dbsp.circuit.graph import Graph
     from dbsp.runtime.run import Run, TickResult
 
 FORMAT = "dbsp checkpoint"
@@ -98,6 +99,18 @@ class Store:
                 f"{self.folder} is the checkpoint of another query ('{self._manifest['name']}'); "
                 "start the same one, or choose another folder"
             )
+
+    def resume(self, query: Graph | str, start: Callable[[str | None], Run]) -> Run:
+        """Return a run at the latest durable tick, and log it from now on (see `runtime.checkpoints`)."""
+        identity = query if isinstance(query, str) else signature(query)
+        self.check(identity)
+        try:
+            run = start(self.circuit)
+        except BaseException:
+            self.close()
+            raise
+        self.attach(run, identity)
+        return run
 
     def attach(self, run: Run, query: str) -> None:
         """Bring a run that has not been stepped to the latest durable tick, and log it from now on.
@@ -320,8 +333,3 @@ def _locked(folder: Path) -> IO[str]:
     lock.write(str(os.getpid()))
     lock.flush()
     return lock
-
-
-def as_store(checkpoint: str | Path | Store | None) -> Store | None:
-    """The store of a folder, with the usual settings; a store is taken as it is."""
-    return Store(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint

@@ -26,7 +26,6 @@ from dbsp.circuit.stage import Stage
 from dbsp.data.schema import Schema, as_schema
 from dbsp.data.values import shorten
 from dbsp.data.zset import ZSet
-from dbsp.durable import Store, as_store, signature
 from dbsp.errors import CircuitError, SchemaError
 from dbsp.expressions import Column, Expression, as_expression, col
 from dbsp.operators.groups.aggregate import Aggregate
@@ -54,6 +53,7 @@ from dbsp.operators.time.closing import Close, PerTick
 from dbsp.operators.time.delay import Delay
 from dbsp.operators.time.differentiate import Differentiate
 from dbsp.operators.time.integrate import Integrate
+from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.run import Run
 
 
@@ -489,7 +489,7 @@ class Circuit(graph.Graph):
         self,
         stage: Stage | str = Stage.PHYSICAL,
         *,
-        checkpoint: str | Path | Store | None = None,
+        checkpoint: str | Path | Checkpoint | None = None,
     ) -> Run:
         """Run the circuit: deltas in, deltas out.
 
@@ -500,11 +500,10 @@ class Circuit(graph.Graph):
         the same folder goes on after the last of them (see `dbsp.durable`). Raises CheckpointError.
         """
         self.validate()
-        store = as_store(checkpoint)
-        run = Run(three_stages.runnable(self, Stage(stage)))
-        if store is not None:
-            store.attach(run, signature(self))
-        return run
+        runnable = three_stages.runnable(self, Stage(stage))
+        if checkpoint is None:
+            return Run(runnable)
+        return open_checkpoint(checkpoint).resume(self, lambda _: Run(runnable))
 
     def bind(self, port: Input | Output) -> None:
         """Put another kind of input or output in the place of the one of the same name.
