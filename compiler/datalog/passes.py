@@ -208,7 +208,7 @@ PASSES: tuple[CompilePass | Repeat[CompileContext], ...] = (
     Pass("stratify", CHECKED, REWRITTEN, "order the rules that are left in strata",
          lambda program, _: restratified(program)),
     Pass("plan", REWRITTEN, PLANNED, "choose the order of work in every rule, and its joins", _plan),
-    Pass("build", PLANNED, QUERY, "build a stream for every relation, and a scope for every recursive stratum",
+    Pass("build", PLANNED, QUERY, "build a stream for each relation, and a scope for each recursive stratum",
          _query),
     *CIRCUIT_PASSES,
 )

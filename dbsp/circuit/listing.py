@@ -18,7 +18,7 @@ from dbsp.circuit.graph import Graph, Node
 
 
 def to_text(graph: Graph) -> str:
-    """The nodes of a circuit and of its scopes, in order; O(nodes + edges). Equal circuits give equal text."""
+    """The nodes of a circuit and of its scopes, in order. Equal circuits give equal text. O(edges)."""
     return "\n".join(_lines(graph, ""))
 
 

@@ -4,8 +4,8 @@
 2. the *incremental* circuit, Q^D = D . Q . I rewritten by the rules (`dbsp.operators.stages.laws`), with
    integrals and delays as nodes of their own;
 3. the *physical* circuit: the query optimised (see `dbsp.operators.stages.circuit_passes`), made
-   incremental by the same rules, with integrals kept as shared traces, joins and aggregates fused with them, projections
-   fused, work that does not depend on a scope moved out of it, dead nodes dropped.
+   incremental by the same rules, with integrals kept as shared traces, joins and aggregates fused with
+   them, projections fused, work that does not depend on a scope moved out of it, dead nodes dropped.
 
 All three run on the same scheduler and yield the same deltas. The query runs between an explicit I
 at every input and D at every output: slow, and obviously right.

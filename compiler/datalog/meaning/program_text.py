@@ -163,7 +163,7 @@ def _item(item: syntax.Item) -> Iterator[str]:
         case syntax.Directive(kind=kind, relations=relations, parameters=parameters):
             yield f".{kind} {_names(relations)}{_parameters(parameters)}"
         case syntax.Pragma(key=key, value=value):
-            yield f".pragma {json.dumps(key)} {json.dumps(value)}"
+            yield f".pragma {json.dumps(key)}{f' {json.dumps(value)}' if value else ''}"
         case syntax.FunctorDeclaration(name=name, parameters=kinds, result=result):
             yield f".functor {name.text}({_names(kinds)}): {result.text}"
         case syntax.PlanDirective(orders=orders):
