@@ -22,6 +22,8 @@ from importlib import import_module
 from os import path as _path
 from typing import TYPE_CHECKING, Any
 
+from dbsp.runtime import checkpoints
+
 for _name in ("operators", "compiler"):
     if _path.isfile(_path.join(_path.dirname(__file__), _name)):  # git's text file in place of a link
         raise ImportError(
@@ -32,7 +34,10 @@ for _name in ("operators", "compiler"):
         )
 
 if TYPE_CHECKING:
-    from dbsp.compiler.program import Program, compile
+    from pathlib import Path
+
+    from dbsp.compiler.compile import compile
+    from dbsp.compiler.program import Program
     from dbsp.data.indexed_zset import IndexedZSet
     from dbsp.data.prefix_extender import PrefixExtender, extend_prefixes
     from dbsp.data.schema import Schema
@@ -83,7 +88,8 @@ __version__ = "0.1.0"
 # Names are handed on when they are first asked for: the kernel must not import what is built on it,
 # and importing the package must not cost what is not used.
 _HOME = {
-    "dbsp.compiler.program": ("Program", "compile"),
+    "dbsp.compiler.compile": ("compile",),
+    "dbsp.compiler.program": ("Program",),
     "dbsp.errors": (
         "CheckpointError",
         "CircuitError",
@@ -198,3 +204,11 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def _open_folder(folder: Path) -> checkpoints.Checkpoint:
+    store: checkpoints.Checkpoint = import_module("dbsp.durable").Store(folder)
+    return store
+
+
+checkpoints.register_opener(_open_folder)

@@ -13,10 +13,11 @@ import typer
 from dbsp.cli.console import announce_kernels, loading, remark
 from dbsp.cli.functor_files import load_functors
 from dbsp.cli.options import Compilation
+from dbsp.compiler.compile import compile
 from dbsp.compiler.datalog.meaning.directives import fact_source
+from dbsp.compiler.datalog.passes import REWRITES
 from dbsp.compiler.datalog.plans.steps import RulePlan
-from dbsp.compiler.datalog.rewrites import NAMES
-from dbsp.compiler.program import Program, compile
+from dbsp.compiler.program import Program
 from dbsp.errors import DbspError, InputError
 from dbsp.io import ChangeScriptReader, Place, ScriptTick, read_change_script, read_place
 from dbsp.runtime.run import Run, TickResult
@@ -58,10 +59,10 @@ def _names(options: Sequence[str] | None) -> list[str]:
 def _rewrites(disabled: Sequence[str] | None) -> Sequence[str]:
     """The rewritings without the disabled ones."""
     names = _names(disabled)
-    unknown = sorted({*names} - {*NAMES, "all"})
+    unknown = sorted({*names} - {*REWRITES, "all"})
     if unknown:
-        raise typer.BadParameter(f"no rewriting is called {unknown[0]}; there are {', '.join(NAMES)}")
-    return [name for name in NAMES if name not in names and "all" not in names]
+        raise typer.BadParameter(f"no rewriting is called {unknown[0]}; there are {', '.join(REWRITES)}")
+    return [name for name in REWRITES if name not in names and "all" not in names]
 
 
 def start(program: Program, folder: Path, max_iterations: int, *, changes_from_stdin: bool = False) -> Run:

@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dbsp.durable.delta_log import DeltaLog
     from dbsp.durable.inbox import Inbox
-    from dbsp.durable.step_memory import signature
-    from dbsp.durable.store import Store, as_store
+    from dbsp.durable.store import Store
 
-__all__ = ["DeltaLog", "Inbox", "Store", "as_store", "signature"]
+__all__ = ["DeltaLog", "Inbox", "Store"]
 
 # Whoever only reads files (a worker process of Spark) must not wait for the kernels.
 _HOME = {
     "DeltaLog": "dbsp.durable.delta_log",
     "Inbox": "dbsp.durable.inbox",
     "Store": "dbsp.durable.store",
-    "as_store": "dbsp.durable.store",
-    "signature": "dbsp.durable.step_memory",
 }
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ from dbsp.errors import CheckpointError, CircuitError, expect_present
 from dbsp.state.trace import SortedRun as TraceRun
 
 if TYPE_CHECKING:
+    from dbsp.circuit.graph import Graph
     from dbsp.runtime.run import Run, TickResult
 
 FORMAT = "dbsp checkpoint"
@@ -99,6 +100,18 @@ class Store:
                 f"{self.folder} is the checkpoint of another query ('{self._manifest['name']}'); "
                 "start the same one, or choose another folder"
             )
+
+    def resume(self, query: Graph | str, start: Callable[[str | None], Run]) -> Run:
+        """Return a run at the latest durable tick, and log it from now on (see `runtime.checkpoints`)."""
+        identity = query if isinstance(query, str) else signature(query)
+        self.check(identity)
+        try:
+            run = start(self.circuit)
+        except BaseException:
+            self.close()
+            raise
+        self.attach(run, identity)
+        return run
 
     def attach(self, run: Run, query: str) -> None:
         """Bring a run that has not been stepped to the latest durable tick, and log it from now on.
@@ -307,8 +320,3 @@ def _locked(folder: Path) -> FileLock:
         return own_folder(folder)
     except OSError as error:
         raise CheckpointError(f"{folder} cannot be used: {error.strerror}") from None
-
-
-def as_store(checkpoint: str | Path | Store | None) -> Store | None:
-    """The store of a folder, with the usual settings; a store is taken as it is."""
-    return Store(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint

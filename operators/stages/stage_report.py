@@ -11,8 +11,8 @@ from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin, MultiwayJoin, 
 from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.fixpoint import Fixpoint
 from dbsp.operators.recursion.fixpoint_step import way
+from dbsp.operators.stages.circuit_passes import optimise
 from dbsp.operators.stages.laws import LAWS
-from dbsp.operators.stages.passes import optimise
 from dbsp.operators.stages.three_stages import incrementalize, physical
 from dbsp.operators.traces.arrange import Arrange
 from dbsp.runtime.run import Run

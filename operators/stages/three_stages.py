@@ -3,9 +3,9 @@
 1. the *query*: relational operators over whole Z-sets;
 2. the *incremental* circuit, Q^D = D . Q . I rewritten by the rules (`dbsp.operators.stages.laws`), with
    integrals and delays as nodes of their own;
-3. the *physical* circuit: the query optimised (`dbsp.operators.stages.passes`), made incremental by the same
-   rules, with integrals kept as shared traces, joins and aggregates fused with them, projections
-   fused, work that does not depend on a scope moved out of it, dead nodes dropped.
+3. the *physical* circuit: the query optimised (see `dbsp.operators.stages.circuit_passes`), made
+   incremental by the same rules, with integrals kept as shared traces, joins and aggregates fused with
+   them, projections fused, work that does not depend on a scope moved out of it, dead nodes dropped.
 
 All three run on the same scheduler and yield the same deltas. The query runs between an explicit I
 at every input and D at every output: slow, and obviously right.
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dbsp.circuit.graph import Graph, Node, Stream
-from dbsp.circuit.prune import prune
+from dbsp.circuit.passes import PassContext
 from dbsp.circuit.rewriting import Rewriting, rewrite
 from dbsp.circuit.stage import Stage
 from dbsp.operators.ports.constant import Constant
@@ -24,18 +24,18 @@ from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.inspect import Inspect
 from dbsp.operators.ports.output import Output
 from dbsp.operators.recursion.fixpoint import Fixpoint
-from dbsp.operators.stages.laws import LawApplication, incremental_form
-from dbsp.operators.stages.passes import optimise
+from dbsp.operators.stages.circuit_passes import CIRCUIT, pruned
+from dbsp.operators.stages.laws import LawApplication
 from dbsp.operators.stages.passes.expand_composites import expand
+from dbsp.operators.stages.passes.incrementalise import incrementalise
 from dbsp.operators.time.delay import Delay
 from dbsp.operators.time.differentiate import Differentiate
 from dbsp.operators.time.integrate import Integrate
-from dbsp.operators.traces.column_orders import lower
 
 
 def between_integrals(query: Graph) -> Graph:
     """D . Q . I with every operator as it is: recomputes everything in every tick."""
-    lifted = _pruned(rewrite(query, _lifted))
+    lifted = pruned(rewrite(query, _lifted))
     lifted.named.clear()  # the streams are whole values here, and nothing keeps their integral
     return lifted
 
@@ -43,14 +43,13 @@ def between_integrals(query: Graph) -> Graph:
 def incrementalize(query: Graph) -> tuple[Graph, list[LawApplication]]:
     """The incremental circuit of a query, and which rule was applied where."""
     firings: list[LawApplication] = []
-    return _pruned(rewrite(expand(query, []), incremental_form(firings))), firings
+    return pruned(incrementalise(expand(query, []), firings)), firings
 
 
 def physical(query: Graph) -> Graph:
     """The circuit that is run for a query: optimised, made incremental, with traces for integrals."""
-    optimised, _ = optimise(query)
-    incremental, _ = incrementalize(optimised)
-    return _pruned(lower(incremental))
+    circuit: Graph = CIRCUIT.run(query, PassContext())
+    return circuit
 
 
 def circuit(query: Graph, stage: Stage) -> Graph:
@@ -99,8 +98,3 @@ def _lifted(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Strea
         rewriting.at_cycles(close)
         return rewriting.add(Integrate(), delayed)
     return operator.copy(rewriting, node, inputs)
-
-
-def _pruned(graph: Graph) -> Graph:
-    prune(graph, [node for node in graph.nodes if node.operator.is_port])
-    return graph

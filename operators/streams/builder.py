@@ -25,7 +25,6 @@ from dbsp.circuit import graph
 from dbsp.circuit.stage import Stage
 from dbsp.data.schema import Schema, as_schema
 from dbsp.data.zset import ZSet
-from dbsp.durable import Store, as_store, signature
 from dbsp.errors import CircuitError, SchemaError, expect_type
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import Input
@@ -46,6 +45,7 @@ from dbsp.operators.streams.set_methods import SetMethods
 from dbsp.operators.time.delay import Delay
 from dbsp.operators.time.differentiate import Differentiate
 from dbsp.operators.time.integrate import Integrate
+from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.run import Run
 
 
@@ -322,7 +322,7 @@ class Circuit(graph.Graph):
         self,
         stage: Stage | str = Stage.PHYSICAL,
         *,
-        checkpoint: str | Path | Store | None = None,
+        checkpoint: str | Path | Checkpoint | None = None,
     ) -> Run:
         """Run the circuit: deltas in, deltas out.
 
@@ -333,11 +333,10 @@ class Circuit(graph.Graph):
         the same folder goes on after the last of them (see `dbsp.durable`). Raises CheckpointError.
         """
         self.validate()
-        store = as_store(checkpoint)
-        run = Run(three_stages.runnable(self, Stage(stage)))
-        if store is not None:
-            store.attach(run, signature(self))
-        return run
+        runnable = three_stages.runnable(self, Stage(stage))
+        if checkpoint is None:
+            return Run(runnable)
+        return open_checkpoint(checkpoint).resume(self, lambda _: Run(runnable))
 
     def bind(self, port: Input | Output) -> None:
         """Put another kind of input or output in the place of the one of the same name.

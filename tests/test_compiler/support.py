@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from dbsp.circuit.passes import AppliedPass
+from dbsp.compiler.datalog.compile_options import CompileOptions
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.meaning.check import check
+from dbsp.compiler.datalog.passes import CHECKED, COMPILER, REWRITES, CompileContext, SourceText
 from dbsp.compiler.datalog.plans.normalise import normalise
 from dbsp.compiler.datalog.plans.plan import plan
 from dbsp.compiler.datalog.plans.steps import RulePlan
 from dbsp.compiler.datalog.text import syntax
 from dbsp.compiler.datalog.text.parse import parse
+from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.datalog.text.report import Report
 
 
@@ -16,9 +21,22 @@ def parsed(text: str) -> tuple[syntax.Item, ...]:
     return parse(text, Report("t.dl", text)).items
 
 
-def checked_program(text: str) -> checked.CheckedProgram:
-    report = Report("t.dl", text)
-    return check(parse(text, report), report)
+def checked_program(text: str, file: str = "t.dl", sources: Sources | None = None) -> checked.CheckedProgram:
+    source = SourceText(text, file, sources or Sources())
+    program: checked.CheckedProgram = COMPILER.run(
+        source, CompileContext.of(source, CompileOptions()), until="assemble"
+    )
+    return program
+
+
+def rewrite(
+    program: checked.CheckedProgram, names: Collection[str] = REWRITES, magic: Collection[str] = ()
+) -> tuple[checked.CheckedProgram, tuple[AppliedPass, ...]]:
+    """The program after the rewritings of these names, and those that changed anything."""
+    options = CompileOptions(disabled=frozenset(REWRITES).difference(names), magic=tuple(magic))
+    context = CompileContext.of(SourceText("", "t.dl", Sources()), options)
+    rewritten: checked.CheckedProgram = COMPILER.run(program, context, start=CHECKED, until="stratify")
+    return rewritten, tuple(one for one in context.applied.values() if one.changes)
 
 
 def plans(text: str) -> list[RulePlan]:

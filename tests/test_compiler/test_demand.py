@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp.compiler.datalog.meaning.show import show_rule
-from dbsp.compiler.datalog.rewrites import rewrite
 from dbsp.errors import CompileError
 
 from ..live_program import Subject
 from ..random_datalog import programs
 from ..test_programs import VALUES, program_changes
-from .support import checked_program
+from .support import checked_program, rewrite
 
 SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
 

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dbsp.compiler.datalog.meaning.check import check
-from dbsp.compiler.datalog.text.parse import parse
 from dbsp.compiler.datalog.text.preprocess import Sources
-from dbsp.compiler.datalog.text.report import Report
 from dbsp.errors import CompileError, DbspError
+
+from .support import checked_program
 
 FOLDER = Path(__file__).parents[1] / "programs" / "refused"
 PROGRAMS = sorted(FOLDER.glob("*.dl"))
@@ -19,9 +18,8 @@ PROGRAMS = sorted(FOLDER.glob("*.dl"))
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_refused_with_exactly_this_message(path: Path) -> None:
     text = path.read_text()
-    report = Report(path.name, text)
     with pytest.raises(CompileError) as refused:
-        check(parse(text, report, Sources(path)), report)
+        checked_program(text, path.name, Sources(path))
     assert f"{refused.value}\n" == path.with_suffix(".txt").read_text()
 
 
@@ -31,9 +29,8 @@ def test_there_are_many() -> None:
 
 def test_the_error_carries_its_diagnostics() -> None:
     text = ".decl edge(x: number)\negde(1).\nedge(y).\n"
-    report = Report("g.dl", text)
     with pytest.raises(CompileError) as refused:
-        check(parse(text, report), report)
+        checked_program(text, "g.dl")
     first, second = refused.value.diagnostics
     assert (first.message, first.hint) == ("undefined relation 'egde'", "did you mean 'edge'?")
     assert (first.span.file, first.span.line, first.span.column) == ("g.dl", 2, 1)
@@ -45,17 +42,15 @@ def test_the_error_carries_its_diagnostics() -> None:
 
 def test_a_program_full_of_errors_ends_after_the_hundredth() -> None:
     text = ".decl edge(x: number)\n" + "edge(y).\n" * 1_000
-    report = Report("g.dl", text)
     with pytest.raises(CompileError) as refused:
-        check(parse(text, report), report)
+        checked_program(text, "g.dl")
     assert len(refused.value.diagnostics) == 100
 
 
 def test_carets_stand_under_tabs_and_in_long_lines() -> None:
     text = ".decl edge(x: number)\n\t\tedge(y).\n" + "edge(1). " * 40 + "edge(z).\n"
-    report = Report("g.dl", text)
     with pytest.raises(CompileError) as refused:
-        check(parse(text, report), report)
+        checked_program(text, "g.dl")
     tabs, long = (diagnostic.render().split("\n") for diagnostic in refused.value.diagnostics)
     assert tabs[1:3] == ["    \t\tedge(y).", "    \t\t     ^"]
     column = long[2].index("^")

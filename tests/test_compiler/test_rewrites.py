@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp.compiler.datalog.meaning.show import show_rule
-from dbsp.compiler.datalog.rewrites import NAMES, rewrite
+from dbsp.compiler.datalog.passes import REWRITES as NAMES
 
 from ..live_program import Subject
 from ..random_datalog import programs
 from ..test_programs import VALUES, program_changes
-from .support import checked_program
+from .support import checked_program, rewrite
 
 SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
 

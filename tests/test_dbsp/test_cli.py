@@ -20,6 +20,7 @@ import pytest
 import dbsp
 from dbsp.cli import console, main
 from dbsp.cli.warmup_command import kernels_compiled
+from dbsp.compiler.datalog.passes import COMPILER
 
 REACH = """\
 .decl edge(x: number, y: number)
@@ -532,6 +533,25 @@ def test_explain(folder: Path, run: Command) -> None:
     done = run("explain", "reach.dl")
     assert (done.code, done.err) == (0, "")
     assert "path(x, z) :- path(x, y), edge(y, z)." in done.out
+
+
+def test_explain_after_a_pass(folder: Path, run: Command) -> None:
+    done = run("explain", "reach.dl", "--after", "stratify")
+    assert (done.code, done.err) == (0, "")
+    assert "// stratum 1, recursive\npath(x, y) :- edge(x, y).\n" in done.out
+    assert "scope path\n    0  Delay path" in run("explain", "reach.dl", "--after", "build").out
+    assert "Arrange by" in run("explain", "reach.dl", "--after", "prune", "-F", "facts").out
+    unknown = run("explain", "reach.dl", "--after", "fuze")
+    assert unknown.code == 2
+    for word in ("there is no pass 'fuze'", "did you mean 'fuse'?", "preprocess", "incrementalise"):
+        assert word in " ".join(unknown.err.replace("│", " ").split())
+
+
+def test_explain_lists_the_passes(run: Command) -> None:
+    done = run("explain", "--passes")
+    assert (done.code, done.err) == (0, "")
+    lines = [line.split()[0] for line in done.out.splitlines() if line.startswith("   ")]
+    assert lines == [one.name for one in COMPILER]
 
 
 def test_explain_with_facts_tells_what_was_met(folder: Path, run: Command) -> None:

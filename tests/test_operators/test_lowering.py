@@ -19,7 +19,7 @@ from dbsp.operators.groups.aggregate import Aggregate
 from dbsp.operators.joins.join import Join
 from dbsp.operators.joins.multiway_join import MultiwayJoin
 from dbsp.operators.joins.range_join import RangeJoin
-from dbsp.operators.stages.passes import optimise
+from dbsp.operators.stages.circuit_passes import optimise
 from dbsp.operators.stages.three_stages import incrementalize
 from dbsp.operators.time.terms import Terms
 from dbsp.operators.traces.column_orders import lower

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dbsp.circuit.graph import Graph, Node
+from dbsp.circuit.passes import AppliedPass
 from dbsp.compiler.datalog.circuits.join_report import joins, show_multiway, show_scan
 from dbsp.compiler.datalog.circuits.lower import needed_relations, reads_any
 from dbsp.compiler.datalog.circuits.special_relations import by_extreme
@@ -23,7 +24,6 @@ from dbsp.compiler.datalog.plans.steps import (
     RulePlan,
     SubPlan,
 )
-from dbsp.compiler.datalog.rewrites import AppliedRewrite
 from dbsp.operators.ports.input import Input
 from dbsp.operators.recursion.fixpoint import Fixpoint
 from dbsp.operators.recursion.fixpoint_step import way
@@ -36,7 +36,7 @@ def explain(
     plans: Mapping[int, RulePlan],
     circuit: Graph,
     run: Run | None = None,
-    rewrites: Sequence[AppliedRewrite] = (),
+    rewrites: Sequence[AppliedPass] = (),
 ) -> str:
     """A report on a program and its plans: one part per stratum, in the order of evaluation.
 
@@ -47,7 +47,18 @@ def explain(
     return "\n".join((*_rewrites(rewrites), *_report(program, plans, circuit, run), "", *traces))
 
 
-def _rewrites(rewrites: Sequence[AppliedRewrite]) -> Iterator[str]:
+def plans_text(program: checked.CheckedProgram, plans: Mapping[int, RulePlan]) -> str:
+    """Every rule with the order of its steps, and how its joins are made."""
+    lines: list[str] = []
+    for stratum in program.strata:
+        for rule in (*stratum.rules, *stratum.subsumptions):
+            lines.append(f"rule {rule.number}: {show_rule(rule)}")
+            lines += _plan(plans[rule.number], stratum)
+            lines += (f"      {line}" for line in joins(plans[rule.number], None))
+    return "\n".join(lines)
+
+
+def _rewrites(rewrites: Sequence[AppliedPass]) -> Iterator[str]:
     """What was changed before the rules were planned."""
     for one in rewrites:
         yield f"rewritten by {one.name}"

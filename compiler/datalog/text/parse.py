@@ -15,7 +15,6 @@ from lark import Lark, Token
 from lark.exceptions import UnexpectedToken
 
 from dbsp.compiler.datalog.text import syntax
-from dbsp.compiler.datalog.text.annotations import without_annotations
 from dbsp.compiler.datalog.text.lexer import DIRECTIVES, KEYWORDS, SIGNS
 from dbsp.compiler.datalog.text.preprocess import Sources, preprocess
 from dbsp.compiler.datalog.text.report import Report
@@ -23,8 +22,12 @@ from dbsp.compiler.datalog.text.tree_builder import Builder
 
 
 def parse(text: str, report: Report, sources: Sources | None = None) -> syntax.ParsedProgram:
-    """The syntax tree of a text and what it includes; raises CompileError with every syntax error found."""
-    tokens = list(without_annotations(preprocess(text, report, sources or Sources()), report))
+    """The syntax tree of a text and what it includes; errors as `parse_tokens`."""
+    return parse_tokens(preprocess(text, report, sources or Sources()), report)
+
+
+def parse_tokens(tokens: Sequence[Token], report: Report) -> syntax.ParsedProgram:
+    """The syntax tree of these tokens; raises CompileError with every syntax error found."""
     builder = Builder(report)
     items: list[syntax.Item] = []
     around: list[tuple[syntax.Component, list[syntax.Item]]] = []  # components not closed yet

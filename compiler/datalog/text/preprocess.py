@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dbsp.compiler.datalog.text.annotations import without_annotations
 from dbsp.compiler.datalog.text.conditions import holds
 from dbsp.compiler.datalog.text.lexer import Lexer, PlacedToken, escaped, placed
 from dbsp.compiler.datalog.text.macros import Expander, Macro
@@ -45,14 +46,14 @@ class Sources:
     word_size: int = 64
 
 
-def preprocess(text: str, report: Report, sources: Sources) -> Iterator[PlacedToken]:
-    """The tokens of a program: files included, lines left out by conditions, macros expanded."""
+def preprocess(text: str, report: Report, sources: Sources) -> list[PlacedToken]:
+    """The tokens of a program: files included, conditions decided, macros expanded, annotations dropped."""
     preprocessor = _Preprocessor(report, sources)
     for name, value in sources.macros.items():
         preprocessor.given(name, value)
     origin = _File(report.file, sources.file)
     expanded = Expander(preprocessor.file(text, origin, ()), preprocessor.macros, report).tokens()
-    return map(_place_word, expanded)
+    return list(without_annotations(map(_place_word, expanded), report))
 
 
 def _place_word(token: PlacedToken) -> PlacedToken:

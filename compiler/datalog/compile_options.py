@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbsp.compiler.datalog.rewrites import NAMES
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.operators.recursion.modes import Recursion
 
@@ -15,12 +14,12 @@ from dbsp.operators.recursion.modes import Recursion
 class CompileOptions:
     """The options of a program; `compile` says what each means.
 
-    `passes` are the rewritings to apply, `magic` the relations to derive on demand, or all for which that is
-    possible.
+    `disabled` are the rewritings to leave out, `magic` the relations to derive on demand, or whether to do so
+    with all for which that is possible.
     """
 
     strategy: Strategy = Strategy.AUTO
-    passes: tuple[str, ...] = NAMES
+    disabled: frozenset[str] = frozenset()
     magic: bool | tuple[str, ...] = False
     functors: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     recursion: Recursion = Recursion.AUTO

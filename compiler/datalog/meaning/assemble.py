@@ -1,0 +1,109 @@
+"""From typed clauses to the checked program: facts apart from rules, rules numbered and put in strata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.clause_passes import TypedProgram
+from dbsp.compiler.datalog.meaning.declare import Declarations
+from dbsp.compiler.datalog.meaning.hints import order_of, plans_of_clauses
+from dbsp.compiler.datalog.meaning.infer import TypedClause
+from dbsp.compiler.datalog.meaning.numbering import check_recursion, with_numbers
+from dbsp.compiler.datalog.meaning.stratify import stratify
+from dbsp.compiler.datalog.text.report import Report
+
+
+def assemble(program: TypedProgram, report: Report) -> checked.CheckedProgram:
+    """The checked program; raises CompileError with every error that any pass has found."""
+    tree, declarations = program.declared.tree, program.declared.declarations
+    facts = list(program.facts)
+    rules: list[checked.Rule] = []
+    subsumptions: list[checked.Rule] = []
+    plans = plans_of_clauses(tree.items, report)
+    for one, typed in program.clauses:
+        report.note = tree.notes.get(one.place)
+        row = _constants(typed)
+        if one.clause.is_fact and row is not None:
+            facts.append((one.place, checked.Fact(typed.head.relation, row, typed.span)))
+            continue
+        plan = plans.get(one.place)
+        order = None if plan is None else order_of(plan, one.written.body, report)
+        rule = checked.Rule(len(rules) + 1, typed.head, typed.body, typed.span, order)
+        if one.clause.subsumes:
+            dominating = typed.body[1]
+            assert isinstance(dominating, checked.Atom)
+            subsumptions.append(replace(rule, dominating=dominating))
+        else:
+            rules.append(rule)
+    report.note = None
+    facts.sort(key=lambda placed: placed[0])
+    subsumptions = [replace(rule, number=n) for n, rule in enumerate(subsumptions, len(rules) + 1)]
+    relations = {n: one for n, one in declarations.relations.items() if n not in declarations.inlined}
+    declarations = replace(declarations, relations=relations)
+    rules = with_numbers(rules)
+    strata = stratify(declarations.relations, rules, subsumptions, report)
+    check_recursion(strata, report)
+    report.raise_errors()
+    _warn_of_idle_limits(relations.values(), strata, report)
+    return _program(declarations, [fact for _, fact in facts], rules, subsumptions, strata, report)
+
+
+def _warn_of_idle_limits(
+    relations: Iterable[checked.Relation], strata: Sequence[checked.Stratum], report: Report
+) -> None:
+    """As in Souffle a limit ends a recursion, and does nothing elsewhere."""
+    recursive = {name for stratum in strata if stratum.recursive for name in stratum.relations}
+    for relation in relations:
+        if relation.limit is not None and relation.name not in recursive:
+            message = f".limitsize has no effect on '{relation.name}', which is not recursive"
+            report.warning(relation.span, message, "it ends the iterations of a recursion")
+
+
+def _constants(clause: TypedClause) -> tuple[checked.Value, ...] | None:
+    """The row of a fact, or None when an argument has to be computed."""
+    row: list[checked.Value] = []
+    for argument in clause.head.arguments:
+        if not isinstance(argument, checked.Constant):
+            return None
+        row.append(argument.value)
+    return tuple(row)
+
+
+def _program(
+    declarations: Declarations,
+    facts: list[checked.Fact],
+    rules: list[checked.Rule],
+    subsumptions: list[checked.Rule],
+    strata: tuple[checked.Stratum, ...],
+    report: Report,
+) -> checked.CheckedProgram:
+    relations = declarations.relations
+    with_rules = {rule.head.relation for rule in rules}
+    with_facts = {fact.relation for fact in facts}
+    outputs = tuple(name for name, relation in relations.items() if relation.outputs)
+    sizes = tuple(name for name, relation in relations.items() if relation.sizes)
+    if rules and not outputs and not sizes:
+        report.warning(
+            rules[0].span,
+            "nothing that this program derives can be seen",
+            "add an .output or a .printsize directive",
+        )
+    return checked.CheckedProgram(
+        relations=relations,
+        facts=tuple(facts),
+        rules=tuple(rules),
+        strata=strata,
+        types=declarations.types,
+        inputs=tuple(
+            name
+            for name, relation in relations.items()
+            if relation.inputs or name in with_facts or name not in with_rules
+        ),
+        outputs=outputs,
+        sizes=sizes,
+        warnings=report.of("warning"),
+        subsumptions=tuple(subsumptions),
+        functors=declarations.functors,
+    )

@@ -1,0 +1,262 @@
+"""The passes over the clauses of a program, from the syntax tree to typed clauses.
+
+Each takes the whole program and gives it with every clause changed or checked. A clause in which a pass
+finds an error does not reach the next one; the other clauses do, so one run shows the errors of all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.declare import Declarations, declare
+from dbsp.compiler.datalog.meaning.flatten import FlatClause, expand
+from dbsp.compiler.datalog.meaning.functors import Function, check_functions, functors_in
+from dbsp.compiler.datalog.meaning.infer import TypedClause, infer
+from dbsp.compiler.datalog.meaning.inline_relations import Inlining
+from dbsp.compiler.datalog.meaning.pragmas import read_pragmas
+from dbsp.compiler.datalog.meaning.resolve import resolve
+from dbsp.compiler.datalog.meaning.subtypes import check_subtypes
+from dbsp.compiler.datalog.meaning.walk import subterms, terms_of
+from dbsp.compiler.datalog.meaning.word_size import limits
+from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredProgram:
+    """A syntax tree without components, and what it declares."""
+
+    tree: syntax.ParsedProgram
+    declarations: Declarations
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedClause:
+    """A flat clause, with the place of the clause that it comes from among the items of the tree."""
+
+    place: int
+    written: FlatClause
+    """The clause before literals for witnesses were added: a `.plan` counts its atoms."""
+    clause: FlatClause
+
+
+@dataclass(frozen=True, slots=True)
+class FlatProgram:
+    """A program whose clauses have one head and one conjunction; `facts` are known by their places."""
+
+    declared: DeclaredProgram
+    facts: tuple[tuple[int, checked.Fact], ...]
+    clauses: tuple[PlacedClause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedProgram:
+    """A program in which every term has a kind."""
+
+    declared: DeclaredProgram
+    facts: tuple[tuple[int, checked.Fact], ...]
+    clauses: tuple[tuple[PlacedClause, TypedClause], ...]
+
+
+def declare_program(
+    tree: syntax.ParsedProgram,
+    functions: Mapping[str, Function],
+    word_size: int | None,
+    report: Report,
+) -> DeclaredProgram:
+    """The declarations of a tree, with the Python `functions` of its functors.
+
+    Numbers have `word_size` bits, or those that a pragma says.
+    """
+    return DeclaredProgram(
+        tree, declare(tree, functions, read_pragmas(tree.items, report), word_size, report)
+    )
+
+
+def flatten(declared: DeclaredProgram, report: Report) -> FlatProgram:
+    """The clauses of which every name is known, each with one head and one conjunction."""
+    tree, declarations = declared.tree, declared.declarations
+    facts: list[tuple[int, checked.Fact]] = []
+    clauses: list[PlacedClause] = []
+    for place, item in enumerate(tree.items):
+        if not isinstance(item, syntax.Clause):
+            continue
+        report.note = tree.notes.get(place)
+        fact = _plain_fact(item, declarations)
+        if fact is not None:
+            facts.append((place, fact))
+            continue
+        flat = _resolved(item, declarations, report)
+        if len(flat) == 1:
+            _warn_of_lone_variables(flat[0], report)
+        clauses += (PlacedClause(place, clause, clause) for clause in flat)
+    report.note = None
+    return FlatProgram(declared, tuple(facts), tuple(clauses))
+
+
+def inline(program: FlatProgram, report: Report) -> FlatProgram:
+    """The program without the relations declared `inline`: their rules are put where they are used."""
+    tree, declarations = program.declared.tree, program.declared.declarations
+    if not declarations.inlined:
+        return program
+    inlining = _inlining(tree, declarations, report)
+    by_place: dict[int, list[FlatClause]] = {}
+    for one in program.clauses:
+        by_place.setdefault(one.place, []).append(one.clause)
+    facts = {place for place, _ in program.facts}
+    clauses: list[PlacedClause] = []
+    for place, item in enumerate(tree.items):
+        if isinstance(item, syntax.Clause) and place not in facts:
+            report.note = tree.notes.get(place)
+            flat = _inlined(item, by_place.get(place, []), inlining, declarations, report)
+            clauses += (PlacedClause(place, clause, clause) for clause in flat)
+    report.note = None
+    return replace(program, clauses=tuple(clauses))
+
+
+def check_functors(program: FlatProgram, report: Report) -> FlatProgram:
+    """The program; reports the functors that it calls and that have no Python function."""
+    used = {name for one in program.clauses for name in functors_in(one.clause)}
+    check_functions(program.declared.tree, used, program.declared.declarations.functors, report)
+    return program
+
+
+def each_clause(
+    program: FlatProgram, report: Report, change: Callable[[FlatClause], FlatClause | None]
+) -> FlatProgram:
+    """The program with every clause changed; `change` returns None for one with an error."""
+    notes = program.declared.tree.notes
+    kept: list[PlacedClause] = []
+    for one in program.clauses:
+        report.note = notes.get(one.place)
+        clause = change(one.clause)
+        if clause is not None:
+            kept.append(PlacedClause(one.place, one.written, clause))
+    report.note = None
+    return replace(program, clauses=tuple(kept))
+
+
+def infer_kinds(program: FlatProgram, report: Report) -> TypedProgram:
+    """The program with the kinds of all terms."""
+    notes, declarations = program.declared.tree.notes, program.declared.declarations
+    typed: list[tuple[PlacedClause, TypedClause]] = []
+    for one in program.clauses:
+        report.note = notes.get(one.place)
+        found = infer(one.clause, declarations, report)
+        if found is not None:
+            typed.append((one, found))
+    report.note = None
+    return TypedProgram(program.declared, program.facts, tuple(typed))
+
+
+def check_types(program: TypedProgram, report: Report) -> TypedProgram:
+    """The clauses that mix no declared types."""
+    notes, declarations = program.declared.tree.notes, program.declared.declarations
+    kept: list[tuple[PlacedClause, TypedClause]] = []
+    for one, typed in program.clauses:
+        report.note = notes.get(one.place)
+        if check_subtypes(one.clause, declarations, typed.structured, report):
+            kept.append((one, typed))
+    report.note = None
+    return replace(program, clauses=tuple(kept))
+
+
+def _resolved(item: syntax.Clause, declarations: Declarations, report: Report) -> list[FlatClause]:
+    """The flat clauses of a clause of which every name is known."""
+    return [clause for clause in expand(item, report) if resolve(clause, declarations, report)]
+
+
+def _inlining(tree: syntax.ParsedProgram, declarations: Declarations, report: Report) -> Inlining:
+    """The rules of the inlined relations; one with an error in a rule is broken."""
+    inlining = Inlining(declarations.inlined, report)
+    for item in tree.items:
+        if not isinstance(item, syntax.Clause) or item.subsumes:
+            continue
+        if any(one.relation in inlining.names for one in item.heads):
+            inlining.add(item)
+            scratch = Report(report.file, "")
+            _resolved(item, declarations, scratch)
+            if scratch.error_count:
+                inlining.broken.update(head.relation for head in item.heads)
+    inlining.check()
+    return inlining
+
+
+def _inlined(
+    item: syntax.Clause,
+    flat: list[FlatClause],
+    inlining: Inlining,
+    declarations: Declarations,
+    report: Report,
+) -> list[FlatClause]:
+    """The flat clauses of a clause without inlined relations; none for the rules of those."""
+    rest = inlining.without(item)
+    if rest is None or len(flat) < len(expand(item, report)):
+        return []
+    used = inlining.uses(rest)
+    if not used:
+        return [clause for clause in flat if clause.head.relation not in inlining.names]
+    if used & inlining.broken:
+        return []
+    applied = inlining.apply(rest)
+    found = [] if applied is None else _resolved(applied, declarations, report)
+    # A relation without rules leaves a clause that never holds, and in which nothing is bound.
+    return [clause for clause in found if syntax.Truth(False, clause.span) not in clause.body]
+
+
+def _plain_fact(clause: syntax.Clause, declarations: Declarations) -> checked.Fact | None:
+    """The fact a clause states, if its arguments are literals of just the kinds of the columns.
+
+    A short way past the passes for programs with many facts; whatever does not fit takes the long one.
+    """
+    if clause.body is not None or len(clause.heads) != 1:
+        return None
+    (head,) = clause.heads
+    relation = declarations.relations.get(head.relation)
+    if (
+        relation is None
+        or head.relation in declarations.broken | declarations.inlined
+        or relation.arity != len(head.arguments)
+    ):
+        return None
+    low, high = limits(checked.Kind.NUMBER, declarations.types.word_size)
+    row: list[checked.Value] = []
+    for argument, column in zip(head.arguments, relation.attributes, strict=True):
+        match argument, column.kind:
+            case syntax.NumberLiteral(value=number, unsigned=False), checked.Kind.NUMBER if (
+                low <= number <= high
+            ):
+                row.append(number)
+            case syntax.StringLiteral(value=text), checked.Kind.SYMBOL:
+                row.append(text)
+            case syntax.FloatLiteral(value=value), checked.Kind.FLOAT:
+                row.append(value)
+            case _:
+                return None
+    return checked.Fact(head.relation, tuple(row), clause.span)
+
+
+def _warn_of_lone_variables(clause: FlatClause, report: Report) -> None:
+    """A variable used once is often a misspelt one; `_` or a leading underscore says it is meant."""
+    spans: dict[str, syntax.Variable] = {}
+    counts: Counter[str] = Counter()
+    for literal in (clause.head, *clause.body):
+        for term in terms_of(literal):
+            for part in subterms(term):
+                if isinstance(part, syntax.Variable) and not part.name.startswith("_"):
+                    counts[part.name] += 1
+                    spans.setdefault(part.name, part)
+    in_head = {
+        part.name
+        for term in clause.head.arguments
+        for part in subterms(term)
+        if isinstance(part, syntax.Variable)
+    }
+    for name, number in counts.items():
+        if number == 1 and name not in in_head:
+            report.warning(
+                spans[name].span, f"variable '{name}' is used only once", "write '_' if that is meant"
+            )

@@ -1,0 +1,225 @@
+"""Whole programs as Datalog text, after any of the passes of the compiler.
+
+The text is for people: what the compiler adds may have no form in the language (`path#demand`, the parts of
+a record). A variable that is local to an aggregate is written `x'1`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.clause_passes import DeclaredProgram, FlatProgram, TypedProgram
+from dbsp.compiler.datalog.meaning.flatten import FlatClause
+from dbsp.compiler.datalog.meaning.show import show_body, show_literal, show_rule
+from dbsp.compiler.datalog.meaning.walk import map_literal, rename, subterms, terms_of
+from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text.lexer import PlacedToken
+
+
+def tokens_text(tokens: Sequence[PlacedToken]) -> str:
+    """The tokens with blanks between them, each line of the source on a line of its own."""
+    lines: list[list[str]] = []
+    last = None
+    for token in tokens:
+        place = (token.span.file, token.span.line)
+        if place != last:
+            lines.append([])
+            last = place
+        lines[-1].append(str(token))
+    return "\n".join(map(" ".join, lines))
+
+
+def tree_text(tree: syntax.ParsedProgram) -> str:
+    """The items of a syntax tree, one below the other."""
+    return "\n".join(line for item in tree.items for line in _item(item))
+
+
+def declared_text(program: DeclaredProgram) -> str:
+    """The relations as declared, and the clauses as written."""
+    clauses = (item for item in program.tree.items if isinstance(item, syntax.Clause))
+    lines = (line for clause in clauses for line in _item(clause))
+    return "\n".join((*_relations(program.declarations.relations), *lines))
+
+
+def flat_text(program: FlatProgram) -> str:
+    """Relations, facts and flat clauses."""
+    clauses = ((one.place, _flat(one.clause)) for one in program.clauses)
+    return _placed_text(program.declared, program.facts, clauses)
+
+
+def typed_text(program: TypedProgram) -> str:
+    """Relations, facts and the clauses with the kinds of their variables behind them."""
+    clauses = (
+        (one.place, f"{_flat(one.clause)}{_kinds((typed.head, *typed.body))}")
+        for one, typed in program.clauses
+    )
+    return _placed_text(program.declared, program.facts, clauses)
+
+
+def checked_text(program: checked.CheckedProgram) -> str:
+    """Relations, facts and rules, by strata."""
+    lines = [*_relations(program.relations), *map(_fact, program.facts)]
+    known = {rule.number for rule in program.clauses}
+    for number, stratum in enumerate(program.strata, 1):
+        rules = [rule for rule in (*stratum.rules, *stratum.subsumptions) if rule.number in known]
+        if rules:
+            lines.append(f"// stratum {number}{', recursive' if stratum.recursive else ''}")
+            lines += map(show_rule, rules)
+    return "\n".join(lines)
+
+
+def rules_text(program: checked.CheckedProgram) -> str:
+    """Relations, facts and rules while rules are rewritten: strata are found when that is done."""
+    return "\n".join(
+        (*_relations(program.relations), *map(_fact, program.facts), *map(show_rule, program.clauses))
+    )
+
+
+# --- parts of programs -----------------------------------------------------------------------------
+
+
+def _relations(relations: Mapping[str, checked.Relation]) -> Iterator[str]:
+    for relation in relations.values():
+        columns = ", ".join(f"{column.name}: {column.type_name}" for column in relation.attributes)
+        yield f".decl {relation.name}({columns})"
+        for kind, directives in (
+            ("input", relation.inputs),
+            ("output", relation.outputs),
+            ("printsize", relation.sizes),
+        ):
+            for parameters in directives:
+                yield f".{kind} {relation.name}{_parameters(parameters.items())}"
+        if relation.limit is not None:
+            yield f".limitsize {relation.name}(n={relation.limit})"
+
+
+def _placed_text(
+    declared: DeclaredProgram,
+    facts: Iterable[tuple[int, checked.Fact]],
+    clauses: Iterable[tuple[int, str]],
+) -> str:
+    placed = [*((place, _fact(fact)) for place, fact in facts), *clauses]
+    placed.sort(key=lambda one: one[0])
+    return "\n".join((*_relations(declared.declarations.relations), *(text for _, text in placed)))
+
+
+def _fact(fact: checked.Fact) -> str:
+    return f"{fact.relation}({', '.join(map(_value, fact.row))})."
+
+
+def _value(value: checked.Value) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+
+
+def _flat(clause: FlatClause) -> str:
+    """A flat clause; the number that makes a variable local is kept."""
+    literals = (clause.head, *clause.body)
+    names = {
+        part.name: part.name.replace("#", "'")
+        for literal in literals
+        for term in terms_of(literal)
+        for part in subterms(term)
+        if isinstance(part, syntax.Variable) and "#" in part.name
+    }
+    head, *body = (map_literal(literal, lambda term: rename(term, names)) for literal in literals)
+    if clause.subsumes:
+        return f"{show_literal(head)} <= {show_literal(body[1])} :- {show_body(body[2:])}."
+    return f"{show_literal(head)}{f' :- {show_body(body)}' if body else ''}."
+
+
+def _kinds(literals: Iterable[checked.Literal]) -> str:
+    """The kinds of the variables outside of aggregates, as a comment."""
+    kinds: dict[str, str] = {}
+    waiting: list[object] = [*literals]
+    while waiting:
+        match waiting.pop(0):
+            case checked.Variable(name=name, kind=kind):
+                kinds.setdefault(name, kind.value)
+            case checked.Atom(arguments=parts) | checked.Call(arguments=parts):
+                waiting[:0] = parts
+            case checked.Comparison(left=left, right=right):
+                waiting[:0] = [left, right]
+            case _:
+                pass
+    return f"  // {', '.join(f'{name}: {kind}' for name, kind in kinds.items())}" if kinds else ""
+
+
+# --- items of the syntax tree ----------------------------------------------------------------------
+
+
+def _item(item: syntax.Item) -> Iterator[str]:
+    match item:
+        case syntax.Clause(heads=heads, body=body, subsumes=subsumes):
+            yield _clause(heads, body, subsumes)
+        case syntax.RelationDeclaration(names=names, attributes=attributes, qualifiers=qualifiers):
+            words = [qualifier.text for qualifier in qualifiers]
+            if item.choices:
+                words.append(f"choice-domain {', '.join(f'({_names(domain)})' for domain in item.choices)}")
+            yield " ".join((f".decl {_names(names)}({_columns(attributes)})", *words))
+        case syntax.TypeDeclaration():
+            yield f".type {item.name.text}{_type(item)}"
+        case syntax.Directive(kind=kind, relations=relations, parameters=parameters):
+            yield f".{kind} {_names(relations)}{_parameters(parameters)}"
+        case syntax.Pragma(key=key, value=value):
+            yield f".pragma {json.dumps(key)}{f' {json.dumps(value)}' if value else ''}"
+        case syntax.FunctorDeclaration(name=name, parameters=kinds, result=result):
+            yield f".functor {name.text}({_names(kinds)}): {result.text}"
+        case syntax.PlanDirective(orders=orders):
+            shown = (
+                f"{order.version.value}: ({', '.join(str(one.value) for one in order.positions)})"
+                for order in orders
+            )
+            yield f".plan {', '.join(shown)}"
+        case syntax.Component(head=head, bases=bases, items=items):
+            above = f" : {', '.join(map(_component, bases))}" if bases else ""
+            yield f".comp {_component(head)}{above} {{"
+            yield from (f"    {line}" for inside in items for line in _item(inside))
+            yield "}"
+        case syntax.Instance(name=name, component=component):
+            yield f".init {name.text} = {_component(component)}"
+        case syntax.Override(names=names):
+            yield f".override {_names(names)}"
+        case syntax.ComponentEnd():
+            yield "}"
+
+
+def _clause(heads: Sequence[syntax.Atom], body: syntax.Formula | None, subsumes: bool) -> str:
+    head = ", ".join(map(show_literal, heads))
+    if body is None:
+        return f"{head}."
+    parts = body.parts if isinstance(body, syntax.Conjunction) else (body,)
+    if subsumes:
+        return f"{head} <= {show_literal(parts[1])} :- {show_body(parts[2:])}."
+    return f"{head} :- {show_body(parts)}."
+
+
+def _type(item: syntax.TypeDeclaration) -> str:
+    match item.form:
+        case "subtype":
+            return "" if item.deprecated else f" <: {_names(item.parents)}"
+        case "record":
+            return f" = [{_columns(item.branches[0].fields)}]"
+        case "adt":
+            branches = (f"{branch.name.text} {{{_columns(branch.fields)}}}" for branch in item.branches)
+            return f" = {' | '.join(branches)}"
+        case _:
+            return f" = {' | '.join(name.text for name in item.parents)}"
+
+
+def _component(component: syntax.ComponentType) -> str:
+    return f"{component.name.text}{f'<{_names(component.parameters)}>' if component.parameters else ''}"
+
+
+def _names(names: Iterable[syntax.Name]) -> str:
+    return ", ".join(name.text for name in names)
+
+
+def _columns(attributes: Iterable[syntax.Attribute]) -> str:
+    return ", ".join(f"{one.name}: {one.type_name}" for one in attributes)
+
+
+def _parameters(parameters: Iterable[tuple[str, str]]) -> str:
+    shown = ", ".join(f"{key}={json.dumps(value)}" for key, value in parameters)
+    return f"({shown})" if shown else ""

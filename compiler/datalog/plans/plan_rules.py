@@ -1,0 +1,33 @@
+"""The plans of all rules of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.plans.join_bodies import Policy
+from dbsp.compiler.datalog.plans.merge_aggregates import merge_aggregates
+from dbsp.compiler.datalog.plans.normalise import normalise
+from dbsp.compiler.datalog.plans.plan import plan
+from dbsp.compiler.datalog.plans.read_classes import read_classes
+from dbsp.compiler.datalog.plans.steps import RulePlan
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedProgram:
+    """A program with the plan of every rule, by the rule's number."""
+
+    program: checked.CheckedProgram
+    plans: dict[int, RulePlan]
+
+
+def plan_rules(
+    program: checked.CheckedProgram, policy: Policy, rules: Iterable[checked.Rule] | None = None
+) -> dict[int, RulePlan]:
+    """The plan of every rule of a program, or of some of them, by the rule's number."""
+    equivalences = {name for name, relation in program.relations.items() if relation.equivalence}
+    return {
+        rule.number: plan(merge_aggregates(read_classes(normalise(rule), equivalences)), policy)
+        for rule in (program.clauses if rules is None else rules)
+    }

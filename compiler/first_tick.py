@@ -1,0 +1,74 @@
+"""The first tick of a run of a program: its facts and the initial changes, planned for their counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dbsp.compiler.datalog.circuits.lower import lower
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.planner.statistics import Statistics
+from dbsp.compiler.program_planner import ProgramPlanner, statistics
+from dbsp.data.batch import Batch
+from dbsp.kernels.arrays import Codes
+from dbsp.runtime.changes import InputChange
+from dbsp.runtime.run import Run
+
+if TYPE_CHECKING:
+    from dbsp.compiler.program import Program
+
+
+def load(
+    program: Program,
+    run: Run,
+    initial: Mapping[str, InputChange] | None,
+    planner: ProgramPlanner | None = None,
+) -> Run:
+    """The run after its first tick, if there is anything to do in it.
+
+    With a `planner` it is planned for the rows of that tick.
+    """
+    for name, rows in program.facts.items():
+        run.input(name).insert(rows)
+    if not (initial or program.facts or _has_constants(program)):
+        return run
+    staged = run.prepare(initial)
+    if planner is not None:
+        proposal = planner.propose_to_begin(run, lambda name: _inserted(staged.get(name)))
+        if proposal is not None:
+            run.switch_to(proposal)
+            planner.adopt(proposal)
+    run.step_staged(staged)
+    run.record_sizes()
+    return run
+
+
+def count_relations(
+    program: Program, initial: Mapping[str, InputChange] | None, max_iterations: int
+) -> Statistics:
+    """The counts of all relations of the rules over the facts and these changes (see `Program.counted`)."""
+    rewritten = program.rewritten
+    derived = (name for stratum in rewritten.strata for name in stratum.relations)
+    names = tuple(dict.fromkeys((*rewritten.inputs, *derived)))
+    everything = replace(rewritten, outputs=names, sizes=())
+    run = load(program, lower(everything, program.plans, program.file, max_iterations).start(), initial)
+
+    def rows(name: str) -> Codes | None:
+        return run.view(name).batch.rows if name in names else None
+
+    return statistics(program, run, rows)
+
+
+def _has_constants(program: Program) -> bool:
+    """Whether a rule without positive atoms derives a row in the first tick."""
+    return any(not rule.body or _starts_from_nothing(rule) for rule in program.checked.rules)
+
+
+def _starts_from_nothing(rule: checked.Rule) -> bool:
+    return not any(isinstance(literal, checked.Atom) for literal in rule.body)
+
+
+def _inserted(batch: Batch | None) -> Codes | None:
+    """The rows that a change inserts."""
+    return None if batch is None else batch.rows[batch.weights > 0]

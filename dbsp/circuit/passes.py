@@ -1,0 +1,182 @@
+"""A compiler as a tuple of passes, each a function from one representation of a query to the next.
+
+    source text -> tokens -> ... -> checked program -> ... -> query circuit -> ... -> physical circuit
+
+A `Representation` says what flows from one pass to the next: its type, and how it is shown as text. A
+`PassManager` holds the tuple: it checks when it is made that the passes line up, runs them in their order,
+and stops after any of them to show what it gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+from dbsp.diagnostics import did_you_mean
+
+T = TypeVar("T")
+Before = TypeVar("Before")
+After = TypeVar("After")
+Context = TypeVar("Context", bound="PassContext")
+
+
+@dataclass(frozen=True, eq=False)
+class Representation(Generic[T]):
+    """A form of a query between two passes: its type, its text, and how many parts it has."""
+
+    name: str
+    type: type[T]
+    show: Callable[[T], str]
+    size: Callable[[T], int]
+
+
+@dataclass(frozen=True)
+class AppliedPass:
+    """What one pass changed, and the size of the representation before and after it (nodes, rules, ...)."""
+
+    name: str
+    changes: tuple[str, ...]
+    before: int
+    after: int
+
+
+@dataclass
+class PassContext:
+    """What the passes of one compilation share."""
+
+    disabled: Collection[str] = frozenset()
+    """The optional passes that are left out."""
+    changes: list[str] = field(default_factory=list)
+    """A pass adds a line for everything that it changes."""
+    applied: dict[str, AppliedPass] = field(default_factory=dict)
+    """By name, what each pass has done so far; the applications of a repeated pass are added up."""
+
+
+@dataclass(frozen=True)
+class Pass(Generic[Before, After, Context]):
+    """A function from one representation to another, with its name and what it does in one line.
+
+    An `optional` pass changes what a query costs and not what it means; it can be left out.
+    """
+
+    name: str
+    takes: Representation[Before]
+    gives: Representation[After]
+    summary: str
+    function: Callable[[Before, Context], After]
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Repeat(Generic[Context]):
+    """Passes that are applied in turn until none of them changes the value: then each returns it as it is."""
+
+    passes: tuple[Pass[Any, Any, Context], ...]
+
+
+class PassManager(Generic[Context]):
+    """Runs passes in their order."""
+
+    def __init__(self, entries: Sequence[Pass[Any, Any, Context] | Repeat[Context]]) -> None:
+        """Raises TypeError where a pass does not take what the one before it gives."""
+        self._groups = [
+            (entry.passes, True) if isinstance(entry, Repeat) else ((entry,), False) for entry in entries
+        ]
+        self._by_name: dict[str, Pass[Any, Any, Context]] = {}
+        before: Pass[Any, Any, Context] | None = None
+        for group, repeated in self._groups:
+            for one in group:
+                if self._by_name.setdefault(one.name, one) is not one:
+                    raise TypeError(f"two passes are called {one.name}")
+                if before is not None and before.gives is not one.takes:
+                    raise TypeError(
+                        f"pass {one.name} takes a {one.takes.name}, but pass {before.name} gives a "
+                        f"{before.gives.name}"
+                    )
+                if repeated and one.takes is not one.gives:
+                    raise TypeError(f"pass {one.name} is repeated, but does not give what it takes")
+                before = one
+
+    def __iter__(self) -> Iterator[Pass[Any, Any, Context]]:
+        """The passes in the order of their first application."""
+        return iter(self._by_name.values())
+
+    def __getitem__(self, name: str) -> Pass[Any, Any, Context]:
+        """The pass of a name; ValueError with all names if there is none."""
+        found = self._by_name.get(name)
+        if found is None:
+            hint = did_you_mean(name, self._by_name)
+            names = ", ".join(self._by_name)
+            raise ValueError(
+                f"there is no pass '{name}'; {f'{hint}; ' if hint else ''}the passes are {names}"
+            )
+        return found
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The names of the passes that can be left out."""
+        return tuple(one.name for one in self if one.optional)
+
+    def run(
+        self,
+        value: Any,
+        context: Context,
+        *,
+        start: Representation[Any] | None = None,
+        until: str | None = None,
+    ) -> Any:
+        """What the passes make of a value.
+
+        They begin with the first that takes the representation `start` (by default with the first of all)
+        and end after the pass `until` (by default after the last). Of a group that is repeated, `until`
+        means the first application. Raises ValueError if there is no such pass.
+        """
+        if until is not None:
+            self[until]
+        settled = None
+        waiting = start is not None
+        for group, repeated in self._groups:
+            if waiting and group[0].takes is not start:
+                continue
+            waiting = False
+            if repeated and value is settled:
+                continue
+            while True:
+                before = value
+                for one in group:
+                    value = _applied(one, value, context)
+                    if one.name == until:
+                        return value
+                if not repeated or value is before:
+                    break
+            settled = value if repeated else settled
+        return value
+
+    def text_after(
+        self, name: str, value: Any, context: Context, *, start: Representation[Any] | None = None
+    ) -> str:
+        """What the passes up to the one of this name make of a value, as text. Errors as `run`."""
+        return self[name].gives.show(self.run(value, context, start=start, until=name))
+
+    def listing(self) -> list[tuple[str, str, str]]:
+        """Of every pass its name, what it does, and what it gives."""
+        return [(one.name, one.summary, one.gives.name) for one in self]
+
+
+def _applied(one: Pass[Any, Any, Context], value: Any, context: Context) -> Any:
+    """What a pass makes of a value; the context gets the record of it."""
+    if one.name in context.disabled:
+        return value
+    context.changes = []
+    result = one.function(value, context)
+    if not isinstance(result, one.gives.type):
+        raise TypeError(f"pass {one.name} gave a {type(result).__name__} for a {one.gives.name}")
+    changes, after = tuple(context.changes), one.gives.size(result)
+    record = context.applied.get(one.name)
+    context.applied[one.name] = (
+        AppliedPass(one.name, changes, one.takes.size(value), after)
+        if record is None
+        else replace(record, changes=record.changes + changes, after=after)
+    )
+    return result

@@ -1,0 +1,47 @@
+"""Checkpoints as circuits and programs see them: a protocol, and the function that opens a folder.
+
+`circuit.start(checkpoint=...)` takes a folder or a `Checkpoint`. The package `dbsp` registers the function
+that opens a folder, so neither the builders nor the compiler import the code that writes files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from dbsp.errors import SetupError
+
+if TYPE_CHECKING:
+    from dbsp.circuit.graph import Graph
+    from dbsp.runtime.run import Run
+
+
+class Checkpoint(Protocol):
+    """The durable state of one run."""
+
+    def resume(self, query: Graph | str, start: Callable[[str | None], Run]) -> Run:
+        """Return a run at the latest durable tick, and make its further ticks durable.
+
+        `query` is the query circuit, or a text that identifies the query. `start` returns a run that has not
+        been stepped; its argument is the circuit of the checkpoint as JSON, or None if there is none.
+        Raises CheckpointError when the checkpoint belongs to another query or is damaged.
+        """
+
+
+_opener: Callable[[Path], Checkpoint] | None = None
+
+
+def register_opener(opener: Callable[[Path], Checkpoint]) -> None:
+    """Set the function that opens a folder; the package `dbsp` calls this when it is imported."""
+    global _opener
+    _opener = opener
+
+
+def open_checkpoint(place: str | Path | Checkpoint) -> Checkpoint:
+    """The checkpoint in a folder, with the default settings; a checkpoint is returned as it is."""
+    if not isinstance(place, str | Path):
+        return place
+    if _opener is None:
+        raise SetupError(f"no function is registered that opens the checkpoint {place}")
+    return _opener(Path(place))

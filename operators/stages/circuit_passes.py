@@ -1,0 +1,86 @@
+"""The passes from a query circuit to the circuit that is run, in their order.
+
+    query -> core query -> incremental circuit -> lowered circuit -> physical circuit
+
+The optional passes work on the query, before the rules of incrementalisation: there a join is one node and
+not two terms, and the rules then give the right deltas whatever the passes did. A pass counts the readers
+of a node, so each drops the nodes that it leaves without a reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from dbsp.circuit.graph import Graph
+from dbsp.circuit.listing import to_text
+from dbsp.circuit.passes import AppliedPass, Pass, PassContext, PassManager, Representation
+from dbsp.circuit.prune import prune
+from dbsp.operators.stages.laws import LawApplication
+from dbsp.operators.stages.passes.cancel import cancel
+from dbsp.operators.stages.passes.expand_composites import expand
+from dbsp.operators.stages.passes.fuse import fuse
+from dbsp.operators.stages.passes.incrementalise import incrementalise
+from dbsp.operators.stages.passes.push_filters import push_filters
+from dbsp.operators.stages.passes.push_projections import push_projections
+from dbsp.operators.traces.column_orders import lower
+
+CircuitPass: TypeAlias = Pass[Graph, Graph, Any]
+
+
+def _circuit(name: str) -> Representation[Graph]:
+    return Representation(name, Graph, to_text, lambda graph: sum(1 for _ in graph.walk()))
+
+
+QUERY = _circuit("query circuit")
+CORE = _circuit("query circuit of core operators")
+INCREMENTAL = _circuit("incremental circuit")
+LOWERED = _circuit("lowered circuit")
+PHYSICAL = _circuit("physical circuit")
+
+
+def pruned(graph: Graph) -> Graph:
+    """The circuit without the nodes that no input or output depends on."""
+    prune(graph, [node for node in graph.nodes if node.operator.is_port])
+    return graph
+
+
+def _rewriting(function: Callable[[Graph, list[str]], Graph]) -> Callable[[Graph, PassContext], Graph]:
+    return lambda query, context: pruned(function(query, context.changes))
+
+
+def _incremental(query: Graph, context: PassContext) -> Graph:
+    firings: list[LawApplication] = []
+    incremental = pruned(incrementalise(query, firings))
+    context.changes += map(str, firings)
+    return incremental
+
+
+# fmt: off
+CIRCUIT_PASSES: tuple[CircuitPass, ...] = (
+    Pass("expand", QUERY, CORE, "replace operators that are defined by others", _rewriting(expand)),
+    Pass("cancel", CORE, CORE, "drop differences of integrals and integrals of differences",
+         _rewriting(cancel), optional=True),
+    Pass("push_filters", CORE, CORE, "move conditions towards the inputs",
+         _rewriting(push_filters), optional=True),
+    Pass("push_projections", CORE, CORE, "drop columns that nobody reads before rows are kept",
+         _rewriting(push_projections), optional=True),
+    Pass("fuse", CORE, CORE, "make one operator of chains of filters and of maps",
+         _rewriting(fuse), optional=True),
+    Pass("incrementalise", CORE, INCREMENTAL, "apply the rules that turn an operator on Z-sets into one on "
+         "their deltas", _incremental),
+    Pass("lower", INCREMENTAL, LOWERED, "choose physical operators, and keep integrals as shared traces",
+         lambda circuit, _: lower(circuit)),
+    Pass("prune", LOWERED, PHYSICAL, "drop the nodes that no input or output depends on",
+         lambda circuit, _: pruned(circuit)),
+)
+# fmt: on
+
+CIRCUIT: PassManager[PassContext] = PassManager(CIRCUIT_PASSES)
+
+
+def optimise(query: Graph) -> tuple[Graph, list[AppliedPass]]:
+    """The query after the passes that come before `incrementalise`, and what each of them did."""
+    context = PassContext()
+    optimised: Graph = CIRCUIT.run(query, context, until="fuse")
+    return optimised, list(context.applied.values())
