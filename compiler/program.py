@@ -17,6 +17,7 @@ from dbsp.compiler.datalog.circuits.lower import lower, schema_of
 from dbsp.compiler.datalog.circuits.program_report import explain
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.check import check
+from dbsp.compiler.datalog.meaning.numbering import numbers_rows
 from dbsp.compiler.datalog.meaning.word_size import WORD_SIZES, range_of
 from dbsp.compiler.datalog.plans.join_bodies import Policy
 from dbsp.compiler.datalog.plans.merge_aggregates import merge_aggregates
@@ -25,7 +26,6 @@ from dbsp.compiler.datalog.plans.plan import plan
 from dbsp.compiler.datalog.plans.read_classes import read_classes
 from dbsp.compiler.datalog.plans.steps import RulePlan
 from dbsp.compiler.datalog.rewrites import AppliedRewrite, chosen_passes, rewrite
-from dbsp.compiler.datalog.rewrites.checked_terms import numbers_rows
 from dbsp.compiler.datalog.rewrites.demand import on_demand
 from dbsp.compiler.datalog.text.parse import parse
 from dbsp.compiler.datalog.text.preprocess import Sources

@@ -24,7 +24,7 @@ import numpy as np
 
 from dbsp.compiler.datalog.circuits.lower import lower, schema_of
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.meaning.stratify import dependencies
+from dbsp.compiler.datalog.meaning.dependencies import dependencies, needed_by
 from dbsp.compiler.datalog.plans.join_bodies import Policy
 from dbsp.compiler.datalog.plans.merge_aggregates import merge_aggregates
 from dbsp.compiler.datalog.plans.normalise import normalise
@@ -52,7 +52,7 @@ def heights(
 
     `inputs` gives what was put into a relation. `progress` is told of the rounds and rows so far.
     """
-    needed = needed_by(program, relations)
+    needed = needed_by(program.rules, relations)
     level = _levels(program)
     tables: dict[str, FactTable] = {}
     told = _Progress(progress)
@@ -71,21 +71,6 @@ class _Progress:
         self._rounds += 1
         self._rows += rows
         self._tell(self._rounds, self._rows)
-
-
-def needed_by(program: checked.CheckedProgram, relations: Iterable[str]) -> set[str]:
-    """The relations and all that they depend on."""
-    uses: dict[str, set[str]] = {}
-    for rule in program.rules:
-        uses.setdefault(rule.head.relation, set()).update(use.used for use in dependencies(rule))
-    needed: set[str] = set()
-    waiting = list(relations)
-    while waiting:
-        name = waiting.pop()
-        if name not in needed:
-            needed.add(name)
-            waiting.extend(uses.get(name, ()))
-    return needed
 
 
 def _levels(program: checked.CheckedProgram) -> dict[str, int]:

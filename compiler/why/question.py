@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.checked import Attribute, Relation
 from dbsp.compiler.datalog.meaning.declare import Declarations
+from dbsp.compiler.datalog.meaning.dependencies import dependencies
 from dbsp.compiler.datalog.meaning.flatten import expand
 from dbsp.compiler.datalog.meaning.ground import check_ground
 from dbsp.compiler.datalog.meaning.infer import TypedClause, infer
 from dbsp.compiler.datalog.meaning.localise import localise
 from dbsp.compiler.datalog.meaning.resolve import resolve
-from dbsp.compiler.datalog.meaning.stratify import dependencies
 from dbsp.compiler.datalog.meaning.subtypes import check_subtypes
 from dbsp.compiler.datalog.text import syntax
 from dbsp.compiler.datalog.text.parse import parse

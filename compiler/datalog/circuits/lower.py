@@ -18,10 +18,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from dbsp.compiler.datalog.circuits.special_relations import (
-    by_extreme,
     chosen,
     classes,
-    decided_by,
     dominating_names,
     equivalent,
     has_rows,
@@ -30,7 +28,8 @@ from dbsp.compiler.datalog.circuits.special_relations import (
 )
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind, Relation, type_of
-from dbsp.compiler.datalog.meaning.stratify import dependencies
+from dbsp.compiler.datalog.meaning.dependencies import needed_relations, reads_any
+from dbsp.compiler.datalog.meaning.dominance import by_extreme, decided_by
 from dbsp.compiler.datalog.meaning.term_expressions import constant, expression, predicate
 from dbsp.compiler.datalog.plans.normalise import Scan
 from dbsp.compiler.datalog.plans.read_classes import classes_name
@@ -86,26 +85,6 @@ def lower(
     size is printed an output. Relations that no output depends on are left out.
     """
     return _Lowering(program, plans, Circuit(name), max_iterations, recursion).circuit_of_program()
-
-
-def needed_relations(program: checked.CheckedProgram) -> set[str]:
-    """The outputs and all relations they depend on."""
-    uses: dict[str, set[str]] = {}
-    for rule in program.clauses:
-        uses.setdefault(rule.head.relation, set()).update(use.used for use in dependencies(rule))
-    needed: set[str] = set()
-    waiting = [*program.outputs, *program.sizes]
-    while waiting:
-        name = waiting.pop()
-        if name not in needed:
-            needed.add(name)
-            waiting.extend(uses.get(name, ()))
-    return needed
-
-
-def reads_any(rule: checked.Rule, relations: Collection[str]) -> bool:
-    """Whether a rule uses one of the relations."""
-    return any(use.used in relations for use in dependencies(rule))
 
 
 class _Lowering:

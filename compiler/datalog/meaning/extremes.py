@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from dbsp.compiler.datalog.circuits.special_relations import extreme
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.dominance import extreme
 
 Orders = Mapping[str, tuple[int, bool]]
 """By relation, the column of which its subsumption leaves the least or (True) the greatest value."""

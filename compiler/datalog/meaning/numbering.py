@@ -12,9 +12,10 @@ from itertools import count
 from typing import Any
 
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.dependencies import uses
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
+from dbsp.compiler.datalog.meaning.traversal import map_parts, walk
 from dbsp.compiler.datalog.meaning.walk import subterms, terms_of
-from dbsp.compiler.datalog.rewrites.checked_terms import is_number, map_parts, uses, walk
 from dbsp.compiler.datalog.text import syntax
 from dbsp.compiler.datalog.text.report import Report
 
@@ -39,6 +40,16 @@ def check_counters(clause: FlatClause, report: Report) -> bool:
 
 def _is_counter(term: syntax.Term) -> bool:
     return isinstance(term, syntax.Call) and term.function == "autoinc"
+
+
+def is_number(node: Any) -> bool:
+    """Whether it is the number of a row: `autoinc()`."""
+    return isinstance(node, checked.Call) and node.function == "autoinc"
+
+
+def numbers_rows(rule: checked.Rule) -> bool:
+    """Whether a rule numbers the ways to satisfy its body; so these must stay what they are."""
+    return any(map(is_number, walk(rule)))
 
 
 def check_recursion(strata: Sequence[checked.Stratum], report: Report) -> None:

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
-from dbsp.compiler.datalog.circuits.lower import needed_relations
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.dependencies import needed_relations
 from dbsp.compiler.datalog.meaning.stratify import stratify
 from dbsp.compiler.datalog.rewrites.constants import propagate_constants
 from dbsp.compiler.datalog.rewrites.dead import drop_dead

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.show import show_literal
-from dbsp.compiler.datalog.rewrites.checked_terms import map_parts, substitute
+from dbsp.compiler.datalog.meaning.traversal import map_parts, substitute
 from dbsp.compiler.datalog.rewrites.fold import fold, holds
 
 

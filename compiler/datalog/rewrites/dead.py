@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dbsp.compiler.datalog.circuits.lower import needed_relations
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.rewrites.checked_terms import is_simple, uses
+from dbsp.compiler.datalog.meaning.dependencies import needed_relations, uses
+from dbsp.compiler.datalog.rewrites.simple_terms import is_simple
 
 
 def drop_dead(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:

@@ -26,11 +26,12 @@ from dataclasses import replace
 import networkx as nx
 
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.dependencies import dependencies, uses
+from dbsp.compiler.datalog.meaning.numbering import numbers_rows
 from dbsp.compiler.datalog.meaning.show import show_rule
-from dbsp.compiler.datalog.meaning.stratify import dependencies
-from dbsp.compiler.datalog.rewrites.checked_terms import is_simple, numbers_rows, uses
 from dbsp.compiler.datalog.rewrites.plain import by_iterations, is_plain
 from dbsp.compiler.datalog.rewrites.sideways import passes
+from dbsp.compiler.datalog.rewrites.simple_terms import is_simple
 from dbsp.data.schema import did_you_mean
 from dbsp.errors import CompileError
 

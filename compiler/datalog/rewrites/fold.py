@@ -8,7 +8,8 @@ import numpy as np
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.term_expressions import expression, predicate
-from dbsp.compiler.datalog.rewrites.checked_terms import SINGLE_VALUED, map_parts
+from dbsp.compiler.datalog.meaning.traversal import map_parts
+from dbsp.compiler.datalog.rewrites.simple_terms import SINGLE_VALUED
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.values import decode_value

@@ -24,16 +24,11 @@ from dataclasses import replace
 import networkx as nx
 
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.rewrites.checked_terms import (
-    free_variables,
-    is_total,
-    numbers_rows,
-    substitute,
-    uses,
-    variables,
-    walk,
-)
+from dbsp.compiler.datalog.meaning.dependencies import uses
+from dbsp.compiler.datalog.meaning.numbering import numbers_rows
+from dbsp.compiler.datalog.meaning.traversal import free_variables, substitute, variables, walk
 from dbsp.compiler.datalog.rewrites.plain import by_iterations, derived_for_itself, recursive_groups
+from dbsp.compiler.datalog.rewrites.simple_terms import is_total
 from dbsp.compiler.planner.acyclic import reduce_ears
 
 MAX_ATOMS = 8

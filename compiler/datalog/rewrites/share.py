@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.rewrites.checked_terms import is_total, substitute, variables, walk
+from dbsp.compiler.datalog.meaning.traversal import substitute, variables, walk
+from dbsp.compiler.datalog.rewrites.simple_terms import is_total
 
 MAX_ATOMS = 12
 """Rules with more are left alone: all pairs of their atoms would be compared."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.rewrites.checked_terms import variables
+from dbsp.compiler.datalog.meaning.traversal import variables
 
 
 @dataclass(frozen=True, slots=True)

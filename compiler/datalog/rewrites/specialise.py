@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.dependencies import uses
 from dbsp.compiler.datalog.meaning.show import show_term
-from dbsp.compiler.datalog.rewrites.checked_terms import is_simple, uses
 from dbsp.compiler.datalog.rewrites.plain import derived_for_itself
+from dbsp.compiler.datalog.rewrites.simple_terms import is_simple
 
 
 def specialise(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:

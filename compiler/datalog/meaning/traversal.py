@@ -11,7 +11,6 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.meaning.signatures import PARTIAL
 from dbsp.diagnostics import SourceSpan
 
 Node = TypeVar("Node")
@@ -80,56 +79,3 @@ def free_variables(node: Any) -> set[str]:
     if isinstance(node, checked.Aggregate):
         return set(node.injected)
     return set().union(*map(free_variables, parts(node)))
-
-
-def is_number(node: Any) -> bool:
-    """Whether it is the number of a row: `autoinc()`."""
-    return isinstance(node, checked.Call) and node.function == "autoinc"
-
-
-def numbers_rows(rule: checked.Rule) -> bool:
-    """Whether a rule numbers the ways to satisfy its body; so these must stay what they are."""
-    return any(map(is_number, walk(rule)))
-
-
-def is_simple(node: Any) -> bool:
-    """Whether it has a single value, no aggregate in it, and can only fail to have one by its size."""
-    match node:
-        case checked.Variable() | checked.Wildcard() | checked.Constant() | checked.Truth():
-            return True
-        case checked.Construct():
-            return all(map(is_simple, parts(node)))
-        case checked.Call(function=function) if function in PARTIAL or function not in SINGLE_VALUED:
-            return False
-        case checked.Atom() | checked.Negation() | checked.Comparison() | checked.Call():
-            return all(map(is_simple, parts(node)))
-        case _:
-            return False
-
-
-def is_total(node: Any) -> bool:
-    """Whether it is simple and has a value for all arguments."""
-    calls = (one for one in walk(node) if isinstance(one, checked.Call))
-    return is_simple(node) and all(
-        one.kind is checked.Kind.SYMBOL or one.function not in ("+", "-", "*") for one in calls
-    )
-
-
-SINGLE_VALUED = frozenset(
-    {"+", "-", "*", "/", "%", "^", "cat", "strlen", "substr", "ord", "min", "max"}
-    | {"to_string", "to_number", "to_unsigned", "to_float", "as"}
-    | {"itof", "itou", "ftoi", "ftou", "utoi", "utof"}
-    | {"band", "bor", "bxor", "bnot", "bshl", "bshr", "bshru", "land", "lor", "lxor", "lnot", "wrap"}
-)
-"""Functions of their arguments alone, that need nothing else and change nothing."""
-
-
-def atoms(node: Any) -> Iterator[checked.Atom]:
-    """All atoms in it, negated ones and those in aggregates included."""
-    return (one for one in walk(node) if isinstance(one, checked.Atom))
-
-
-def uses(rule: checked.Rule) -> Iterator[checked.Atom]:
-    """The atoms of a rule by which it depends on other relations."""
-    for part in (*rule.head.arguments, *rule.body):
-        yield from atoms(part)
