@@ -30,6 +30,7 @@ from dbsp.compiler.datalog.rewrites.demand import on_demand
 from dbsp.compiler.datalog.text.parse import parse
 from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.program_planner import ProgramPlanner, statistics
@@ -428,4 +429,4 @@ def _inserted(batch: Batch | None) -> Codes | None:
 
 
 def _starts_from_nothing(rule: checked.Rule) -> bool:
-    return not any(isinstance(literal, checked.Atom) for literal in rule.body)
+    return not any(isinstance(literal, syntax.Atom) for literal in rule.body)

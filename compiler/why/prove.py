@@ -12,6 +12,7 @@ import numpy as np
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.show import show_literal, show_rule
 from dbsp.compiler.datalog.plans.normalise import Condition, Scan
+from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.body import Equal, Row, RuleBody, pattern_text, row_at, row_text
 from dbsp.compiler.why.fact_table import FactTable
@@ -68,7 +69,7 @@ class Prover:
     def matching(self, goal: checked.Rule, limit: int) -> list[Row]:
         """The rows, at most so many, that the single atom of a goal fits; those of small height first."""
         (atom,) = goal.body
-        assert isinstance(atom, checked.Atom)
+        assert isinstance(atom, syntax.Atom)
         body = RuleBody(goal, self.program.relations)
         scan = body.scan_of(0)
         pieces = [found.chosen[scan] for found in self.solver.solutions(body.body, Bindings.one({}))]
@@ -84,7 +85,7 @@ class Prover:
         if self.matching(goal, 1):
             return None
         (atom,) = goal.body
-        assert isinstance(atom, checked.Atom)
+        assert isinstance(atom, syntax.Atom)
         body = RuleBody(goal, self.program.relations)
         scan = body.body[body.scan_of(0)]
         assert isinstance(scan, Scan)
@@ -188,12 +189,12 @@ class Prover:
         environment = body.environment(found, self.interner)
         for place, literal in enumerate(body.rule.body):
             match literal:
-                case checked.Atom(relation=name):
+                case syntax.Atom(relation=name):
                     at = int(found.chosen[body.scan_of(place)][0])
                     rows.append((name, at))
                     row = row_at(self.solver, name, at)
                     yield Premise("row", row_text(self.program.relations[name], row), (name, row))
-                case checked.Negation():
+                case syntax.Negation():
                     yield Premise("absent", body.text(place, environment))
                 case _ if not body.is_trivial(place):
                     yield Premise("constraint", body.text(place, environment))

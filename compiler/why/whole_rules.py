@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.numbering import is_number
-from dbsp.compiler.datalog.meaning.traversal import walk
+from dbsp.compiler.datalog.tree.traversal import walk
 
 NUMBERED = "was numbered"
 

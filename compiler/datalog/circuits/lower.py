@@ -27,7 +27,7 @@ from dbsp.compiler.datalog.circuits.special_relations import (
     with_extremes,
 )
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind, Relation, type_of
+from dbsp.compiler.datalog.meaning.checked import Relation
 from dbsp.compiler.datalog.meaning.dependencies import needed_relations, reads_any
 from dbsp.compiler.datalog.meaning.dominance import by_extreme, decided_by
 from dbsp.compiler.datalog.meaning.term_expressions import constant, expression, predicate
@@ -48,6 +48,7 @@ from dbsp.compiler.datalog.plans.steps import (
     RulePlan,
     SubPlan,
 )
+from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind, type_of
 from dbsp.data.schema import Schema
 from dbsp.expressions import Expression, col, lit
 from dbsp.operators.groups.number_rows import NumberRows

@@ -36,15 +36,17 @@ from dbsp.compiler.datalog.meaning.pragmas import read_pragmas
 from dbsp.compiler.datalog.meaning.resolve import resolve
 from dbsp.compiler.datalog.meaning.stratify import stratify
 from dbsp.compiler.datalog.meaning.subtypes import check_subtypes
-from dbsp.compiler.datalog.meaning.walk import subterms, terms_of
 from dbsp.compiler.datalog.meaning.witness import ground_witnesses
 from dbsp.compiler.datalog.meaning.word_size import limits
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Kind, Value
+from dbsp.compiler.datalog.tree.traversal import find, variables
 
 
 def check(
-    tree: syntax.ParsedProgram,
+    tree: parsed.ParsedProgram,
     report: Report,
     functions: Mapping[str, Function] | None = None,
     word_size: int | None = None,
@@ -63,7 +65,7 @@ def check(
     inlining = _inlining(tree, declarations, report)
     used: set[str] = set()
     for place, item in enumerate(tree.items):
-        if not isinstance(item, syntax.Clause):
+        if not isinstance(item, parsed.Clause):
             continue
         report.note = tree.notes.get(place)
         fact = _plain_fact(item, declarations)
@@ -88,7 +90,7 @@ def check(
                 rule = checked.Rule(len(rules) + 1, typed.head, typed.body, typed.span, order)
                 if clause.subsumes:
                     dominating = typed.body[1]
-                    assert isinstance(dominating, checked.Atom)
+                    assert isinstance(dominating, syntax.Atom)
                     subsumptions.append(replace(rule, dominating=dominating))
                 else:
                     rules.append(rule)
@@ -116,16 +118,16 @@ def _warn_of_idle_limits(
             report.warning(relation.span, message, "it ends the iterations of a recursion")
 
 
-def _resolved(item: syntax.Clause, declarations: Declarations, report: Report) -> list[FlatClause]:
+def _resolved(item: parsed.Clause, declarations: Declarations, report: Report) -> list[FlatClause]:
     """The flat clauses of a clause of which every name is known."""
     return [clause for clause in expand(item, report) if resolve(clause, declarations, report)]
 
 
-def _inlining(tree: syntax.ParsedProgram, declarations: Declarations, report: Report) -> Inlining:
+def _inlining(tree: parsed.ParsedProgram, declarations: Declarations, report: Report) -> Inlining:
     """The rules of the inlined relations; one with an error in a rule is broken."""
     inlining = Inlining(declarations.inlined, report)
     for item in tree.items if declarations.inlined else ():
-        if not isinstance(item, syntax.Clause) or item.subsumes:
+        if not isinstance(item, parsed.Clause) or item.subsumes:
             continue
         if any(one.relation in inlining.names for one in item.heads):
             inlining.add(item)
@@ -138,7 +140,7 @@ def _inlining(tree: syntax.ParsedProgram, declarations: Declarations, report: Re
 
 
 def _inlined(
-    item: syntax.Clause,
+    item: parsed.Clause,
     flat: list[FlatClause],
     inlining: Inlining,
     declarations: Declarations,
@@ -169,7 +171,7 @@ def _check_clause(clause: FlatClause, declarations: Declarations, report: Report
     return typed
 
 
-def _plain_fact(clause: syntax.Clause, declarations: Declarations) -> checked.Fact | None:
+def _plain_fact(clause: parsed.Clause, declarations: Declarations) -> checked.Fact | None:
     """The fact a clause states, if its arguments are literals of just the kinds of the columns.
 
     A short way past the passes for programs with many facts; whatever does not fit takes the long one.
@@ -184,28 +186,24 @@ def _plain_fact(clause: syntax.Clause, declarations: Declarations) -> checked.Fa
         or relation.arity != len(head.arguments)
     ):
         return None
-    low, high = limits(checked.Kind.NUMBER, declarations.types.word_size)
-    row: list[checked.Value] = []
+    low, high = limits(Kind.NUMBER, declarations.types.word_size)
+    row: list[Value] = []
     for argument, column in zip(head.arguments, relation.attributes, strict=True):
         match argument, column.kind:
-            case syntax.NumberLiteral(value=number, unsigned=False), checked.Kind.NUMBER if (
-                low <= number <= high
-            ):
+            case syntax.NumberLiteral(value=number, unsigned=False), Kind.NUMBER if low <= number <= high:
                 row.append(number)
-            case syntax.StringLiteral(value=text), checked.Kind.SYMBOL:
-                row.append(text)
-            case syntax.FloatLiteral(value=value), checked.Kind.FLOAT:
+            case syntax.Constant(value=value, kind=kind), wanted if kind is wanted:
                 row.append(value)
             case _:
                 return None
     return checked.Fact(head.relation, tuple(row), clause.span)
 
 
-def _constants(clause: TypedClause) -> tuple[checked.Value, ...] | None:
+def _constants(clause: TypedClause) -> tuple[Value, ...] | None:
     """The row of a fact, or None when an argument has to be computed."""
-    row: list[checked.Value] = []
+    row: list[Value] = []
     for argument in clause.head.arguments:
-        if not isinstance(argument, checked.Constant):
+        if not isinstance(argument, syntax.Constant):
             return None
         row.append(argument.value)
     return tuple(row)
@@ -253,18 +251,11 @@ def _warn_of_lone_variables(clause: FlatClause, report: Report) -> None:
     """A variable used once is often a misspelt one; `_` or a leading underscore says it is meant."""
     spans: dict[str, syntax.Variable] = {}
     counts: Counter[str] = Counter()
-    for literal in (clause.head, *clause.body):
-        for term in terms_of(literal):
-            for part in subterms(term):
-                if isinstance(part, syntax.Variable) and not part.name.startswith("_"):
-                    counts[part.name] += 1
-                    spans.setdefault(part.name, part)
-    in_head = {
-        part.name
-        for term in clause.head.arguments
-        for part in subterms(term)
-        if isinstance(part, syntax.Variable)
-    }
+    for variable in find(clause, syntax.Variable):
+        if not variable.name.startswith("_"):
+            counts[variable.name] += 1
+            spans.setdefault(variable.name, variable)
+    in_head = variables(clause.head)
     for name, number in counts.items():
         if number == 1 and name not in in_head:
             report.warning(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.checked import Rule
-from dbsp.compiler.datalog.meaning.traversal import walk
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import children, find
 from dbsp.diagnostics import SourceSpan
 
 
@@ -26,36 +27,23 @@ class Dependency:
 
 def dependencies(rule: Rule) -> Iterator[Dependency]:
     """Every use of a relation in the body of a rule, aggregates in the head included."""
-    for term in rule.head.arguments:
-        yield from _in_term(term, rule.head.relation)
-    yield from _in_body(rule.body, rule.head.relation, "")
+    for part in (*rule.head.arguments, *rule.body):
+        yield from _uses(part, rule.head.relation, "")
 
 
-def _in_body(body: Sequence[checked.Literal], user: str, how: str) -> Iterator[Dependency]:
-    for literal in body:
-        terms: tuple[checked.Term, ...] = ()
-        match literal:
-            case checked.Atom(relation=used, arguments=terms, span=span):
-                yield Dependency(used, user, how, span)
-            case checked.Negation(atom=atom, span=span):
-                yield Dependency(atom.relation, user, how or "negates", span)
-                terms = atom.arguments
-            case checked.Comparison(left=left, right=right):
-                terms = (left, right)
-            case _:
-                pass
-        for term in terms:
-            yield from _in_term(term, user)
-
-
-def _in_term(term: checked.Term, user: str) -> Iterator[Dependency]:
-    if isinstance(term, checked.Call):
-        for part in term.arguments:
-            yield from _in_term(part, user)
-    elif isinstance(term, checked.Aggregate):
-        if term.value is not None:
-            yield from _in_term(term.value, user)
-        yield from _in_body(term.body, user, "aggregates over")
+def _uses(node: syntax.Node, user: str, how: str) -> Iterator[Dependency]:
+    match node:
+        case syntax.Atom(relation=used, span=span):
+            yield Dependency(used, user, how, span)
+        case syntax.Negation(atom=atom, span=span):
+            yield Dependency(atom.relation, user, how or "negates", span)
+            node = atom
+        case syntax.Aggregate():
+            how = "aggregates over"
+        case _:
+            pass
+    for part in children(node):
+        yield from _uses(part, user, how)
 
 
 def subsumption_dependencies(rule: Rule) -> Iterator[Dependency]:
@@ -65,10 +53,10 @@ def subsumption_dependencies(rule: Rule) -> Iterator[Dependency]:
             yield use
 
 
-def uses(rule: Rule) -> Iterator[checked.Atom]:
+def uses(rule: Rule) -> Iterator[syntax.Atom]:
     """The atoms by which a rule depends on relations, those negated and aggregated over included."""
     for part in (*rule.head.arguments, *rule.body):
-        yield from (node for node in walk(part) if isinstance(node, checked.Atom))
+        yield from find(part, syntax.Atom)
 
 
 def reads_any(rule: Rule, relations: Collection[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.tree import syntax
 
 
 def by_extreme(stratum: checked.Stratum, name: str) -> tuple[int, bool] | None:
@@ -23,7 +24,7 @@ def extreme(rule: checked.Rule) -> tuple[int, bool] | None:
     assert rule.dominating is not None
     pairs = list(zip(rule.head.arguments, rule.dominating.arguments, strict=True))
     terms = [*rule.head.arguments, pairs[place[0]][1]]
-    if len(set(terms)) < len(terms) or not all(isinstance(term, checked.Variable) for term in terms):
+    if len(set(terms)) < len(terms) or not all(isinstance(term, syntax.Variable) for term in terms):
         return None
     same = all(a == b for column, (a, b) in enumerate(pairs) if column != place[0])
     return place if same else None
@@ -38,7 +39,7 @@ def decided_by(rule: checked.Rule) -> tuple[int, bool] | None:
     pairs = list(zip(rule.head.arguments, rule.dominating.arguments, strict=True))
     differing = [column for column, (a, b) in enumerate(pairs) if a != b]
     for literal in rule.body[2:]:
-        if not isinstance(literal, checked.Comparison) or literal.operator not in _GREATER:
+        if not isinstance(literal, syntax.Comparison) or literal.operator not in _GREATER:
             continue
         greater, strict = _GREATER[literal.operator]
         for column in differing:

@@ -8,11 +8,10 @@ number, unsigned and float; what is still open in the end becomes a number.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
-from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.anonymous import ANONYMOUS, anonymous_record
-from dbsp.compiler.datalog.meaning.checked import TEXT_TESTS, AnyKind, Kind, Structured
 from dbsp.compiler.datalog.meaning.declare import Declarations
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
 from dbsp.compiler.datalog.meaning.kind_classes import (
@@ -24,13 +23,17 @@ from dbsp.compiler.datalog.meaning.kind_classes import (
     quoted,
 )
 from dbsp.compiler.datalog.meaning.signatures import CASTS, Signature
-from dbsp.compiler.datalog.meaning.walk import literals
 from dbsp.compiler.datalog.meaning.word_size import limits, wraps
-from dbsp.compiler.datalog.text import syntax
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind, Structured
+from dbsp.compiler.datalog.tree.syntax import TEXT_TESTS
+from dbsp.compiler.datalog.tree.traversal import map_children
 from dbsp.data.terms import Branch, Record
 from dbsp.diagnostics import SourceSpan
 from dbsp.expressions.regex import RegexError, compiled
+
+L = TypeVar("L", bound=syntax.Literal)
 
 _TEXT: frozenset[AnyKind] = frozenset({Kind.SYMBOL})
 
@@ -39,8 +42,8 @@ _TEXT: frozenset[AnyKind] = frozenset({Kind.SYMBOL})
 class TypedClause:
     """A clause in checked form, before it is known whether it is a fact or a numbered rule."""
 
-    head: checked.Atom
-    body: tuple[checked.Literal, ...]
+    head: syntax.Atom
+    body: tuple[syntax.Literal, ...]
     span: SourceSpan
     structured: Mapping[int, Structured]
     """The kinds of the records and branches of the flat clause, by the `id` of the term."""
@@ -55,7 +58,7 @@ def infer(clause: FlatClause, declarations: Declarations, report: Report) -> Typ
             inference.literal(literal)
         inference.settle()
         return TypedClause(
-            inference.typed_atom(clause.head),
+            inference.typed_literal(clause.head),
             tuple(inference.typed_literal(literal) for literal in clause.body),
             clause.span,
             inference.opened,
@@ -91,7 +94,7 @@ class _Inference(Kinds):
 
     # --- kinds: collecting ---------------------------------------------------------------------
 
-    def literal(self, literal: syntax.BodyLiteral) -> None:
+    def literal(self, literal: syntax.Literal) -> None:
         match literal:
             case syntax.Atom():
                 self.atom(literal)
@@ -100,7 +103,7 @@ class _Inference(Kinds):
             case syntax.Comparison(operator=operator, left=left, right=right) if operator in TEXT_TESTS:
                 self._narrow(self.node(left), _TEXT, left, f"'{operator}' needs", f"it is in '{operator}'")
                 self._narrow(self.node(right), _TEXT, right, f"'{operator}' needs", f"it is in '{operator}'")
-                if operator.endswith("match") and isinstance(left, syntax.StringLiteral):
+                if operator.endswith("match") and isinstance(left, syntax.Constant):
                     self._regex(left)
             case syntax.Comparison(left=left, right=right):
                 self._join(self.node(left), self.node(right), right, f"it is compared with {quoted(left)}")
@@ -131,10 +134,8 @@ class _Inference(Kinds):
             case syntax.NumberLiteral(unsigned=unsigned):
                 kinds = frozenset({Kind.UNSIGNED}) if unsigned else NUMERIC
                 self._narrow(node, kinds, term)
-            case syntax.FloatLiteral():
-                self._narrow(node, frozenset({Kind.FLOAT}), term)
-            case syntax.StringLiteral():
-                self._narrow(node, frozenset({Kind.SYMBOL}), term)
+            case syntax.Constant(kind=kind):
+                self._narrow(node, frozenset({kind}), term)
             case syntax.Construct():
                 self._collect_construct(term, node)
             case syntax.Call(arguments=arguments):
@@ -171,7 +172,7 @@ class _Inference(Kinds):
         self.calls.append(_Overloaded(call, node, inner, fitting))
 
     def _collect_aggregate(self, aggregate: syntax.Aggregate, node: int) -> None:
-        for literal in literals(aggregate.body):
+        for literal in aggregate.literals:
             self.literal(literal)
         name = aggregate.function
         if name == "count":
@@ -328,9 +329,9 @@ class _Inference(Kinds):
             f"'{call.function}' is {wanted}",
         )
 
-    def _regex(self, pattern: syntax.StringLiteral) -> None:
+    def _regex(self, pattern: syntax.Constant) -> None:
         try:
-            if compiled(pattern.value).may_be_endless:
+            if compiled(str(pattern.value)).may_be_endless:
                 self.report.error(
                     pattern.span,
                     f"matching {quoted(pattern)} could take for ever",
@@ -347,65 +348,43 @@ class _Inference(Kinds):
 
     # --- building the typed clause ---------------------------------------------------------------
 
-    def typed_atom(self, atom: syntax.Atom) -> checked.Atom:
-        return checked.Atom(atom.relation, tuple(map(self.typed, atom.arguments)), atom.span)
+    def typed_literal(self, literal: L) -> L:
+        """The literal with every term in it typed."""
+        if isinstance(literal, syntax.Comparison) and literal.operator not in ("=", "!="):
+            kinds = self._kinds(self.node(literal.left))
+            if kinds <= self.structured | {ANONYMOUS}:
+                what = kinds_text(kinds)
+                message = f"'{literal.operator}' does not compare values of {what}"
+                self._mismatch(literal.span, message, "'=' and '!=' do")
+        return map_children(literal, self.typed)
 
-    def typed_literal(self, literal: syntax.BodyLiteral) -> checked.Literal:
-        match literal:
-            case syntax.Atom():
-                return self.typed_atom(literal)
-            case syntax.Negation(atom=atom, span=span):
-                return checked.Negation(self.typed_atom(atom), span)
-            case syntax.Comparison(operator=operator, left=left, right=right, span=span):
-                if operator not in ("=", "!=") and self._kinds(self.node(left)) <= self.structured | {
-                    ANONYMOUS
-                }:
-                    what = kinds_text(self._kinds(self.node(left)))
-                    self._mismatch(span, f"'{operator}' does not compare values of {what}", "'=' and '!=' do")
-                return checked.Comparison(operator, self.typed(left), self.typed(right), span)
-            case syntax.Truth(value=value, span=span):
-                return checked.Truth(value, span)
-
-    def typed(self, term: syntax.Term) -> checked.Term:
-        kind = self.kind_of(term)
-        match term:
-            case syntax.Variable(name=name, span=span):
-                return checked.Variable(name, kind, span)
-            case syntax.Wildcard(span=span):
-                return checked.Wildcard(kind, span)
+    def typed(self, node: Any) -> Any:
+        """A part of a literal with its kind, and with those of its parts."""
+        if isinstance(node, syntax.Literal):
+            return self.typed_literal(node)
+        kind = self.kind_of(node)
+        match node:
             case syntax.NumberLiteral(value=number, span=span):
-                return checked.Constant(self._in_range(number, kind, span), kind, span)
-            case syntax.FloatLiteral(value=value, span=span) | syntax.StringLiteral(value=value, span=span):
-                return checked.Constant(value, kind, span)
+                return syntax.Constant(self._in_range(number, kind, span), span, kind)
             case syntax.Construct(function="nil", span=span):
-                return checked.Constant(None, kind, span)
-            case syntax.Construct(function=function, arguments=arguments, span=span):
-                return _folded(checked.Construct(function, tuple(map(self.typed, arguments)), kind, span))
+                return syntax.Constant(None, span, kind)
             case syntax.Call(function="as", arguments=(argument,), span=span):
-                inner = self.typed(argument)
+                inner: syntax.Term = self.typed(argument)
                 if inner.kind == kind:
                     return inner
-                if isinstance(inner.kind, Structured) or isinstance(kind, Structured):
-                    return checked.Call("ord", (inner,), kind, span, word=self.types.word_size)
-                cast = CASTS[inner.kind, kind]
-                return checked.Call(cast, (inner,), kind, span, word=self.types.word_size)
-            case syntax.Call(function=function, arguments=arguments, span=span):
+                structured = isinstance(inner.kind, Structured) or isinstance(kind, Structured)
+                cast = "ord" if structured else CASTS[inner.kind, kind]
+                return syntax.Call(cast, (inner,), span, kind, word=self.types.word_size)
+        typed = replace(map_children(node, self.typed), kind=kind)
+        match typed:
+            case syntax.Construct():
+                return _folded(typed)
+            case syntax.Call(function=function):
                 functor = self.declarations.functors.get(function)
-                inners = tuple(map(self.typed, arguments))
-                return checked.Call(function, inners, kind, span, functor, self.types.word_size)
-            case syntax.Aggregate():
-                aggregate = checked.Aggregate(
-                    term.function,
-                    None if term.value is None else self.typed(term.value),
-                    tuple(map(self.typed_literal, literals(term.body))),
-                    term.injected,
-                    kind,
-                    term.span,
-                )
-                word = self.types.word_size
-                if wraps(aggregate, word):
-                    return checked.Call("wrap", (aggregate,), kind, term.span, word=word)
-                return aggregate
+                return replace(typed, functor=functor, word=self.types.word_size)
+            case syntax.Aggregate(span=span) if wraps(typed, self.types.word_size):
+                return syntax.Call("wrap", (typed,), span, kind, word=self.types.word_size)
+        return typed
 
     def _in_range(self, number: int, kind: AnyKind, span: SourceSpan) -> int | float:
         if kind is Kind.FLOAT:
@@ -421,10 +400,10 @@ class _Inference(Kinds):
         return number
 
 
-def _folded(term: checked.Construct) -> checked.Term:
+def _folded(term: syntax.Construct) -> syntax.Term:
     """A constant for a record or branch of constants."""
-    values = [part.value for part in term.arguments if isinstance(part, checked.Constant)]
+    values = [part.value for part in term.arguments if isinstance(part, syntax.Constant)]
     if len(values) < len(term.arguments):
         return term
     value = Branch(term.constructor, *values) if term.constructor else Record(values)
-    return checked.Constant(value, term.kind, term.span)
+    return syntax.Constant(value, term.span, term.kind)

@@ -13,15 +13,16 @@ from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning.checked import Attribute, Relation
 from dbsp.compiler.datalog.meaning.declared_types import TypeEnvironment
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
 from dbsp.diagnostics import did_you_mean
 
 REPRESENTATIONS = ("btree", "brie", "btree_delete", "eqrel")
 DEPRECATED = ("input", "output", "printsize")
 
 
-def check_qualifiers(item: syntax.RelationDeclaration, report: Report, legacy: bool) -> None:
+def check_qualifiers(item: parsed.RelationDeclaration, report: Report, legacy: bool) -> None:
     """Every qualifier once, and one that says how rows are stored; old ones with a warning."""
     seen: set[str] = set()
     for qualifier in item.qualifiers:
@@ -39,7 +40,7 @@ def check_qualifiers(item: syntax.RelationDeclaration, report: Report, legacy: b
 
 
 def is_equivalence(
-    item: syntax.RelationDeclaration,
+    item: parsed.RelationDeclaration,
     attributes: tuple[Attribute, ...],
     types: TypeEnvironment,
     report: Report,
@@ -63,7 +64,7 @@ def is_equivalence(
 
 
 def choice_domains(
-    item: syntax.RelationDeclaration, attributes: tuple[Attribute, ...], report: Report
+    item: parsed.RelationDeclaration, attributes: tuple[Attribute, ...], report: Report
 ) -> tuple[tuple[int, ...], ...]:
     """The domains of a relation as columns, each column once and no domain twice."""
     names = [one.name for one in attributes]
@@ -84,7 +85,7 @@ def choice_domains(
     return tuple(domains)
 
 
-def limit_size(directive: syntax.Directive, relation: Relation, report: Report) -> Relation:
+def limit_size(directive: parsed.Directive, relation: Relation, report: Report) -> Relation:
     """The relation with the limit of a `.limitsize`."""
     parameters = dict(directive.parameters)
     text = parameters.pop("n", None)
@@ -98,12 +99,12 @@ def limit_size(directive: syntax.Directive, relation: Relation, report: Report) 
     return replace(relation, limit=int(text))
 
 
-def check_subsumptions(items: Sequence[syntax.Item], report: Report) -> frozenset[str]:
+def check_subsumptions(items: Sequence[parsed.Item], report: Report) -> frozenset[str]:
     """The relations with subsumptions, whose declarations have to allow them."""
-    clauses = [item for item in items if isinstance(item, syntax.Clause) and item.subsumes]
+    clauses = [item for item in items if isinstance(item, parsed.Clause) and item.subsumes]
     subsumed = {item.heads[0].relation: item for item in reversed(clauses)}
     for item in items:
-        if not isinstance(item, syntax.RelationDeclaration):
+        if not isinstance(item, parsed.RelationDeclaration):
             continue
         qualifiers = {qualifier.text: qualifier for qualifier in item.qualifiers}
         for name in item.names:

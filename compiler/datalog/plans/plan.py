@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.plans.join_bodies import (
     Policy,
     conjunction_of,
@@ -51,7 +50,6 @@ from dbsp.compiler.datalog.plans.normalise import (
     NormalRule,
     Numbered,
     Scan,
-    variables_of,
 )
 from dbsp.compiler.datalog.plans.placing import Placing
 from dbsp.compiler.datalog.plans.steps import (
@@ -66,6 +64,8 @@ from dbsp.compiler.datalog.plans.steps import (
     RulePlan,
     SubPlan,
 )
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import variables
 from dbsp.compiler.planner import tree as trees
 from dbsp.compiler.planner.conjunction import determined
 from dbsp.compiler.planner.estimate import Term
@@ -77,7 +77,7 @@ def plan(rule: NormalRule, policy: Policy | None = None) -> RulePlan:
     if rule.body is None:
         return RulePlan(rule, None)
     policy = replace(policy or Policy(Statistics.none()), order=rule.rule.order)
-    needed = frozenset().union(*map(variables_of, rule.head))
+    needed = frozenset().union(*map(variables, rule.head))
     body = rule.body
     if any(isinstance(literal, Numbered) for literal in body):
         # Whatever tells the ways to satisfy the body apart, not only what the head asks for.
@@ -264,8 +264,8 @@ class _Planner(Placing):
         self.take(*parts)
         names = dict.fromkeys(name for part in parts for name in part.names)
         bound = self.determined(names)
-        conditions: list[checked.Comparison] = []
-        extensions: list[tuple[str, checked.Term]] = []
+        conditions: list[syntax.Comparison] = []
+        extensions: list[tuple[str, syntax.Term]] = []
         for literal in self.conditions(partial=False):
             if fits(literal, bound):
                 self.take(literal)
@@ -287,7 +287,7 @@ class _Planner(Placing):
 
     def _aggregate(self, literal: AggregateLiteral) -> None:
         injected = frozenset(literal.injected)
-        values = (variables_of(result.value) for result in literal.results if result.value is not None)
+        values = (variables(result.value) for result in literal.results if result.value is not None)
         correlated = bool(injected) and (not injected <= binds(literal.body) or has_partial(literal))
         given = literal.injected if correlated else ()
         policy = replace(self.policy, order=None)
@@ -302,7 +302,7 @@ class _Planner(Placing):
 def _orders(step: PlannedMultiwayJoin, planned: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
     """The planned orders, naming what the join looks at and no part of the order's own binds."""
     free = {name for name, _ in step.extensions}
-    functions = [(name, variables_of(term)) for name, term in step.extensions]
+    functions = [(name, variables(term)) for name, term in step.extensions]
     every = [name for part in step.parts for name in part.names if name in step.looked_at]
     orders = []
     for part, order in zip(step.parts, planned, strict=True):

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.signatures import PARTIAL
-from dbsp.compiler.datalog.meaning.traversal import parts, walk
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Kind
+from dbsp.compiler.datalog.tree.traversal import children, walk
 
 
 def is_simple(node: Any) -> bool:
     """Whether it has a single value, no aggregate in it, and can only fail to have one by its size."""
     match node:
-        case checked.Variable() | checked.Wildcard() | checked.Constant() | checked.Truth():
+        case syntax.Variable() | syntax.Wildcard() | syntax.Constant() | syntax.Truth():
             return True
-        case checked.Construct():
-            return all(map(is_simple, parts(node)))
-        case checked.Call(function=function) if function in PARTIAL or function not in SINGLE_VALUED:
+        case syntax.Construct():
+            return all(map(is_simple, children(node)))
+        case syntax.Call(function=function) if function in PARTIAL or function not in SINGLE_VALUED:
             return False
-        case checked.Atom() | checked.Negation() | checked.Comparison() | checked.Call():
-            return all(map(is_simple, parts(node)))
+        case syntax.Atom() | syntax.Negation() | syntax.Comparison() | syntax.Call():
+            return all(map(is_simple, children(node)))
         case _:
             return False
 
 
 def is_total(node: Any) -> bool:
     """Whether it is simple and has a value for all arguments."""
-    calls = (one for one in walk(node) if isinstance(one, checked.Call))
+    calls = (one for one in walk(node) if isinstance(one, syntax.Call))
     return is_simple(node) and all(
-        one.kind is checked.Kind.SYMBOL or one.function not in ("+", "-", "*") for one in calls
+        one.kind is Kind.SYMBOL or one.function not in ("+", "-", "*") for one in calls
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from lark import Lark, Token
 from lark.exceptions import UnexpectedToken
 
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.annotations import without_annotations
 from dbsp.compiler.datalog.text.lexer import DIRECTIVES, KEYWORDS, SIGNS
 from dbsp.compiler.datalog.text.preprocess import Sources, preprocess
@@ -22,22 +22,22 @@ from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.text.tree_builder import Builder
 
 
-def parse(text: str, report: Report, sources: Sources | None = None) -> syntax.ParsedProgram:
+def parse(text: str, report: Report, sources: Sources | None = None) -> parsed.ParsedProgram:
     """The syntax tree of a text and what it includes; raises CompileError with every syntax error found."""
     tokens = list(without_annotations(preprocess(text, report, sources or Sources()), report))
     builder = Builder(report)
-    items: list[syntax.Item] = []
-    around: list[tuple[syntax.Component, list[syntax.Item]]] = []  # components not closed yet
+    items: list[parsed.Item] = []
+    around: list[tuple[parsed.Component, list[parsed.Item]]] = []  # components not closed yet
     position = 0
     while position < len(tokens):
         item, position = _parse_item(tokens, position, builder, report)
-        if isinstance(item, syntax.Component):
+        if isinstance(item, parsed.Component):
             around.append((item, items))
             items = []
-        elif isinstance(item, syntax.ComponentEnd) and around:
+        elif isinstance(item, parsed.ComponentEnd) and around:
             component, outer = around.pop()
             items = [*outer, replace(component, items=tuple(items))]
-        elif isinstance(item, syntax.ComponentEnd):
+        elif isinstance(item, parsed.ComponentEnd):
             if report.error_count:
                 continue  # it may be that of a .comp with an error
             report.error(item.span, "there is no .comp before this '}'")
@@ -46,7 +46,7 @@ def parse(text: str, report: Report, sources: Sources | None = None) -> syntax.P
     if around and not report.error_count:
         report.error(around[-1][0].span, "this component is never closed", "add the missing '}'")
     report.raise_errors()
-    return syntax.ParsedProgram(tuple(items))
+    return parsed.ParsedProgram(tuple(items))
 
 
 @cache
@@ -56,7 +56,7 @@ def _grammar() -> Lark:
 
 def _parse_item(
     tokens: Sequence[Token], start: int, builder: Builder, report: Report
-) -> tuple[syntax.Item | None, int]:
+) -> tuple[parsed.Item | None, int]:
     """The item that starts at `start`, or None after an error; and the position to go on from."""
     end = _plain_fact(tokens, start)
     if end is not None:

@@ -10,10 +10,12 @@ from typing import TypeAlias, cast
 
 from lark import Token, Tree
 
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.lexer import PlacedToken, unescape
-from dbsp.compiler.datalog.text.rebuild import Rebuilder
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Kind
+from dbsp.compiler.datalog.tree.traversal import N, map_children
 from dbsp.diagnostics import SourceSpan
 
 ParseTree: TypeAlias = Tree[Token]
@@ -29,7 +31,7 @@ class Builder:
     def __init__(self, report: Report) -> None:
         self.report = report
 
-    def item(self, tree: ParseTree) -> syntax.Item | None:
+    def item(self, tree: ParseTree) -> parsed.Item | None:
         """The item a complete parse tree stands for, or None when it is nested too deeply."""
         if _depth(tree) > MAX_DEPTH:
             span = self.span(tree)
@@ -37,10 +39,10 @@ class Builder:
             return None
         match tree.data:
             case "fact":
-                return syntax.Clause((self.atom(_child(tree, 0)),), None, self.span(tree))
+                return parsed.Clause((self.atom(_child(tree, 0)),), None, self.span(tree))
             case "rule":
                 heads = tuple(self.atom(child) for child in _trees(_child(tree, 0)))
-                return syntax.Clause(heads, self.formula(_child(tree, 2)), self.span(tree))
+                return parsed.Clause(heads, self.formula(_child(tree, 2)), self.span(tree))
             case "subsumption":
                 return self._subsumption(tree)
             case "relation_declaration":
@@ -51,35 +53,35 @@ class Builder:
                 return self._directive(tree)
             case "component":
                 head, *bases = [self._component_type(child) for child in _component_types(tree)]
-                return syntax.Component(head, tuple(bases), (), self.span(tree))
+                return parsed.Component(head, tuple(bases), (), self.span(tree))
             case "component_end":
-                return syntax.ComponentEnd(self.span(tree))
+                return parsed.ComponentEnd(self.span(tree))
             case "instance":
                 name = self._name(cast(Token, tree.children[1]))
-                return syntax.Instance(name, self._component_type(_child(tree, 3)), self.span(tree))
+                return parsed.Instance(name, self._component_type(_child(tree, 3)), self.span(tree))
             case "override":
-                return syntax.Override(self._names(tree.children[1]), self.span(tree))
+                return parsed.Override(self._names(tree.children[1]), self.span(tree))
             case "pragma":
                 key, *value = map(self._unescape, _tokens(tree)[1:])
-                return syntax.Pragma(key, "".join(value), self.span(tree))
+                return parsed.Pragma(key, "".join(value), self.span(tree))
             case "plan":
-                return syntax.PlanDirective(tuple(map(self._order, _trees(tree))), self.span(tree))
+                return parsed.PlanDirective(tuple(map(self._order, _trees(tree))), self.span(tree))
             case _:
                 return self._type(tree)
 
-    def fact(self, tokens: Sequence[Token]) -> syntax.Clause:
+    def fact(self, tokens: Sequence[Token]) -> parsed.Clause:
         """A fact from its tokens: a name, literals between brackets and commas, a dot."""
         name, first, last = (self.span_of(tokens[i]) for i in (0, 2, -1))
         arguments = [self._literal(tokens[2], first)]
         arguments += [self._literal(t, self.span_of(t)) for t in tokens[4:-2:2]]
         bracket = self.span_of(tokens[-2])
         atom = syntax.Atom(str(tokens[0]), tuple(arguments), name.to(bracket), name)
-        return syntax.Clause((atom,), None, name.to(last))
+        return parsed.Clause((atom,), None, name.to(last))
 
     def _literal(self, token: Token, span: SourceSpan) -> syntax.Term:
         match token.type:
             case "STRING":
-                return syntax.StringLiteral(self._unescape(token), span)
+                return syntax.Constant(self._unescape(token), span, Kind.SYMBOL)
             case "FLOAT":
                 return self._float(str(token), span)
             case _:
@@ -87,9 +89,9 @@ class Builder:
 
     # --- declarations ----------------------------------------------------------------------------
 
-    def _relation(self, tree: ParseTree) -> syntax.RelationDeclaration:
+    def _relation(self, tree: ParseTree) -> parsed.RelationDeclaration:
         _, names, _, attributes, _, qualifiers, choices = tree.children
-        return syntax.RelationDeclaration(
+        return parsed.RelationDeclaration(
             self._names(names),
             self._attributes(attributes),
             self._names(qualifiers),
@@ -97,12 +99,12 @@ class Builder:
             tuple(self._names(d.children[min(1, len(d.children) - 1)]) for d in _trees(choices)),
         )
 
-    def _attributes(self, tree: Child) -> tuple[syntax.Attribute, ...]:
+    def _attributes(self, tree: Child) -> tuple[parsed.AttributeDeclaration, ...]:
         columns = []
         for attribute in _trees(tree):
             name, _, type_name = _tokens(attribute)
             columns.append(
-                syntax.Attribute(
+                parsed.AttributeDeclaration(
                     str(name),
                     str(type_name),
                     self.span_of(name).to(self.span_of(type_name)),
@@ -111,58 +113,58 @@ class Builder:
             )
         return tuple(columns)
 
-    def _branches(self, tree: ParseTree) -> tuple[syntax.BranchDeclaration, ...]:
+    def _branches(self, tree: ParseTree) -> tuple[parsed.BranchDeclaration, ...]:
         if tree.data == "record_type":
             name = self._name(cast(Token, tree.children[1]))
-            return (syntax.BranchDeclaration(replace(name, text=""), self._attributes(tree.children[4])),)
+            return (parsed.BranchDeclaration(replace(name, text=""), self._attributes(tree.children[4])),)
         return tuple(
-            syntax.BranchDeclaration(
+            parsed.BranchDeclaration(
                 self._name(cast(Token, branch.children[0])), self._attributes(branch.children[2])
             )
             for branch in _trees(tree)
         )
 
-    def _type(self, tree: ParseTree) -> syntax.TypeDeclaration:
+    def _type(self, tree: ParseTree) -> parsed.TypeDeclaration:
         if tree.data in ("record_type", "adt_type"):
             named = self._name(cast(Token, tree.children[1]))
-            made: syntax.TypeForm = "record" if tree.data == "record_type" else "adt"
+            made: parsed.TypeForm = "record" if tree.data == "record_type" else "adt"
             branches = self._branches(tree)
-            return syntax.TypeDeclaration(named, made, (), self.span(tree), branches=branches)
+            return parsed.TypeDeclaration(named, made, (), self.span(tree), branches=branches)
         names = [self._name(token) for token in _tokens(tree) if token.type in ("IDENT", "QUALIFIED")]
         parents = tuple(names[1:])
-        form: syntax.TypeForm = "subtype"
+        form: parsed.TypeForm = "subtype"
         if tree.data == "alias_or_union":
             form = "alias" if len(parents) == 1 else "union"
         deprecated = tree.data == "old_type"
         if deprecated:
             kind = "number" if _tokens(tree)[0].type == "NUMBER_TYPE" else "symbol"
             parents = (syntax.Name(kind, names[0].span),)
-        return syntax.TypeDeclaration(names[0], form, parents, self.span(tree), deprecated)
+        return parsed.TypeDeclaration(names[0], form, parents, self.span(tree), deprecated)
 
-    def _directive(self, tree: ParseTree) -> syntax.Directive:
+    def _directive(self, tree: ParseTree) -> parsed.Directive:
         kind, names, _, parameters, _ = tree.children
         values: list[tuple[str, str]] = []
         for parameter in _trees(parameters):
             key, _, value = _tokens(parameter)
             text = self._unescape(value) if value.type == "STRING" else str(value)
             values.append((str(key), text))
-        name = cast(syntax.DirectiveKind, str(kind)[1:])
-        return syntax.Directive(name, self._names(names), tuple(values), self.span(tree))
+        name = cast(parsed.DirectiveKind, str(kind)[1:])
+        return parsed.Directive(name, self._names(names), tuple(values), self.span(tree))
 
-    def _functor(self, tree: ParseTree) -> syntax.FunctorDeclaration:
+    def _functor(self, tree: ParseTree) -> parsed.FunctorDeclaration:
         name, result = (self._name(cast(Token, tree.children[place])) for place in (1, 6))
         types = (self._name(_tokens(parameter)[-1]) for parameter in _trees(tree.children[3]))
-        return syntax.FunctorDeclaration(name, tuple(types), result, self.span(tree))
+        return parsed.FunctorDeclaration(name, tuple(types), result, self.span(tree))
 
-    def _component_type(self, tree: ParseTree) -> syntax.ComponentType:
+    def _component_type(self, tree: ParseTree) -> parsed.ComponentType:
         name, _, parameters, _ = tree.children
-        return syntax.ComponentType(self._name(cast(Token, name)), self._names(parameters), self.span(tree))
+        return parsed.ComponentType(self._name(cast(Token, name)), self._names(parameters), self.span(tree))
 
-    def _order(self, tree: ParseTree) -> syntax.PlanOrder:
+    def _order(self, tree: ParseTree) -> parsed.PlanOrder:
         version, *positions = [
             self._number(str(token), self.span_of(token)) for token in _tokens(tree) if token.type == "NUMBER"
         ]
-        return syntax.PlanOrder(version, tuple(positions), self.span(tree))
+        return parsed.PlanOrder(version, tuple(positions), self.span(tree))
 
     def _names(self, tree: Child) -> tuple[syntax.Name, ...]:
         if isinstance(tree, Token):
@@ -174,12 +176,12 @@ class Builder:
 
     # --- bodies ----------------------------------------------------------------------------------
 
-    def _subsumption(self, tree: ParseTree) -> syntax.Clause:
-        naming = _NamedWildcards()
-        dominated, dominating = (naming.atom(self.atom(tree.children[at])) for at in (0, 2))
+    def _subsumption(self, tree: ParseTree) -> parsed.Clause:
+        numbers = count(1)
+        dominated, dominating = (_without_wildcards(self.atom(tree.children[at]), numbers) for at in (0, 2))
         body = self.formula(tree.children[4])
         whole = syntax.Conjunction((dominated, dominating, body), body.span)
-        return syntax.Clause((dominated,), whole, self.span(tree), subsumes=True)
+        return parsed.Clause((dominated,), whole, self.span(tree), subsumes=True)
 
     def formula(self, tree: Child) -> syntax.Formula:
         assert isinstance(tree, Tree)
@@ -240,7 +242,7 @@ class Builder:
             case "cast":
                 _, _, value, _, type_name, _ = tree.children
                 target = self._name(cast(Token, type_name))
-                return syntax.Call("as", (self.term(value),), span, target)
+                return syntax.Call("as", (self.term(value),), span, target=target)
             case "complement":
                 return syntax.Call(str(first), (self.term(tree.children[1]),), span)
             case "record":
@@ -276,13 +278,13 @@ class Builder:
         value = float(text)
         if math.isinf(value):
             self.report.error(span, "this number is too large for a float")
-        return syntax.FloatLiteral(value, span)
+        return syntax.Constant(value, span, Kind.FLOAT)
 
     def _negative(self, term: syntax.Term, span: SourceSpan) -> syntax.Term:
         if isinstance(term, syntax.NumberLiteral) and not term.unsigned and term.value > 0:
             return syntax.NumberLiteral(-term.value, False, span)
-        if isinstance(term, syntax.FloatLiteral):
-            return syntax.FloatLiteral(-term.value, span)
+        if isinstance(term, syntax.Constant) and isinstance(term.value, float):
+            return replace(term, value=-term.value, span=span)
         return syntax.Call("-", (term,), span)
 
     def _aggregate(self, tree: ParseTree, span: SourceSpan) -> syntax.Term:
@@ -300,7 +302,9 @@ class Builder:
                 )
             else:
                 self.report.error(place, "'count' takes no expression", "write 'count : { ... }'")
-        return syntax.Aggregate(str(function), target, self.formula(inner), span)
+        formula = self.formula(inner)
+        parts = formula.parts if isinstance(formula, syntax.Conjunction) else (formula,)
+        return syntax.Aggregate(str(function), target, parts, span)
 
     def _unescape(self, token: Token) -> str:
         value, bad = unescape(str(token))
@@ -326,16 +330,11 @@ class Builder:
         return self.span_of(first).to(self.span_of(last))
 
 
-class _NamedWildcards(Rebuilder):
-    """Gives every `_` a name that no source can have; the underscore says that it may stand alone."""
-
-    def __init__(self) -> None:
-        self._numbers = count(1)
-
-    def term(self, term: syntax.Term) -> syntax.Term:
-        if isinstance(term, syntax.Wildcard):
-            return syntax.Variable(f"_#{next(self._numbers)}", term.span)
-        return super().term(term)
+def _without_wildcards(node: N, numbers: Iterator[int]) -> N:
+    """The node with a name for every `_` that no source can have; the underscore says it may stand alone."""
+    if isinstance(node, syntax.Wildcard):
+        return cast(N, syntax.Variable(f"_#{next(numbers)}", node.span))
+    return map_children(node, lambda part: _without_wildcards(part, numbers))
 
 
 def _edge(tree: ParseTree, end: int) -> Token:
