@@ -13,7 +13,8 @@ from typing import Any
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.stage import Stage
 from dbsp.compiler.compile_options import CompileOptions
-from dbsp.compiler.datalog.circuits.lower import lower, schema_of
+from dbsp.compiler.datalog.circuits.lower import lower
+from dbsp.compiler.datalog.circuits.lowering_context import schema_of
 from dbsp.compiler.datalog.circuits.program_report import explain
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.check import check

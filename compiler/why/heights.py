@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.compiler.datalog.circuits.lower import lower, schema_of
+from dbsp.compiler.datalog.circuits.lower import lower
+from dbsp.compiler.datalog.circuits.lowering_context import schema_of
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import dependencies, needed_by
 from dbsp.compiler.datalog.plans.join_bodies import Policy
