@@ -7,10 +7,12 @@ whoever knows it) and what to do about it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from dbsp.diagnostics import Diagnostic
+
+T = TypeVar("T")
 
 
 class DbspError(Exception):
@@ -54,7 +56,7 @@ class UserFunctionError(DbspError):
 
 
 class InvariantError(DbspError):
-    """The data breaks a promise that a validator of the circuit holds it to."""
+    """The data breaks a promise that a validator of the circuit holds it to, or dbsp one of its own."""
 
 
 class CircuitError(DbspError):
@@ -90,3 +92,18 @@ class CompileError(DbspError):
             return
         self.diagnostics = tuple(diagnostics)
         super().__init__("\n".join(diagnostic.render() for diagnostic in self.diagnostics))
+
+
+def expect_present(value: T | None, what: str, *, where: str | None = None) -> T:
+    """Return a value that is never None at this place; raise InvariantError, which names it, if it is."""
+    if value is None:
+        raise InvariantError(f"expected {what}, got None; this is a defect of dbsp", where=where)
+    return value
+
+
+def expect_type(value: object, type_: type[T], what: str, *, where: str | None = None) -> T:
+    """Return a value that always has this type at this place; raise InvariantError if it does not."""
+    if not isinstance(value, type_):
+        got = type(value).__name__
+        raise InvariantError(f"expected {what}, got {got}; this is a defect of dbsp", where=where)
+    return value
