@@ -24,6 +24,7 @@ from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.solve import Solver
 from dbsp.data.interner import Interner
 from dbsp.data.values import decode_value
+from dbsp.errors import expect_present
 
 Row: TypeAlias = tuple[Any, ...]
 Environment: TypeAlias = Mapping[str, syntax.Constant]
@@ -73,10 +74,9 @@ class RuleBody:
         self.rule = rule
         self.relations = relations
         normal, self.origins = normalise_with_origins(rule)
-        assert normal.body is not None
         self.is_false = syntax.Truth(False, rule.span) in rule.body
         self.head = normal.head
-        self.body: tuple[NormalLiteral, ...] = normal.body
+        self.body: tuple[NormalLiteral, ...] = expect_present(normal.body, "the body of a rule")
         # A term of the head is a condition: that it is what the row has there.
         self.goals = tuple(f"@{column}" for column in range(len(self.head)))
         for goal, term in zip(self.goals, self.head, strict=True):

@@ -22,7 +22,7 @@ from dbsp.compiler.why.refute import Pattern, Refuter
 from dbsp.compiler.why.solve import Solver, askable
 from dbsp.data.interner import Interner
 from dbsp.data.values import decode_value, encode_value
-from dbsp.errors import InputError, InvariantError
+from dbsp.errors import InputError, InvariantError, expect_type
 from dbsp.kernels.arrays import Codes
 
 
@@ -68,8 +68,7 @@ class Prover:
 
     def matching(self, goal: checked.Rule, limit: int) -> list[Row]:
         """The rows, at most so many, that the single atom of a goal fits; those of small height first."""
-        (atom,) = goal.body
-        assert isinstance(atom, syntax.Atom)
+        atom = expect_type(goal.body[0], syntax.Atom, "the single atom of a goal")
         body = RuleBody(goal, self.program.relations)
         scan = body.scan_of(0)
         pieces = [found.chosen[scan] for found in self.solver.solutions(body.body, Bindings.one({}))]
@@ -84,11 +83,9 @@ class Prover:
         """
         if self.matching(goal, 1):
             return None
-        (atom,) = goal.body
-        assert isinstance(atom, syntax.Atom)
+        atom = expect_type(goal.body[0], syntax.Atom, "the single atom of a goal")
         body = RuleBody(goal, self.program.relations)
-        scan = body.body[body.scan_of(0)]
-        assert isinstance(scan, Scan)
+        scan = expect_type(body.body[body.scan_of(0)], Scan, "the scan of the atom")
         conditions = [one for one in body.body if isinstance(one, Condition)]
         constant = askable(conditions, ())
         if len(constant) < len(conditions):

@@ -20,6 +20,7 @@ from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.body import Environment, RuleBody, row_at, row_text
 from dbsp.compiler.why.refusal import Attempt, LiteralStatus, Match
 from dbsp.compiler.why.solve import Solver, askable
+from dbsp.errors import expect_present
 
 Pattern: TypeAlias = tuple[int | None, ...]
 """The codes of a row; None stands for any value."""
@@ -66,8 +67,7 @@ class Refuter:
         for place in left:
             if self._solve(body, given, together | {place}) is not None:
                 together.add(place)
-        found = self._solve(body, given, together)
-        assert found is not None
+        found = expect_present(self._solve(body, given, together), "a match that was found before")
         yield self._match(body, found, {*left, *never} - together)
 
     def _of(self, body: RuleBody, places: Collection[int]) -> list[NormalLiteral]:

@@ -43,6 +43,7 @@ from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import Kind, Value
 from dbsp.compiler.datalog.tree.traversal import find, variables
+from dbsp.errors import expect_type
 
 
 def check(
@@ -89,8 +90,7 @@ def check(
                 order = order_of(plans[place], clause.body, report) if place in plans else None
                 rule = checked.Rule(len(rules) + 1, typed.head, typed.body, typed.span, order)
                 if clause.subsumes:
-                    dominating = typed.body[1]
-                    assert isinstance(dominating, syntax.Atom)
+                    dominating = expect_type(typed.body[1], syntax.Atom, "the dominating atom")
                     subsumptions.append(replace(rule, dominating=dominating))
                 else:
                     rules.append(rule)

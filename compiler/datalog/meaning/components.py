@@ -25,6 +25,7 @@ from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import map_children
 from dbsp.diagnostics import did_you_mean
+from dbsp.errors import expect_present
 
 MAX_DEPTH = 100
 MAX_INSTANCES = 100_000
@@ -219,8 +220,7 @@ class _Instantiator:
 
 
 def _of(scope: _ComponentScope) -> parsed.Component:
-    assert scope.component is not None
-    return scope.component
+    return expect_present(scope.component, "a component that was found by its name")
 
 
 class _Namer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.tree import syntax
+from dbsp.errors import expect_present
 
 
 def by_extreme(stratum: checked.Stratum, name: str) -> tuple[int, bool] | None:
@@ -21,8 +22,7 @@ def extreme(rule: checked.Rule) -> tuple[int, bool] | None:
     place = decided_by(rule)
     if place is None or len(rule.body) != 3:
         return None
-    assert rule.dominating is not None
-    pairs = list(zip(rule.head.arguments, rule.dominating.arguments, strict=True))
+    pairs = _pairs(rule)
     terms = [*rule.head.arguments, pairs[place[0]][1]]
     if len(set(terms)) < len(terms) or not all(isinstance(term, syntax.Variable) for term in terms):
         return None
@@ -35,8 +35,7 @@ def decided_by(rule: checked.Rule) -> tuple[int, bool] | None:
 
     With it: whether the dominating row has the greater value. None if there may be no such column.
     """
-    assert rule.dominating is not None
-    pairs = list(zip(rule.head.arguments, rule.dominating.arguments, strict=True))
+    pairs = _pairs(rule)
     differing = [column for column, (a, b) in enumerate(pairs) if a != b]
     for literal in rule.body[2:]:
         if not isinstance(literal, syntax.Comparison) or literal.operator not in _GREATER:
@@ -50,6 +49,12 @@ def decided_by(rule: checked.Rule) -> tuple[int, bool] | None:
             if pairs[column] == (literal.right, literal.left):
                 return column, not greater
     return None
+
+
+def _pairs(rule: checked.Rule) -> list[tuple[syntax.Term, syntax.Term]]:
+    """By column the terms of the dominated and of the dominating row."""
+    dominating = expect_present(rule.dominating, "the dominating atom of a subsumption")
+    return list(zip(rule.head.arguments, dominating.arguments, strict=True))
 
 
 _GREATER = {"<": (True, True), "<=": (True, False), ">": (False, True), ">=": (False, False)}

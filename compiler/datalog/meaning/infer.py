@@ -22,6 +22,7 @@ from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind, Structured
 from dbsp.compiler.datalog.tree.traversal import map_children
 from dbsp.data.terms import Branch, Record
 from dbsp.diagnostics import SourceSpan
+from dbsp.errors import expect_type
 
 L = TypeVar("L", bound=syntax.Literal)
 
@@ -99,8 +100,7 @@ class _ClauseTyping(KindInference):
     def _in_range(self, number: int, kind: AnyKind, span: SourceSpan) -> int | float:
         if kind is Kind.FLOAT:
             return float(number)
-        assert isinstance(kind, Kind), "a literal is no record"
-        low, high = limits(kind, self.types.word_size)
+        low, high = limits(expect_type(kind, Kind, "the kind of a number"), self.types.word_size)
         if not low <= number <= high:
             self._mismatch(
                 span,

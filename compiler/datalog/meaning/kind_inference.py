@@ -23,6 +23,7 @@ from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind, Structured
 from dbsp.compiler.datalog.tree.syntax import TEXT_TESTS
+from dbsp.errors import expect_type
 from dbsp.expressions.regex import RegexError, compiled
 
 _TEXT: frozenset[AnyKind] = frozenset({Kind.SYMBOL})
@@ -174,8 +175,7 @@ class KindInference(Kinds):
             kinds = self._kinds(node)
             if id(term) in self.opened or len(kinds) > 1:
                 continue
-            (kind,) = kinds
-            assert isinstance(kind, Structured)
+            kind = expect_type(next(iter(kinds)), Structured, "the kind of a record or a branch")
             if kind == ANONYMOUS:
                 found = self._join_parts(term, node, inner) or found
                 continue

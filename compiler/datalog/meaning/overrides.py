@@ -14,10 +14,10 @@ def check_overrides(items: Iterable[parsed.Item], report: Report) -> None:
 
     A base that is a type parameter may be any component: as in Soufflé, nothing is asked of what it has.
     """
-    _Checker(report).components(items, {}, frozenset())
+    _OverrideCheck(report).components(items, {}, frozenset())
 
 
-class _Checker:
+class _OverrideCheck:
     def __init__(self, report: Report) -> None:
         self.report = report
 

@@ -17,6 +17,7 @@ from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.diagnostics import did_you_mean
+from dbsp.errors import expect_type
 
 REPRESENTATIONS = ("btree", "brie", "btree_delete", "eqrel")
 DEPRECATED = ("input", "output", "printsize")
@@ -129,9 +130,8 @@ def check_subsumptions(items: Sequence[parsed.Item], report: Report) -> frozense
                 report.error(span, message, "it has one row at most")
     for clause in clauses:
         dominated = clause.heads[0]
-        assert isinstance(clause.body, syntax.Conjunction)
-        dominating = clause.body.parts[1]
-        assert isinstance(dominating, syntax.Atom)
+        body = expect_type(clause.body, syntax.Conjunction, "the body of a subsumption")
+        dominating = expect_type(body.parts[1], syntax.Atom, "the dominating atom")
         if dominating.relation != dominated.relation:
             message = "subsumption compares rows of one relation,"
             message += f" but these are of '{dominated.relation}' and '{dominating.relation}'"

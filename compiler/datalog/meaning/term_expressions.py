@@ -20,7 +20,7 @@ from dbsp.data.int_ranges import NUMBER_32, UNSIGNED, UNSIGNED_32
 from dbsp.data.terms import Branch, parts_of
 from dbsp.data.values import FLOAT, INT, STR, Type
 from dbsp.diagnostics import SourceSpan
-from dbsp.errors import ValueOutOfRangeError
+from dbsp.errors import ValueOutOfRangeError, expect_type
 from dbsp.expressions import Expression, Functor, FunctorCall, col, lit, max_of, min_of, when
 from dbsp.expressions import call as call_function
 from dbsp.expressions.constructors import code_of, construct, field_of, made_by, nil
@@ -83,8 +83,8 @@ def predicate(comparison: syntax.Comparison) -> Expression:
     """The condition a comparison stands for."""
     left = expression(comparison.left)
     if comparison.operator == "in":
-        assert isinstance(comparison.right, syntax.Call)
-        return call_function("in_series", left, *map(expression, comparison.right.arguments))
+        series = expect_type(comparison.right, syntax.Call, "a generator")
+        return call_function("in_series", left, *map(expression, series.arguments))
     right = expression(comparison.right)
     match comparison.operator:
         case "match":

@@ -64,10 +64,10 @@ class _WitnessedBody:
 
     def _aggregate(self, aggregate: syntax.Aggregate) -> syntax.Aggregate:
         bound = bound_variables(self.body, self.given, needs=outer_variables)
-        if aggregate.function in _EXTREMES:
+        if aggregate.function in _EXTREMES and aggregate.value is not None:
             witnesses = self._needed(bound) & bound_variables(aggregate.literals, needs=outer_variables)
             if witnesses:
-                aggregate = self._bind(aggregate, witnesses, bound)
+                aggregate = self._bind(aggregate, aggregate.value, witnesses, bound)
         value = () if aggregate.value is None else (aggregate.value,)
         own = frozenset().union(*(variables(term, into_aggregates=False) for term in value))
         inner = _WitnessedBody(aggregate.literals, bound - own, value, self.numbers).grounded()
@@ -78,17 +78,19 @@ class _WitnessedBody:
         found = (variables(part, into_aggregates=False) for part in (*self.results, *self.body))
         return set().union(*found) - bound
 
-    def _bind(self, aggregate: syntax.Aggregate, witnesses: set[str], bound: set[str]) -> syntax.Aggregate:
-        """Adds the literals that bind the witnesses; the aggregate with other variables in their place."""
-        assert aggregate.value is not None
+    def _bind(
+        self, aggregate: syntax.Aggregate, value: syntax.Term, witnesses: set[str], bound: set[str]
+    ) -> syntax.Aggregate:
+        """Adds the literals that bind the witnesses; the aggregate with other variables in their place.
+
+        `value` is the expression of the aggregate.
+        """
         number = next(self.numbers)
-        names = variables(aggregate)
         # Variables of the expression are the aggregate's own, even where the rule binds one of that name.
-        own = variables(aggregate.value, into_aggregates=False)
-        copied = {name for name in names - witnesses if name in own or name not in bound}
+        own = variables(value, into_aggregates=False)
+        names = variables(aggregate) - witnesses
+        copies = {name: f"{name}#c{number}" for name in names if name in own or name not in bound}
         inside = rename(aggregate, {name: f"{name}#w{number}" for name in witnesses})
-        outside = rename(aggregate, {name: f"{name}#c{number}" for name in copied})
-        assert outside.value is not None
-        self.body.extend(outside.literals)
-        self.body.append(syntax.Comparison("=", outside.value, inside, aggregate.span))
+        self.body.extend(rename(aggregate, copies).literals)
+        self.body.append(syntax.Comparison("=", rename(value, copies), inside, aggregate.span))
         return inside

@@ -24,6 +24,7 @@ from dbsp.compiler.datalog.plans.normalise import (
 )
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import find, rename
+from dbsp.errors import expect_type
 
 
 def merge_aggregates(rule: NormalRule) -> NormalRule:
@@ -115,9 +116,7 @@ def _rename(literal: NormalLiteral, names: Mapping[str, str]) -> NormalLiteral:
         case Scan(variables=variables):
             return replace(literal, variables=tuple(name and names.get(name, name) for name in variables))
         case Absent(pattern=pattern):
-            renamed = _rename(pattern, names)
-            assert isinstance(renamed, Scan)
-            return Absent(renamed)
+            return Absent(expect_type(_rename(pattern, names), Scan, "a renamed scan"))
         case Condition(comparison=comparison):
             return replace(literal, comparison=rename(comparison, names))
         case Generated(variable=variable, call=call):

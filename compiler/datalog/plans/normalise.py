@@ -24,6 +24,7 @@ from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind
 from dbsp.compiler.datalog.tree.traversal import has_wildcard, map_children, variables
 from dbsp.diagnostics import SourceSpan
+from dbsp.errors import expect_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +240,9 @@ class _Normaliser:
         """`x = [a, b]`, also the other way round; of two patterns one is taken apart by the other's value."""
         if not isinstance(right, syntax.Construct) or has_wildcard(left):
             left, right = right, left
-        assert isinstance(right, syntax.Construct)
-        if isinstance(left, syntax.Construct) and left.function == right.function:
-            for one, other in zip(left.arguments, right.arguments, strict=True):
+        pattern = expect_type(right, syntax.Construct, "a pattern on a side of an equation")
+        if isinstance(left, syntax.Construct) and left.function == pattern.function:
+            for one, other in zip(left.arguments, pattern.arguments, strict=True):
                 if not isinstance(one, syntax.Wildcard) and not isinstance(other, syntax.Wildcard):
                     self.body((syntax.Comparison("=", one, other, span),), out)
             return
@@ -251,10 +252,10 @@ class _Normaliser:
             out.append(Condition(syntax.Comparison("!=", zero, zero, span)))
             return
         if isinstance(left, syntax.Variable):
-            self.take_apart(left, right, out)
+            self.take_apart(left, pattern, out)
             return
         variable = syntax.Variable(self.equal_to(left, out), span, left.kind)
-        self.take_apart(variable, right, out)
+        self.take_apart(variable, pattern, out)
 
     def take_apart(self, value: syntax.Variable, pattern: syntax.Construct, out: list[NormalLiteral]) -> None:
         """The conditions that a value equals a pattern; see `Condition`."""
@@ -306,9 +307,9 @@ class _Normaliser:
             case syntax.Call(function="autoinc", kind=kind, span=span):
                 name = self.new_name()
                 first, step = (one.value for one in term.arguments if isinstance(one, syntax.Constant))
-                assert isinstance(first, int)
-                assert isinstance(step, int)
-                out.append(Numbered(name, first, step))
+                out.append(
+                    Numbered(name, expect_type(first, int, "a number"), expect_type(step, int, "a step"))
+                )
                 return syntax.Variable(name, span, kind)
             case syntax.Aggregate():
                 return self.aggregate(term, out)

@@ -70,6 +70,7 @@ from dbsp.compiler.planner import tree as trees
 from dbsp.compiler.planner.conjunction import determined
 from dbsp.compiler.planner.estimate import Term
 from dbsp.compiler.planner.statistics import Statistics
+from dbsp.errors import InvariantError, expect_present
 
 
 def plan(rule: NormalRule, policy: Policy | None = None) -> RulePlan:
@@ -119,14 +120,17 @@ class _Planner(Placing):
             placed = placed or self._place_scan(connected=True) or self.place_generated(constant=False)
             placed = placed or self._place_late() or self._place_scan(connected=False)
             placed = placed or self.place_generated(constant=True) or self.place_number()
-            assert placed, "a checked body can always be ordered"
+            if not placed:
+                raise InvariantError("expected a body that can be ordered; this is a defect of dbsp")
         return tuple(self.done)
 
     # Each of these places one literal or one tree, and says whether it did.
 
     def _place_multiway(self) -> bool:
-        if self.line and isinstance(self.line[0], trees.MultiwayNode) and self._goes_on(self.line[0]):
-            self._multiway(self.line.pop(0))
+        tree = self.line[0] if self.line else None
+        if isinstance(tree, trees.MultiwayNode) and self._goes_on(tree):
+            del self.line[0]
+            self._multiway(tree)
             return True
         return False
 
@@ -222,9 +226,11 @@ class _Planner(Placing):
         """Whether a multi-way join goes on from the rows found so far, and is not made beside them."""
         return (not self.done and not self.bound) or any(self._is_found(part) for part in tree.parts)
 
+    def _group(self) -> Joined:
+        return expect_present(self.group, "the group of scans that a tree joins")
+
     def _scan(self, atom: int) -> Scan | None:
-        assert self.group is not None, "a tree is of a group"
-        return self.group.scans[atom]
+        return self._group().scans[atom]
 
     def _is_found(self, tree: trees.Tree) -> bool:
         return isinstance(tree, trees.LeafNode) and self._scan(tree.atom) is None
@@ -232,9 +238,8 @@ class _Planner(Placing):
     def _source(self, tree: trees.Tree, beside: Iterable[str] = ()) -> RowSource:
         """A scan, or the bag of what a tree joins; `beside` are variables that it meets others on."""
         if isinstance(tree, trees.LeafNode):
-            scan = self._scan(tree.atom)
-            assert scan is not None, "the rows found before begin the line"
-            return scan
+            # The rows found before begin the line.
+            return expect_present(self._scan(tree.atom), "a scan in the line after its first tree")
         body = self._body_of(tree)
         self.take(*body)
         needed = self.needed.union(self.bound, beside, *map(uses, self.left))
@@ -253,8 +258,7 @@ class _Planner(Placing):
             or (isinstance(literal, Condition) and fits(literal, bound))
         ]
 
-    def _multiway(self, tree: trees.Tree) -> None:
-        assert isinstance(tree, trees.MultiwayNode)
+    def _multiway(self, tree: trees.MultiwayNode) -> None:
         parts: list[JoinPart] = []
         beside: set[str] = set()
         for one in tree.parts:
@@ -280,8 +284,7 @@ class _Planner(Placing):
 
     def _expected(self, tree: trees.MultiwayNode) -> tuple[Term, ...]:
         """What the planner expects of each delta term."""
-        assert self.group is not None, "a tree is of a group"
-        return next((one.terms for one in self.group.choice.estimates if one.tree == tree), ())
+        return next((one.terms for one in self._group().choice.estimates if one.tree == tree), ())
 
     # --- the rest --------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import Kind
 from dbsp.compiler.datalog.tree.traversal import N, map_children
 from dbsp.diagnostics import SourceSpan
+from dbsp.errors import expect_type
 
 ParseTree: TypeAlias = Tree[Token]
 Child: TypeAlias = "ParseTree | Token | None"
@@ -184,7 +185,7 @@ class Builder:
         return parsed.Clause((dominated,), whole, self.span(tree), subsumes=True)
 
     def formula(self, tree: Child) -> syntax.Formula:
-        assert isinstance(tree, Tree)
+        tree = expect_type(tree, Tree, "the parse tree of a formula")
         span = self.span(tree)
         match tree.data:
             case "atom":
@@ -207,7 +208,7 @@ class Builder:
                 return syntax.Comparison(str(operator), self.term(left), self.term(right), span)
 
     def atom(self, tree: Child) -> syntax.Atom:
-        assert isinstance(tree, Tree)
+        tree = expect_type(tree, Tree, "the parse tree of an atom")
         name, _, arguments, _ = tree.children
         name_span = self.span_of(cast(Token, name))
         return syntax.Atom(str(name), self.terms(arguments), self.span(tree), name_span)
@@ -218,7 +219,7 @@ class Builder:
         return tuple(self.term(part) for part in _trees(tree))
 
     def term(self, tree: Child) -> syntax.Term:
-        assert isinstance(tree, Tree)
+        tree = expect_type(tree, Tree, "the parse tree of a term")
         span = self.span(tree)
         first = tree.children[0]
         match tree.data:
@@ -288,9 +289,9 @@ class Builder:
         return syntax.Call("-", (term,), span)
 
     def _aggregate(self, tree: ParseTree, span: SourceSpan) -> syntax.Term:
-        function, value, _, body = tree.children
-        assert isinstance(body, Tree)
-        inner = body.children[1] if len(body.children) == 3 else body.children[0]
+        function, value = tree.children[0], tree.children[1]
+        body = _child(tree, 3)
+        inner = _child(body, 1 if len(body.children) == 3 else 0)
         target = None if value is None else self.term(value)
         if (target is None) != (function == "count"):
             place = self.span_of(cast(Token, function))
@@ -321,8 +322,7 @@ class Builder:
     @staticmethod
     def span_of(token: Token) -> SourceSpan:
         """The place of one token."""
-        assert isinstance(token, PlacedToken)
-        return token.span
+        return expect_type(token, PlacedToken, "a token of the lexer").span
 
     def span(self, tree: ParseTree) -> SourceSpan:
         """The place from the first to the last token of a tree."""
