@@ -234,7 +234,7 @@ def row_at(solver: Solver, relation: str, at: int) -> Row:
 def _with_values(node: Any, environment: Environment, results: Iterator[str]) -> Any:
     """A part of a rule with values for its variables and for its aggregates.
 
-    The variables of the results of the aggregates are those of `results`, in the order of the normal form.
+    `results` names the variables of the aggregates, in the order of the normal form.
     """
     match node:
         case syntax.Variable(name=name):

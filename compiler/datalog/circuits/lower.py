@@ -1,4 +1,4 @@
-"""Plans to the logical circuit: one stream per relation, one fixpoint scope per recursive stratum."""
+"""Plans to the logical circuit: a stream per relation, a fixpoint scope per recursive stratum."""
 
 from __future__ import annotations
 

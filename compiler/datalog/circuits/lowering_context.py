@@ -1,4 +1,4 @@
-"""What is at hand wherever a part of a program is lowered: the program, its plans, the circuit so far."""
+"""What all parts of the lowering share: the relations, their plans, the circuit so far."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.streams.builder import Circuit, Stream
 
 Streams: TypeAlias = Mapping[str, Stream]
-"""The stream of every relation that rules can read in one place: the program, or the scope of a recursion."""
+"""By name the streams of the relations that rules read, in the program or in one recursion."""
 
 
 def schema_of(relation: Relation) -> Schema:

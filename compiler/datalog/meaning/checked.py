@@ -16,7 +16,7 @@ This is the meaning of a program, and what both the planner and any other evalua
   `count : { r(_, _) }` is the number of rows of r and `sum x : { r(x, _) }` counts equal x of
   different rows. Over no binding at all, `count` is 0 and `sum` is 0; `min`, `max` and `mean` have
   no value, and the rule gives nothing for that binding.
-- A call of one of `functions.GENERATORS` stands for any of several values. Each place where one is
+- A call of one of `signatures.GENERATORS` stands for any of several values. Each place where one is
   written counts by itself: the rule holds for every choice of a value for each of them.
 - A function without a value (division by zero, text that is no number) is an error of the tick. How
   much of a body is asked before such a function is left open, except that no row is ever tried that
@@ -24,7 +24,6 @@ This is the meaning of a program, and what both the planner and any other evalua
 - Facts whose arguments are literals are in `facts`; they are rows inserted in the first tick.
 - `strata` has the relations that have rules, or that are more than sets of rows: equivalences, choices and
   those with subsumptions. The others are inputs and hold what is put in.
-
 - A `Comparison` has two sides of the same kind. Symbols compare as text. `match(p, s)`: the whole of s
   matches the regular expression p, see `regex`; where p is none, neither `match` nor `!match` holds.
   `contains(p, s)`: p occurs in s.
@@ -34,7 +33,7 @@ This is the meaning of a program, and what both the planner and any other evalua
   nothing.
 
 Values are Python's: `number` and `unsigned` are int, `float` is float, `symbol` is str; records are tuples,
-nil is None, branches are `Branch`. What the functions do with them is written in `functions`.
+nil is None, branches are `Branch`. What the functions do with them is written in `signatures`.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def subsumption_dependencies(rule: Rule) -> Iterator[Dependency]:
 
 
 def uses(rule: Rule) -> Iterator[syntax.Atom]:
-    """The atoms by which a rule depends on relations, those negated and aggregated over included."""
+    """The atoms that a rule reads, those negated and aggregated over included."""
     for part in (*rule.head.arguments, *rule.body):
         yield from find(part, syntax.Atom)
 

@@ -1,4 +1,4 @@
-"""What a subsumption leaves of a relation: by which column, and in which direction, rows dominate others."""
+"""By which column, and in which direction, the rows of a relation dominate others."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Terms and comparisons to the engine's expressions over columns named by variables.
 
-What each function means is written in `functions`; here is how the engine is asked for it.
+What each function means is written in `signatures`; here is how the engine is asked for it.
 """
 
 from __future__ import annotations

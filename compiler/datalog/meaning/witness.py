@@ -81,7 +81,7 @@ class _WitnessedBody:
     def _bind(
         self, aggregate: syntax.Aggregate, value: syntax.Term, witnesses: set[str], bound: set[str]
     ) -> syntax.Aggregate:
-        """Adds the literals that bind the witnesses; the aggregate with other variables in their place.
+        """Adds literals that bind the witnesses; the aggregate with other variables for them.
 
         `value` is the expression of the aggregate.
         """

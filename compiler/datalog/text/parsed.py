@@ -1,8 +1,8 @@
 """The items of a parsed program: clauses, declarations and directives as written, with positions.
 
-Names are as written; no name has been looked up and no type is known. The checked form, in which every
-name is resolved and every term has its kind, is `meaning.checked`; the terms and formulas of both are those
-of `tree.syntax`.
+Names are as written; no name has been looked up and no type is known. The checked form, in which
+every name is resolved and every term has its kind, is `meaning.checked`; the terms and formulas of
+both are those of `tree.syntax`.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Structured:
 AnyKind: TypeAlias = Kind | Structured
 
 UNTYPED = Structured("untyped", Structure("untyped"))
-"""The kind of every term of a parsed program; the checked program has no such term."""
+"""The kind of a term before inference; the checked program has no such term."""
 
 _TYPES: Mapping[Kind, Type] = {Kind.NUMBER: INT, Kind.UNSIGNED: INT, Kind.FLOAT: FLOAT, Kind.SYMBOL: STR}
 

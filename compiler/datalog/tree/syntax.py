@@ -3,9 +3,9 @@
 Nodes are frozen and compare without their positions, so two trees are equal when the same program
 was written with other white space.
 
-In a parsed program names are as written, nothing is looked up and no term has a kind (`UNTYPED`). In a
-checked program every term has its kind, and there are no `NumberLiteral`, `Conjunction`, `Disjunction` and
-`Not`; what the nodes mean there is written in `meaning.checked`.
+In a parsed program names are as written, nothing is looked up and terms have no kind (`UNTYPED`)
+unless their form says it. In a checked program every term has its kind, and there are no
+`NumberLiteral`, `Conjunction`, `Disjunction` and `Not`; `meaning.checked` says what the nodes mean.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class NumberLiteral(Node):
 
 @dataclass(frozen=True, slots=True)
 class Constant(Node):
-    """A value whose kind is known: a literal of a float or a string, and after inference any other."""
+    """A value of a known kind: a literal of a float or a string, after inference any other."""
 
     value: Value
     span: SourceSpan = field(compare=False, repr=False)
@@ -74,12 +74,12 @@ class Name:
 class Call(Node):
     """A functor applied to arguments; operators are functors named by their sign (`-` may be unary).
 
-    The functions are those of `meaning.signatures`. The name of a user's functor begins with `@`, and
-    inference fills in its `functor`. `as(x, T)` has one argument, and T as its `target`, until inference
-    makes another function of it.
+    The functions are those of `meaning.signatures`. The name of a user's functor begins with `@`,
+    and inference fills in its `functor`. `as(x, T)` has one argument, and T as its `target`; inference
+    replaces it by another function.
 
-    With a `word` of 32 bits ints wrap in it, see `word_size`; the function `wrap`, which no program has,
-    then makes a word of the value of an aggregate.
+    With a `word` of 32 bits ints wrap in it, see `word_size`; the function `wrap`, which no program
+    has, then makes a word of the value of an aggregate.
     """
 
     function: str
@@ -108,8 +108,8 @@ class Construct(Call):
 class Part(Call):
     """A part of the only argument, if that is made by this constructor. For plans, no program has it.
 
-    The function is `part`, and `position` the place of the part; or `made`, without a position, and the
-    value says whether it is made so.
+    The function is `part`, and `position` the place of the part; or `made`, without a position, and
+    the value says whether it is made so.
     """
 
     constructor: str = ""
@@ -120,8 +120,8 @@ class Part(Call):
 class Aggregate(Node):
     """`sum e : { body }`: count, sum, min, max or mean; `value` is the expression, None for `count`.
 
-    The formulas of the body must all hold. `injected` names the variables that the rest of the rule binds;
-    the pass `localise` fills it in and renames all others apart.
+    The formulas of the body must all hold. `injected` names the variables that the rest of the rule
+    binds; the pass `localise` fills it in and renames all others apart.
     """
 
     function: str
@@ -167,7 +167,8 @@ TEXT_TESTS = frozenset({"match", "!match", "contains", "!contains"})
 class Comparison(Node):
     """`left operator right` by one of `= != < <= > >=`; or `match(left, right)`, `contains(left, right)`.
 
-    Among normalised literals the operator may also be `in`: the left side is one of the values of the right.
+    Among normalised literals the operator may also be `in`: the left side is one of the values of
+    the right.
     """
 
     operator: str

@@ -107,7 +107,7 @@ def outer_variables(node: Node) -> Iterator[Variable]:
 
 
 def free_variables(node: Node) -> Iterator[Variable]:
-    """The variables that a node shares with what is around it: in an aggregate, those injected into it."""
+    """The variables that a node shares with its surroundings: of an aggregate, the injected ones."""
     for one in walk(node, into_aggregates=False):
         if isinstance(one, Variable):
             yield one
