@@ -16,16 +16,16 @@ from lark.exceptions import UnexpectedToken
 
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.annotations import without_annotations
+from dbsp.compiler.datalog.text.item_builder import ItemBuilder
 from dbsp.compiler.datalog.text.lexer import DIRECTIVES, KEYWORDS, SIGNS
 from dbsp.compiler.datalog.text.preprocess import Sources, preprocess
 from dbsp.compiler.datalog.text.report import Report
-from dbsp.compiler.datalog.text.tree_builder import Builder
 
 
 def parse(text: str, report: Report, sources: Sources | None = None) -> parsed.ParsedProgram:
     """The syntax tree of a text and what it includes; raises CompileError with every syntax error found."""
     tokens = list(without_annotations(preprocess(text, report, sources or Sources()), report))
-    builder = Builder(report)
+    builder = ItemBuilder(report)
     items: list[parsed.Item] = []
     around: list[tuple[parsed.Component, list[parsed.Item]]] = []  # components not closed yet
     position = 0
@@ -55,7 +55,7 @@ def _grammar() -> Lark:
 
 
 def _parse_item(
-    tokens: Sequence[Token], start: int, builder: Builder, report: Report
+    tokens: Sequence[Token], start: int, builder: ItemBuilder, report: Report
 ) -> tuple[parsed.Item | None, int]:
     """The item that starts at `start`, or None after an error; and the position to go on from."""
     end = _plain_fact(tokens, start)
@@ -131,7 +131,7 @@ def _starts_line(tokens: Sequence[Token], position: int) -> bool:
 
 
 def _on_new_line(tokens: Sequence[Token], position: int) -> bool:
-    before, here = (Builder.span_of(tokens[at]) for at in (position - 1, position))
+    before, here = (ItemBuilder.span_of(tokens[at]) for at in (position - 1, position))
     return here.file != before.file or here.line > before.end_line
 
 
@@ -194,7 +194,7 @@ def _expected_words(expected: set[str]) -> str:
 def _report_unexpected(tokens: Sequence[Token], position: int, expected: set[str], report: Report) -> None:
     words = _expected_words(expected)
     if position >= len(tokens):
-        last = Builder.span_of(tokens[-1])
+        last = ItemBuilder.span_of(tokens[-1])
         span = replace(last, line=last.end_line, column=last.end_column, end_column=last.end_column + 1)
         hint = "a clause ends with '.'" if "DOT" in expected else None
         report.error(span, f"the text ends here, but {words} is missing", hint)
@@ -202,7 +202,7 @@ def _report_unexpected(tokens: Sequence[Token], position: int, expected: set[str
     found = tokens[position]
     if not found.type.startswith("BROKEN"):  # the lexer has already said what is wrong there
         hint = _hint(tokens, position, expected)
-        report.error(Builder.span_of(found), f"expected {words}, found '{found}'", hint)
+        report.error(ItemBuilder.span_of(found), f"expected {words}, found '{found}'", hint)
 
 
 def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | None:
@@ -219,7 +219,7 @@ def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | N
     if before is not None and before.type in ("AGGREGATE", "MINMAX", "FUNCTOR", "TEXT_TEST", "AS"):
         return f"'{before}' is a reserved word and cannot be a name"
     if before is not None and "DOT" in expected and _on_new_line(tokens, position):
-        return f"is a '.' missing at the end of line {Builder.span_of(before).end_line}?"
+        return f"is a '.' missing at the end of line {ItemBuilder.span_of(before).end_line}?"
     if "IF" in expected and (found.type == "LE" or expected == {"IF"}):
         return "a subsumption is written 'dominated <= dominating :- body.', each an atom"
     if "IF" in expected:
