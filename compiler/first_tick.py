@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dbsp.compiler.datalog.circuits.lower import lower
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.program_planner import ProgramPlanner, statistics
 from dbsp.data.batch import Batch
@@ -66,7 +67,7 @@ def _has_constants(program: Program) -> bool:
 
 
 def _starts_from_nothing(rule: checked.Rule) -> bool:
-    return not any(isinstance(literal, checked.Atom) for literal in rule.body)
+    return not any(isinstance(literal, syntax.Atom) for literal in rule.body)
 
 
 def _inserted(batch: Batch | None) -> Codes | None:

@@ -11,10 +11,11 @@ from typing import Any
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.passes import AppliedPass
 from dbsp.circuit.stage import Stage
-from dbsp.compiler.datalog.circuits.lower import schema_of
+from dbsp.compiler.datalog.circuits.lowering_context import schema_of
 from dbsp.compiler.datalog.circuits.program_report import explain
 from dbsp.compiler.datalog.compile_options import CompileOptions
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.numbering import numbers_rows
 from dbsp.compiler.datalog.meaning.word_size import range_of
 from dbsp.compiler.datalog.passes import (
     CHECKED,
@@ -27,7 +28,6 @@ from dbsp.compiler.datalog.passes import (
 from dbsp.compiler.datalog.plans.join_bodies import Policy
 from dbsp.compiler.datalog.plans.plan_rules import PlannedProgram, plan_rules
 from dbsp.compiler.datalog.plans.steps import RulePlan
-from dbsp.compiler.datalog.rewrites.checked_terms import numbers_rows
 from dbsp.compiler.first_tick import count_relations, load
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.program_planner import ProgramPlanner

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dbsp
-from dbsp.compiler.datalog.meaning.checked import Kind
+from dbsp.compiler.datalog.tree.kinds import Kind
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.data.terms import Branch, Record
 from dbsp.kernels.arrays import Codes

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.why.proof import Proof, ProofStep
 
 from .reference_datalog import (
@@ -55,17 +56,17 @@ def derived(rule: checked.Rule, so_far: Relations, complete: Relations) -> Itera
         yield from head_rows(rule, found, conditions, complete)
 
 
-def atoms_of(rule: checked.Rule) -> list[checked.Atom]:
+def atoms_of(rule: checked.Rule) -> list[syntax.Atom]:
     """The atoms of a rule as they are to be matched with rows: a variable stands for each range."""
     body, _ = without_ranges(rule.body)
-    return [literal for literal in body if isinstance(literal, checked.Atom)]
+    return [literal for literal in body if isinstance(literal, syntax.Atom)]
 
 
 def head_rows(rule: checked.Rule, found: Bindings, conditions: list, complete: Relations) -> list[Row]:
     """The rows of the head for a choice of rows: none if anything else in the body does not hold."""
     head, whole = with_head(rule)
     body, ranges = without_ranges(whole)
-    others = [literal for literal in body if not isinstance(literal, checked.Atom)]
+    others = [literal for literal in body if not isinstance(literal, syntax.Atom)]
     try:
         every = list(settled(found, [*others, *conditions], ranges, complete))
     except (EmptyError, NoValueError):

@@ -15,15 +15,16 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import AnyKind, FunctorSignature, Kind
 from dbsp.data.terms import Branch
 
 Value: TypeAlias = int | float | str | tuple[Any, ...] | Branch | None
 Row: TypeAlias = tuple[Value, ...]
 Relations: TypeAlias = Mapping[str, set[Row]]
 Bindings: TypeAlias = dict[str, Value]
-Ranges: TypeAlias = Mapping[str, checked.Call]
-Condition: TypeAlias = checked.Literal | tuple[checked.Term, Value]  # the pair: the term has the value
+Ranges: TypeAlias = Mapping[str, syntax.Call]
+Condition: TypeAlias = syntax.Literal | tuple[syntax.Term, Value]  # the pair: the term has the value
 
 
 ANY: Any = object()
@@ -206,23 +207,23 @@ def choose(kept: set[Row], candidates: set[Row], relation: checked.Relation) -> 
 def uses(rule: checked.Rule) -> Iterator[tuple[str, bool]]:
     """The relations in the body of a rule, and whether they must be complete before it is applied."""
 
-    def in_body(body: Sequence[checked.Literal], inside: bool) -> Iterator[tuple[str, bool]]:
+    def in_body(body: Sequence[syntax.Literal], inside: bool) -> Iterator[tuple[str, bool]]:
         for literal in body:
             match literal:
-                case checked.Atom():
+                case syntax.Atom():
                     yield literal.relation, inside
                     yield from in_terms(literal.arguments)
-                case checked.Negation(atom=atom):
+                case syntax.Negation(atom=atom):
                     yield atom.relation, True
                     yield from in_terms(atom.arguments)
-                case checked.Comparison():
+                case syntax.Comparison():
                     yield from in_terms((literal.left, literal.right))
 
-    def in_terms(terms: Sequence[checked.Term | None]) -> Iterator[tuple[str, bool]]:
+    def in_terms(terms: Sequence[syntax.Term | None]) -> Iterator[tuple[str, bool]]:
         for term in terms:
-            if isinstance(term, checked.Call):
+            if isinstance(term, syntax.Call):
                 yield from in_terms(term.arguments)
-            elif isinstance(term, checked.Aggregate):
+            elif isinstance(term, syntax.Aggregate):
                 yield from in_terms([term.value])
                 yield from in_body(term.body, True)
 
@@ -236,11 +237,11 @@ def derive(rule: checked.Rule, relations: Relations) -> set[Row]:
     return {tuple(found[name] for name in head) for found in solutions(body, {}, relations)}
 
 
-def with_head(rule: checked.Rule) -> tuple[list[str], list[checked.Literal]]:
+def with_head(rule: checked.Rule) -> tuple[list[str], list[syntax.Literal]]:
     """Variables for the columns of the head, and the body with the equations that bind them."""
     names = [f"head {column}" for column in range(len(rule.head.arguments))]
     equations = [
-        checked.Comparison("=", checked.Variable(name, term.kind, term.span), term, term.span)
+        syntax.Comparison("=", syntax.Variable(name, term.span, term.kind), term, term.span)
         for name, term in zip(names, rule.head.arguments, strict=True)
     ]
     return names, [*rule.body, *equations]
@@ -249,11 +250,11 @@ def with_head(rule: checked.Rule) -> tuple[list[str], list[checked.Literal]]:
 # --- bodies ----------------------------------------------------------------------------------------
 
 
-def solutions(body: Sequence[checked.Literal], given: Bindings, relations: Relations) -> Iterator[Bindings]:
+def solutions(body: Sequence[syntax.Literal], given: Bindings, relations: Relations) -> Iterator[Bindings]:
     """Every way to make a body true, one for each choice of a row for each of its positive atoms."""
     body, ranges = without_ranges(body)
-    atoms = [literal for literal in body if isinstance(literal, checked.Atom)]
-    others: list[Condition] = [literal for literal in body if not isinstance(literal, checked.Atom)]
+    atoms = [literal for literal in body if isinstance(literal, syntax.Atom)]
+    others: list[Condition] = [literal for literal in body if not isinstance(literal, syntax.Atom)]
     for found, conditions in choices(atoms, given, relations):
         yield from settled(found, [*others, *conditions], ranges, relations)
 
@@ -281,27 +282,27 @@ def settled(
         yield from settled({**found, ready[0]: value}, conditions, rest, relations)
 
 
-def without_ranges(body: Sequence[checked.Literal]) -> tuple[list[checked.Literal], Ranges]:
+def without_ranges(body: Sequence[syntax.Literal]) -> tuple[list[syntax.Literal], Ranges]:
     """The body with a variable in place of every range that is not in an aggregate, and the ranges."""
-    ranges: dict[str, checked.Call] = {}
+    ranges: dict[str, syntax.Call] = {}
 
-    def in_term(term: checked.Term) -> checked.Term:
-        if not isinstance(term, checked.Call):
+    def in_term(term: syntax.Term) -> syntax.Term:
+        if not isinstance(term, syntax.Call):
             return term
         term = replace(term, arguments=tuple(map(in_term, term.arguments)))
         if term.function != "range":
             return term
         name = f"range {len(ranges)}"
         ranges[name] = term
-        return checked.Variable(name, term.kind, term.span)
+        return syntax.Variable(name, term.span, term.kind)
 
-    def in_literal(literal: checked.Literal) -> checked.Literal:
+    def in_literal(literal: syntax.Literal) -> syntax.Literal:
         match literal:
-            case checked.Atom(arguments=arguments):
+            case syntax.Atom(arguments=arguments):
                 return replace(literal, arguments=tuple(map(in_term, arguments)))
-            case checked.Negation(atom=atom):
+            case syntax.Negation(atom=atom):
                 return replace(literal, atom=replace(atom, arguments=tuple(map(in_term, atom.arguments))))
-            case checked.Comparison(left=left, right=right):
+            case syntax.Comparison(left=left, right=right):
                 return replace(literal, left=in_term(left), right=in_term(right))
             case _:
                 return literal
@@ -324,7 +325,7 @@ def range_values(start: Any, end: Any, step: Any = None) -> list[Any]:
 
 
 def choices(
-    atoms: Sequence[checked.Atom], given: Bindings, relations: Relations
+    atoms: Sequence[syntax.Atom], given: Bindings, relations: Relations
 ) -> Iterator[tuple[Bindings, list[Condition]]]:
     """Every choice of rows for the atoms: what it binds, and what else must then hold."""
     if not atoms:
@@ -338,7 +339,7 @@ def choices(
                 yield all_found, conditions + more
 
 
-def match_row(atom: checked.Atom, row: Row, given: Bindings) -> tuple[Bindings, list[Condition]] | None:
+def match_row(atom: syntax.Atom, row: Row, given: Bindings) -> tuple[Bindings, list[Condition]] | None:
     """The bindings with those of the atom's variables; arguments that are terms become conditions."""
     found, conditions = dict(given), []
     for argument, value in zip(atom.arguments, row, strict=True):
@@ -349,16 +350,16 @@ def match_row(atom: checked.Atom, row: Row, given: Bindings) -> tuple[Bindings, 
     return found, conditions
 
 
-def match_value(term: checked.Term, value: Value, found: Bindings) -> list[Condition] | None:
+def match_value(term: syntax.Term, value: Value, found: Bindings) -> list[Condition] | None:
     """What must hold besides for the term to have the value; variables in it, also in records, are bound."""
     match term:
-        case checked.Wildcard():
+        case syntax.Wildcard():
             return []
-        case checked.Constant():
+        case syntax.Constant():
             return [] if term.value == value else None
-        case checked.Variable():
+        case syntax.Variable():
             return [] if found.setdefault(term.name, value) == value else None
-        case checked.Construct(arguments=arguments):
+        case syntax.Construct(arguments=arguments):
             if isinstance(value, Branch):
                 if term.function != f"${value.name}":
                     return None
@@ -410,33 +411,33 @@ def settle(
 def test(condition: Condition, found: Bindings, relations: Relations) -> bool | None:
     """Whether a condition holds; None when a variable is not bound yet. An equation may bind one."""
     match condition:
-        case checked.Truth(value=value):
+        case syntax.Truth(value=value):
             return value
-        case checked.Negation(atom=atom):
+        case syntax.Negation(atom=atom):
             if not all(is_bound(argument, found) for argument in atom.arguments):
                 return None
             wanted = [
-                ANY if isinstance(argument, checked.Wildcard) else value_of(argument, found, relations)
+                ANY if isinstance(argument, syntax.Wildcard) else value_of(argument, found, relations)
                 for argument in atom.arguments
             ]
             return not any(
                 all(one is ANY or one == other for one, other in zip(wanted, row, strict=True))
                 for row in relations[atom.relation]
             )
-        case checked.Comparison(operator=operator) if operator in checked.TEXT_TESTS:
+        case syntax.Comparison(operator=operator) if operator in syntax.TEXT_TESTS:
             if not (is_bound(condition.left, found) and is_bound(condition.right, found)):
                 return None
             part, text = (str(value_of(side, found, relations)) for side in (condition.left, condition.right))
             return test_text(operator, part, text)
-        case checked.Comparison(operator=operator, left=left, right=right):
+        case syntax.Comparison(operator=operator, left=left, right=right):
             if is_bound(left, found) and is_bound(right, found):
                 values = (value_of(left, found, relations), value_of(right, found, relations))
                 return compare(operator, *values)
             for one, other in ((left, right), (right, left)):
-                if operator == "=" and isinstance(one, checked.Variable) and is_bound(other, found):
+                if operator == "=" and isinstance(one, syntax.Variable) and is_bound(other, found):
                     found[one.name] = value_of(other, found, relations)
                     return True
-                if operator == "=" and isinstance(one, checked.Construct) and is_bound(other, found):
+                if operator == "=" and isinstance(one, syntax.Construct) and is_bound(other, found):
                     return test_pattern(one, value_of(other, found, relations), found, relations)
             return None
         case (term, value):
@@ -446,7 +447,7 @@ def test(condition: Condition, found: Bindings, relations: Relations) -> bool | 
 
 
 def test_pattern(
-    pattern: checked.Construct, value: Value, found: Bindings, relations: Relations
+    pattern: syntax.Construct, value: Value, found: Bindings, relations: Relations
 ) -> bool | None:
     """Whether a value is made as the pattern says, and then the pattern's variables are bound."""
     bound = dict(found)
@@ -479,46 +480,46 @@ def test_text(operator: str, part: str, text: str) -> bool:
 # --- terms -----------------------------------------------------------------------------------------
 
 
-def is_bound(term: checked.Term, found: Bindings) -> bool:
+def is_bound(term: syntax.Term, found: Bindings) -> bool:
     match term:
-        case checked.Variable(name=name):
+        case syntax.Variable(name=name):
             return name in found
-        case checked.Construct(arguments=arguments) if any(
-            isinstance(argument, checked.Wildcard) for argument in arguments
+        case syntax.Construct(arguments=arguments) if any(
+            isinstance(argument, syntax.Wildcard) for argument in arguments
         ):
             return False
-        case checked.Call(arguments=arguments):
+        case syntax.Call(arguments=arguments):
             return all(is_bound(argument, found) for argument in arguments)
-        case checked.Aggregate(injected=injected):
+        case syntax.Aggregate(injected=injected):
             return all(name in found for name in injected)
         case _:
             return True
 
 
-def value_of(term: checked.Term, found: Bindings, relations: Relations) -> Value:
+def value_of(term: syntax.Term, found: Bindings, relations: Relations) -> Value:
     match term:
-        case checked.Variable(name=name):
+        case syntax.Variable(name=name):
             return found[name]
-        case checked.Constant(value=value):
+        case syntax.Constant(value=value):
             return value
-        case checked.Call(word=32, functor=None) if kind_is_int(term.kind) and type(term) is checked.Call:
+        case syntax.Call(word=32, functor=None) if kind_is_int(term.kind) and type(term) is syntax.Call:
             return wrapped(in_32_bits(term, found, relations), term.kind)
-        case checked.Call(function=function, kind=kind) if function in BITS:
+        case syntax.Call(function=function, kind=kind) if function in BITS:
             bits = bits_of(term, found, relations)
             return in_range(bits - 2**64 if kind is Kind.NUMBER and bits >= 2**63 else bits, kind)
-        case checked.Construct(arguments=arguments):
+        case syntax.Construct(arguments=arguments):
             parts = tuple(value_of(argument, found, relations) for argument in arguments)
             return parts if term.function == "[]" else Branch(term.function, *parts)
-        case checked.Call(functor=checked.FunctorSignature() as functor, arguments=arguments, kind=kind):
+        case syntax.Call(functor=FunctorSignature() as functor, arguments=arguments, kind=kind):
             given = [value_of(argument, found, relations) for argument in arguments]
             try:
                 return in_range(functor.function(*given), kind, term.word)
             except Exception as error:
                 raise NoValueError(f"{functor.name}{tuple(given)}") from error
-        case checked.Call(function=function, arguments=arguments, kind=kind):
+        case syntax.Call(function=function, arguments=arguments, kind=kind):
             values = [value_of(argument, found, relations) for argument in arguments]
             return in_range(call(function, values, arguments[0].kind, kind), kind)
-        case checked.Aggregate():
+        case syntax.Aggregate():
             return in_range(aggregate(term, found, relations), term.kind)
         case _:
             raise AssertionError(term)
@@ -527,9 +528,9 @@ def value_of(term: checked.Term, found: Bindings, relations: Relations) -> Value
 BITS = frozenset({"band", "bor", "bxor", "bnot", "bshl", "bshr", "bshru"})
 
 
-def bits_of(term: checked.Term, found: Bindings, relations: Relations) -> int:
+def bits_of(term: syntax.Term, found: Bindings, relations: Relations) -> int:
     """The 64 bits of a term as a natural number; of terms of bits only the last has a range to keep."""
-    if not (isinstance(term, checked.Call) and term.function in BITS):
+    if not (isinstance(term, syntax.Call) and term.function in BITS):
         value = value_of(term, found, relations)
         assert type(value) is int
         return value % 2**64
@@ -572,7 +573,7 @@ def wrapped(value: int, kind: AnyKind) -> int:
     return value - 2**32 if kind is Kind.NUMBER and value >= 2**31 else value
 
 
-def in_32_bits(term: checked.Call, found: Bindings, relations: Relations) -> int:
+def in_32_bits(term: syntax.Call, found: Bindings, relations: Relations) -> int:
     """The value of a call of integers of 32 bits, before it is wrapped."""
     values: list[Any] = [value_of(argument, found, relations) for argument in term.arguments]
     kind = term.arguments[0].kind if term.arguments else term.kind
@@ -611,7 +612,7 @@ def converted(value: float, kind: AnyKind) -> int:
     return int(value) if math.isfinite(value) and least <= int(value) < -least else least
 
 
-def aggregate(term: checked.Aggregate, found: Bindings, relations: Relations) -> Value:
+def aggregate(term: syntax.Aggregate, found: Bindings, relations: Relations) -> Value:
     """The aggregate over all solutions of its body, equal values counted as often as they occur."""
     given = {name: found[name] for name in term.injected}
     inner = list(solutions(term.body, given, relations))

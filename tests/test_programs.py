@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind, Relation
+from dbsp.compiler.datalog.meaning.checked import Relation
+from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind
 from dbsp.data.terms import Branch, Record
 from dbsp.data.types import Structure
 from dbsp.operators.recursion import modes

@@ -58,9 +58,9 @@ from dbsp.compiler.datalog.rewrites.settle import Rewriting, apply, restratified
 from dbsp.compiler.datalog.rewrites.share import share
 from dbsp.compiler.datalog.rewrites.specialise import specialise
 from dbsp.compiler.datalog.text.parse import parse_tokens
+from dbsp.compiler.datalog.text.parsed import ParsedProgram
 from dbsp.compiler.datalog.text.preprocess import Sources, preprocess
 from dbsp.compiler.datalog.text.report import Report
-from dbsp.compiler.datalog.text.syntax import ParsedProgram
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.operators.stages.circuit_passes import CIRCUIT_PASSES, QUERY
 

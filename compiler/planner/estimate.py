@@ -14,6 +14,7 @@ from dbsp.compiler.planner.conjunction import Conjunction, connected
 from dbsp.compiler.planner.sampling import Prefixes, Sampling
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.variable_orders import candidates
+from dbsp.errors import expect_present
 
 EXHAUSTIVE = 5
 """Up to so many variables to bind, every order of a delta term is compared; beyond, greedily."""
@@ -270,8 +271,7 @@ class _Walk:
                     if now not in following or work + more < following[now][0]:
                         following[now] = (work + more, (*order, variable))
             reached = following
-        assert done is not None, "some order binds everything"
-        return done[1]
+        return expect_present(done, "an order that binds every variable")[1]
 
     def greedy(self) -> tuple[str, ...]:
         """Always the variable that leaves fewest prefixes."""

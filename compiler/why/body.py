@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.meaning.checked import Relation, type_of
+from dbsp.compiler.datalog.meaning.checked import Relation
 from dbsp.compiler.datalog.meaning.show import show_literal, show_term
 from dbsp.compiler.datalog.plans.normalise import (
     AggregateLiteral,
@@ -17,13 +17,17 @@ from dbsp.compiler.datalog.plans.normalise import (
     Scan,
     normalise_with_origins,
 )
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import AnyKind, type_of
+from dbsp.compiler.datalog.tree.traversal import find, map_children, substitute
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.solve import Solver
 from dbsp.data.interner import Interner
 from dbsp.data.values import decode_value
+from dbsp.errors import expect_present
 
 Row: TypeAlias = tuple[Any, ...]
-Environment: TypeAlias = Mapping[str, checked.Constant]
+Environment: TypeAlias = Mapping[str, syntax.Constant]
 
 Equal: TypeAlias = Sequence[tuple[int, int]]
 """Pairs of columns that are to have equal values."""
@@ -35,21 +39,21 @@ SHOWN = 3
 def row_text(relation: Relation, row: Row) -> str:
     """A row as it would be written in a program."""
     terms = tuple(
-        checked.Constant(value, attribute.kind, relation.span)
+        syntax.Constant(value, relation.span, attribute.kind)
         for value, attribute in zip(row, relation.attributes, strict=True)
     )
-    return show_literal(checked.Atom(relation.name, terms, relation.span))
+    return show_literal(syntax.Atom(relation.name, terms, relation.span, relation.span))
 
 
 def pattern_text(relation: Relation, row: Row) -> str:
     """A row as it would be written in a program, with `_` for `...`."""
     terms = tuple(
-        checked.Wildcard(attribute.kind, relation.span)
+        syntax.Wildcard(relation.span, attribute.kind)
         if value is ...
-        else checked.Constant(value, attribute.kind, relation.span)
+        else syntax.Constant(value, relation.span, attribute.kind)
         for value, attribute in zip(row, relation.attributes, strict=True)
     )
-    return show_literal(checked.Atom(relation.name, terms, relation.span))
+    return show_literal(syntax.Atom(relation.name, terms, relation.span, relation.span))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +74,16 @@ class RuleBody:
         self.rule = rule
         self.relations = relations
         normal, self.origins = normalise_with_origins(rule)
-        assert normal.body is not None
-        self.is_false = checked.Truth(False, rule.span) in rule.body
+        self.is_false = syntax.Truth(False, rule.span) in rule.body
         self.head = normal.head
-        self.body: tuple[NormalLiteral, ...] = normal.body
+        self.body: tuple[NormalLiteral, ...] = expect_present(normal.body, "the body of a rule")
         # A term of the head is a condition: that it is what the row has there.
         self.goals = tuple(f"@{column}" for column in range(len(self.head)))
         for goal, term in zip(self.goals, self.head, strict=True):
-            if isinstance(term, checked.Variable):
+            if isinstance(term, syntax.Variable):
                 continue
-            value = checked.Variable(goal, term.kind, term.span)
-            self.body += (Condition(checked.Comparison("=", value, term, term.span)),)
+            value = syntax.Variable(goal, term.span, term.kind)
+            self.body += (Condition(syntax.Comparison("=", value, term, term.span)),)
             self.origins += (len(rule.body),)
 
     def with_equal(self, equal: Equal) -> RuleBody:
@@ -89,26 +92,24 @@ class RuleBody:
             return self
         made = RuleBody(self.rule, self.relations)
         for first, second in equal:
-            comparison = checked.Comparison("=", self._of_head(first), self._of_head(second), self.rule.span)
+            comparison = syntax.Comparison("=", self._of_head(first), self._of_head(second), self.rule.span)
             made.body += (Condition(comparison),)
             made.origins += (len(self.rule.body),)
         return made
 
-    def _of_head(self, column: int) -> checked.Variable:
+    def _of_head(self, column: int) -> syntax.Variable:
         """The variable that has the value of a column of the head."""
         term = self.head[column]
-        if isinstance(term, checked.Variable):
+        if isinstance(term, syntax.Variable):
             return term
-        return checked.Variable(self.goals[column], term.kind, term.span)
+        return syntax.Variable(self.goals[column], term.span, term.kind)
 
     @cached_property
-    def kinds(self) -> dict[str, checked.AnyKind]:
+    def kinds(self) -> dict[str, AnyKind]:
         """The kinds of the variables outside of aggregates."""
-        found: dict[str, checked.AnyKind] = {}
-        for term in _terms(self.rule):
-            for part in _outside(term):
-                if isinstance(part, checked.Variable):
-                    found[part.name] = part.kind
+        found: dict[str, AnyKind] = {}
+        for part in (self.rule.head, *self.rule.body):
+            found.update((one.name, one.kind) for one in find(part, syntax.Variable, into_aggregates=False))
         for literal in self.body:
             if isinstance(literal, AggregateLiteral):
                 found.update((result.variable, result.kind) for result in literal.results)
@@ -118,7 +119,7 @@ class RuleBody:
         """What a row of the head binds, of which None is left open; None if a variable has two values."""
         values: dict[str, int] = {}
         for goal, term, code in zip(self.goals, self.head, codes, strict=True):
-            name = term.name if isinstance(term, checked.Variable) else goal
+            name = term.name if isinstance(term, syntax.Variable) else goal
             if code is None:
                 continue
             if values.setdefault(name, code) != code:
@@ -135,11 +136,11 @@ class RuleBody:
 
     # --- what to show ----------------------------------------------------------------------------
 
-    def environment(self, found: Bindings, interner: Interner) -> dict[str, checked.Constant]:
+    def environment(self, found: Bindings, interner: Interner) -> dict[str, syntax.Constant]:
         """The values of the variables in the first of the bindings."""
         return {
-            name: checked.Constant(
-                decode_value(type_of(kind), int(found.values[name][0]), interner), kind, self.rule.span
+            name: syntax.Constant(
+                decode_value(type_of(kind), int(found.values[name][0]), interner), self.rule.span, kind
             )
             for name, kind in self.kinds.items()
             if name in found.values
@@ -148,21 +149,21 @@ class RuleBody:
     def text(self, place: int, environment: Environment) -> str:
         """A literal of the rule with the values that are known."""
         results = self._results(place)
-        return show_literal(_in_literal(self.rule.body[place], environment, results))
+        return show_literal(_with_values(self.rule.body[place], environment, results))
 
     def head_text(self, environment: Environment) -> str:
         """The head with the values that are known."""
         results = self._results(len(self.rule.body))
-        return show_literal(_in_literal(self.rule.head, environment, results))
+        return show_literal(_with_values(self.rule.head, environment, results))
 
     def is_trivial(self, place: int) -> bool:
         """Whether a literal does no more than name an aggregate."""
         match self.rule.body[place]:
-            case checked.Comparison("=", checked.Variable(), checked.Aggregate()):
+            case syntax.Comparison("=", syntax.Variable(), syntax.Aggregate()):
                 return True
-            case checked.Comparison("=", checked.Aggregate(), checked.Variable()):
+            case syntax.Comparison("=", syntax.Aggregate(), syntax.Variable()):
                 return True
-            case checked.Truth(value=True):
+            case syntax.Truth(value=True):
                 return True
             case _:
                 return False
@@ -170,14 +171,14 @@ class RuleBody:
     def aggregations(self, place: int, found: Bindings, solver: Solver) -> Iterator[Aggregation]:
         """The aggregates of a literal, or of the head, in the first of the bindings."""
         environment = self.environment(found, solver.interner)
-        terms = _terms_of(self.rule.body[place] if place < len(self.rule.body) else self.rule.head)
-        sources = [part for term in terms for part in _outside(term) if isinstance(part, checked.Aggregate)]
+        part = self.rule.body[place] if place < len(self.rule.body) else self.rule.head
+        sources = find(part, syntax.Aggregate, into_aggregates=False)
         for source, literal in zip(sources, self._aggregates(place), strict=True):
             yield self._aggregation(source, literal, environment, found, solver)
 
     def _aggregation(
         self,
-        source: checked.Aggregate,
+        source: syntax.Aggregate,
         literal: AggregateLiteral,
         environment: Environment,
         found: Bindings,
@@ -230,92 +231,22 @@ def row_at(solver: Solver, relation: str, at: int) -> Row:
     )
 
 
-def _terms(rule: checked.Rule) -> Iterator[checked.Term]:
-    yield from rule.head.arguments
-    for literal in rule.body:
-        yield from _terms_of(literal)
+def _with_values(node: Any, environment: Environment, results: Iterator[str]) -> Any:
+    """A part of a rule with values for its variables and for its aggregates.
 
-
-def _terms_of(literal: checked.Literal) -> tuple[checked.Term, ...]:
-    match literal:
-        case checked.Atom(arguments=arguments):
-            return arguments
-        case checked.Negation(atom=atom):
-            return atom.arguments
-        case checked.Comparison(left=left, right=right):
-            return (left, right)
+    `results` names the variables of the aggregates, in the order of the normal form.
+    """
+    match node:
+        case syntax.Variable(name=name):
+            return environment.get(name, node)
+        case syntax.Aggregate():
+            return environment.get(next(results), _in_aggregate(node, environment))
         case _:
-            return ()
+            return map_children(node, lambda part: _with_values(part, environment, results))
 
 
-def _outside(term: checked.Term) -> Iterator[checked.Term]:
-    """A term and its parts, without what is inside of aggregates; in the order of the normal form."""
-    yield term
-    if isinstance(term, checked.Call):
-        for part in term.arguments:
-            yield from _outside(part)
-
-
-# --- values for variables --------------------------------------------------------------------------
-
-
-def _in_literal(
-    literal: checked.Literal, environment: Environment, results: Iterator[str]
-) -> checked.Literal:
-    """The literal with values for its variables and for its aggregates, whose variables `results` names."""
-    match literal:
-        case checked.Atom(arguments=arguments):
-            return replace(
-                literal, arguments=tuple(_in_term(term, environment, results) for term in arguments)
-            )
-        case checked.Negation(atom=atom):
-            inner = _in_literal(atom, environment, results)
-            assert isinstance(inner, checked.Atom)
-            return replace(literal, atom=inner)
-        case checked.Comparison(left=left, right=right):
-            left = _in_term(left, environment, results)
-            return replace(literal, left=left, right=_in_term(right, environment, results))
-        case _:
-            return literal
-
-
-def _in_term(term: checked.Term, environment: Environment, results: Iterator[str]) -> checked.Term:
-    match term:
-        case checked.Variable(name=name):
-            return environment.get(name, term)
-        case checked.Call(arguments=arguments):
-            return replace(term, arguments=tuple(_in_term(part, environment, results) for part in arguments))
-        case checked.Aggregate():
-            return environment.get(next(results), _in_aggregate(term, environment))
-        case _:
-            return term
-
-
-def _in_aggregate(aggregate: checked.Aggregate, environment: Environment) -> checked.Aggregate:
+def _in_aggregate(aggregate: syntax.Aggregate, environment: Environment) -> syntax.Aggregate:
     """The aggregate with values for the variables that come from outside."""
-    known = {name: environment[name] for name in aggregate.injected if name in environment}
-
-    def within(term: checked.Term) -> checked.Term:
-        match term:
-            case checked.Variable(name=name):
-                return known.get(name, term)
-            case checked.Call(arguments=arguments):
-                return replace(term, arguments=tuple(map(within, arguments)))
-            case checked.Aggregate():
-                return _in_aggregate(term, known)
-            case _:
-                return term
-
-    def literal(one: checked.Literal) -> checked.Literal:
-        match one:
-            case checked.Atom(arguments=arguments):
-                return replace(one, arguments=tuple(map(within, arguments)))
-            case checked.Negation(atom=atom):
-                return replace(one, atom=replace(atom, arguments=tuple(map(within, atom.arguments))))
-            case checked.Comparison(left=left, right=right):
-                return replace(one, left=within(left), right=within(right))
-            case _:
-                return one
-
-    value = None if aggregate.value is None else within(aggregate.value)
-    return replace(aggregate, value=value, body=tuple(map(literal, aggregate.body)))
+    return substitute(
+        aggregate, {name: environment[name] for name in aggregate.injected if name in environment}
+    )

@@ -17,18 +17,22 @@ Rows of negations and aggregates have no height of their own in a proof; they co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from dbsp.compiler.datalog.circuits.lower import lower, schema_of
+from dbsp.compiler.datalog.circuits.lower import lower
+from dbsp.compiler.datalog.circuits.lowering_context import schema_of
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.meaning.stratify import dependencies
+from dbsp.compiler.datalog.meaning.dependencies import dependencies, needed_by
 from dbsp.compiler.datalog.plans.join_bodies import Policy
 from dbsp.compiler.datalog.plans.merge_aggregates import merge_aggregates
 from dbsp.compiler.datalog.plans.normalise import normalise
 from dbsp.compiler.datalog.plans.plan import plan
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import map_children
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.why.fact_table import FactTable
@@ -52,7 +56,7 @@ def heights(
 
     `inputs` gives what was put into a relation. `progress` is told of the rounds and rows so far.
     """
-    needed = needed_by(program, relations)
+    needed = needed_by(program.rules, relations)
     level = _levels(program)
     tables: dict[str, FactTable] = {}
     told = _Progress(progress)
@@ -71,21 +75,6 @@ class _Progress:
         self._rounds += 1
         self._rows += rows
         self._tell(self._rounds, self._rows)
-
-
-def needed_by(program: checked.CheckedProgram, relations: Iterable[str]) -> set[str]:
-    """The relations and all that they depend on."""
-    uses: dict[str, set[str]] = {}
-    for rule in program.rules:
-        uses.setdefault(rule.head.relation, set()).update(use.used for use in dependencies(rule))
-    needed: set[str] = set()
-    waiting = list(relations)
-    while waiting:
-        name = waiting.pop()
-        if name not in needed:
-            needed.add(name)
-            waiting.extend(uses.get(name, ()))
-    return needed
 
 
 def _levels(program: checked.CheckedProgram) -> dict[str, int]:
@@ -250,38 +239,18 @@ def _round_circuit(
 
 def _apart(rule: checked.Rule) -> checked.Rule:
     """The rule with names of their own for what it derives and for what it takes as complete."""
-    head = replace(
-        rule.head,
-        relation=_derived(rule.head.relation),
-        arguments=tuple(_term(term) for term in rule.head.arguments),
-    )
-    return replace(rule, head=head, body=tuple(_literals(rule.body, inside=False)))
+    head = map_children(rule.head, _reading)
+    head = replace(head, relation=_derived(rule.head.relation))
+    return replace(rule, head=head, body=tuple(map(_reading, rule.body)))
 
 
-def _literals(body: Iterable[checked.Literal], inside: bool) -> Iterator[checked.Literal]:
-    for literal in body:
-        match literal:
-            case checked.Atom():
-                yield _atom(literal, complete=inside)
-            case checked.Negation(atom=atom):
-                yield replace(literal, atom=_atom(atom, complete=True))
-            case checked.Comparison(left=left, right=right):
-                yield replace(literal, left=_term(left), right=_term(right))
-            case _:
-                yield literal
+def _reading(node: Any, complete: bool = False) -> Any:
+    """The part of a rule with names of their own for the relations that it takes as complete.
 
-
-def _atom(atom: checked.Atom, complete: bool) -> checked.Atom:
-    name = _complete(atom.relation) if complete else atom.relation
-    return replace(atom, relation=name, arguments=tuple(map(_term, atom.arguments)))
-
-
-def _term(term: checked.Term) -> checked.Term:
-    match term:
-        case checked.Call(arguments=arguments):
-            return replace(term, arguments=tuple(map(_term, arguments)))
-        case checked.Aggregate(value=value, body=body):
-            inner = tuple(_literals(body, inside=True))
-            return replace(term, value=None if value is None else _term(value), body=inner)
-        case _:
-            return term
+    They are those under a negation or in an aggregate; `complete` says that the part stands in one.
+    """
+    inside = complete or isinstance(node, syntax.Negation | syntax.Aggregate)
+    node = map_children(node, lambda part: _reading(part, inside))
+    if complete and isinstance(node, syntax.Atom):
+        return replace(node, relation=_complete(node.relation))
+    return node

@@ -12,6 +12,7 @@ import numpy as np
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.show import show_literal, show_rule
 from dbsp.compiler.datalog.plans.normalise import Condition, Scan
+from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.body import Equal, Row, RuleBody, pattern_text, row_at, row_text
 from dbsp.compiler.why.fact_table import FactTable
@@ -21,7 +22,7 @@ from dbsp.compiler.why.refute import Pattern, Refuter
 from dbsp.compiler.why.solve import Solver, askable
 from dbsp.data.interner import Interner
 from dbsp.data.values import decode_value, encode_value
-from dbsp.errors import InputError, InvariantError
+from dbsp.errors import InputError, InvariantError, expect_type
 from dbsp.kernels.arrays import Codes
 
 
@@ -67,8 +68,7 @@ class Prover:
 
     def matching(self, goal: checked.Rule, limit: int) -> list[Row]:
         """The rows, at most so many, that the single atom of a goal fits; those of small height first."""
-        (atom,) = goal.body
-        assert isinstance(atom, checked.Atom)
+        atom = expect_type(goal.body[0], syntax.Atom, "the single atom of a goal")
         body = RuleBody(goal, self.program.relations)
         scan = body.scan_of(0)
         pieces = [found.chosen[scan] for found in self.solver.solutions(body.body, Bindings.one({}))]
@@ -83,11 +83,9 @@ class Prover:
         """
         if self.matching(goal, 1):
             return None
-        (atom,) = goal.body
-        assert isinstance(atom, checked.Atom)
+        atom = expect_type(goal.body[0], syntax.Atom, "the single atom of a goal")
         body = RuleBody(goal, self.program.relations)
-        scan = body.body[body.scan_of(0)]
-        assert isinstance(scan, Scan)
+        scan = expect_type(body.body[body.scan_of(0)], Scan, "the scan of the atom")
         conditions = [one for one in body.body if isinstance(one, Condition)]
         constant = askable(conditions, ())
         if len(constant) < len(conditions):
@@ -188,12 +186,12 @@ class Prover:
         environment = body.environment(found, self.interner)
         for place, literal in enumerate(body.rule.body):
             match literal:
-                case checked.Atom(relation=name):
+                case syntax.Atom(relation=name):
                     at = int(found.chosen[body.scan_of(place)][0])
                     rows.append((name, at))
                     row = row_at(self.solver, name, at)
                     yield Premise("row", row_text(self.program.relations[name], row), (name, row))
-                case checked.Negation():
+                case syntax.Negation():
                     yield Premise("absent", body.text(place, environment))
                 case _ if not body.is_trivial(place):
                     yield Premise("constraint", body.text(place, environment))

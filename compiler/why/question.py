@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.checked import Attribute, Relation
 from dbsp.compiler.datalog.meaning.declare import Declarations
+from dbsp.compiler.datalog.meaning.dependencies import dependencies
 from dbsp.compiler.datalog.meaning.flatten import expand
 from dbsp.compiler.datalog.meaning.ground import check_ground
 from dbsp.compiler.datalog.meaning.infer import TypedClause, infer
 from dbsp.compiler.datalog.meaning.localise import localise
 from dbsp.compiler.datalog.meaning.resolve import resolve
-from dbsp.compiler.datalog.meaning.stratify import dependencies
 from dbsp.compiler.datalog.meaning.subtypes import check_subtypes
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.parse import parse
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import outer_variables
 from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import CompileError
 
@@ -67,9 +69,9 @@ def _of_text(found: Diagnostic, text: str) -> Diagnostic:
     return replace(found, span=replace(found.span, line=line, end_line=max(1, found.span.end_line - 1)))
 
 
-def _clause(tree: syntax.ParsedProgram, text: str, report: Report) -> syntax.Clause:
+def _clause(tree: parsed.ParsedProgram, text: str, report: Report) -> parsed.Clause:
     match tree.items:
-        case (syntax.Clause(body=body) as clause,) if body is not None:
+        case (parsed.Clause(body=body) as clause,) if body is not None:
             return clause
     place = SourceSpan(report.file, 2, 1, 2, len(text) + 1)
     report.error(place, "this is no question", "write the body of a rule: path(1, x), x > 2")
@@ -77,7 +79,7 @@ def _clause(tree: syntax.ParsedProgram, text: str, report: Report) -> syntax.Cla
     raise AssertionError("an error raises")
 
 
-def _question(program: checked.CheckedProgram, clause: syntax.Clause, report: Report) -> Question:
+def _question(program: checked.CheckedProgram, clause: parsed.Clause, report: Report) -> Question:
     answer = Relation(ANSWER, (), clause.span)
     relations = {**program.relations, ANSWER: answer}
     declarations = Declarations(program.types, relations, frozenset(), frozenset(), program.functors)
@@ -101,9 +103,17 @@ def _question(program: checked.CheckedProgram, clause: syntax.Clause, report: Re
     return Question(replace(answer, attributes=attributes), rules)
 
 
-def _columns(typed: Sequence[TypedClause]) -> tuple[checked.Variable, ...]:
+def _columns(typed: Sequence[TypedClause]) -> tuple[syntax.Variable, ...]:
     """The variables bound in every alternative, in the order in which they are met."""
-    met = [{one.name: one for literal in clause.body for one in _variables(literal)} for clause in typed]
+    met = [
+        {
+            one.name: one
+            for literal in clause.body
+            if not isinstance(literal, syntax.Negation)
+            for one in outer_variables(literal)
+        }
+        for clause in typed
+    ]
     if not met:
         return ()
     first, *others = met
@@ -115,30 +125,14 @@ def _columns(typed: Sequence[TypedClause]) -> tuple[checked.Variable, ...]:
     )
 
 
-def _variables(literal: checked.Literal) -> Iterator[checked.Variable]:
-    """The variables of a literal outside of aggregates."""
-    waiting: list[checked.Term] = []
-    match literal:
-        case checked.Atom(arguments=arguments):
-            waiting = [*arguments]
-        case checked.Comparison(left=left, right=right):
-            waiting = [left, right]
-    while waiting:
-        term = waiting.pop(0)
-        if isinstance(term, checked.Variable):
-            yield term
-        elif isinstance(term, checked.Call):
-            waiting[:0] = term.arguments
-
-
-def read_goal(program: checked.CheckedProgram, text: str) -> tuple[checked.Atom, checked.Rule]:
+def read_goal(program: checked.CheckedProgram, text: str) -> tuple[syntax.Atom, checked.Rule]:
     """The atom to explain, `path(1, _)`, and the rule that asks for it.
 
     Raises CompileError also when the text is no single positive atom.
     """
     question = read_question(program, text, "<goal>")
     match question.rules:
-        case (checked.Rule(body=(checked.Atom() as atom,)) as rule,):
+        case (checked.Rule(body=(syntax.Atom() as atom,)) as rule,):
             return atom, rule
     stripped = text.strip()
     report = Report("<goal>", stripped)

@@ -11,14 +11,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TypeAlias
 
-from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.checked import Relation
 from dbsp.compiler.datalog.meaning.show import show_rule
 from dbsp.compiler.datalog.plans.normalise import Absent, AggregateLiteral, NormalLiteral
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Value
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.body import Environment, RuleBody, row_at, row_text
 from dbsp.compiler.why.refusal import Attempt, LiteralStatus, Match
 from dbsp.compiler.why.solve import Solver, askable
+from dbsp.errors import expect_present
 
 Pattern: TypeAlias = tuple[int | None, ...]
 """The codes of a row; None stands for any value."""
@@ -48,7 +50,7 @@ class Refuter:
             yield Match((LiteralStatus("fails", body.head_text({}), "the head has equal values there"),))
             return
         places = range(len(body.rule.body) + 1)
-        never = {at for at, one in enumerate(body.rule.body) if one == checked.Truth(False, one.span)}
+        never = {at for at, one in enumerate(body.rule.body) if one == syntax.Truth(False, one.span)}
         left = [place for place in places if place not in never and self._of(body, {place})]
         for number in (1, 2) if len(left) <= _PAIRS else (1,):
             ways: list[tuple[int, Match]] = []
@@ -65,8 +67,7 @@ class Refuter:
         for place in left:
             if self._solve(body, given, together | {place}) is not None:
                 together.add(place)
-        found = self._solve(body, given, together)
-        assert found is not None
+        found = expect_present(self._solve(body, given, together), "a match that was found before")
         yield self._match(body, found, {*left, *never} - together)
 
     def _of(self, body: RuleBody, places: Collection[int]) -> list[NormalLiteral]:
@@ -104,17 +105,17 @@ class Refuter:
             return LiteralStatus("open", text)
         if not out:
             match body.rule.body[place]:
-                case checked.Atom(relation=name):
+                case syntax.Atom(relation=name):
                     row = row_at(self.solver, name, int(found.chosen[body.scan_of(place)][0]))
                     return LiteralStatus("holds", row_text(self.relations[name], row), "", (name, row))
                 case _:
                     return LiteralStatus("holds", text)
         match body.rule.body[place]:
-            case checked.Atom() as atom:
+            case syntax.Atom() as atom:
                 return self._missing(body, place, atom, text, found)
-            case checked.Negation():
+            case syntax.Negation():
                 return LiteralStatus("fails", text, self._blocking(literals, found))
-            case checked.Comparison():
+            case syntax.Comparison():
                 return self._unmet(body, place, literals, text, found)
             case _:
                 return LiteralStatus("fails", text)
@@ -123,7 +124,7 @@ class Refuter:
         return row_text(self.relations[relation], row_at(self.solver, relation, at))
 
     def _missing(
-        self, body: RuleBody, place: int, atom: checked.Atom, text: str, found: Bindings
+        self, body: RuleBody, place: int, atom: syntax.Atom, text: str, found: Bindings
     ) -> LiteralStatus:
         if self.solver.holds(self._of(body, {place}), found):
             return LiteralStatus("fails", text, "there are rows, but none with which the rest holds")
@@ -172,13 +173,13 @@ class Refuter:
         return LiteralStatus("fails", body.head_text(environment), "is what the rule derives")
 
 
-def _values(atom: checked.Atom, environment: Environment) -> tuple[checked.Value, ...] | None:
+def _values(atom: syntax.Atom, environment: Environment) -> tuple[Value, ...] | None:
     """The row that an atom asks for, None if it leaves something open or to be computed."""
     values = []
     for term in atom.arguments:
-        if isinstance(term, checked.Variable):
+        if isinstance(term, syntax.Variable):
             term = environment.get(term.name, term)
-        if not isinstance(term, checked.Constant):
+        if not isinstance(term, syntax.Constant):
             return None
         values.append(term.value)
     return tuple(values)

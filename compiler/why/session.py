@@ -10,6 +10,7 @@ import numpy as np
 
 from dbsp.compiler.datalog.circuits.lower import lower
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.dependencies import needed_by
 from dbsp.compiler.datalog.plans.join_bodies import Policy
 from dbsp.compiler.datalog.plans.merge_aggregates import merge_aggregates
 from dbsp.compiler.datalog.plans.normalise import normalise
@@ -17,7 +18,7 @@ from dbsp.compiler.datalog.plans.plan import plan
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.why.fact_table import FactTable
-from dbsp.compiler.why.heights import heights, needed_by
+from dbsp.compiler.why.heights import heights
 from dbsp.compiler.why.proof import Proof
 from dbsp.compiler.why.prove import Prover
 from dbsp.compiler.why.question import ANSWER, Question, read_goal, read_question
@@ -88,7 +89,7 @@ class WhySession:
         """Tables of these relations and all that they depend on."""
         if not self._tables.keys() >= set(names):
             # The rules of a relation taken as a whole are looked at, too, for rows that are not there.
-            wanted = needed_by(self.program, [*self._tables, *names])
+            wanted = needed_by(self.program.rules, [*self._tables, *names])
             self._prover = None
             self._tables = heights(self._plain, self._put_in, self._interner, wanted, self._tell)
         return self._tables

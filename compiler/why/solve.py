@@ -16,10 +16,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.meaning.checked import type_of
 from dbsp.compiler.datalog.meaning.signatures import is_partial
-from dbsp.compiler.datalog.meaning.term_expressions import constant, expression, predicate
+from dbsp.compiler.datalog.meaning.term_expressions import expression, predicate
 from dbsp.compiler.datalog.plans.normalise import (
     Absent,
     AggregateLiteral,
@@ -29,9 +27,10 @@ from dbsp.compiler.datalog.plans.normalise import (
     NormalLiteral,
     Numbered,
     Scan,
-    calls_in,
-    variables_of,
 )
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import type_of
+from dbsp.compiler.datalog.tree.traversal import find, variables
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.fact_table import FactTable
 from dbsp.data.columns import decode_column
@@ -40,7 +39,6 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import FLOAT, Type
 from dbsp.data.values import encode_value
 from dbsp.errors import DbspError
-from dbsp.expressions import Expression
 from dbsp.expressions.bound import Bound, bind
 from dbsp.expressions.series import coded_series
 from dbsp.kernels import sum_floats
@@ -122,7 +120,7 @@ class Solver:
             case Absent():
                 return 1, 0, 0
             case Condition(comparison=comparison):
-                calls = {*calls_in(comparison.left), *calls_in(comparison.right)}
+                calls = (call.function for call in find(comparison, syntax.Call))
                 return (4 if any(map(is_partial, calls)) else 0), 0, 0
 
     # --- atoms -----------------------------------------------------------------------------------
@@ -144,7 +142,7 @@ class Solver:
             return [], np.empty((given.size, 0), np.int64)
         return columns, np.stack([known[column] for column in columns], axis=1)
 
-    def _constant(self, value: checked.Constant, type_: Type) -> int:
+    def _constant(self, value: syntax.Constant, type_: Type) -> int:
         return encode_value(type_, value.value, self.interner)
 
     def _starts(self, scan: Scan, given: Bindings) -> Iterator[Bindings]:
@@ -172,21 +170,21 @@ class Solver:
 
     # --- conditions and terms --------------------------------------------------------------------
 
-    def _conditioned(self, comparison: checked.Comparison, given: Bindings) -> Bindings:
+    def _conditioned(self, comparison: syntax.Comparison, given: Bindings) -> Bindings:
         for one, other in ((comparison.left, comparison.right), (comparison.right, comparison.left)):
-            if isinstance(one, checked.Variable) and one.name not in given.values:
+            if isinstance(one, syntax.Variable) and one.name not in given.values:
                 found, codes = self.evaluate(other, given)
                 return found.bind(one.name, codes)
         found, holds = self._evaluated(comparison, given)
         return found.take(holds == 1)
 
-    def evaluate(self, term: checked.Term, given: Bindings) -> tuple[Bindings, Codes]:
+    def evaluate(self, term: syntax.Term, given: Bindings) -> tuple[Bindings, Codes]:
         """The bindings for which a term without aggregates has a value, and these values."""
-        if isinstance(term, checked.Variable):
+        if isinstance(term, syntax.Variable):
             return given, given.values[term.name]
         return self._evaluated(term, given)
 
-    def _evaluated(self, what: checked.Term | checked.Comparison, given: Bindings) -> tuple[Bindings, Codes]:
+    def _evaluated(self, what: syntax.Term | syntax.Comparison, given: Bindings) -> tuple[Bindings, Codes]:
         bound = self._bind(what)
         rows = given.matrix(bound.schema.names)
         try:
@@ -204,18 +202,11 @@ class Solver:
         except DbspError:
             return None
 
-    def _bind(self, what: checked.Term | checked.Comparison) -> Bound:
+    def _bind(self, what: syntax.Term | syntax.Comparison) -> Bound:
         known = self._bound.get(id(what))
         if known is None:
-            made: Expression
-            kinds: dict[str, checked.AnyKind] = {}
-            if isinstance(what, checked.Comparison):
-                made = predicate(what)
-                _collect(what.left, kinds)
-                _collect(what.right, kinds)
-            else:
-                made = constant(what) if isinstance(what, checked.Constant) else expression(what)
-                _collect(what, kinds)
+            made = predicate(what) if isinstance(what, syntax.Comparison) else expression(what)
+            kinds = {variable.name: variable.kind for variable in find(what, syntax.Variable)}
             schema = Schema(tuple(kinds), tuple(type_of(kind) for kind in kinds.values()))
             known = self._bound[id(what)] = (what, bind(made, schema))
         return known[1]
@@ -342,21 +333,12 @@ def _is_ready(literal: NormalLiteral, known: Collection[str]) -> bool:
             return _is_decided(comparison, known)
 
 
-def _is_decided(comparison: checked.Comparison, known: Collection[str]) -> bool:
+def _is_decided(comparison: syntax.Comparison, known: Collection[str]) -> bool:
     """Whether everything in a comparison is bound, or it is an equation that binds what is not."""
-    left = all(name in known for name in variables_of(comparison.left))
-    right = all(name in known for name in variables_of(comparison.right))
+    left = all(name in known for name in variables(comparison.left))
+    right = all(name in known for name in variables(comparison.right))
     if (left and right) or comparison.operator != "=":
         return left and right
-    return (left and isinstance(comparison.right, checked.Variable)) or (
-        right and isinstance(comparison.left, checked.Variable)
+    return (left and isinstance(comparison.right, syntax.Variable)) or (
+        right and isinstance(comparison.left, syntax.Variable)
     )
-
-
-def _collect(term: checked.Term, kinds: dict[str, checked.AnyKind]) -> None:
-    """Notes the variables of a term without aggregates."""
-    if isinstance(term, checked.Variable):
-        kinds[term.name] = term.kind
-    elif isinstance(term, checked.Call):
-        for part in term.arguments:
-            _collect(part, kinds)

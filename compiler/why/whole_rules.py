@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.rewrites.checked_terms import is_number, walk
+from dbsp.compiler.datalog.meaning.numbering import is_number
+from dbsp.compiler.datalog.tree.traversal import walk
 
 NUMBERED = "was numbered"
 

@@ -11,13 +11,13 @@ from dbsp.compiler.datalog.passes import CHECKED, COMPILER, REWRITES, CompileCon
 from dbsp.compiler.datalog.plans.normalise import normalise
 from dbsp.compiler.datalog.plans.plan import plan
 from dbsp.compiler.datalog.plans.steps import RulePlan
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.parse import parse
 from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.datalog.text.report import Report
 
 
-def parsed(text: str) -> tuple[syntax.Item, ...]:
+def parsed_items(text: str) -> tuple[parsed.Item, ...]:
     return parse(text, Report("t.dl", text)).items
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dbsp
-from dbsp.compiler.datalog.circuits.special_relations import decided_by, extreme
+from dbsp.compiler.datalog.meaning.dominance import decided_by, extreme
 
 from .support import checked_program
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 
 from dbsp.compiler.datalog.meaning.show import show_literal, show_term
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Kind
 from dbsp.errors import CompileError
 
-from .support import parsed
+from .support import parsed_items
 
 
 def body_of(text: str) -> syntax.Formula:
-    (clause,) = parsed(f"h(x) :- {text}.")
-    assert isinstance(clause, syntax.Clause)
+    (clause,) = parsed_items(f"h(x) :- {text}.")
+    assert isinstance(clause, parsed.Clause)
     assert clause.body is not None
     return clause.body
 
@@ -25,7 +27,7 @@ def term_of(text: str) -> syntax.Term:
 
 
 def test_declarations_and_directives() -> None:
-    items = parsed(
+    items = parsed_items(
         """
         .type Person <: symbol   .type Old = Person   .type Any = Person | Old   .type Plain
         .decl r, s(x: number, p: Person) btree
@@ -37,7 +39,7 @@ def test_declarations_and_directives() -> None:
     )
     types, relations, directives = items[:4], items[4:6], items[6:]
     assert [
-        (t.form, [p.text for p in t.parents]) for t in types if isinstance(t, syntax.TypeDeclaration)
+        (t.form, [p.text for p in t.parents]) for t in types if isinstance(t, parsed.TypeDeclaration)
     ] == [
         ("subtype", ["symbol"]),
         ("alias", ["Person"]),
@@ -45,16 +47,16 @@ def test_declarations_and_directives() -> None:
         ("subtype", ["symbol"]),
     ]
     two, none = relations
-    assert isinstance(two, syntax.RelationDeclaration)
-    assert isinstance(none, syntax.RelationDeclaration)
+    assert isinstance(two, parsed.RelationDeclaration)
+    assert isinstance(none, parsed.RelationDeclaration)
     assert [name.text for name in two.names] == ["r", "s"]
     assert [(a.name, a.type_name) for a in two.attributes] == [("x", "number"), ("p", "Person")]
     assert [name.text for name in two.qualifiers] == ["btree"]
     assert none.attributes == ()
     read, write, size = directives
-    assert isinstance(read, syntax.Directive)
-    assert isinstance(write, syntax.Directive)
-    assert isinstance(size, syntax.Directive)
+    assert isinstance(read, parsed.Directive)
+    assert isinstance(write, parsed.Directive)
+    assert isinstance(size, parsed.Directive)
     assert (read.kind, [name.text for name in read.relations]) == ("input", ["r", "s"])
     assert read.parameters == (
         ("IO", "file"),
@@ -66,8 +68,8 @@ def test_declarations_and_directives() -> None:
 
 
 def test_comments_and_positions() -> None:
-    (clause,) = parsed("// one\n/* two\n three */  p(x,\n  1) :- q(x). /* no end of it ** */ // last")
-    assert isinstance(clause, syntax.Clause)
+    (clause,) = parsed_items("// one\n/* two\n three */  p(x,\n  1) :- q(x). /* no end of it ** */ // last")
+    assert isinstance(clause, parsed.Clause)
     assert (clause.span.line, clause.span.column, clause.span.end_line, clause.span.end_column) == (
         3,
         12,
@@ -79,11 +81,11 @@ def test_comments_and_positions() -> None:
 
 
 def test_marks_of_the_preprocessor_are_skipped() -> None:
-    assert len(parsed('# 1 "prog.dl"\n#line 7\np(1).\n')) == 1
+    assert len(parsed_items('# 1 "prog.dl"\n#line 7\np(1).\n')) == 1
 
 
 def test_equal_trees_whatever_the_white_space() -> None:
-    assert parsed("p(x):-q(x),x<1.") == parsed("p( x ) :-\n  q(x), // why\n  x < 1 .")
+    assert parsed_items("p(x):-q(x),x<1.") == parsed_items("p( x ) :-\n  q(x), // why\n  x < 1 .")
 
 
 @pytest.mark.parametrize(
@@ -134,15 +136,15 @@ def test_other_literals() -> None:
     span = term_of("1").span
     assert term_of("12u") == syntax.NumberLiteral(12, True, span)
     assert term_of("0x10u") == syntax.NumberLiteral(16, True, span)
-    assert term_of("1.5e3") == syntax.FloatLiteral(1500.0, span)
-    assert term_of("-0.5") == syntax.FloatLiteral(-0.5, span)
-    assert term_of(r'"a\tb\"c\\ // d"') == syntax.StringLiteral('a\tb"c\\ // d', span)
-    assert term_of('"Grüße"') == syntax.StringLiteral("Grüße", span)
+    assert term_of("1.5e3") == syntax.Constant(1500.0, span, Kind.FLOAT)
+    assert term_of("-0.5") == syntax.Constant(-0.5, span, Kind.FLOAT)
+    assert term_of(r'"a\tb\"c\\ // d"') == syntax.Constant('a\tb"c\\ // d', span, Kind.SYMBOL)
+    assert term_of('"Grüße"') == syntax.Constant("Grüße", span, Kind.SYMBOL)
 
 
 def test_a_rule_may_end_in_a_number() -> None:
     assert body_of("y = 1") == body_of("y = 1")
-    assert len(parsed("p(1). p(2). q(x) :- x = 1. q(x) :- x = 1.5.")) == 4
+    assert len(parsed_items("p(1). p(2). q(x) :- x = 1. q(x) :- x = 1.5.")) == 4
 
 
 @pytest.mark.parametrize(
@@ -161,13 +163,13 @@ def test_bodies(written: str, meant: str) -> None:
 
 def test_items_read_before_an_error_are_not_reported_again() -> None:
     with pytest.raises(CompileError) as refused:
-        parsed("p(1).\np(2\n.decl p(x: number)\np(3).\nq(4,).\n")
+        parsed_items("p(1).\np(2\n.decl p(x: number)\np(3).\nq(4,).\n")
     assert [d.span.line for d in refused.value.diagnostics] == [3, 5]
 
 
 @pytest.mark.parametrize("text", ["", "   \n\t", "// nothing", "/* nothing */", "\ufeff"])
 def test_empty_programs(text: str) -> None:
-    assert parsed(text) == ()
+    assert parsed_items(text) == ()
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import dbsp
-from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.meaning.checked import Kind
 from dbsp.compiler.datalog.meaning.show import show_rule
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Kind
 from dbsp.errors import CompileError
 from dbsp.expressions.regex import RegexWarning
 
@@ -50,12 +50,12 @@ def test_an_expanded_rule_keeps_the_place_of_its_clause() -> None:
 # --- localise --------------------------------------------------------------------------------------
 
 
-def aggregate(text: str) -> checked.Aggregate:
+def aggregate(text: str) -> syntax.Aggregate:
     (rule,) = checked_program(GRAPH + text).rules
     for literal in rule.body:
-        if isinstance(literal, checked.Comparison):
+        if isinstance(literal, syntax.Comparison):
             for side in (literal.left, literal.right):
-                if isinstance(side, checked.Aggregate):
+                if isinstance(side, syntax.Aggregate):
                     return side
     raise AssertionError("no aggregate")
 
@@ -63,15 +63,15 @@ def aggregate(text: str) -> checked.Aggregate:
 def test_variables_bound_outside_are_injected() -> None:
     one = aggregate("p(x, n) :- edge(x, _), n = count : { edge(x, y), y > 0 }.")
     assert one.injected == ("x",)
-    assert checked.Variable("y#1", Kind.NUMBER, one.span) in {
-        term for literal in one.body if isinstance(literal, checked.Atom) for term in literal.arguments
+    assert syntax.Variable("y#1", one.span, Kind.NUMBER) in {
+        term for literal in one.body if isinstance(literal, syntax.Atom) for term in literal.arguments
     }
 
 
 def test_variables_of_the_target_expression_are_local() -> None:
     one = aggregate("p(x, n) :- edge(x, y), n = sum y : { edge(x, y) }.")
     assert one.injected == ("x",)
-    assert one.value == checked.Variable("y#1", Kind.NUMBER, one.span)
+    assert one.value == syntax.Variable("y#1", one.span, Kind.NUMBER)
 
 
 def test_variables_used_in_conditions_only_are_injected() -> None:
@@ -137,7 +137,7 @@ def test_a_literal_takes_the_kind_of_its_place() -> None:
 def test_an_open_literal_becomes_a_number() -> None:
     (rule,) = checked_program(TYPED + "s(to_string(1)) :- n(_).").rules
     (call,) = rule.head.arguments
-    assert isinstance(call, checked.Call)
+    assert isinstance(call, syntax.Call)
     assert call.arguments[0].kind is Kind.NUMBER
 
 

@@ -17,7 +17,8 @@ import pytest
 
 import dbsp
 from dbsp.cli import main
-from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind, Relation, type_of
+from dbsp.compiler.datalog.meaning.checked import Relation
+from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind, type_of
 from dbsp.io import read_change_script
 from dbsp.io.term_text import read_cell
 

@@ -221,6 +221,14 @@ def test_relations_that_stay(rules: str) -> None:
     assert told(rules) == []
 
 
+def test_a_record_is_a_simple_term() -> None:
+    found = rewritten(
+        ".type P = [x: number, y: number]  .decl h(p: P, x: number)  .decl out(p: P)  .output out\n"
+        "h([x, y], x) :- e(x, y).  out(p) :- h(p, x), x > 1."
+    )
+    assert found == ["out(p) :- e(x, y), [x, y] = p, x > 1."]
+
+
 def test_a_chain_of_many_relations() -> None:
     chain = "".join(f".decl c{i}(x: number)\nc{i}(x) :- c{i - 1}(x), x != {i}.\n" for i in range(1, 400))
     text = f".decl c0(x: number)\n.input c0\n{chain}.decl end(x: number)\n.output end\nend(x) :- c399(x).\n"

@@ -19,6 +19,7 @@ from dbsp.compiler.datalog.plans.steps import (
 )
 from dbsp.compiler.planner.estimate import Term
 from dbsp.compiler.planner.estimate_report import report, show_number
+from dbsp.errors import expect_type
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 
 Terms = Mapping[Node, tuple[TermRows, ...]]
@@ -58,8 +59,7 @@ def _rows(step: PlannedMultiwayJoin, plan: RulePlan, met: Terms) -> tuple[TermRo
     """What the join of this step has met, if the rule has one of its own."""
     source = str(plan.rule.rule.span)
     for node, rows in met.items():
-        made = node.operator
-        assert isinstance(made, DeltaMultiwayJoin)
+        made = expect_type(node.operator, DeltaMultiwayJoin, "a join with statistics")
         if node.source == source and made.join.term_orders() == step.orders:
             return rows
     return None

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.passes import AppliedPass
 from dbsp.compiler.datalog.circuits.join_report import joins, show_multiway, show_scan
-from dbsp.compiler.datalog.circuits.lower import needed_relations, reads_any
-from dbsp.compiler.datalog.circuits.special_relations import by_extreme
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.dependencies import needed_relations, reads_any
+from dbsp.compiler.datalog.meaning.dominance import by_extreme
 from dbsp.compiler.datalog.meaning.show import show_literal, show_rule, show_term, show_variable
 from dbsp.compiler.datalog.plans.steps import (
     PlannedAggregate,

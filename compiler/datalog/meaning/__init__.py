@@ -1,4 +1,4 @@
-"""From the syntax tree to the checked program: names, types, safety, strata.
+"""From the parsed to the checked program: names, kinds, safety, strata.
 
-Imports text. Nothing here knows of plans or circuits.
+Imports tree and text. Nothing here knows of plans or circuits.
 """

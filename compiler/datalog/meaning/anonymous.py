@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dbsp.compiler.datalog.meaning.checked import AnyKind, Structured, type_of
 from dbsp.compiler.datalog.meaning.word_size import range_of
+from dbsp.compiler.datalog.tree.kinds import AnyKind, Structured, type_of
 from dbsp.data.types import Constructor, Field, Structure
 
 ANONYMOUS = Structured("record", Structure("record"))

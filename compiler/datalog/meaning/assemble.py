@@ -13,6 +13,9 @@ from dbsp.compiler.datalog.meaning.infer import TypedClause
 from dbsp.compiler.datalog.meaning.numbering import check_recursion, with_numbers
 from dbsp.compiler.datalog.meaning.stratify import stratify
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Value
+from dbsp.errors import expect_type
 
 
 def assemble(program: TypedProgram, report: Report) -> checked.CheckedProgram:
@@ -32,8 +35,7 @@ def assemble(program: TypedProgram, report: Report) -> checked.CheckedProgram:
         order = None if plan is None else order_of(plan, one.written.body, report)
         rule = checked.Rule(len(rules) + 1, typed.head, typed.body, typed.span, order)
         if one.clause.subsumes:
-            dominating = typed.body[1]
-            assert isinstance(dominating, checked.Atom)
+            dominating = expect_type(typed.body[1], syntax.Atom, "the dominating atom")
             subsumptions.append(replace(rule, dominating=dominating))
         else:
             rules.append(rule)
@@ -61,11 +63,11 @@ def _warn_of_idle_limits(
             report.warning(relation.span, message, "it ends the iterations of a recursion")
 
 
-def _constants(clause: TypedClause) -> tuple[checked.Value, ...] | None:
+def _constants(clause: TypedClause) -> tuple[Value, ...] | None:
     """The row of a fact, or None when an argument has to be computed."""
-    row: list[checked.Value] = []
+    row: list[Value] = []
     for argument in clause.head.arguments:
-        if not isinstance(argument, checked.Constant):
+        if not isinstance(argument, syntax.Constant):
             return None
         row.append(argument.value)
     return tuple(row)

@@ -16,7 +16,7 @@ This is the meaning of a program, and what both the planner and any other evalua
   `count : { r(_, _) }` is the number of rows of r and `sum x : { r(x, _) }` counts equal x of
   different rows. Over no binding at all, `count` is 0 and `sum` is 0; `min`, `max` and `mean` have
   no value, and the rule gives nothing for that binding.
-- A call of one of `functions.GENERATORS` stands for any of several values. Each place where one is
+- A call of one of `signatures.GENERATORS` stands for any of several values. Each place where one is
   written counts by itself: the rule holds for every choice of a value for each of them.
 - A function without a value (division by zero, text that is no number) is an error of the tick. How
   much of a body is asked before such a function is left open, except that no row is ever tried that
@@ -24,204 +24,30 @@ This is the meaning of a program, and what both the planner and any other evalua
 - Facts whose arguments are literals are in `facts`; they are rows inserted in the first tick.
 - `strata` has the relations that have rules, or that are more than sets of rows: equivalences, choices and
   those with subsumptions. The others are inputs and hold what is put in.
-
+- A `Comparison` has two sides of the same kind. Symbols compare as text. `match(p, s)`: the whole of s
+  matches the regular expression p, see `regex`; where p is none, neither `match` nor `!match` holds.
+  `contains(p, s)`: p occurs in s.
 - A `Construct` makes a record or a branch of its arguments. As an argument of a positive atom, or as a
   side of an equation whose other side is bound, it is also a pattern: its arguments that are variables,
   wildcards or patterns again are bound to the parts of the value, if that is made likewise; nil is made by
   nothing.
 
 Values are Python's: `number` and `unsigned` are int, `float` is float, `symbol` is str; records are tuples,
-nil is None, branches are `Branch`. What the functions do with them is written in `functions`.
+nil is None, branches are `Branch`. What the functions do with them is written in `signatures`.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from dbsp.data.terms import Branch, Record
-from dbsp.data.types import FLOAT, INT, STR, Structure, Type, structure_type
+from dbsp.compiler.datalog.tree.kinds import AnyKind, FunctorSignature, Value
+from dbsp.compiler.datalog.tree.syntax import Atom, Literal, Node
 from dbsp.diagnostics import Diagnostic, SourceSpan
 
 if TYPE_CHECKING:
     from dbsp.compiler.datalog.meaning.declared_types import TypeEnvironment
-
-
-class Kind(enum.Enum):
-    """The primitive type of a value; every declared type is one of these underneath."""
-
-    NUMBER = "number"
-    UNSIGNED = "unsigned"
-    FLOAT = "float"
-    SYMBOL = "symbol"
-
-    @property
-    def numeric(self) -> bool:
-        return self is not Kind.SYMBOL
-
-
-@dataclass(frozen=True, slots=True)
-class Structured:
-    """The kind of the records, or branches, of one declared type; every such type is a kind of its own."""
-
-    name: str
-    structure: Structure = field(compare=False, repr=False)
-
-    @property
-    def value(self) -> str:
-        return self.name
-
-    @property
-    def numeric(self) -> bool:
-        return False
-
-
-AnyKind: TypeAlias = Kind | Structured
-
-_TYPES: Mapping[Kind, Type] = {Kind.NUMBER: INT, Kind.UNSIGNED: INT, Kind.FLOAT: FLOAT, Kind.SYMBOL: STR}
-
-
-def type_of(kind: AnyKind) -> Type:
-    """How the engine stores values of a kind."""
-    return structure_type(kind.structure) if isinstance(kind, Structured) else _TYPES[kind]
-
-
-Value: TypeAlias = int | float | str | Record | Branch | None
-
-
-# --- terms -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    name: str
-    kind: AnyKind
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Wildcard:
-    kind: AnyKind
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    value: Value
-    kind: AnyKind
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FunctorSignature:
-    """A function of the user's: `.functor name(parameters): result`."""
-
-    name: str
-    parameters: tuple[Kind, ...]
-    result: Kind
-    function: Callable[..., Value]
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A function of `functions.FUNCTIONS` applied; `kind` is the kind of its result.
-
-    Or a `functor` of the user's; then `function` is its name with `@` before it.
-
-    With a `word` of 32 bits ints wrap in it, see `words`; the function `wrap`, which no program has, then
-    makes a word of the value of an aggregate.
-    """
-
-    function: str
-    arguments: tuple[Term, ...]
-    kind: AnyKind
-    span: SourceSpan = field(compare=False, repr=False)
-    functor: FunctorSignature | None = None
-    word: int = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Construct(Call):
-    """A record of its arguments (the function is `[]`), or a branch (`$Name`)."""
-
-    @property
-    def constructor(self) -> str:
-        """The constructor as the structure names it: a record's has no name."""
-        return self.function[1:] if self.function.startswith("$") else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Part(Call):
-    """A part of the only argument, if that is made by this constructor. For plans, no program has it.
-
-    The function is `part`, and `position` the place of the part; or `made`, without a position, and the
-    value says whether it is made so.
-    """
-
-    constructor: str = ""
-    position: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Aggregate:
-    """`function` is one of count, sum, min, max, mean; `value` is None for count only."""
-
-    function: str
-    value: Term | None
-    body: tuple[Literal, ...]
-    injected: tuple[str, ...]
-    kind: AnyKind
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-Term: TypeAlias = Variable | Wildcard | Constant | Call | Aggregate
-
-# --- literals ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Atom:
-    relation: str
-    arguments: tuple[Term, ...]
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Negation:
-    atom: Atom
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-TEXT_TESTS = frozenset({"match", "!match", "contains", "!contains"})
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """`operator` is one of `= != < <= > >=` or of `TEXT_TESTS`; both sides have the same kind.
-
-    Among normalised literals it may also be `in`: the left side is one of the values of the right.
-
-    Symbols compare as text. `match(p, s)`: the whole of s matches the regular expression p, see `regex`;
-    where p is none, neither `match` nor `!match` holds. `contains(p, s)`: p occurs in s.
-    """
-
-    operator: str
-    left: Term
-    right: Term
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    value: bool
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-Literal: TypeAlias = Atom | Negation | Comparison | Truth
-
-# --- the program -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +100,7 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Node):
     """`head :- body.` `number` counts the rules of the program in source order, from 1.
 
     A call of `autoinc` in it, with a first number and a step as its arguments, numbers the ways to satisfy

@@ -19,17 +19,19 @@ from dbsp.compiler.datalog.meaning.inline_relations import Inlining
 from dbsp.compiler.datalog.meaning.pragmas import read_pragmas
 from dbsp.compiler.datalog.meaning.resolve import resolve
 from dbsp.compiler.datalog.meaning.subtypes import check_subtypes
-from dbsp.compiler.datalog.meaning.walk import subterms, terms_of
 from dbsp.compiler.datalog.meaning.word_size import limits
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Kind, Value
+from dbsp.compiler.datalog.tree.traversal import find, variables
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredProgram:
     """A syntax tree without components, and what it declares."""
 
-    tree: syntax.ParsedProgram
+    tree: parsed.ParsedProgram
     declarations: Declarations
 
 
@@ -62,7 +64,7 @@ class TypedProgram:
 
 
 def declare_program(
-    tree: syntax.ParsedProgram,
+    tree: parsed.ParsedProgram,
     functions: Mapping[str, Function],
     word_size: int | None,
     report: Report,
@@ -82,7 +84,7 @@ def flatten(declared: DeclaredProgram, report: Report) -> FlatProgram:
     facts: list[tuple[int, checked.Fact]] = []
     clauses: list[PlacedClause] = []
     for place, item in enumerate(tree.items):
-        if not isinstance(item, syntax.Clause):
+        if not isinstance(item, parsed.Clause):
             continue
         report.note = tree.notes.get(place)
         fact = _plain_fact(item, declarations)
@@ -109,7 +111,7 @@ def inline(program: FlatProgram, report: Report) -> FlatProgram:
     facts = {place for place, _ in program.facts}
     clauses: list[PlacedClause] = []
     for place, item in enumerate(tree.items):
-        if isinstance(item, syntax.Clause) and place not in facts:
+        if isinstance(item, parsed.Clause) and place not in facts:
             report.note = tree.notes.get(place)
             flat = _inlined(item, by_place.get(place, []), inlining, declarations, report)
             clauses += (PlacedClause(place, clause, clause) for clause in flat)
@@ -164,16 +166,16 @@ def check_types(program: TypedProgram, report: Report) -> TypedProgram:
     return replace(program, clauses=tuple(kept))
 
 
-def _resolved(item: syntax.Clause, declarations: Declarations, report: Report) -> list[FlatClause]:
+def _resolved(item: parsed.Clause, declarations: Declarations, report: Report) -> list[FlatClause]:
     """The flat clauses of a clause of which every name is known."""
     return [clause for clause in expand(item, report) if resolve(clause, declarations, report)]
 
 
-def _inlining(tree: syntax.ParsedProgram, declarations: Declarations, report: Report) -> Inlining:
+def _inlining(tree: parsed.ParsedProgram, declarations: Declarations, report: Report) -> Inlining:
     """The rules of the inlined relations; one with an error in a rule is broken."""
     inlining = Inlining(declarations.inlined, report)
     for item in tree.items:
-        if not isinstance(item, syntax.Clause) or item.subsumes:
+        if not isinstance(item, parsed.Clause) or item.subsumes:
             continue
         if any(one.relation in inlining.names for one in item.heads):
             inlining.add(item)
@@ -186,7 +188,7 @@ def _inlining(tree: syntax.ParsedProgram, declarations: Declarations, report: Re
 
 
 def _inlined(
-    item: syntax.Clause,
+    item: parsed.Clause,
     flat: list[FlatClause],
     inlining: Inlining,
     declarations: Declarations,
@@ -207,7 +209,7 @@ def _inlined(
     return [clause for clause in found if syntax.Truth(False, clause.span) not in clause.body]
 
 
-def _plain_fact(clause: syntax.Clause, declarations: Declarations) -> checked.Fact | None:
+def _plain_fact(clause: parsed.Clause, declarations: Declarations) -> checked.Fact | None:
     """The fact a clause states, if its arguments are literals of just the kinds of the columns.
 
     A short way past the passes for programs with many facts; whatever does not fit takes the long one.
@@ -222,17 +224,13 @@ def _plain_fact(clause: syntax.Clause, declarations: Declarations) -> checked.Fa
         or relation.arity != len(head.arguments)
     ):
         return None
-    low, high = limits(checked.Kind.NUMBER, declarations.types.word_size)
-    row: list[checked.Value] = []
+    low, high = limits(Kind.NUMBER, declarations.types.word_size)
+    row: list[Value] = []
     for argument, column in zip(head.arguments, relation.attributes, strict=True):
         match argument, column.kind:
-            case syntax.NumberLiteral(value=number, unsigned=False), checked.Kind.NUMBER if (
-                low <= number <= high
-            ):
+            case syntax.NumberLiteral(value=number, unsigned=False), Kind.NUMBER if low <= number <= high:
                 row.append(number)
-            case syntax.StringLiteral(value=text), checked.Kind.SYMBOL:
-                row.append(text)
-            case syntax.FloatLiteral(value=value), checked.Kind.FLOAT:
+            case syntax.Constant(value=value, kind=kind), wanted if kind is wanted:
                 row.append(value)
             case _:
                 return None
@@ -243,18 +241,11 @@ def _warn_of_lone_variables(clause: FlatClause, report: Report) -> None:
     """A variable used once is often a misspelt one; `_` or a leading underscore says it is meant."""
     spans: dict[str, syntax.Variable] = {}
     counts: Counter[str] = Counter()
-    for literal in (clause.head, *clause.body):
-        for term in terms_of(literal):
-            for part in subterms(term):
-                if isinstance(part, syntax.Variable) and not part.name.startswith("_"):
-                    counts[part.name] += 1
-                    spans.setdefault(part.name, part)
-    in_head = {
-        part.name
-        for term in clause.head.arguments
-        for part in subterms(term)
-        if isinstance(part, syntax.Variable)
-    }
+    for variable in find(clause, syntax.Variable):
+        if not variable.name.startswith("_"):
+            counts[variable.name] += 1
+            spans.setdefault(variable.name, variable)
+    in_head = variables(clause.head)
     for name, number in counts.items():
         if number == 1 and name not in in_head:
             report.warning(

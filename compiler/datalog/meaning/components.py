@@ -17,43 +17,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from dbsp.compiler.datalog.meaning.overrides import check_overrides
-from dbsp.compiler.datalog.text import syntax
-from dbsp.compiler.datalog.text.rebuild import Rebuilder
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import map_children
 from dbsp.diagnostics import did_you_mean
+from dbsp.errors import expect_present
 
 MAX_DEPTH = 100
 MAX_INSTANCES = 100_000
 
 
-def instantiate(program: syntax.ParsedProgram, report: Report) -> syntax.ParsedProgram:
+def instantiate(program: parsed.ParsedProgram, report: Report) -> parsed.ParsedProgram:
     """The program without components; raises CompileError if an instance cannot be made."""
-    kinds = (syntax.Component, syntax.Instance, syntax.Override)
+    kinds = (parsed.Component, parsed.Instance, parsed.Override)
     if not any(isinstance(item, kinds) for item in program.items):
         return program
     instantiator = _Instantiator(report)
-    outermost = _Scope(None, None, program.items)
+    outermost = _ComponentScope(None, None, program.items)
     instantiator.check_names(program.items)
     check_overrides(program.items, report)
     found = instantiator.content(program.items, outermost, {}, frozenset(), "", 0, None)
     report.raise_errors()
     notes = {place: note for place, (_, note) in enumerate(found) if note is not None}
-    return syntax.ParsedProgram(tuple(item for item, _ in found), notes)
+    return parsed.ParsedProgram(tuple(item for item, _ in found), notes)
 
 
 @dataclass(eq=False)
-class _Scope:
+class _ComponentScope:
     """What components can be seen in a component (None: in the program), and what is around it."""
 
-    component: syntax.Component | None
-    around: _Scope | None
-    items: Sequence[syntax.Item]
-    bases: list[_Scope] = field(default_factory=list)
+    component: parsed.Component | None
+    around: _ComponentScope | None
+    items: Sequence[parsed.Item]
+    bases: list[_ComponentScope] = field(default_factory=list)
 
-    def find(self, name: str) -> _Scope | None:
-        scope: _Scope | None = self
+    def find(self, name: str) -> _ComponentScope | None:
+        scope: _ComponentScope | None = self
         while scope is not None:
             found = scope.inside(name)
             if found is not None:
@@ -61,21 +64,21 @@ class _Scope:
             scope = scope.around
         return None
 
-    def inside(self, name: str) -> _Scope | None:
+    def inside(self, name: str) -> _ComponentScope | None:
         for item in self.items:
-            if isinstance(item, syntax.Component) and item.head.name.text == name:
-                return _Scope(item, self, item.items)
+            if isinstance(item, parsed.Component) and item.head.name.text == name:
+                return _ComponentScope(item, self, item.items)
         return next((found for base in self.bases if (found := base.inside(name)) is not None), None)
 
     def names(self) -> Iterable[str]:
-        scope: _Scope | None = self
+        scope: _ComponentScope | None = self
         while scope is not None:
-            yield from (one.head.name.text for one in scope.items if isinstance(one, syntax.Component))
+            yield from (one.head.name.text for one in scope.items if isinstance(one, parsed.Component))
             scope = scope.around
 
 
 Binding = Mapping[str, str]
-Noted = tuple[syntax.Item, str | None]
+Noted = tuple[parsed.Item, str | None]
 
 
 class _Instantiator:
@@ -85,8 +88,8 @@ class _Instantiator:
 
     def content(
         self,
-        items: Sequence[syntax.Item],
-        scope: _Scope,
+        items: Sequence[parsed.Item],
+        scope: _ComponentScope,
         binding: Binding,
         overridden: frozenset[str],
         path: str,
@@ -98,27 +101,27 @@ class _Instantiator:
         dropped = False  # whether the clause before a .plan is overridden
         for item in items:
             match item:
-                case syntax.Component() | syntax.ComponentEnd():
+                case parsed.Component() | parsed.ComponentEnd():
                     continue
-                case syntax.Instance():
+                case parsed.Instance():
                     found.extend(self.instance(item, scope, binding, path, depth))
-                case syntax.Override(span=span):
+                case parsed.Override(span=span):
                     if scope.component is None:
                         self.report.error(span, ".override is for relations of base components")
-                case syntax.Clause(heads=heads):
+                case parsed.Clause(heads=heads):
                     kept = tuple(head for head in heads if head.relation not in overridden)
                     dropped = not kept
                     if kept:
                         namer = _Namer({}, binding, parameters=True)
                         found.append((namer.item(replace(item, heads=kept)), note))
-                case syntax.PlanDirective() if dropped:
+                case parsed.PlanDirective() if dropped:
                     continue
                 case _:
                     found.append((_Namer({}, binding, parameters=True).item(item), note))
         return found
 
     def instance(
-        self, init: syntax.Instance, scope: _Scope, binding: Binding, path: str, depth: int
+        self, init: parsed.Instance, scope: _ComponentScope, binding: Binding, path: str, depth: int
     ) -> list[Noted]:
         self.instances += 1
         if depth > MAX_DEPTH or self.instances > MAX_INSTANCES:
@@ -138,10 +141,10 @@ class _Instantiator:
         relations = [
             one.text
             for item, _ in content
-            if isinstance(item, syntax.RelationDeclaration)
+            if isinstance(item, parsed.RelationDeclaration)
             for one in item.names
         ]
-        declared = [item for item, _ in content if isinstance(item, syntax.TypeDeclaration)]
+        declared = [item for item, _ in content if isinstance(item, parsed.TypeDeclaration)]
         types = [item.name.text for item in declared]
         types += [branch.name.text for item in declared if item.form == "adt" for branch in item.branches]
         namer = _Namer({one: f"{name}.{one}" for one in relations}, {one: f"{name}.{one}" for one in types})
@@ -149,13 +152,13 @@ class _Instantiator:
 
     def collect(
         self,
-        scope: _Scope,
+        scope: _ComponentScope,
         binding: Binding,
         overridden: frozenset[str],
         path: str,
         depth: int,
         note: str,
-        below: tuple[syntax.Component, ...],
+        below: tuple[parsed.Component, ...],
     ) -> list[Noted]:
         """What a component has from its bases and by itself."""
         component = _of(scope)
@@ -164,7 +167,7 @@ class _Instantiator:
             name = component.head.name
             self.report.error(name.span, f"component '{name.text}' is a base of itself")
             self.report.raise_errors()
-        own = [name for item in component.items if isinstance(item, syntax.Override) for name in item.names]
+        own = [name for item in component.items if isinstance(item, parsed.Override) for name in item.names]
         hidden = overridden | {name.text for name in own}
         for base in component.bases:
             bound = self.find(base, scope, binding)
@@ -174,8 +177,8 @@ class _Instantiator:
         return found + self.content(component.items, scope, binding, overridden, path, depth, note)
 
     def find(
-        self, kind: syntax.ComponentType, scope: _Scope, binding: Binding
-    ) -> tuple[_Scope, Binding] | None:
+        self, kind: parsed.ComponentType, scope: _ComponentScope, binding: Binding
+    ) -> tuple[_ComponentScope, Binding] | None:
         """The component that is meant, and what its parameters are bound to."""
         name = binding.get(kind.name.text, kind.name.text)
         found = scope.find(name)
@@ -198,15 +201,15 @@ class _Instantiator:
 
     # --- checks ------------------------------------------------------------------------------------
 
-    def check_names(self, items: Iterable[syntax.Item]) -> None:
+    def check_names(self, items: Iterable[parsed.Item]) -> None:
         """No two components and no two instances of one name side by side; also within components."""
         components: dict[str, syntax.Name] = {}
         instances: dict[str, syntax.Name] = {}
         for item in items:
-            if isinstance(item, syntax.Component):
+            if isinstance(item, parsed.Component):
                 self._once("component", item.head.name, components)
                 self.check_names(item.items)
-            elif isinstance(item, syntax.Instance):
+            elif isinstance(item, parsed.Instance):
                 self._once("instance", item.name, instances)
 
     def _once(self, what: str, name: syntax.Name, seen: dict[str, syntax.Name]) -> None:
@@ -216,12 +219,11 @@ class _Instantiator:
             self.report.error(name.span, message, f"first declared at {first.span.place}")
 
 
-def _of(scope: _Scope) -> syntax.Component:
-    assert scope.component is not None
-    return scope.component
+def _of(scope: _ComponentScope) -> parsed.Component:
+    return expect_present(scope.component, "a component that was found by its name")
 
 
-class _Namer(Rebuilder):
+class _Namer:
     """Gives relations and types of an item other names.
 
     With `parameters` the names are those that type parameters are bound to. A component may declare a type
@@ -235,50 +237,51 @@ class _Namer(Rebuilder):
         self.relations = relations
         self.types = types
 
-    def item(self, item: syntax.Item) -> syntax.Item:
+    def item(self, item: parsed.Item) -> parsed.Item:
         match item:
-            case syntax.Clause(heads=heads, body=body):
-                body = None if body is None else self.formula(body)
-                return replace(item, heads=tuple(map(self.atom, heads)), body=body)
-            case syntax.RelationDeclaration(names=names, attributes=attributes):
+            case parsed.Clause():
+                return map_children(item, self.part)
+            case parsed.RelationDeclaration(names=names, attributes=attributes):
                 columns = self.columns(attributes)
                 return replace(item, names=self.named(names, self.relations), attributes=columns)
-            case syntax.TypeDeclaration(name=name, parents=parents):
+            case parsed.TypeDeclaration(name=name, parents=parents):
                 (own,) = self.named((name,), self.types)
                 if self.parameters and own.text in {one.text for one in self.named(parents, self.types)}:
                     own = name  # it would stand on itself
                 branches = tuple(map(self.branch, item.branches))
                 return replace(item, name=own, parents=self.named(parents, self.types), branches=branches)
-            case syntax.FunctorDeclaration(parameters=parameters, result=result):
+            case parsed.FunctorDeclaration(parameters=parameters, result=result):
                 (result,) = self.named((result,), self.types)
                 return replace(item, parameters=self.named(parameters, self.types), result=result)
-            case syntax.Directive(relations=names):
+            case parsed.Directive(relations=names):
                 return replace(item, relations=self.named(names, self.relations))
             case _:
                 return item
 
-    def columns(self, attributes: tuple[syntax.Attribute, ...]) -> tuple[syntax.Attribute, ...]:
+    def columns(
+        self, attributes: tuple[parsed.AttributeDeclaration, ...]
+    ) -> tuple[parsed.AttributeDeclaration, ...]:
         return tuple(
             replace(one, type_name=self.types.get(one.type_name, one.type_name)) for one in attributes
         )
 
-    def branch(self, branch: syntax.BranchDeclaration) -> syntax.BranchDeclaration:
+    def branch(self, branch: parsed.BranchDeclaration) -> parsed.BranchDeclaration:
         name = branch.name if self.parameters else self.named((branch.name,), self.types)[0]
-        return syntax.BranchDeclaration(name, self.columns(branch.fields))
+        return parsed.BranchDeclaration(name, self.columns(branch.fields))
 
     @staticmethod
     def named(names: tuple[syntax.Name, ...], new: Mapping[str, str]) -> tuple[syntax.Name, ...]:
         return tuple(replace(name, text=new.get(name.text, name.text)) for name in names)
 
-    def term(self, term: syntax.Term) -> syntax.Term:
-        term = super().term(term)
-        if isinstance(term, syntax.Construct) and term.function.startswith("$") and not self.parameters:
-            name = term.function[1:]
-            return replace(term, function=f"${self.types.get(name, name)}")
-        if isinstance(term, syntax.Call) and term.target is not None:
-            return replace(term, target=self.named((term.target,), self.types)[0])
-        return term
-
-    def atom(self, atom: syntax.Atom) -> syntax.Atom:
-        renamed = self.relations.get(atom.relation, atom.relation)
-        return replace(super().atom(atom), relation=renamed)
+    def part(self, node: Any) -> Any:
+        """A formula or a term under these names."""
+        node = map_children(node, self.part)
+        match node:
+            case syntax.Atom(relation=name) if name in self.relations:
+                return replace(node, relation=self.relations[name])
+            case syntax.Construct(constructor=name) if name in self.types and not self.parameters:
+                return replace(node, function=f"${self.types[name]}")
+            case syntax.Call(target=syntax.Name() as target):
+                return replace(node, target=self.named((target,), self.types)[0])
+            case _:
+                return node

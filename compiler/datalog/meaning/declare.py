@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dbsp.compiler.datalog.meaning.checked import Attribute, FunctorSignature, Kind, Relation
+from dbsp.compiler.datalog.meaning.checked import Attribute, Relation
 from dbsp.compiler.datalog.meaning.declared_types import PRIMITIVES, TypeEnvironment, declare_types
 from dbsp.compiler.datalog.meaning.directives import unknown_parameters, wrong_parameters
 from dbsp.compiler.datalog.meaning.functors import Function, declare_functors
@@ -19,8 +19,9 @@ from dbsp.compiler.datalog.meaning.relation_kinds import (
     limit_size,
 )
 from dbsp.compiler.datalog.meaning.signatures import Signature, signatures_of
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree.kinds import FunctorSignature, Kind
 from dbsp.diagnostics import did_you_mean
 
 
@@ -48,7 +49,7 @@ class Declarations:
 
 
 def declare(
-    program: syntax.ParsedProgram,
+    program: parsed.ParsedProgram,
     functions: Mapping[str, Function],
     pragmas: Pragmas,
     word_size: int | None,
@@ -60,7 +61,7 @@ def declare(
     or those that a pragma says.
     """
     types = declare_types(
-        [item for item in program.items if isinstance(item, syntax.TypeDeclaration)],
+        [item for item in program.items if isinstance(item, parsed.TypeDeclaration)],
         report,
         pragmas.legacy,
         word_size or pragmas.word_size or 64,
@@ -69,12 +70,12 @@ def declare(
     broken: set[str] = set()
     for place, item in enumerate(program.items):
         report.note = program.notes.get(place)
-        if isinstance(item, syntax.RelationDeclaration):
+        if isinstance(item, parsed.RelationDeclaration):
             check_qualifiers(item, report, pragmas.legacy)
             _declare_relations(item, types, relations, broken, report)
     for place, item in enumerate(program.items):
         report.note = program.notes.get(place)
-        if isinstance(item, syntax.Directive):
+        if isinstance(item, parsed.Directive):
             _apply(item, relations, report)
     report.note = None
     for name, relation in relations.items():
@@ -86,17 +87,17 @@ def declare(
         relations[name] = replace(relations[name], subsumed=True)
     inlined = _inlined(program, pragmas.not_inlined, report)
     functors = declare_functors(program, types, functions, report)
-    named = {f"@{one.name.text}" for one in program.items if isinstance(one, syntax.FunctorDeclaration)}
+    named = {f"@{one.name.text}" for one in program.items if isinstance(one, parsed.FunctorDeclaration)}
     broken |= named - functors.keys()
     return Declarations(types, relations, frozenset(broken), inlined, functors)
 
 
-def _inlined(program: syntax.ParsedProgram, excluded: frozenset[str], report: Report) -> frozenset[str]:
+def _inlined(program: parsed.ParsedProgram, excluded: frozenset[str], report: Report) -> frozenset[str]:
     """The relations declared `inline`, which have no rows that could be read or written."""
     names: set[str] = set()
     hint = "leave out 'inline', or read and write another relation"
     for item in program.items:
-        if isinstance(item, syntax.RelationDeclaration):
+        if isinstance(item, parsed.RelationDeclaration):
             qualifiers = {qualifier.text: qualifier for qualifier in item.qualifiers}
             if "inline" in qualifiers:
                 names.update(name.text for name in item.names if name.text not in excluded)
@@ -105,7 +106,7 @@ def _inlined(program: syntax.ParsedProgram, excluded: frozenset[str], report: Re
                         qualifiers[kind].span, "an inlined relation has no rows to read or write", hint
                     )
     for item in program.items:
-        if isinstance(item, syntax.Directive):
+        if isinstance(item, parsed.Directive):
             for name in item.relations:
                 if name.text in names:
                     message = f"inlined relation '{name.text}' has no rows for .{item.kind}"
@@ -114,7 +115,7 @@ def _inlined(program: syntax.ParsedProgram, excluded: frozenset[str], report: Re
 
 
 def _declare_relations(
-    item: syntax.RelationDeclaration,
+    item: parsed.RelationDeclaration,
     types: TypeEnvironment,
     relations: dict[str, Relation],
     broken: set[str],
@@ -162,7 +163,7 @@ def _declare_relations(
                 _add_directive(relations, name.text, qualifier.text, {})
 
 
-def _apply(directive: syntax.Directive, relations: dict[str, Relation], report: Report) -> None:
+def _apply(directive: parsed.Directive, relations: dict[str, Relation], report: Report) -> None:
     for name in directive.relations:
         if name.text not in relations:
             hint = did_you_mean(name.text, relations)

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 
 import networkx as nx
 
-from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind, Structured, type_of
 from dbsp.compiler.datalog.meaning.fields import declare_fields
 from dbsp.compiler.datalog.meaning.word_size import range_of
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind, Structured, type_of
 from dbsp.data.types import Constructor, Field, Structure
 from dbsp.diagnostics import did_you_mean
 
@@ -35,7 +35,7 @@ class TypeEnvironment:
         self.branches: dict[str, str] = {}
         """The branches of algebraic data types, and of which type each is."""
         self._kinds: dict[str, AnyKind] = dict(PRIMITIVES)
-        self._fields: dict[tuple[str, str], tuple[syntax.Attribute, ...]] = {}
+        self._fields: dict[tuple[str, str], tuple[parsed.AttributeDeclaration, ...]] = {}
         self._aliases: dict[str, str] = {}
         self._bases: dict[str, str] = {}
         # A union stands for the types in it that are no unions themselves; any other type for itself.
@@ -50,18 +50,18 @@ class TypeEnvironment:
     def kind(self, name: str) -> AnyKind:
         return self._kinds[name]
 
-    def fields(self, kind: Structured, constructor: str) -> tuple[syntax.Attribute, ...]:
+    def fields(self, kind: Structured, constructor: str) -> tuple[parsed.AttributeDeclaration, ...]:
         """The declared fields of a record (its constructor is "") or of a branch."""
         return self._fields[kind.name, constructor]
 
-    def add_structured(self, declaration: syntax.TypeDeclaration) -> None:
+    def add_structured(self, declaration: parsed.TypeDeclaration) -> None:
         """Adds a record type or an algebraic data type; its fields are filled in by `complete`."""
         name = declaration.name.text
         kind = Structured(name, Structure(name))
         self._kinds[name] = self.structured[name] = kind
         self._members[name] = frozenset({name})
 
-    def complete(self, declaration: syntax.TypeDeclaration) -> None:
+    def complete(self, declaration: parsed.TypeDeclaration) -> None:
         """Gives a type that was added its constructors; by now the types of all fields are known."""
         name = declaration.name.text
         made = []
@@ -75,7 +75,7 @@ class TypeEnvironment:
             made.append(Constructor(branch.name.text, tuple(fields)))
         self.structured[name].structure.constructors = tuple(made)
 
-    def add(self, name: str, form: syntax.TypeForm, parents: Sequence[str]) -> None:
+    def add(self, name: str, form: parsed.TypeForm, parents: Sequence[str]) -> None:
         """Adds a type over types that are known already."""
         self._kinds[name] = self._kinds[parents[0]]
         match form:
@@ -132,10 +132,10 @@ class TypeEnvironment:
 
 
 def declare_types(
-    declarations: Sequence[syntax.TypeDeclaration], report: Report, legacy: bool = False, word_size: int = 64
+    declarations: Sequence[parsed.TypeDeclaration], report: Report, legacy: bool = False, word_size: int = 64
 ) -> TypeEnvironment:
     """The environment of a program's type declarations, which may come in any order."""
-    by_name: dict[str, syntax.TypeDeclaration] = {}
+    by_name: dict[str, parsed.TypeDeclaration] = {}
     for declaration in declarations:
         name = declaration.name
         if declaration.deprecated and not legacy:
@@ -173,7 +173,7 @@ def declare_types(
     return environment
 
 
-def _break_with_fields(structured: Sequence[syntax.TypeDeclaration], environment: TypeEnvironment) -> None:
+def _break_with_fields(structured: Sequence[parsed.TypeDeclaration], environment: TypeEnvironment) -> None:
     """Takes away the types that are broken, or have a field of such a type."""
     grown = True
     while grown:
@@ -187,7 +187,7 @@ def _break_with_fields(structured: Sequence[syntax.TypeDeclaration], environment
 
 
 def _parents_first(
-    by_name: Mapping[str, syntax.TypeDeclaration], environment: TypeEnvironment, report: Report
+    by_name: Mapping[str, parsed.TypeDeclaration], environment: TypeEnvironment, report: Report
 ) -> list[str]:
     """The names in an order in which every type comes after those it stands on.
 
@@ -210,8 +210,8 @@ def _parents_first(
 
 
 def _is_sound(
-    declaration: syntax.TypeDeclaration,
-    by_name: Mapping[str, syntax.TypeDeclaration],
+    declaration: parsed.TypeDeclaration,
+    by_name: Mapping[str, parsed.TypeDeclaration],
     environment: TypeEnvironment,
     report: Report,
 ) -> bool:

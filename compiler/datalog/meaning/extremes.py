@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from dbsp.compiler.datalog.circuits.special_relations import extreme
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.dominance import extreme
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import find, variables
 
 Orders = Mapping[str, tuple[int, bool]]
 """By relation, the column of which its subsumption leaves the least or (True) the greatest value."""
@@ -35,44 +37,44 @@ def gets_better(rule: checked.Rule, own: Collection[str], orders: Orders) -> boo
         return False
     column, greatest = order
     results: set[str] = set()
-    aggregates: list[checked.Aggregate] = []
+    aggregates: list[syntax.Aggregate] = []
     for literal in rule.body:
         if not _looks_at(literal, own):
             continue
         match literal:
-            case checked.Comparison(
-                "=", checked.Variable(name=name), checked.Aggregate() as aggregate
-            ) | checked.Comparison("=", checked.Aggregate() as aggregate, checked.Variable(name=name)):
+            case syntax.Comparison(
+                "=", syntax.Variable(name=name), syntax.Aggregate() as aggregate
+            ) | syntax.Comparison("=", syntax.Aggregate() as aggregate, syntax.Variable(name=name)):
                 results.add(name)
                 aggregates.append(aggregate)
             case _:
                 return False
     kept = [literal for literal in rule.body if not _looks_at(literal, own)]
     others = [term for at, term in enumerate(rule.head.arguments) if at != column]
-    if any(_names(part) & results or _looks_at(part, own) for part in (*kept, *others)):
+    if any(variables(part) & results or _looks_at(part, own) for part in (*kept, *others)):
         return False
     best = rule.head.arguments[column]
-    if isinstance(best, checked.Aggregate) and _looks_at(best, own):
+    if isinstance(best, syntax.Aggregate) and _looks_at(best, own):
         aggregates.append(best)
     elif not _rises(best, results) or _looks_at(best, own):
         return False
     return all(_gets_better(aggregate, own, orders, greatest) for aggregate in aggregates)
 
 
-def _gets_better(aggregate: checked.Aggregate, own: Collection[str], orders: Orders, greatest: bool) -> bool:
+def _gets_better(aggregate: syntax.Aggregate, own: Collection[str], orders: Orders, greatest: bool) -> bool:
     if aggregate.function != ("max" if greatest else "min") or aggregate.value is None:
         return False
     rising: set[str] = set()
-    rest: list[checked.Literal | checked.Term] = []
-    for literal in aggregate.body:
-        if isinstance(literal, checked.Atom) and literal.relation in own:
+    rest: list[syntax.Literal | syntax.Term] = []
+    for literal in aggregate.literals:
+        if isinstance(literal, syntax.Atom) and literal.relation in own:
             column, direction = orders.get(literal.relation, (-1, not greatest))
             if direction != greatest:
                 return False
             best = literal.arguments[column]
-            if isinstance(best, checked.Variable) and best.name not in rising:
+            if isinstance(best, syntax.Variable) and best.name not in rising:
                 rising.add(best.name)
-            elif not isinstance(best, checked.Wildcard):
+            elif not isinstance(best, syntax.Wildcard):
                 return False
             rest += [term for at, term in enumerate(literal.arguments) if at != column]
         elif _looks_at(literal, own):
@@ -84,9 +86,9 @@ def _gets_better(aggregate: checked.Aggregate, own: Collection[str], orders: Ord
         grown = False
         for one in rest:
             match one:
-                case checked.Comparison("=", checked.Variable(name=name), term) if _risen(term, rising):
+                case syntax.Comparison("=", syntax.Variable(name=name), term) if _risen(term, rising):
                     pass
-                case checked.Comparison("=", term, checked.Variable(name=name)) if _risen(term, rising):
+                case syntax.Comparison("=", term, syntax.Variable(name=name)) if _risen(term, rising):
                     pass
                 case _:
                     continue
@@ -94,57 +96,27 @@ def _gets_better(aggregate: checked.Aggregate, own: Collection[str], orders: Ord
             rest.remove(one)
             grown = True
             break
-    fixed = set(aggregate.injected).union(*map(_names, rest))
+    fixed = set(aggregate.injected).union(*map(variables, rest))
     return not fixed & rising and _rises(aggregate.value, rising)
 
 
-def _risen(term: checked.Term, rising: set[str]) -> bool:
-    return bool(_names(term) & rising) and _rises(term, rising)
+def _risen(term: syntax.Term, rising: set[str]) -> bool:
+    return bool(variables(term) & rising) and _rises(term, rising)
 
 
-def _rises(term: checked.Term, rising: set[str]) -> bool:
+def _rises(term: syntax.Term, rising: set[str]) -> bool:
     """Whether a term gets no smaller when these variables get larger."""
     match term:
-        case checked.Variable():
+        case syntax.Variable():
             return True
-        case checked.Call(function="+" | "min" | "max", arguments=arguments) if term.kind.numeric:
+        case syntax.Call(function="+" | "min" | "max", arguments=arguments) if term.kind.numeric:
             return all(_rises(part, rising) for part in arguments)
-        case checked.Call(function="-", arguments=(left, right)):
-            return _rises(left, rising) and not _names(right) & rising
+        case syntax.Call(function="-", arguments=(left, right)):
+            return _rises(left, rising) and not variables(right) & rising
         case _:
-            return not _names(term) & rising
+            return not variables(term) & rising
 
 
-def _names(part: checked.Literal | checked.Term) -> set[str]:
-    """All variables in a literal or a term."""
-    match part:
-        case checked.Variable(name=name):
-            return {name}
-        case checked.Atom(arguments=terms) | checked.Call(arguments=terms):
-            return set().union(*map(_names, terms))
-        case checked.Negation(atom=atom):
-            return _names(atom)
-        case checked.Comparison(left=left, right=right):
-            return _names(left) | _names(right)
-        case checked.Aggregate(value=value, body=body):
-            return set().union(*map(_names, body), _names(value) if value is not None else ())
-        case _:
-            return set()
-
-
-def _looks_at(part: checked.Literal | checked.Term, relations: Collection[str]) -> bool:
+def _looks_at(node: syntax.Node, relations: Collection[str]) -> bool:
     """Whether one of the relations stands in a literal or a term."""
-    match part:
-        case checked.Atom(relation=relation, arguments=terms):
-            return relation in relations or any(_looks_at(term, relations) for term in terms)
-        case checked.Negation(atom=atom):
-            return _looks_at(atom, relations)
-        case checked.Comparison(left=left, right=right):
-            return _looks_at(left, relations) or _looks_at(right, relations)
-        case checked.Call(arguments=terms):
-            return any(_looks_at(term, relations) for term in terms)
-        case checked.Aggregate(value=value, body=body):
-            inner = (*body, *(() if value is None else (value,)))
-            return any(_looks_at(one, relations) for one in inner)
-        case _:
-            return False
+    return any(atom.relation in relations for atom in find(node, syntax.Atom))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.diagnostics import did_you_mean
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dbsp.compiler.datalog.meaning.declared_types import TypeEnvironment
 
 
-def declare_fields(declaration: syntax.TypeDeclaration, environment: TypeEnvironment, report: Report) -> bool:
+def declare_fields(declaration: parsed.TypeDeclaration, environment: TypeEnvironment, report: Report) -> bool:
     """Whether fields have known types and names of their own, and branches occur nowhere else.
 
     As in Souffle a branch belongs to one type only: its name alone tells which.

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import count, product
 
-from dbsp.compiler.datalog.meaning.walk import map_literal
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import N, map_children
 from dbsp.diagnostics import SourceSpan
 
 MAX_ALTERNATIVES = 1_000
@@ -21,11 +22,11 @@ _OPPOSITE |= {"match": "!match", "!match": "match", "contains": "!contains", "!c
 
 
 @dataclass(frozen=True, slots=True)
-class FlatClause:
+class FlatClause(syntax.Node):
     """One head and literals that must all hold; for a fact there are none. Aggregates are flat too."""
 
     head: syntax.Atom
-    body: tuple[syntax.BodyLiteral, ...]
+    body: tuple[syntax.Literal, ...]
     is_fact: bool
     span: SourceSpan
     subsumes: bool = False
@@ -35,7 +36,7 @@ class _TooManyError(Exception):
     """More alternatives than `MAX_ALTERNATIVES`."""
 
 
-def expand(clause: syntax.Clause, report: Report) -> list[FlatClause]:
+def expand(clause: parsed.Clause, report: Report) -> list[FlatClause]:
     """The flat clauses a clause stands for; none when it has an error."""
     errors = report.error_count
     expander = _Expander(report)
@@ -55,7 +56,7 @@ class _Expander:
         self.report = report
         self.numbers = count(1)
 
-    def alternatives(self, formula: syntax.Formula, span: SourceSpan) -> list[tuple[syntax.BodyLiteral, ...]]:
+    def alternatives(self, formula: syntax.Formula, span: SourceSpan) -> list[tuple[syntax.Literal, ...]]:
         """The conjunctions whose disjunction is the formula."""
         try:
             return self._alternatives(formula, positive=True)
@@ -67,7 +68,7 @@ class _Expander:
             )
             return []
 
-    def _alternatives(self, formula: syntax.Formula, positive: bool) -> list[tuple[syntax.BodyLiteral, ...]]:
+    def _alternatives(self, formula: syntax.Formula, positive: bool) -> list[tuple[syntax.Literal, ...]]:
         match formula:
             case syntax.Not(part=part):
                 return self._alternatives(part, not positive)
@@ -85,8 +86,8 @@ class _Expander:
 
     @staticmethod
     def _multiply(
-        choices: list[list[tuple[syntax.BodyLiteral, ...]]],
-    ) -> list[tuple[syntax.BodyLiteral, ...]]:
+        choices: list[list[tuple[syntax.Literal, ...]]],
+    ) -> list[tuple[syntax.Literal, ...]]:
         count = 1
         for choice in choices:
             count *= len(choice)
@@ -94,7 +95,7 @@ class _Expander:
                 raise _TooManyError
         return [tuple(literal for part in parts for literal in part) for parts in product(*choices)]
 
-    def literal(self, literal: syntax.BodyLiteral) -> syntax.BodyLiteral:
+    def literal(self, literal: syntax.Literal) -> syntax.Literal:
         """The literal with the bodies of its aggregates expanded.
 
         `_ = term` asks for a value of the term: the variable has a name from here on.
@@ -108,33 +109,27 @@ class _Expander:
                 not isinstance(other, syntax.Wildcard)
             ):
                 literal = replace(literal, right=self._unnamed(span))
-        return map_literal(literal, self._term)
+        return map_children(literal, self._expanded)
 
     def _unnamed(self, span: SourceSpan) -> syntax.Variable:
         return syntax.Variable(f"_#_{next(self.numbers)}", span)
 
-    def _term(self, term: syntax.Term) -> syntax.Term:
-        match term:
-            case syntax.Call(arguments=arguments):
-                return replace(term, arguments=tuple(map(self._term, arguments)))
-            case syntax.Aggregate(value=value, body=body):
-                bodies = self.alternatives(body, term.span)
-                if len(bodies) > 1:
-                    self.report.error(
-                        term.span,
-                        "';' inside an aggregate is not allowed",
-                        "put the alternatives into a relation of their own and aggregate over that",
-                    )
-                return replace(
-                    term,
-                    value=None if value is None else self._term(value),
-                    body=syntax.Conjunction(bodies[0] if bodies else (), body.span),
-                )
-            case _:
-                return term
+    def _expanded(self, node: N) -> N:
+        """A part of a literal with the bodies of its aggregates expanded."""
+        if not isinstance(node, syntax.Aggregate):
+            return map_children(node, self._expanded)
+        bodies = self.alternatives(syntax.Conjunction(node.body, node.span), node.span)
+        if len(bodies) > 1:
+            self.report.error(
+                node.span,
+                "';' inside an aggregate is not allowed",
+                "put the alternatives into a relation of their own and aggregate over that",
+            )
+        value = None if node.value is None else self._expanded(node.value)
+        return replace(node, value=value, body=bodies[0] if bodies else ())
 
 
-def _negated(literal: syntax.BodyLiteral) -> syntax.BodyLiteral:
+def _negated(literal: syntax.Literal) -> syntax.Literal:
     match literal:
         case syntax.Atom():
             return syntax.Negation(literal, literal.span)

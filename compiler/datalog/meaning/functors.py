@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from dbsp.compiler.datalog.meaning.checked import FunctorSignature, Kind, Value
 from dbsp.compiler.datalog.meaning.declared_types import TypeEnvironment
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
-from dbsp.compiler.datalog.meaning.walk import subterms, terms_of
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import FunctorSignature, Kind, Value
+from dbsp.compiler.datalog.tree.traversal import find
 from dbsp.diagnostics import did_you_mean
 
 Function: TypeAlias = Callable[..., Value]
 
 
 def declare_functors(
-    program: syntax.ParsedProgram, types: TypeEnvironment, functions: Mapping[str, Function], report: Report
+    program: parsed.ParsedProgram, types: TypeEnvironment, functions: Mapping[str, Function], report: Report
 ) -> dict[str, FunctorSignature]:
     """The functors that are declared soundly, each by its name with `@` before it."""
     found: dict[str, FunctorSignature] = {}
     first: dict[str, syntax.Name] = {}
     for place, item in enumerate(program.items):
-        if not isinstance(item, syntax.FunctorDeclaration):
+        if not isinstance(item, parsed.FunctorDeclaration):
             continue
         report.note = program.notes.get(place)
         name = item.name
@@ -48,12 +49,12 @@ class _Missing:
 
 
 def check_functions(
-    program: syntax.ParsedProgram, used: set[str], functors: Mapping[str, FunctorSignature], report: Report
+    program: parsed.ParsedProgram, used: set[str], functors: Mapping[str, FunctorSignature], report: Report
 ) -> None:
     """Reports the functors that are used and have no function."""
     waiting = set(used)
     for place, item in enumerate(program.items):
-        if isinstance(item, syntax.FunctorDeclaration) and f"@{item.name.text}" in waiting:
+        if isinstance(item, parsed.FunctorDeclaration) and f"@{item.name.text}" in waiting:
             waiting.discard(f"@{item.name.text}")
             functor = functors.get(f"@{item.name.text}")
             if functor is not None and isinstance(functor.function, _Missing):
@@ -68,11 +69,7 @@ def check_functions(
 
 def functors_in(clause: FlatClause) -> Iterator[str]:
     """The functors that a clause calls."""
-    for literal in (clause.head, *clause.body):
-        for term in terms_of(literal):
-            for part in subterms(term):
-                if isinstance(part, syntax.Call) and part.function.startswith("@"):
-                    yield part.function
+    return (call.function for call in find(clause, syntax.Call) if call.function.startswith("@"))
 
 
 def _plain_kind(name: syntax.Name, types: TypeEnvironment, report: Report) -> Kind | None:

@@ -8,30 +8,29 @@ that are injected into it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
 from dbsp.compiler.datalog.meaning.show import source_name
-from dbsp.compiler.datalog.meaning.walk import (
-    aggregates_in,
-    has_wildcard,
-    literals,
-    needed_variables,
-    pattern_variables,
-    subterms,
-    terms_of,
-)
-from dbsp.compiler.datalog.text import syntax
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import (
+    find,
+    free_variables,
+    has_wildcard,
+    pattern_variables,
+    terms_of,
+    variables,
+)
 from dbsp.diagnostics import did_you_mean
 
 Needs = Callable[[syntax.Term], Iterable[syntax.Variable]]
 
 
 def bound_variables(
-    body: Iterable[syntax.BodyLiteral],
+    body: Iterable[syntax.Literal],
     given: Iterable[str] = (),
-    needs: Needs = needed_variables,
+    needs: Needs = free_variables,
 ) -> set[str]:
     """The variables bound by the body when those of `given` are bound already."""
     bound = set(given)
@@ -57,7 +56,7 @@ def bound_variables(
 def check_ground(clause: FlatClause, report: Report) -> bool:
     """Reports every variable of the clause that nothing binds; true when there is none."""
     errors = report.error_count
-    checker = _Checker(clause, report)
+    checker = _GroundCheck(clause, report)
     bound = bound_variables(clause.body)
     for argument in clause.head.arguments:
         checker.term(argument, bound, "in the head")
@@ -65,13 +64,13 @@ def check_ground(clause: FlatClause, report: Report) -> bool:
     return report.error_count == errors
 
 
-class _Checker:
+class _GroundCheck:
     def __init__(self, clause: FlatClause, report: Report) -> None:
         self.report = report
         self.clause = clause
         self.reported: set[str] = set()
 
-    def body(self, body: Iterable[syntax.BodyLiteral], bound: set[str]) -> None:
+    def body(self, body: Iterable[syntax.Literal], bound: set[str]) -> None:
         for literal in body:
             match literal:
                 case syntax.Atom(relation=name):
@@ -84,16 +83,15 @@ class _Checker:
                 self.term(term, bound, where)
 
     def term(self, term: syntax.Term, bound: set[str], where: str) -> None:
-        for variable in needed_variables(term):
+        for variable in free_variables(term):
             if variable.name not in bound and variable.name not in self.reported:
                 self.reported.add(variable.name)
                 self._report(variable, bound, where)
-        for aggregate in aggregates_in(term):
-            inner_body = literals(aggregate.body)
-            inner = bound_variables(inner_body, aggregate.injected)
+        for aggregate in find(term, syntax.Aggregate, into_aggregates=False):
+            inner = bound_variables(aggregate.literals, aggregate.injected)
             if aggregate.value is not None:
                 self.term(aggregate.value, inner, f"in the expression of '{aggregate.function}'")
-            self.body(inner_body, inner | bound)
+            self.body(aggregate.literals, inner | bound)
 
     def _report(self, variable: syntax.Variable, bound: set[str], where: str) -> None:
         name = source_name(variable.name)
@@ -108,15 +106,15 @@ class _Checker:
 
     def _hint(self, variable: str, bound: set[str]) -> str | None:
         name = source_name(variable)
-        for aggregate in self._aggregates():
-            inside = {part.name for part in subterms(aggregate) if isinstance(part, syntax.Variable)}
+        aggregates = (
+            one
+            for literal in self.clause.body
+            for one in find(literal, syntax.Aggregate, into_aggregates=False)
+        )
+        for aggregate in aggregates:
+            inside = variables(aggregate)
             if variable in aggregate.injected:
                 return f"'{name}' depends on its own value through an aggregate"
             if any(other != variable and source_name(other) == name for other in inside):
                 return f"'{name}' is bound inside '{aggregate.function}' only; its value stays in there"
         return did_you_mean(name, [source_name(other) for other in bound])
-
-    def _aggregates(self) -> Iterator[syntax.Aggregate]:
-        for literal in self.clause.body:
-            for term in terms_of(literal):
-                yield from aggregates_in(term)

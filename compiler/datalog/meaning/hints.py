@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
 
 
-def plans_of_clauses(items: Sequence[syntax.Item], report: Report) -> Mapping[int, syntax.PlanDirective]:
+def plans_of_clauses(items: Sequence[parsed.Item], report: Report) -> Mapping[int, parsed.PlanDirective]:
     """By the place of a rule among the items, the directive that follows it."""
-    found: dict[int, syntax.PlanDirective] = {}
+    found: dict[int, parsed.PlanDirective] = {}
     last: int | None = None
     for place, item in enumerate(items):
-        if not isinstance(item, syntax.PlanDirective):
-            last = place if isinstance(item, syntax.Clause) and item.body is not None else None
+        if not isinstance(item, parsed.PlanDirective):
+            last = place if isinstance(item, parsed.Clause) and item.body is not None else None
         elif last is None:
             report.error(item.span, "there is no rule before this .plan", "it stands right after its rule")
         elif last in found:
@@ -35,12 +36,12 @@ def plans_of_clauses(items: Sequence[syntax.Item], report: Report) -> Mapping[in
 
 
 def order_of(
-    plan: syntax.PlanDirective, body: Sequence[syntax.BodyLiteral], report: Report
+    plan: parsed.PlanDirective, body: Sequence[syntax.Literal], report: Report
 ) -> tuple[int, ...] | None:
     """The order of the positive atoms of a body, counted from 0; None, with errors, if it is none."""
     number = sum(isinstance(literal, syntax.Atom) for literal in body)
     errors = report.error_count
-    orders: dict[int, syntax.PlanOrder] = {}
+    orders: dict[int, parsed.PlanOrder] = {}
     for order in plan.orders:
         if order.version.value in orders:
             report.error(order.version.span, f"version {order.version.value} is given twice")
@@ -65,7 +66,7 @@ def order_of(
     return tuple(position.value - 1 for position in first.positions)
 
 
-def _check(order: syntax.PlanOrder, number: int, report: Report) -> None:
+def _check(order: parsed.PlanOrder, number: int, report: Report) -> None:
     """Each position from 1 to `number` is there, once."""
     atoms = _atoms(number)
     seen: set[int] = set()

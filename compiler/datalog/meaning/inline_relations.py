@@ -16,15 +16,17 @@ The rules of an inlined relation need not bind all variables; those they are put
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import networkx as nx
 
-from dbsp.compiler.datalog.text import syntax
-from dbsp.compiler.datalog.text.rebuild import Rebuilder
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import find, map_children
 
 MAX_COPIES = 10_000
 
@@ -39,13 +41,13 @@ class Inlining:
         self.broken: set[str] = set()
         self._numbers = count(1)
 
-    def add(self, clause: syntax.Clause) -> None:
+    def add(self, clause: parsed.Clause) -> None:
         """Notes a clause with inlined heads."""
         for head in clause.heads:
             if head.relation in self.names:
                 self.rules[head.relation].append((head, clause.body))
 
-    def without(self, clause: syntax.Clause) -> syntax.Clause | None:
+    def without(self, clause: parsed.Clause) -> parsed.Clause | None:
         """The clause with its heads that are not inlined, if there are any."""
         heads = tuple(head for head in clause.heads if head.relation not in self.names)
         return replace(clause, heads=heads) if heads else None
@@ -56,7 +58,7 @@ class Inlining:
         places: dict[tuple[str, str], syntax.Atom] = {}
         for name in sorted(self.names):
             for _, body in self.rules[name]:
-                for atom in _Atoms.of(body):
+                for atom in _atoms(body):
                     if atom.relation in self.names:
                         uses.add_edge(name, atom.relation)
                         places.setdefault((name, atom.relation), atom)
@@ -74,60 +76,65 @@ class Inlining:
                 "recursion needs a relation that is not inline",
             )
 
-    def uses(self, clause: syntax.Clause) -> frozenset[str]:
+    def uses(self, clause: parsed.Clause) -> frozenset[str]:
         """The inlined relations in the body of a clause, those of their rules included."""
         found: set[str] = set()
-        left = [body for body in (clause.body,) if body is not None]
-        left += [term.body for head in clause.heads for term in _Atoms.aggregates(head)]
+        left: list[syntax.Node | None] = [clause.body]
+        left += [term for head in clause.heads for term in find(head, syntax.Aggregate)]
         while left:
-            for atom in _Atoms.of(left.pop()):
+            for atom in _atoms(left.pop()):
                 if atom.relation in self.names and atom.relation not in found:
                     found.add(atom.relation)
-                    left += [body for _, body in self.rules[atom.relation] if body is not None]
+                    left += [body for _, body in self.rules[atom.relation]]
         return frozenset(found)
 
-    def apply(self, clause: syntax.Clause) -> syntax.Clause | None:
+    def apply(self, clause: parsed.Clause) -> parsed.Clause | None:
         """The clause without inlined relations; None after an error."""
         errors = self.report.error_count
         copier = _Copier(self, clause)
-        heads = tuple(map(copier.atom, clause.heads))
-        body = None if clause.body is None else copier.formula(clause.body)
+        heads = tuple(map_children(head, copier.part) for head in clause.heads)
+        body = None if clause.body is None else copier.part(clause.body)
         return None if self.report.error_count > errors else replace(clause, heads=heads, body=body)
 
 
-class _Copier(Rebuilder):
+def _atoms(formula: syntax.Node | None) -> Iterator[syntax.Atom]:
+    return iter(()) if formula is None else find(formula, syntax.Atom)
+
+
+class _Copier:
     """Puts the rules of inlined relations into one clause."""
 
-    def __init__(self, inlining: Inlining, clause: syntax.Clause) -> None:
+    def __init__(self, inlining: Inlining, clause: parsed.Clause) -> None:
         self.inlining = inlining
         self.report = inlining.report
         self.clause = clause
         self.positive = True
         self.copies = 0
 
-    def formula(self, formula: syntax.Formula) -> syntax.Formula:
-        match formula:
-            case syntax.Not(part=part):
+    def part(self, node: Any) -> Any:
+        """A formula or a term with the rules of inlined relations in the place of their atoms."""
+        match node:
+            case syntax.Not():
                 self.positive = not self.positive
-                inside = self.formula(part)
+                inside = map_children(node, self.part)
                 self.positive = not self.positive
-                return replace(formula, part=inside)
+                return inside
             case syntax.Atom(relation=name) if name in self.inlining.names:
-                return self.copied(self.atom(formula))
+                return self.copied(map_children(node, self.part))
+            case syntax.Aggregate():
+                self.refuse_inlined(node)
+                return node
             case _:
-                return super().formula(formula)
+                return map_children(node, self.part)
 
-    def term(self, term: syntax.Term) -> syntax.Term:
-        if not isinstance(term, syntax.Aggregate):
-            return super().term(term)
-        for atom in _Atoms.of(term.body):
+    def refuse_inlined(self, aggregate: syntax.Aggregate) -> None:
+        for atom in find(aggregate, syntax.Atom):
             if atom.relation in self.inlining.names:
                 self.report.error(
                     atom.name_span,
                     f"inlined relation '{atom.relation}' in an aggregate",
                     "aggregate over a relation that is not inline",
                 )
-        return term
 
     def copied(self, atom: syntax.Atom) -> syntax.Formula:
         """What the rules of an inlined relation say about these arguments."""
@@ -159,7 +166,7 @@ class _Copier(Rebuilder):
         number = next(self.inlining._numbers)
         names: dict[str, syntax.Term] = {}
         equal: list[tuple[syntax.Term, syntax.Term]] = []
-        whole = body is None or not any(_Atoms.aggregates(body))
+        whole = body is None or not any(find(body, syntax.Aggregate))
         for formal, given in zip(head.arguments, atom.arguments, strict=True):
             if isinstance(given, syntax.Wildcard):
                 continue  # a variable there is renamed as all others are, another term asks for nothing
@@ -170,10 +177,10 @@ class _Copier(Rebuilder):
                 equal.append((formal, given))
         renamer = _Renamer(names, number)
         parts: list[syntax.Formula] = [
-            syntax.Comparison("=", renamer.term(formal), given, atom.span) for formal, given in equal
+            syntax.Comparison("=", renamer.part(formal), given, atom.span) for formal, given in equal
         ]
         if body is not None:
-            parts.append(self.formula(renamer.formula(body)))
+            parts.append(self.part(renamer.part(body)))
         if not self.positive and (renamer.fresh or not whole):
             name = min(renamer.fresh, default=None)
             reason = "an aggregate" if name is None else f"'{name}', which the negation does not give a value"
@@ -185,7 +192,7 @@ class _Copier(Rebuilder):
         return syntax.Conjunction(tuple(parts), atom.span)
 
 
-class _Renamer(Rebuilder):
+class _Renamer:
     """Gives the variables of a rule the terms in their place, and all others names of their own."""
 
     def __init__(self, names: Mapping[str, syntax.Term], number: int) -> None:
@@ -193,44 +200,10 @@ class _Renamer(Rebuilder):
         self.number = number
         self.fresh: set[str] = set()
 
-    def variable(self, variable: syntax.Variable) -> syntax.Term:
-        if variable.name in self.names:
-            return self.names[variable.name]
-        self.fresh.add(variable.name.split("#")[0])
-        return replace(variable, name=f"{variable.name}#i{self.number}")
-
-
-class _Atoms(Rebuilder):
-    """Collects the atoms and the outermost aggregates of a formula."""
-
-    def __init__(self) -> None:
-        self.atoms: list[syntax.Atom] = []
-        self.outermost: list[syntax.Aggregate] = []
-        self.depth = 0
-
-    @classmethod
-    def of(cls, formula: syntax.Formula | None) -> Sequence[syntax.Atom]:
-        collector = cls()
-        if formula is not None:
-            collector.formula(formula)
-        return collector.atoms
-
-    @classmethod
-    def aggregates(cls, formula: syntax.Formula) -> Sequence[syntax.Aggregate]:
-        collector = cls()
-        collector.formula(formula)
-        return collector.outermost
-
-    def atom(self, atom: syntax.Atom) -> syntax.Atom:
-        self.atoms.append(atom)
-        return super().atom(atom)
-
-    def term(self, term: syntax.Term) -> syntax.Term:
-        if not isinstance(term, syntax.Aggregate):
-            return super().term(term)
-        if self.depth == 0:
-            self.outermost.append(term)
-        self.depth += 1
-        super().term(term)
-        self.depth -= 1
-        return term
+    def part(self, node: Any) -> Any:
+        if not isinstance(node, syntax.Variable):
+            return map_children(node, self.part)
+        if node.name in self.names:
+            return self.names[node.name]
+        self.fresh.add(node.name.split("#")[0])
+        return replace(node, name=f"{node.name}#i{self.number}")

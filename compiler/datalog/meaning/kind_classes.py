@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind, Structured
 from dbsp.compiler.datalog.meaning.show import show_term
-from dbsp.compiler.datalog.text import syntax
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind, Structured
 from dbsp.diagnostics import SourceSpan
 
 NUMERIC: frozenset[AnyKind] = frozenset(Kind) - {Kind.SYMBOL}
@@ -97,7 +97,7 @@ class Kinds:
 
 def quoted(term: syntax.Term) -> str:
     text = show_term(term)
-    return text if isinstance(term, syntax.StringLiteral) else f"'{text}'"
+    return text if isinstance(term, syntax.Constant) and term.kind is Kind.SYMBOL else f"'{text}'"
 
 
 def kinds_text(kinds: frozenset[AnyKind]) -> str:

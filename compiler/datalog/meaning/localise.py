@@ -9,76 +9,45 @@ occur in the target expression; every other variable is local. Local variables a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
 from dbsp.compiler.datalog.meaning.ground import bound_variables
-from dbsp.compiler.datalog.meaning.walk import (
-    aggregates_in,
-    literals,
-    map_literal,
-    map_parts,
-    outer_variables,
-    rename,
-    subterms,
-    terms_of,
-)
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import N, find, map_children, outer_variables, rename, variables
 
 
 def localise(clause: FlatClause) -> FlatClause:
     """The clause with `injected` set on every aggregate and local variables renamed."""
-    if not any(_has_aggregate(term) for term in _terms(clause)):
+    if next(find(clause, syntax.Aggregate), None) is None:
         return clause
-    return _Localiser().clause(clause)
-
-
-def _terms(clause: FlatClause) -> Iterator[syntax.Term]:
-    yield from clause.head.arguments
-    for literal in clause.body:
-        yield from terms_of(literal)
-
-
-def _has_aggregate(term: syntax.Term) -> bool:
-    return next(aggregates_in(term), None) is not None
+    return _Localiser().inside(clause, bound_variables(clause.body, needs=outer_variables))
 
 
 class _Localiser:
     def __init__(self) -> None:
         self.numbers = count(1)
 
-    def clause(self, clause: FlatClause) -> FlatClause:
-        bound = bound_variables(clause.body, needs=outer_variables)
-        head = map_literal(clause.head, lambda term: self.term(term, bound))
-        assert isinstance(head, syntax.Atom)
-        body = tuple(map_literal(literal, lambda term: self.term(term, bound)) for literal in clause.body)
-        return replace(clause, head=head, body=body)
-
-    def term(self, term: syntax.Term, bound: set[str]) -> syntax.Term:
-        """The term, in surroundings that bind `bound`, with its aggregates localised."""
-        if isinstance(term, syntax.Aggregate):
-            return self.aggregate(term, bound)
-        if isinstance(term, syntax.Call):
-            return map_parts(term, lambda part: self.term(part, bound))
-        return term
+    def inside(self, node: N, bound: set[str]) -> N:
+        """The node with the aggregates in it localised, when its surroundings bind `bound`."""
+        return map_children(
+            node,
+            lambda part: (
+                self.aggregate(part, bound)
+                if isinstance(part, syntax.Aggregate)
+                else self.inside(part, bound)
+            ),
+        )
 
     def aggregate(self, aggregate: syntax.Aggregate, bound: set[str]) -> syntax.Aggregate:
-        names = [part.name for part in subterms(aggregate) if isinstance(part, syntax.Variable)]
-        target = (
-            set()
-            if aggregate.value is None
-            else {variable.name for variable in outer_variables(aggregate.value)}
-        )
+        names = [variable.name for variable in find(aggregate, syntax.Variable)]
+        target = frozenset() if aggregate.value is None else variables(aggregate.value, into_aggregates=False)
         injected = tuple(dict.fromkeys(name for name in names if name in bound and name not in target))
         number = next(self.numbers)
         renamed = {name: f"{name}#{number}" for name in names if name not in injected}
-        inside = map_parts(aggregate, lambda term: rename(term, renamed))
-        assert isinstance(inside, syntax.Aggregate)
-        inner = bound_variables(literals(inside.body), injected, needs=outer_variables)
+        local = rename(aggregate, renamed)
+        inner = bound_variables(local.literals, injected, needs=outer_variables)
         # The nested aggregates are localised after the renaming: what is local to this one may be
         # injected into them.
-        done = map_parts(inside, lambda term: self.term(term, inner))
-        assert isinstance(done, syntax.Aggregate)
-        return replace(done, injected=injected)
+        return replace(self.inside(local, inner), injected=injected)

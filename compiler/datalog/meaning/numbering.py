@@ -12,33 +12,37 @@ from itertools import count
 from typing import Any
 
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.dependencies import uses
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
-from dbsp.compiler.datalog.meaning.walk import subterms, terms_of
-from dbsp.compiler.datalog.rewrites.checked_terms import is_number, map_parts, uses, walk
-from dbsp.compiler.datalog.text import syntax
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Kind
+from dbsp.compiler.datalog.tree.traversal import map_children, walk
 
 
 def check_counters(clause: FlatClause, report: Report) -> bool:
     """Reports every `autoinc()` of a clause that has no rows to number; true when there is none."""
     errors = report.error_count
-    for literal in (clause.head, *clause.body):
-        for term in terms_of(literal):
-            for part in subterms(term):
-                if isinstance(part, syntax.Aggregate):
-                    for inner in subterms(part):
-                        if _is_counter(inner):
-                            hint = "number the rows in a relation of their own, and aggregate over that"
-                            report.error(inner.span, "autoinc() cannot stand in an aggregate", hint)
-                elif _is_counter(part) and clause.is_fact:
-                    report.error(part.span, "autoinc() in a fact", "the arguments of a fact are constants")
-                elif _is_counter(part) and clause.subsumes:
-                    report.error(part.span, "autoinc() in a subsumption", "compare columns that have numbers")
+    for part in walk(clause):
+        if isinstance(part, syntax.Aggregate):
+            for inner in filter(is_number, walk(part)):
+                hint = "number the rows in a relation of their own, and aggregate over that"
+                report.error(inner.span, "autoinc() cannot stand in an aggregate", hint)
+        elif is_number(part) and clause.is_fact:
+            report.error(part.span, "autoinc() in a fact", "the arguments of a fact are constants")
+        elif is_number(part) and clause.subsumes:
+            report.error(part.span, "autoinc() in a subsumption", "compare columns that have numbers")
     return report.error_count == errors
 
 
-def _is_counter(term: syntax.Term) -> bool:
-    return isinstance(term, syntax.Call) and term.function == "autoinc"
+def is_number(node: Any) -> bool:
+    """Whether it is the number of a row: `autoinc()`."""
+    return isinstance(node, syntax.Call) and node.function == "autoinc"
+
+
+def numbers_rows(rule: checked.Rule) -> bool:
+    """Whether a rule numbers the ways to satisfy its body; so these must stay what they are."""
+    return any(map(is_number, walk(rule)))
 
 
 def check_recursion(strata: Sequence[checked.Stratum], report: Report) -> None:
@@ -61,9 +65,9 @@ def with_numbers(rules: Sequence[checked.Rule]) -> list[checked.Rule]:
 
     def numbered(node: Any) -> Any:
         if not is_number(node):
-            return map_parts(node, numbered)
+            return map_children(node, numbered)
         ends = (next(places), total)
-        numbers = (checked.Constant(number, checked.Kind.NUMBER, node.span) for number in ends)
+        numbers = (syntax.Constant(number, node.span, Kind.NUMBER) for number in ends)
         return replace(node, arguments=tuple(numbers))
 
-    return [map_parts(rule, numbered) for rule in rules] if total else list(rules)
+    return [map_children(rule, numbered) for rule in rules] if total else list(rules)

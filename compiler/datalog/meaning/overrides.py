@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.diagnostics import did_you_mean
 
 
-def check_overrides(items: Iterable[syntax.Item], report: Report) -> None:
+def check_overrides(items: Iterable[parsed.Item], report: Report) -> None:
     """What a component overrides is declared in a base, as overridable; for all components among the items.
 
     A base that is a type parameter may be any component: as in Soufflé, nothing is asked of what it has.
     """
-    _Checker(report).components(items, {}, frozenset())
+    _OverrideCheck(report).components(items, {}, frozenset())
 
 
-class _Checker:
+class _OverrideCheck:
     def __init__(self, report: Report) -> None:
         self.report = report
 
     def components(
-        self, items: Iterable[syntax.Item], around: dict[str, syntax.Component], parameters: frozenset[str]
+        self, items: Iterable[parsed.Item], around: dict[str, parsed.Component], parameters: frozenset[str]
     ) -> None:
-        own = {item.head.name.text: item for item in items if isinstance(item, syntax.Component)}
+        own = {item.head.name.text: item for item in items if isinstance(item, parsed.Component)}
         known = around | own
         for component in own.values():
             hidden = parameters | {name.text for name in component.head.parameters}
@@ -34,17 +34,17 @@ class _Checker:
                 item.head.name.text: item
                 for base in inherited
                 for item in base.items
-                if isinstance(item, syntax.Component)
+                if isinstance(item, parsed.Component)
             }
             self.components(component.items, known | inside, hidden)
 
     def inherited(
         self,
-        component: syntax.Component,
-        known: dict[str, syntax.Component],
+        component: parsed.Component,
+        known: dict[str, parsed.Component],
         parameters: frozenset[str],
-        found: dict[int, syntax.Component],
-    ) -> list[syntax.Component]:
+        found: dict[int, parsed.Component],
+    ) -> list[parsed.Component]:
         """The components that it has as bases, and as bases of those, as far as they are known."""
         for base in component.bases:
             other = known.get(base.name.text)
@@ -54,7 +54,7 @@ class _Checker:
         return list(found.values())
 
     def component(
-        self, component: syntax.Component, known: dict[str, syntax.Component], parameters: frozenset[str]
+        self, component: parsed.Component, known: dict[str, parsed.Component], parameters: frozenset[str]
     ) -> None:
         bases = self.inherited(component, known, parameters, {})
         own = _relations([component])
@@ -65,7 +65,7 @@ class _Checker:
             for base in one.bases
         )
         for name in (
-            name for item in component.items if isinstance(item, syntax.Override) for name in item.names
+            name for item in component.items if isinstance(item, parsed.Override) for name in item.names
         ):
             if name.text in own:
                 self.report.error(
@@ -86,11 +86,11 @@ class _Checker:
                 )
 
 
-def _relations(components: Iterable[syntax.Component]) -> dict[str, syntax.RelationDeclaration]:
+def _relations(components: Iterable[parsed.Component]) -> dict[str, parsed.RelationDeclaration]:
     return {
         name.text: item
         for component in components
         for item in component.items
-        if isinstance(item, syntax.RelationDeclaration)
+        if isinstance(item, parsed.RelationDeclaration)
         for name in item.names
     }

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dbsp.compiler.datalog.meaning.word_size import WORD_SIZES
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.diagnostics import did_you_mean
 
@@ -50,12 +50,12 @@ class Pragmas:
     word_size: int | None = None
 
 
-def read_pragmas(items: Iterable[syntax.Item], report: Report) -> Pragmas:
+def read_pragmas(items: Iterable[parsed.Item], report: Report) -> Pragmas:
     """The pragmas of a program; of one key given twice the last counts, with a warning."""
-    given: dict[str, syntax.Pragma] = {}
+    given: dict[str, parsed.Pragma] = {}
     lists: dict[str, frozenset[str]] = dict.fromkeys(_LISTS, frozenset())
     for item in items:
-        if not isinstance(item, syntax.Pragma):
+        if not isinstance(item, parsed.Pragma):
             continue
         key = item.key
         if key not in _HONOURED | _WITHOUT_MEANING:

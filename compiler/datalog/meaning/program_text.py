@@ -13,9 +13,11 @@ from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.clause_passes import DeclaredProgram, FlatProgram, TypedProgram
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
 from dbsp.compiler.datalog.meaning.show import show_body, show_literal, show_rule
-from dbsp.compiler.datalog.meaning.walk import map_literal, rename, subterms, terms_of
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.lexer import PlacedToken
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Value
+from dbsp.compiler.datalog.tree.traversal import rename, variables
 
 
 def tokens_text(tokens: Sequence[PlacedToken]) -> str:
@@ -31,14 +33,14 @@ def tokens_text(tokens: Sequence[PlacedToken]) -> str:
     return "\n".join(map(" ".join, lines))
 
 
-def tree_text(tree: syntax.ParsedProgram) -> str:
+def tree_text(tree: parsed.ParsedProgram) -> str:
     """The items of a syntax tree, one below the other."""
     return "\n".join(line for item in tree.items for line in _item(item))
 
 
 def declared_text(program: DeclaredProgram) -> str:
     """The relations as declared, and the clauses as written."""
-    clauses = (item for item in program.tree.items if isinstance(item, syntax.Clause))
+    clauses = (item for item in program.tree.items if isinstance(item, parsed.Clause))
     lines = (line for clause in clauses for line in _item(clause))
     return "\n".join((*_relations(program.declarations.relations), *lines))
 
@@ -109,37 +111,30 @@ def _fact(fact: checked.Fact) -> str:
     return f"{fact.relation}({', '.join(map(_value, fact.row))})."
 
 
-def _value(value: checked.Value) -> str:
+def _value(value: Value) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
 
 
 def _flat(clause: FlatClause) -> str:
     """A flat clause; the number that makes a variable local is kept."""
-    literals = (clause.head, *clause.body)
-    names = {
-        part.name: part.name.replace("#", "'")
-        for literal in literals
-        for term in terms_of(literal)
-        for part in subterms(term)
-        if isinstance(part, syntax.Variable) and "#" in part.name
-    }
-    head, *body = (map_literal(literal, lambda term: rename(term, names)) for literal in literals)
+    names = {name: name.replace("#", "'") for name in variables(clause) if "#" in name}
+    head, *body = (rename(literal, names) for literal in (clause.head, *clause.body))
     if clause.subsumes:
         return f"{show_literal(head)} <= {show_literal(body[1])} :- {show_body(body[2:])}."
     return f"{show_literal(head)}{f' :- {show_body(body)}' if body else ''}."
 
 
-def _kinds(literals: Iterable[checked.Literal]) -> str:
+def _kinds(literals: Iterable[syntax.Literal]) -> str:
     """The kinds of the variables outside of aggregates, as a comment."""
     kinds: dict[str, str] = {}
     waiting: list[object] = [*literals]
     while waiting:
         match waiting.pop(0):
-            case checked.Variable(name=name, kind=kind):
+            case syntax.Variable(name=name, kind=kind):
                 kinds.setdefault(name, kind.value)
-            case checked.Atom(arguments=parts) | checked.Call(arguments=parts):
+            case syntax.Atom(arguments=parts) | syntax.Call(arguments=parts):
                 waiting[:0] = parts
-            case checked.Comparison(left=left, right=right):
+            case syntax.Comparison(left=left, right=right):
                 waiting[:0] = [left, right]
             case _:
                 pass
@@ -149,39 +144,39 @@ def _kinds(literals: Iterable[checked.Literal]) -> str:
 # --- items of the syntax tree ----------------------------------------------------------------------
 
 
-def _item(item: syntax.Item) -> Iterator[str]:
+def _item(item: parsed.Item) -> Iterator[str]:
     match item:
-        case syntax.Clause(heads=heads, body=body, subsumes=subsumes):
+        case parsed.Clause(heads=heads, body=body, subsumes=subsumes):
             yield _clause(heads, body, subsumes)
-        case syntax.RelationDeclaration(names=names, attributes=attributes, qualifiers=qualifiers):
+        case parsed.RelationDeclaration(names=names, attributes=attributes, qualifiers=qualifiers):
             words = [qualifier.text for qualifier in qualifiers]
             if item.choices:
                 words.append(f"choice-domain {', '.join(f'({_names(domain)})' for domain in item.choices)}")
             yield " ".join((f".decl {_names(names)}({_columns(attributes)})", *words))
-        case syntax.TypeDeclaration():
+        case parsed.TypeDeclaration():
             yield f".type {item.name.text}{_type(item)}"
-        case syntax.Directive(kind=kind, relations=relations, parameters=parameters):
+        case parsed.Directive(kind=kind, relations=relations, parameters=parameters):
             yield f".{kind} {_names(relations)}{_parameters(parameters)}"
-        case syntax.Pragma(key=key, value=value):
+        case parsed.Pragma(key=key, value=value):
             yield f".pragma {json.dumps(key)}{f' {json.dumps(value)}' if value else ''}"
-        case syntax.FunctorDeclaration(name=name, parameters=kinds, result=result):
+        case parsed.FunctorDeclaration(name=name, parameters=kinds, result=result):
             yield f".functor {name.text}({_names(kinds)}): {result.text}"
-        case syntax.PlanDirective(orders=orders):
+        case parsed.PlanDirective(orders=orders):
             shown = (
                 f"{order.version.value}: ({', '.join(str(one.value) for one in order.positions)})"
                 for order in orders
             )
             yield f".plan {', '.join(shown)}"
-        case syntax.Component(head=head, bases=bases, items=items):
+        case parsed.Component(head=head, bases=bases, items=items):
             above = f" : {', '.join(map(_component, bases))}" if bases else ""
             yield f".comp {_component(head)}{above} {{"
             yield from (f"    {line}" for inside in items for line in _item(inside))
             yield "}"
-        case syntax.Instance(name=name, component=component):
+        case parsed.Instance(name=name, component=component):
             yield f".init {name.text} = {_component(component)}"
-        case syntax.Override(names=names):
+        case parsed.Override(names=names):
             yield f".override {_names(names)}"
-        case syntax.ComponentEnd():
+        case parsed.ComponentEnd():
             yield "}"
 
 
@@ -195,7 +190,7 @@ def _clause(heads: Sequence[syntax.Atom], body: syntax.Formula | None, subsumes:
     return f"{head} :- {show_body(parts)}."
 
 
-def _type(item: syntax.TypeDeclaration) -> str:
+def _type(item: parsed.TypeDeclaration) -> str:
     match item.form:
         case "subtype":
             return "" if item.deprecated else f" <: {_names(item.parents)}"
@@ -208,7 +203,7 @@ def _type(item: syntax.TypeDeclaration) -> str:
             return f" = {' | '.join(name.text for name in item.parents)}"
 
 
-def _component(component: syntax.ComponentType) -> str:
+def _component(component: parsed.ComponentType) -> str:
     return f"{component.name.text}{f'<{_names(component.parameters)}>' if component.parameters else ''}"
 
 
@@ -216,7 +211,7 @@ def _names(names: Iterable[syntax.Name]) -> str:
     return ", ".join(name.text for name in names)
 
 
-def _columns(attributes: Iterable[syntax.Attribute]) -> str:
+def _columns(attributes: Iterable[parsed.AttributeDeclaration]) -> str:
     return ", ".join(f"{one.name}: {one.type_name}" for one in attributes)
 
 

@@ -13,15 +13,17 @@ from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning.checked import Attribute, Relation
 from dbsp.compiler.datalog.meaning.declared_types import TypeEnvironment
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
 from dbsp.diagnostics import did_you_mean
+from dbsp.errors import expect_type
 
 REPRESENTATIONS = ("btree", "brie", "btree_delete", "eqrel")
 DEPRECATED = ("input", "output", "printsize")
 
 
-def check_qualifiers(item: syntax.RelationDeclaration, report: Report, legacy: bool) -> None:
+def check_qualifiers(item: parsed.RelationDeclaration, report: Report, legacy: bool) -> None:
     """Every qualifier once, and one that says how rows are stored; old ones with a warning."""
     seen: set[str] = set()
     for qualifier in item.qualifiers:
@@ -39,7 +41,7 @@ def check_qualifiers(item: syntax.RelationDeclaration, report: Report, legacy: b
 
 
 def is_equivalence(
-    item: syntax.RelationDeclaration,
+    item: parsed.RelationDeclaration,
     attributes: tuple[Attribute, ...],
     types: TypeEnvironment,
     report: Report,
@@ -63,7 +65,7 @@ def is_equivalence(
 
 
 def choice_domains(
-    item: syntax.RelationDeclaration, attributes: tuple[Attribute, ...], report: Report
+    item: parsed.RelationDeclaration, attributes: tuple[Attribute, ...], report: Report
 ) -> tuple[tuple[int, ...], ...]:
     """The domains of a relation as columns, each column once and no domain twice."""
     names = [one.name for one in attributes]
@@ -84,7 +86,7 @@ def choice_domains(
     return tuple(domains)
 
 
-def limit_size(directive: syntax.Directive, relation: Relation, report: Report) -> Relation:
+def limit_size(directive: parsed.Directive, relation: Relation, report: Report) -> Relation:
     """The relation with the limit of a `.limitsize`."""
     parameters = dict(directive.parameters)
     text = parameters.pop("n", None)
@@ -98,12 +100,12 @@ def limit_size(directive: syntax.Directive, relation: Relation, report: Report) 
     return replace(relation, limit=int(text))
 
 
-def check_subsumptions(items: Sequence[syntax.Item], report: Report) -> frozenset[str]:
+def check_subsumptions(items: Sequence[parsed.Item], report: Report) -> frozenset[str]:
     """The relations with subsumptions, whose declarations have to allow them."""
-    clauses = [item for item in items if isinstance(item, syntax.Clause) and item.subsumes]
+    clauses = [item for item in items if isinstance(item, parsed.Clause) and item.subsumes]
     subsumed = {item.heads[0].relation: item for item in reversed(clauses)}
     for item in items:
-        if not isinstance(item, syntax.RelationDeclaration):
+        if not isinstance(item, parsed.RelationDeclaration):
             continue
         qualifiers = {qualifier.text: qualifier for qualifier in item.qualifiers}
         for name in item.names:
@@ -128,9 +130,8 @@ def check_subsumptions(items: Sequence[syntax.Item], report: Report) -> frozense
                 report.error(span, message, "it has one row at most")
     for clause in clauses:
         dominated = clause.heads[0]
-        assert isinstance(clause.body, syntax.Conjunction)
-        dominating = clause.body.parts[1]
-        assert isinstance(dominating, syntax.Atom)
+        body = expect_type(clause.body, syntax.Conjunction, "the body of a subsumption")
+        dominating = expect_type(body.parts[1], syntax.Atom, "the dominating atom")
         if dominating.relation != dominated.relation:
             message = "subsumption compares rows of one relation,"
             message += f" but these are of '{dominated.relation}' and '{dominating.relation}'"

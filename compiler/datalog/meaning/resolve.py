@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dbsp.compiler.datalog.meaning.declare import Declarations
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
-from dbsp.compiler.datalog.meaning.walk import has_wildcard, literals, terms_of
-from dbsp.compiler.datalog.text import syntax
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import children, has_wildcard
 from dbsp.diagnostics import SourceSpan, did_you_mean
 
 
@@ -31,7 +31,7 @@ class _Resolver:
         self.report = report
         self.sound = True
 
-    def literal(self, literal: syntax.BodyLiteral) -> None:
+    def literal(self, literal: syntax.Literal) -> None:
         match literal:
             case syntax.Atom():
                 self.atom(literal)
@@ -42,7 +42,7 @@ class _Resolver:
                     # A wildcard may stand in a pattern; what it is matched with has to have a value.
                     self.term(term, "a comparison", pattern=not has_wildcard(other))
             case _:
-                for term in terms_of(literal):
+                for term in children(literal):
                     self.term(term, "a comparison")
 
     def atom(self, atom: syntax.Atom, in_head: bool = False, positive: bool = True) -> None:
@@ -81,10 +81,10 @@ class _Resolver:
                     self.type(term.target)
                 for argument in arguments:
                     self.term(argument, f"an argument of '{name}'")
-            case syntax.Aggregate(function=name, value=value, body=body):
+            case syntax.Aggregate(function=name, value=value):
                 if value is not None:
                     self.term(value, f"the expression of '{name}'")
-                for literal in literals(body):
+                for literal in term.literals:
                     self.literal(literal)
             case _:
                 pass

@@ -1,18 +1,15 @@
-"""Terms, literals and rules as text, for messages and `explain`. Works on both tree forms."""
+"""Terms, formulas and rules as text, for messages and `explain`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TypeAlias
 
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.meaning.checked import TEXT_TESTS
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Value
+from dbsp.compiler.datalog.tree.syntax import TEXT_TESTS
 from dbsp.data.terms import Branch, Record, term_text
-
-AnyTerm: TypeAlias = syntax.Term | checked.Term
-AnyLiteral: TypeAlias = syntax.Formula | checked.Literal
 
 # How tightly an operator binds; what binds less tightly than its surroundings is put in parentheses.
 _LEVELS = {"lor": 1, "lxor": 2, "land": 3, "bor": 4, "bxor": 5, "band": 6}
@@ -31,7 +28,7 @@ def show_variable(variable: str) -> str:
     return source_name(variable) or variable
 
 
-def show_term(term: AnyTerm) -> str:
+def show_term(term: syntax.Term) -> str:
     """
     >>> from dbsp.diagnostics import SourceSpan
     >>> at = SourceSpan("", 1)
@@ -41,28 +38,26 @@ def show_term(term: AnyTerm) -> str:
     return _show(term, 0)
 
 
-def _show(term: AnyTerm, level: int) -> str:
+def _show(term: syntax.Term, level: int) -> str:
     match term:
-        case syntax.Variable(name=name) | checked.Variable(name=name):
+        case syntax.Variable(name=name):
             return show_variable(name)
-        case syntax.Wildcard() | checked.Wildcard():
+        case syntax.Wildcard():
             return "_"
         case syntax.NumberLiteral(value=number, unsigned=unsigned):
             return f"{number}u" if unsigned else str(number)
-        case syntax.FloatLiteral(value=value) | syntax.StringLiteral(value=value):
+        case syntax.Constant(value=value):
             return _show_value(value)
-        case checked.Constant(value=value):
-            return _show_value(value)
-        case syntax.Aggregate() | checked.Aggregate():
+        case syntax.Aggregate():
             target = "" if term.value is None else f" {show_term(term.value)}"
-            return f"{term.function}{target} : {{ {show_body(_body(term))} }}"
-        case checked.Part(position=int(position), arguments=(value,)):
+            return f"{term.function}{target} : {{ {show_body(term.body)} }}"
+        case syntax.Part(position=int(position), arguments=(value,)):
             return f"part {position + 1} of {show_term(value)}"
-        case checked.Part(arguments=(value,)):
+        case syntax.Part(arguments=(value,)):
             return f"the form of {show_term(value)}"
-        case syntax.Construct() | checked.Construct():
+        case syntax.Construct():
             return show_construct(term.function, list(map(show_term, term.arguments)))
-        case syntax.Call() | checked.Call():
+        case syntax.Call():
             return _show_call(term, level)
 
 
@@ -74,13 +69,13 @@ def show_construct(function: str, arguments: list[str]) -> str:
     return f"{function}({inside})" if inside or function.startswith("$") else function
 
 
-def _show_call(call: syntax.Call | checked.Call, level: int) -> str:
+def _show_call(call: syntax.Call, level: int) -> str:
     if call.function == "autoinc":
         return "autoinc()"
     own = _LEVELS.get(call.function)
     if len(call.arguments) == 1 and call.function in _PREFIXES:
         own, text = _SIGNED, f"{_PREFIXES[call.function]}{_show(call.arguments[0], _SIGNED)}"
-    elif isinstance(call, syntax.Call) and call.target is not None:
+    elif call.target is not None:
         return f"as({show_term(call.arguments[0])}, {call.target.text})"
     elif own is None:
         return f"{call.function}({', '.join(map(show_term, call.arguments))})"
@@ -92,33 +87,27 @@ def _show_call(call: syntax.Call | checked.Call, level: int) -> str:
     return f"({text})" if own < level else text
 
 
-def _show_value(value: checked.Value) -> str:
+def _show_value(value: Value) -> str:
     if value is None or isinstance(value, Record | Branch):
         return term_text(value, lambda part: _show_value(part))
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
 
 
-def _body(aggregate: syntax.Aggregate | checked.Aggregate) -> Iterable[AnyLiteral]:
-    if isinstance(aggregate, checked.Aggregate):
-        return aggregate.body
-    return aggregate.body.parts if isinstance(aggregate.body, syntax.Conjunction) else (aggregate.body,)
-
-
-def show_literal(literal: AnyLiteral) -> str:
+def show_literal(literal: syntax.Formula) -> str:
     """A literal, or a whole formula, as it would be written."""
     match literal:
-        case syntax.Atom(relation=name, arguments=terms) | checked.Atom(relation=name, arguments=terms):
+        case syntax.Atom(relation=name, arguments=terms):
             return f"{name}({', '.join(map(show_term, terms))})"
-        case syntax.Negation(atom=atom) | checked.Negation(atom=atom):
+        case syntax.Negation(atom=atom):
             return f"!{show_literal(atom)}"
-        case checked.Comparison(left=checked.Part(position=None, arguments=(value,)) as part):
+        case syntax.Comparison(left=syntax.Part(position=None, arguments=(value,)) as part):
             made = f"${part.constructor}" if part.constructor else "a record"
             return f"{show_term(value)} is {made}"
-        case syntax.Comparison() | checked.Comparison():
+        case syntax.Comparison():
             if literal.operator in TEXT_TESTS:
                 return f"{literal.operator}({show_term(literal.left)}, {show_term(literal.right)})"
             return f"{show_term(literal.left)} {literal.operator} {show_term(literal.right)}"
-        case syntax.Truth(value=value) | checked.Truth(value=value):
+        case syntax.Truth(value=value):
             return "true" if value else "false"
         case syntax.Not(part=part):
             return f"!({show_literal(part)})"
@@ -128,7 +117,7 @@ def show_literal(literal: AnyLiteral) -> str:
             return f"({'; '.join(map(show_literal, parts))})"
 
 
-def show_body(body: Iterable[AnyLiteral]) -> str:
+def show_body(body: Iterable[syntax.Formula]) -> str:
     return ", ".join(map(show_literal, body))
 
 

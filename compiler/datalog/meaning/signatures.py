@@ -49,7 +49,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind
+from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind
 
 _NUMBER, _UNSIGNED, _FLOAT, _SYMBOL = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL
 
@@ -85,7 +85,7 @@ _NUMERIC = (_NUMBER, _UNSIGNED, _FLOAT)
 GENERATORS = frozenset({"range"})
 """Functions with any number of values: a rule holds for each of them."""
 
-CASTS: Mapping[tuple[Kind, Kind], str] = {
+CASTS: Mapping[tuple[AnyKind, AnyKind], str] = {
     (_UNSIGNED, _NUMBER): "utoi",
     (_NUMBER, _UNSIGNED): "itou",
     (_SYMBOL, _NUMBER): "ord",

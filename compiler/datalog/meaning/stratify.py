@@ -8,71 +8,15 @@ relation's rows depend on their own absence, and there is no agreed meaning for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import networkx as nx
 
-from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.checked import Relation, Rule, Stratum
+from dbsp.compiler.datalog.meaning.dependencies import Dependency, dependencies, subsumption_dependencies
 from dbsp.compiler.datalog.meaning.extremes import Orders, gets_better, orders_of
 from dbsp.compiler.datalog.text.report import Report
-from dbsp.diagnostics import SourceSpan
-
-
-@dataclass(frozen=True, slots=True)
-class Dependency:
-    """The head `user` depends on `used`.
-
-    `how` is empty for a plain atom, else "negates" or "aggregates over".
-    """
-
-    used: str
-    user: str
-    how: str
-    span: SourceSpan
-
-
-def dependencies(rule: Rule) -> Iterator[Dependency]:
-    """Every use of a relation in the body of a rule, aggregates in the head included."""
-    for term in rule.head.arguments:
-        yield from _in_term(term, rule.head.relation)
-    yield from _in_body(rule.body, rule.head.relation, "")
-
-
-def _in_body(body: Sequence[checked.Literal], user: str, how: str) -> Iterator[Dependency]:
-    for literal in body:
-        terms: tuple[checked.Term, ...] = ()
-        match literal:
-            case checked.Atom(relation=used, arguments=terms, span=span):
-                yield Dependency(used, user, how, span)
-            case checked.Negation(atom=atom, span=span):
-                yield Dependency(atom.relation, user, how or "negates", span)
-                terms = atom.arguments
-            case checked.Comparison(left=left, right=right):
-                terms = (left, right)
-            case _:
-                pass
-        for term in terms:
-            yield from _in_term(term, user)
-
-
-def _in_term(term: checked.Term, user: str) -> Iterator[Dependency]:
-    if isinstance(term, checked.Call):
-        for part in term.arguments:
-            yield from _in_term(part, user)
-    elif isinstance(term, checked.Aggregate):
-        if term.value is not None:
-            yield from _in_term(term.value, user)
-        yield from _in_body(term.body, user, "aggregates over")
-
-
-def subsumption_dependencies(rule: Rule) -> Iterator[Dependency]:
-    """What a subsumption needs besides the rows of its own relation, among which it chooses."""
-    for use in dependencies(rule):
-        if use.how or use.used != use.user:
-            yield use
 
 
 def stratify(

@@ -7,15 +7,15 @@ the head that the variable flows into. Kinds have been settled before (see `infe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from dbsp.compiler.datalog.meaning.checked import Structured
 from dbsp.compiler.datalog.meaning.declare import Declarations
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
 from dbsp.compiler.datalog.meaning.show import show_term, source_name
-from dbsp.compiler.datalog.meaning.walk import literals, parts_of, terms_of
-from dbsp.compiler.datalog.text import syntax
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Structured
+from dbsp.compiler.datalog.tree.traversal import children
 
 
 def check_subtypes(
@@ -26,10 +26,10 @@ def check_subtypes(
     `structured` has the kinds of the records and branches in the clause, by the `id` of the term: their
     fields are columns like others.
     """
-    return _Checker(declarations, structured, report).clause(clause)
+    return _SubtypeCheck(declarations, structured, report).clause(clause)
 
 
-class _Checker:
+class _SubtypeCheck:
     def __init__(
         self, declarations: Declarations, structured: Mapping[int, Structured], report: Report
     ) -> None:
@@ -42,43 +42,44 @@ class _Checker:
         self.columns: dict[str, list[tuple[str, syntax.Variable]]] = {}
 
     def clause(self, clause: FlatClause) -> bool:
-        for literal in clause.body:
-            self.literal(literal)
-        for term in clause.head.arguments:
-            self.term(term)
+        for part in (*clause.body, *clause.head.arguments):
+            self.part(part)
         types: dict[str, frozenset[str]] = {}
         for name, columns in self.columns.items():
             if not self.meet(self.find(name), columns, types):
                 return False
         return self.head(clause.head, types)
 
-    def literal(self, literal: syntax.BodyLiteral) -> None:
-        if isinstance(literal, syntax.Atom):
-            columns = self.relations[literal.relation].attributes
-            for argument, column in zip(literal.arguments, columns, strict=True):
-                if isinstance(argument, syntax.Variable):
-                    self.columns.setdefault(argument.name, []).append((column.type_name, argument))
-        elif isinstance(literal, syntax.Comparison):
-            self.compare(literal.left, literal.right)
-        for term in terms_of(literal):
-            self.term(term)
+    def part(self, node: syntax.Node) -> None:
+        """Notes what a literal or a term says of its variables, those in aggregates included."""
+        match node:
+            case syntax.Negation(atom=atom):
+                node = atom  # whose columns bind nothing
+            case syntax.Atom(relation=relation, arguments=arguments):
+                columns = self.relations[relation].attributes
+                self.stand_in(arguments, (column.type_name for column in columns))
+            case syntax.Comparison(left=left, right=right):
+                self.compare(left, right)
+            case syntax.Construct(arguments=arguments) if (
+                node.function != "nil" and id(node) in self.structured
+            ):
+                fields = self.types.fields(self.structured[id(node)], node.constructor)
+                self.stand_in(arguments, (field.type_name for field in fields))
+            case syntax.Aggregate(value=value, body=body):
+                # The body first: of two types that do not fit, the second is reported.
+                for part in (*body, *(() if value is None else (value,))):
+                    self.part(part)
+                return
+            case _:
+                pass
+        for part in children(node):
+            self.part(part)
 
-    def term(self, term: syntax.Term) -> None:
-        """Looks for aggregates, whose bodies have atoms and comparisons of their own."""
-        if isinstance(term, syntax.Aggregate):
-            for literal in literals(term.body):
-                self.literal(literal)
-            if term.value is not None:
-                self.term(term.value)
-            return
-        if isinstance(term, syntax.Construct) and term.function != "nil" and id(term) in self.structured:
-            kind = self.structured[id(term)]
-            constructor = term.function[1:] if term.function.startswith("$") else ""
-            for part, field in zip(term.arguments, self.types.fields(kind, constructor), strict=True):
-                if isinstance(part, syntax.Variable):
-                    self.columns.setdefault(part.name, []).append((field.type_name, part))
-        for part in parts_of(term):
-            self.term(part)
+    def stand_in(self, terms: Iterable[syntax.Term], types: Iterable[str]) -> None:
+        """Notes the variables among terms that stand in columns of these types."""
+        for term, type_name in zip(terms, types, strict=True):
+            if isinstance(term, syntax.Variable):
+                self.columns.setdefault(term.name, []).append((type_name, term))
 
     def compare(self, left: syntax.Term, right: syntax.Term) -> None:
         """Two variables that are compared have one type; the least of x is of the type of x."""

@@ -1,6 +1,6 @@
 """Terms and comparisons to the engine's expressions over columns named by variables.
 
-What each function means is written in `functions`; here is how the engine is asked for it.
+What each function means is written in `signatures`; here is how the engine is asked for it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind, type_of
 from dbsp.compiler.datalog.meaning.signatures import BIT_FUNCTIONS
 from dbsp.compiler.datalog.meaning.word_ranges import NUMBER_32, UNSIGNED, UNSIGNED_32
 from dbsp.compiler.datalog.meaning.word_size import in_32_bits, range_of
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import AnyKind, FunctorSignature, Kind, Structured, type_of
 from dbsp.data.terms import Branch, parts_of
 from dbsp.data.types import FLOAT, INT, STR, Type
 from dbsp.diagnostics import SourceSpan
-from dbsp.errors import ValueOutOfRangeError
+from dbsp.errors import ValueOutOfRangeError, expect_type
 from dbsp.expressions import Expression, Functor, FunctorCall, col, lit, max_of, min_of, when
 from dbsp.expressions import call as call_function
 from dbsp.expressions.constructors import code_of, construct, field_of, made_by, nil
@@ -28,40 +28,40 @@ from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import GiveUp, Operation
 
 
-def expression(term: checked.Term) -> Expression:
+def expression(term: syntax.Term) -> Expression:
     """The expression that computes a term without aggregates."""
     match term:
-        case checked.Variable(name=name):
+        case syntax.Variable(name=name):
             return col(name)
-        case checked.Constant():
+        case syntax.Constant():
             return constant(term)
-        case checked.Construct(arguments=arguments):
+        case syntax.Construct(arguments=arguments):
             return construct(type_of(term.kind), term.constructor, *map(expression, arguments))
-        case checked.Part(arguments=(value,), constructor=constructor, position=position):
+        case syntax.Part(arguments=(value,), constructor=constructor, position=position):
             whole = expression(value)
             return made_by(whole, constructor) if position is None else field_of(whole, constructor, position)
-        case checked.Call(functor=checked.FunctorSignature() as functor):
+        case syntax.Call(functor=FunctorSignature() as functor):
             given = tuple(map(expression, term.arguments))
             called = FunctorCall(term.function, given, _functor(functor))
             range_ = range_of(term.kind, term.word)
             return called if range_ is None else call_function(_FITTING[range_], called)
-        case checked.Call(word=32) if (
+        case syntax.Call(word=32) if (
             wrapped := in_32_bits(term, [*map(expression, term.arguments)])
         ) is not None:
             return wrapped
-        case checked.Call(function=function) if function in BIT_FUNCTIONS:
+        case syntax.Call(function=function) if function in BIT_FUNCTIONS:
             bits = _bits(term)
             # All bits of an unsigned do not fit its range; only bnot and bshl can set the highest.
             return call_function(_UNSIGNED, bits) if term.kind is Kind.UNSIGNED else bits
-        case checked.Call(function=function, arguments=arguments):
+        case syntax.Call(function=function, arguments=arguments):
             return _CALLS[function](term, *map(expression, arguments))
         case _:
             raise AssertionError(f"{term!r} is computed by an operator, not by an expression")
 
 
-def constant(term: checked.Constant) -> Expression:
+def constant(term: syntax.Constant) -> Expression:
     """The expression of a constant; a record or branch is made of its parts."""
-    if not isinstance(term.kind, checked.Structured):
+    if not isinstance(term.kind, Structured):
         return lit(term.value)
     type_ = type_of(term.kind)
     if term.value is None:
@@ -75,16 +75,16 @@ def constant(term: checked.Constant) -> Expression:
 def _part(type_: Type, value: Any) -> Expression:
     if type_.structure is None:
         return lit(value)
-    kind = checked.Structured(type_.structure.name, type_.structure)
-    return constant(checked.Constant(value, kind, SourceSpan("", 0)))
+    kind = Structured(type_.structure.name, type_.structure)
+    return constant(syntax.Constant(value, SourceSpan("", 0), kind))
 
 
-def predicate(comparison: checked.Comparison) -> Expression:
+def predicate(comparison: syntax.Comparison) -> Expression:
     """The condition a comparison stands for."""
     left = expression(comparison.left)
     if comparison.operator == "in":
-        assert isinstance(comparison.right, checked.Call)
-        return call_function("in_series", left, *map(expression, comparison.right.arguments))
+        series = expect_type(comparison.right, syntax.Call, "a generator")
+        return call_function("in_series", left, *map(expression, series.arguments))
     right = expression(comparison.right)
     match comparison.operator:
         case "match":
@@ -108,21 +108,21 @@ _COMPARISONS: Mapping[str, Callable[[Expression, Expression], Expression]] = {
 }
 
 
-def _kind(call: checked.Call) -> AnyKind:
+def _kind(call: syntax.Call) -> AnyKind:
     """The kind of the first argument, which decides between the meanings of an overloaded name."""
     return call.arguments[0].kind
 
 
 @functools.lru_cache(maxsize=1024)
-def _functor(functor: checked.FunctorSignature) -> Functor:
+def _functor(functor: FunctorSignature) -> Functor:
     """The functor of the engine, the same for all places so that results are remembered for all."""
     parameters = tuple(type_of(kind) for kind in functor.parameters)
     return Functor(functor.name, parameters, type_of(functor.result), functor.function)
 
 
-def _bits(term: checked.Term) -> Expression:
+def _bits(term: syntax.Term) -> Expression:
     """The 64 bits of a term as an int, which for an unsigned may be negative in between."""
-    if not (isinstance(term, checked.Call) and term.function in BIT_FUNCTIONS):
+    if not (isinstance(term, syntax.Call) and term.function in BIT_FUNCTIONS):
         return expression(term)
     first, *others = map(_bits, term.arguments)
     match term.function:
@@ -148,11 +148,11 @@ def _flag(condition: Expression) -> Expression:
     return condition.to_int()
 
 
-def _add(call: checked.Call, a: Expression, b: Expression) -> Expression:
+def _add(call: syntax.Call, a: Expression, b: Expression) -> Expression:
     return a.concat(b) if call.kind is Kind.SYMBOL else a + b
 
 
-def _subtract(call: checked.Call, a: Expression, b: Expression | None = None) -> Expression:
+def _subtract(call: syntax.Call, a: Expression, b: Expression | None = None) -> Expression:
     if b is None:
         return -a
     if call.kind is Kind.UNSIGNED:
@@ -160,41 +160,41 @@ def _subtract(call: checked.Call, a: Expression, b: Expression | None = None) ->
     return a - b
 
 
-def _divide(call: checked.Call, a: Expression, b: Expression) -> Expression:
+def _divide(call: syntax.Call, a: Expression, b: Expression) -> Expression:
     return a / b if call.kind is Kind.FLOAT else a.truncdiv(b)
 
 
-def _power(call: checked.Call, a: Expression, b: Expression) -> Expression:
+def _power(call: syntax.Call, a: Expression, b: Expression) -> Expression:
     if call.kind is Kind.FLOAT:
         return a**b
     exponent = call.arguments[1]
-    if isinstance(exponent, checked.Constant) and isinstance(exponent.value, int) and exponent.value >= 0:
+    if isinstance(exponent, syntax.Constant) and isinstance(exponent.value, int) and exponent.value >= 0:
         return a**b
     # 1 / a^-b, rounded toward zero: only 1, -1 and 0 as a base leave anything to compute.
     small = lit(1).truncdiv(a ** (-b))
     return when(b >= 0).then(a**b).when((a > 1) | (a < -1)).then(0).otherwise(small)
 
 
-def _substr(call: checked.Call, text: Expression, start: Expression, count: Expression) -> Expression:
+def _substr(call: syntax.Call, text: Expression, start: Expression, count: Expression) -> Expression:
     number = call.arguments[2]
-    if isinstance(number, checked.Constant) and isinstance(number.value, int) and number.value >= 0:
+    if isinstance(number, syntax.Constant) and isinstance(number.value, int) and number.value >= 0:
         return text.substr(start, count)
     return text.substr(start, when(count >= 0).then(count).otherwise(text.length()))
 
 
-def _ord(call: checked.Call, a: Expression) -> Expression:
+def _ord(call: syntax.Call, a: Expression) -> Expression:
     match _kind(call):
         case Kind.SYMBOL:
             return a.ord()
         case Kind.FLOAT:
             return a.to_string().ord()
-        case checked.Structured():
+        case Structured():
             return code_of(a)
         case _:
             return a
 
 
-def _to_string(call: checked.Call, a: Expression) -> Expression:
+def _to_string(call: syntax.Call, a: Expression) -> Expression:
     match _kind(call):
         case Kind.SYMBOL:
             return a
@@ -204,7 +204,7 @@ def _to_string(call: checked.Call, a: Expression) -> Expression:
             return a.to_string()
 
 
-def _to_number(call: checked.Call, a: Expression) -> Expression:
+def _to_number(call: syntax.Call, a: Expression) -> Expression:
     match _kind(call):
         case Kind.SYMBOL:
             return a.to_number()
@@ -214,13 +214,13 @@ def _to_number(call: checked.Call, a: Expression) -> Expression:
             return a
 
 
-def _to_unsigned(call: checked.Call, a: Expression) -> Expression:
+def _to_unsigned(call: syntax.Call, a: Expression) -> Expression:
     if _kind(call) is Kind.UNSIGNED:
         return a
     return call_function(_UNSIGNED, _to_number(call, a))
 
 
-def _to_float(call: checked.Call, a: Expression) -> Expression:
+def _to_float(call: syntax.Call, a: Expression) -> Expression:
     return a if _kind(call) is Kind.FLOAT else a.to_float()
 
 

@@ -16,47 +16,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
 from dbsp.compiler.datalog.meaning.ground import bound_variables
-from dbsp.compiler.datalog.meaning.walk import (
-    literals,
-    map_literal,
-    map_parts,
-    outer_variables,
-    rename,
-    subterms,
-    terms_of,
-)
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import find, map_children, outer_variables, rename, variables
 
 _EXTREMES = ("min", "max")
 
 
 def ground_witnesses(clause: FlatClause) -> FlatClause:
     """The clause with every witness bound by literals of its own."""
-    if not any(map(_has_extreme, (clause.head, *clause.body))):
+    if not any(one.function in _EXTREMES for one in find(clause, syntax.Aggregate)):
         return clause
-    scope = _Scope(clause.body, set(), clause.head.arguments, count(1))
-    head = map_literal(clause.head, scope.term)
-    assert isinstance(head, syntax.Atom)
+    scope = _WitnessedBody(clause.body, set(), clause.head.arguments, count(1))
+    head = map_children(clause.head, scope.part)
     return replace(clause, head=head, body=scope.grounded())
 
 
-def _has_extreme(literal: syntax.BodyLiteral) -> bool:
-    return any(
-        isinstance(part, syntax.Aggregate) and part.function in _EXTREMES
-        for term in terms_of(literal)
-        for part in subterms(term)
-    )
-
-
-class _Scope:
+class _WitnessedBody:
     """A body, what its surroundings bind, and the terms outside of it whose variables it has to bind."""
 
     def __init__(
         self,
-        body: Iterable[syntax.BodyLiteral],
+        body: Iterable[syntax.Literal],
         given: set[str],
         results: Iterable[syntax.Term],
         numbers: count[int],
@@ -66,49 +50,47 @@ class _Scope:
         self.results = tuple(results)
         self.numbers = numbers
 
-    def grounded(self) -> tuple[syntax.BodyLiteral, ...]:
+    def grounded(self) -> tuple[syntax.Literal, ...]:
         """The body with its witnesses bound."""
         place = 0
         while place < len(self.body):  # literals that are added may have aggregates, too
-            self.body[place] = map_literal(self.body[place], self.term)
+            self.body[place] = map_children(self.body[place], self.part)
             place += 1
         return tuple(self.body)
 
-    def term(self, term: syntax.Term) -> syntax.Term:
-        """The term with the witnesses of its aggregates bound."""
-        if isinstance(term, syntax.Call):
-            return map_parts(term, self.term)
-        return self._aggregate(term) if isinstance(term, syntax.Aggregate) else term
+    def part(self, node: Any) -> Any:
+        """A part of a literal with the witnesses of its aggregates bound."""
+        return self._aggregate(node) if isinstance(node, syntax.Aggregate) else map_children(node, self.part)
 
     def _aggregate(self, aggregate: syntax.Aggregate) -> syntax.Aggregate:
         bound = bound_variables(self.body, self.given, needs=outer_variables)
-        if aggregate.function in _EXTREMES:
-            witnesses = self._needed(bound) & bound_variables(literals(aggregate.body), needs=outer_variables)
+        if aggregate.function in _EXTREMES and aggregate.value is not None:
+            witnesses = self._needed(bound) & bound_variables(aggregate.literals, needs=outer_variables)
             if witnesses:
-                aggregate = self._bind(aggregate, witnesses, bound)
+                aggregate = self._bind(aggregate, aggregate.value, witnesses, bound)
         value = () if aggregate.value is None else (aggregate.value,)
-        own = {variable.name for term in value for variable in outer_variables(term)}
-        inner = _Scope(literals(aggregate.body), bound - own, value, self.numbers).grounded()
-        return replace(aggregate, body=syntax.Conjunction(inner, aggregate.body.span))
+        own = frozenset().union(*(variables(term, into_aggregates=False) for term in value))
+        inner = _WitnessedBody(aggregate.literals, bound - own, value, self.numbers).grounded()
+        return replace(aggregate, body=inner)
 
     def _needed(self, bound: set[str]) -> set[str]:
         """The variables that nothing binds so far."""
-        terms = [*self.results, *(term for literal in self.body for term in terms_of(literal))]
-        return {variable.name for term in terms for variable in outer_variables(term)} - bound
+        found = (variables(part, into_aggregates=False) for part in (*self.results, *self.body))
+        return set().union(*found) - bound
 
-    def _bind(self, aggregate: syntax.Aggregate, witnesses: set[str], bound: set[str]) -> syntax.Aggregate:
-        """Adds the literals that bind the witnesses; the aggregate with other variables in their place."""
-        assert aggregate.value is not None
+    def _bind(
+        self, aggregate: syntax.Aggregate, value: syntax.Term, witnesses: set[str], bound: set[str]
+    ) -> syntax.Aggregate:
+        """Adds literals that bind the witnesses; the aggregate with other variables for them.
+
+        `value` is the expression of the aggregate.
+        """
         number = next(self.numbers)
-        names = {part.name for part in subterms(aggregate) if isinstance(part, syntax.Variable)}
         # Variables of the expression are the aggregate's own, even where the rule binds one of that name.
-        own = {variable.name for variable in outer_variables(aggregate.value)}
-        copied = {name for name in names - witnesses if name in own or name not in bound}
+        own = variables(value, into_aggregates=False)
+        names = variables(aggregate) - witnesses
+        copies = {name: f"{name}#c{number}" for name in names if name in own or name not in bound}
         inside = rename(aggregate, {name: f"{name}#w{number}" for name in witnesses})
-        outside = rename(aggregate, {name: f"{name}#c{number}" for name in copied})
-        assert isinstance(inside, syntax.Aggregate)
-        assert isinstance(outside, syntax.Aggregate)
-        assert outside.value is not None
-        self.body.extend(literals(outside.body))
-        self.body.append(syntax.Comparison("=", outside.value, inside, aggregate.span))
+        self.body.extend(rename(aggregate, copies).literals)
+        self.body.append(syntax.Comparison("=", rename(value, copies), inside, aggregate.span))
         return inside

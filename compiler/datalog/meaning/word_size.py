@@ -1,6 +1,6 @@
 """Words of 64 bits, which arithmetic may not leave, or of 32, in which it wraps as Souffle's own does.
 
-With 32 bits every call and every aggregate of a program says so (`checked.Call.word`), and computes what the
+With 32 bits every call and every aggregate of a program says so (`syntax.Call.word`), and computes what the
 functions of `wrapping` do. All values that a rule meets are then in the range of their kind.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dbsp.compiler.datalog.meaning import (
-    checked,
     wrapping,  # noqa: F401  (enters its functions into the table)
 )
-from dbsp.compiler.datalog.meaning.checked import AnyKind, Kind
 from dbsp.compiler.datalog.meaning.word_ranges import NUMBER_32, UNSIGNED, UNSIGNED_32, WordRange
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind
 from dbsp.expressions import Expression, lit
 from dbsp.expressions import call as call_function
 
@@ -37,12 +37,12 @@ def limits(kind: Kind, word: int) -> tuple[int, int]:
     return (-(2**63), 2**63 - 1) if found is None else (found.low, found.high)
 
 
-def wraps(aggregate: checked.Aggregate, word: int) -> bool:
+def wraps(aggregate: syntax.Aggregate, word: int) -> bool:
     """Whether the result of an aggregate may leave a word and is to be wrapped."""
     return word == 32 and aggregate.function in ("sum", "count") and aggregate.kind is not Kind.FLOAT
 
 
-def in_32_bits(call: checked.Call, arguments: Sequence[Expression]) -> Expression | None:
+def in_32_bits(call: syntax.Call, arguments: Sequence[Expression]) -> Expression | None:
     """The expression of a call that has an int of 32 bits as its result.
 
     None where the 64 bits make no difference: the result is none, or it is one of the arguments, a count of

@@ -1,4 +1,4 @@
 """From checked rules to a plan for each: which joins, in which order, and what between them.
 
-Imports meaning and the planner.
+Imports tree, meaning and the planner.
 """

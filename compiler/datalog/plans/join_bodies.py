@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dbsp.compiler.datalog.plans.literals import equations, is_partial, is_safe, uses
-from dbsp.compiler.datalog.plans.normalise import Condition, NormalLiteral, Scan, variables_of
+from dbsp.compiler.datalog.plans.normalise import Condition, NormalLiteral, Scan
+from dbsp.compiler.datalog.tree.traversal import variables
 from dbsp.compiler.planner.choose import ChosenPlan, choose
 from dbsp.compiler.planner.conjunction import Atom, Conjunction, Functions, determined
 from dbsp.compiler.planner.statistics import Statistics
@@ -35,7 +36,7 @@ def functions_of(body: Iterable[NormalLiteral], reserved: Iterable[str]) -> Func
     Variables that are `reserved`, for aggregates, are bound by no equation.
     """
     return [
-        (name, variables_of(term))
+        (name, variables(term))
         for literal in body
         if isinstance(literal, Condition) and not is_partial(literal)
         for name, term in equations(literal)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.signatures import is_partial as may_fail
 from dbsp.compiler.datalog.plans.normalise import (
     Absent,
@@ -15,9 +14,10 @@ from dbsp.compiler.datalog.plans.normalise import (
     NormalLiteral,
     Numbered,
     Scan,
-    calls_in,
-    variables_of,
 )
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Kind
+from dbsp.compiler.datalog.tree.traversal import find, variables
 
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "=": operator.eq,
@@ -46,7 +46,7 @@ def uses(literal: NormalLiteral) -> Iterable[str]:
             return (*literal.variables, *literal.injected)
 
 
-def equations(literal: Condition) -> Iterator[tuple[str, checked.Term]]:
+def equations(literal: Condition) -> Iterator[tuple[str, syntax.Term]]:
     """(variable, term) for each side of an equation that is a variable not in the other side."""
     comparison = literal.comparison
     if comparison.operator != "=":
@@ -55,36 +55,37 @@ def equations(literal: Condition) -> Iterator[tuple[str, checked.Term]]:
         (comparison.left, comparison.right),
         (comparison.right, comparison.left),
     ):
-        if isinstance(one, checked.Variable) and one.name not in variables_of(other):
+        if isinstance(one, syntax.Variable) and one.name not in variables(other):
             yield one.name, other
 
 
 def is_partial(literal: Condition) -> bool:
     """Whether a function in it has no value for some arguments."""
-    comparison = literal.comparison
-    return any(may_fail(name) for side in (comparison.left, comparison.right) for name in calls_in(side))
+    return _may_fail(literal.comparison)
 
 
-def is_safe(term: checked.Term) -> bool:
+def _may_fail(node: syntax.Node) -> bool:
+    return any(may_fail(call.function) for call in find(node, syntax.Call))
+
+
+def is_safe(term: syntax.Term) -> bool:
     """Whether a term may be computed before all conditions on its variables have been asked.
 
     Not with a difference of unsigned numbers: `a >= b, c = a - b` is never an error.
     """
-    if not isinstance(term, checked.Call):
-        return True
-    if may_fail(term.function) or (term.function == "-" and term.kind is checked.Kind.UNSIGNED):
-        return False
-    return all(map(is_safe, term.arguments))
+    return not any(
+        may_fail(call.function) or (call.function == "-" and call.kind is Kind.UNSIGNED)
+        for call in find(term, syntax.Call)
+    )
 
 
 def has_partial(literal: AggregateLiteral) -> bool:
     """Whether evaluating the body for groups that nobody asks for could be an error."""
-    values = [result.value for result in literal.results if result.value is not None]
-    if any(may_fail(name) for value in values for name in calls_in(value)):
+    if any(_may_fail(result.value) for result in literal.results if result.value is not None):
         return True
     return any(
         (isinstance(inner, Condition) and is_partial(inner))
-        or (isinstance(inner, Generated) and any(may_fail(name) for name in calls_in(inner.call)))
+        or (isinstance(inner, Generated) and _may_fail(inner.call))
         or (isinstance(inner, AggregateLiteral) and has_partial(inner))
         for inner in literal.body
     )
@@ -95,7 +96,7 @@ def excludes_zero(variable: str, body: Iterable[NormalLiteral]) -> bool:
     comparisons = [literal.comparison for literal in body if isinstance(literal, Condition)]
     names = {variable}
     for one in comparisons:
-        sides = {side.name for side in (one.left, one.right) if isinstance(side, checked.Variable)}
+        sides = {side.name for side in (one.left, one.right) if isinstance(side, syntax.Variable)}
         if one.operator == "=" and len(sides) == 2 and sides & names:
             names |= sides
     for one in comparisons:
@@ -103,10 +104,10 @@ def excludes_zero(variable: str, body: Iterable[NormalLiteral]) -> bool:
         if compare is None:
             continue
         match one.left, one.right:
-            case checked.Variable(name=name), checked.Constant(value=int() | float() as value):
+            case syntax.Variable(name=name), syntax.Constant(value=int() | float() as value):
                 if name in names and not compare(0, value):
                     return True
-            case checked.Constant(value=int() | float() as value), checked.Variable(name=name):
+            case syntax.Constant(value=int() | float() as value), syntax.Variable(name=name):
                 if name in names and not compare(value, 0):
                     return True
     return False
@@ -127,7 +128,7 @@ def binds(body: Sequence[NormalLiteral]) -> set[str]:
                 case AggregateLiteral() if bound.issuperset(literal.injected):
                     bound.update(literal.variables)
                 case Condition():
-                    bound.update(name for name, term in equations(literal) if variables_of(term) <= bound)
+                    bound.update(name for name, term in equations(literal) if variables(term) <= bound)
                 case _:
                     pass
     return bound

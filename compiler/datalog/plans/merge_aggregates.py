@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import count
 
-from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.plans.normalise import (
     Absent,
     AggregateLiteral,
@@ -23,6 +22,9 @@ from dbsp.compiler.datalog.plans.normalise import (
     Numbered,
     Scan,
 )
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import find, rename
+from dbsp.errors import expect_type
 
 
 def merge_aggregates(rule: NormalRule) -> NormalRule:
@@ -91,28 +93,19 @@ def _number_locals(literal: AggregateLiteral) -> dict[str, str]:
                 scan = inner if isinstance(inner, Scan) else inner.pattern
                 names.update(dict.fromkeys(scan.names))
             case Condition(comparison=comparison):
-                for side in (comparison.left, comparison.right):
-                    _collect(side, names)
+                names.update((one.name, None) for one in find(comparison, syntax.Variable))
             case Generated(variable=variable, call=call):
                 names[variable] = None
-                _collect(call, names)
+                names.update((one.name, None) for one in find(call, syntax.Variable))
             case _:
                 pass
     own = [name for name in names if name not in literal.injected]
     return {name: str(number) for number, name in enumerate(own)}
 
 
-def _collect(term: checked.Term, names: dict[str, None]) -> None:
-    if isinstance(term, checked.Variable):
-        names[term.name] = None
-    elif isinstance(term, checked.Call):
-        for argument in term.arguments:
-            _collect(argument, names)
-
-
 def _with_names(literal: AggregateLiteral, names: Mapping[str, str]) -> AggregateLiteral:
     results = tuple(
-        result if result.value is None else replace(result, value=_rename_term(result.value, names))
+        result if result.value is None else replace(result, value=rename(result.value, names))
         for result in literal.results
     )
     return replace(literal, results=results, body=tuple(_rename(inner, names) for inner in literal.body))
@@ -123,27 +116,12 @@ def _rename(literal: NormalLiteral, names: Mapping[str, str]) -> NormalLiteral:
         case Scan(variables=variables):
             return replace(literal, variables=tuple(name and names.get(name, name) for name in variables))
         case Absent(pattern=pattern):
-            renamed = _rename(pattern, names)
-            assert isinstance(renamed, Scan)
-            return Absent(renamed)
+            return Absent(expect_type(_rename(pattern, names), Scan, "a renamed scan"))
         case Condition(comparison=comparison):
-            sides = (_rename_term(comparison.left, names), _rename_term(comparison.right, names))
-            return replace(literal, comparison=replace(comparison, left=sides[0], right=sides[1]))
+            return replace(literal, comparison=rename(comparison, names))
         case Generated(variable=variable, call=call):
-            renamed_call = _rename_term(call, names)
-            assert isinstance(renamed_call, checked.Call)
-            return Generated(names.get(variable, variable), renamed_call)
+            return Generated(names.get(variable, variable), rename(call, names))
         case Numbered():
             raise AssertionError("no rows are numbered in aggregates")
         case AggregateLiteral():
             raise AssertionError("aggregates that contain aggregates are not merged")
-
-
-def _rename_term(term: checked.Term, names: Mapping[str, str]) -> checked.Term:
-    match term:
-        case checked.Variable(name=name):
-            return replace(term, name=names.get(name, name))
-        case checked.Call(arguments=arguments):
-            return replace(term, arguments=tuple(_rename_term(part, names) for part in arguments))
-        case _:
-            return term

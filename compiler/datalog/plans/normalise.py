@@ -13,14 +13,18 @@ In a normalised body
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TypeAlias
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.signatures import GENERATORS
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind
+from dbsp.compiler.datalog.tree.traversal import has_wildcard, map_children, variables
 from dbsp.diagnostics import SourceSpan
+from dbsp.errors import expect_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class Scan:
 
     relation: str
     variables: tuple[str | None, ...]
-    constants: tuple[tuple[int, checked.Constant], ...]
+    constants: tuple[tuple[int, syntax.Constant], ...]
     equal: tuple[tuple[int, int], ...]
     span: SourceSpan = field(compare=False)
 
@@ -63,13 +67,13 @@ class Condition:
     The first implies the others and the other way round.
     """
 
-    comparison: checked.Comparison
+    comparison: syntax.Comparison
     form: int | None = field(default=None, compare=False)
     whole: bool = field(default=False, compare=False)
 
     @property
     def names(self) -> frozenset[str]:
-        return variables_of(self.comparison.left) | variables_of(self.comparison.right)
+        return variables(self.comparison)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +81,18 @@ class Generated:
     """Binds a variable to each of the values of a generator, or tests it where it is bound already."""
 
     variable: str
-    call: checked.Call
+    call: syntax.Call
 
     @property
     def arguments(self) -> frozenset[str]:
         """The variables that the values are computed from."""
-        return variables_of(self.call)
+        return variables(self.call)
 
     @property
-    def membership(self) -> checked.Comparison:
+    def membership(self) -> syntax.Comparison:
         """The condition that the variable is one of the values."""
-        variable = checked.Variable(self.variable, self.call.kind, self.call.span)
-        return checked.Comparison("in", variable, self.call, self.call.span)
+        variable = syntax.Variable(self.variable, self.call.span, self.call.kind)
+        return syntax.Comparison("in", variable, self.call, self.call.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +110,8 @@ class AggregateResult:
 
     variable: str
     function: str
-    value: checked.Term | None
-    kind: checked.AnyKind
+    value: syntax.Term | None
+    kind: AnyKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,7 @@ class NormalRule:
     """
 
     rule: checked.Rule
-    head: tuple[checked.Term, ...]
+    head: tuple[syntax.Term, ...]
     body: tuple[NormalLiteral, ...] | None
 
     @property
@@ -146,7 +150,7 @@ class NormalRule:
 def normalise(rule: checked.Rule) -> NormalRule:
     """The normalised form of one rule."""
     normal, _ = normalise_with_origins(rule)
-    holds = checked.Truth(False, rule.span) not in rule.body
+    holds = syntax.Truth(False, rule.span) not in rule.body
     return normal if holds else replace(normal, body=None)
 
 
@@ -168,31 +172,6 @@ def normalise_with_origins(rule: checked.Rule) -> tuple[NormalRule, tuple[int, .
     return NormalRule(rule, head, tuple(body)), tuple(origins)
 
 
-def variables_of(term: checked.Term) -> frozenset[str]:
-    """The variables of a term without aggregates."""
-    match term:
-        case checked.Variable(name=name):
-            return frozenset({name})
-        case checked.Call(arguments=arguments):
-            return frozenset().union(*map(variables_of, arguments))
-        case _:
-            return frozenset()
-
-
-def calls_in(term: checked.Term) -> Iterator[str]:
-    """The names of the functions called in a term without aggregates."""
-    if isinstance(term, checked.Call):
-        yield term.function
-        for argument in term.arguments:
-            yield from calls_in(argument)
-
-
-def _has_wildcard(term: checked.Term) -> bool:
-    return isinstance(term, checked.Wildcard) or (
-        isinstance(term, checked.Construct) and any(map(_has_wildcard, term.arguments))
-    )
-
-
 class _Normaliser:
     """`#` never occurs in the names of a source, so the names made here are new."""
 
@@ -203,159 +182,152 @@ class _Normaliser:
     def new_name(self) -> str:
         return f"#{next(self.numbers)}"
 
-    def body(self, literals: tuple[checked.Literal, ...], out: list[NormalLiteral]) -> bool:
+    def body(self, literals: tuple[syntax.Literal, ...], out: list[NormalLiteral]) -> bool:
         """Appends the normalised literals; false when one of them is `false`."""
         for literal in literals:
             self.literal(literal, out)
-        return not any(isinstance(literal, checked.Truth) and not literal.value for literal in literals)
+        return not any(isinstance(literal, syntax.Truth) and not literal.value for literal in literals)
 
-    def literal(self, literal: checked.Literal, out: list[NormalLiteral]) -> None:
+    def literal(self, literal: syntax.Literal, out: list[NormalLiteral]) -> None:
         """Appends what a literal becomes; nothing for `true` and `false`."""
         match literal:
-            case checked.Atom():
+            case syntax.Atom():
                 out.append(self.pattern(literal, out))
-            case checked.Negation(atom=atom):
+            case syntax.Negation(atom=atom):
                 out.append(Absent(self.pattern(atom, out, positive=False)))
-            case checked.Comparison(
-                operator="=", left=checked.Variable(name=name), right=checked.Call() as call
+            case syntax.Comparison(
+                operator="=", left=syntax.Variable(name=name), right=syntax.Call() as call
             ) | (
-                checked.Comparison(
-                    operator="=", left=checked.Call() as call, right=checked.Variable(name=name)
-                )
+                syntax.Comparison(operator="=", left=syntax.Call() as call, right=syntax.Variable(name=name))
             ) if call.function in GENERATORS:
                 self.generated(name, call, out)
-            case checked.Comparison(operator="=", left=left, right=right, span=span) if isinstance(
-                left, checked.Construct
-            ) or isinstance(right, checked.Construct):
+            case syntax.Comparison(operator="=", left=left, right=right, span=span) if isinstance(
+                left, syntax.Construct
+            ) or isinstance(right, syntax.Construct):
                 self.equation(left, right, span, out)
-            case checked.Comparison(operator=operator, left=left, right=right, span=span):
+            case syntax.Comparison(operator=operator, left=left, right=right, span=span):
                 sides = (self.term(left, out), self.term(right, out))
-                out.append(Condition(checked.Comparison(operator, *sides, span)))
-            case checked.Truth():
+                out.append(Condition(syntax.Comparison(operator, *sides, span)))
+            case syntax.Truth():
                 pass
 
-    def pattern(self, atom: checked.Atom, out: list[NormalLiteral], positive: bool = True) -> Scan:
+    def pattern(self, atom: syntax.Atom, out: list[NormalLiteral], positive: bool = True) -> Scan:
         names: list[str | None] = []
-        constants: list[tuple[int, checked.Constant]] = []
+        constants: list[tuple[int, syntax.Constant]] = []
         equal: list[tuple[int, int]] = []
         for column, argument in enumerate(atom.arguments):
             name: str | None = None
             match argument:
-                case checked.Wildcard():
+                case syntax.Wildcard():
                     pass
-                case checked.Constant():
+                case syntax.Constant():
                     constants.append((column, argument))
-                case checked.Variable() if argument.name in names:
+                case syntax.Variable() if argument.name in names:
                     equal.append((names.index(argument.name), column))
-                case checked.Variable():
+                case syntax.Variable():
                     name = argument.name
-                case checked.Construct() if positive:
+                case syntax.Construct() if positive:
                     name = self.new_name()
-                    self.take_apart(checked.Variable(name, argument.kind, argument.span), argument, out)
+                    self.take_apart(syntax.Variable(name, argument.span, argument.kind), argument, out)
                 case _:
                     name = self.equal_to(argument, out)
             names.append(name)
         return Scan(atom.relation, tuple(names), tuple(constants), tuple(equal), atom.span)
 
     def equation(
-        self, left: checked.Term, right: checked.Term, span: SourceSpan, out: list[NormalLiteral]
+        self, left: syntax.Term, right: syntax.Term, span: SourceSpan, out: list[NormalLiteral]
     ) -> None:
         """`x = [a, b]`, also the other way round; of two patterns one is taken apart by the other's value."""
-        if not isinstance(right, checked.Construct) or _has_wildcard(left):
+        if not isinstance(right, syntax.Construct) or has_wildcard(left):
             left, right = right, left
-        assert isinstance(right, checked.Construct)
-        if isinstance(left, checked.Construct) and left.function == right.function:
-            for one, other in zip(left.arguments, right.arguments, strict=True):
-                if not isinstance(one, checked.Wildcard) and not isinstance(other, checked.Wildcard):
-                    self.body((checked.Comparison("=", one, other, span),), out)
+        pattern = expect_type(right, syntax.Construct, "a pattern on a side of an equation")
+        if isinstance(left, syntax.Construct) and left.function == pattern.function:
+            for one, other in zip(left.arguments, pattern.arguments, strict=True):
+                if not isinstance(one, syntax.Wildcard) and not isinstance(other, syntax.Wildcard):
+                    self.body((syntax.Comparison("=", one, other, span),), out)
             return
-        if isinstance(left, checked.Construct):
+        if isinstance(left, syntax.Construct):
             # Made differently, so never equal; a comparison that no row meets keeps this a matter of data.
-            zero = checked.Constant(0, checked.Kind.NUMBER, span)
-            out.append(Condition(checked.Comparison("!=", zero, zero, span)))
+            zero = syntax.Constant(0, span, Kind.NUMBER)
+            out.append(Condition(syntax.Comparison("!=", zero, zero, span)))
             return
-        if isinstance(left, checked.Variable):
-            self.take_apart(left, right, out)
+        if isinstance(left, syntax.Variable):
+            self.take_apart(left, pattern, out)
             return
-        variable = checked.Variable(self.equal_to(left, out), left.kind, span)
-        self.take_apart(variable, right, out)
+        variable = syntax.Variable(self.equal_to(left, out), span, left.kind)
+        self.take_apart(variable, pattern, out)
 
-    def take_apart(
-        self, value: checked.Variable, pattern: checked.Construct, out: list[NormalLiteral]
-    ) -> None:
+    def take_apart(self, value: syntax.Variable, pattern: syntax.Construct, out: list[NormalLiteral]) -> None:
         """The conditions that a value equals a pattern; see `Condition`."""
         form = next(self.forms)
         span, constructor = pattern.span, pattern.constructor
-        made = checked.Part("made", (value,), checked.Kind.NUMBER, span, constructor=constructor)
-        true = checked.Constant(True, checked.Kind.NUMBER, span)
-        parts: list[checked.Term] = []
-        found: list[tuple[int, checked.Term]] = []
-        nested: list[tuple[checked.Variable, checked.Construct]] = []
+        made = syntax.Part("made", (value,), span, Kind.NUMBER, constructor=constructor)
+        true = syntax.Constant(True, span, Kind.NUMBER)
+        parts: list[syntax.Term] = []
+        found: list[tuple[int, syntax.Term]] = []
+        nested: list[tuple[syntax.Variable, syntax.Construct]] = []
         for position, argument in enumerate(pattern.arguments):
             match argument:
-                case checked.Wildcard():
+                case syntax.Wildcard():
                     continue
-                case checked.Variable() | checked.Constant():
-                    part: checked.Term = argument
-                case checked.Construct():
-                    part = checked.Variable(self.new_name(), argument.kind, argument.span)
+                case syntax.Variable() | syntax.Constant():
+                    part: syntax.Term = argument
+                case syntax.Construct():
+                    part = syntax.Variable(self.new_name(), argument.span, argument.kind)
                     nested.append((part, argument))
                 case _:
-                    part = checked.Variable(self.equal_to(argument, out), argument.kind, argument.span)
+                    part = syntax.Variable(self.equal_to(argument, out), argument.span, argument.kind)
             parts.append(part)
             found.append((position, part))
         if len(parts) == len(pattern.arguments):
-            whole = checked.Construct(pattern.function, tuple(parts), pattern.kind, span)
-            out.append(Condition(checked.Comparison("=", value, whole, span), form, whole=True))
-        out.append(Condition(checked.Comparison("=", made, true, span), form))
+            whole = syntax.Construct(pattern.function, tuple(parts), span, pattern.kind)
+            out.append(Condition(syntax.Comparison("=", value, whole, span), form, whole=True))
+        out.append(Condition(syntax.Comparison("=", made, true, span), form))
         for position, part in found:
             kind = part.kind
-            place = checked.Part("part", (value,), kind, span, constructor=constructor, position=position)
-            out.append(Condition(checked.Comparison("=", part, place, span), form))
+            place = syntax.Part("part", (value,), span, kind, constructor=constructor, position=position)
+            out.append(Condition(syntax.Comparison("=", part, place, span), form))
         for inner, inner_pattern in nested:
             self.take_apart(inner, inner_pattern, out)
 
-    def equal_to(self, term: checked.Term, out: list[NormalLiteral]) -> str:
+    def equal_to(self, term: syntax.Term, out: list[NormalLiteral]) -> str:
         """A new variable and the equation that it equals the term."""
         name = self.new_name()
-        variable = checked.Variable(name, term.kind, term.span)
-        out.append(Condition(checked.Comparison("=", variable, self.term(term, out), term.span)))
+        variable = syntax.Variable(name, term.span, term.kind)
+        out.append(Condition(syntax.Comparison("=", variable, self.term(term, out), term.span)))
         return name
 
-    def term(self, term: checked.Term, out: list[NormalLiteral]) -> checked.Term:
+    def term(self, term: syntax.Term, out: list[NormalLiteral]) -> syntax.Term:
         """The term with a variable in the place of every aggregate."""
         match term:
-            case checked.Call(function=function, kind=kind, span=span) if function in GENERATORS:
+            case syntax.Call(function=function, kind=kind, span=span) if function in GENERATORS:
                 name = self.new_name()
                 self.generated(name, term, out)
-                return checked.Variable(name, kind, span)
-            case checked.Call(function="autoinc", kind=kind, span=span):
+                return syntax.Variable(name, span, kind)
+            case syntax.Call(function="autoinc", kind=kind, span=span):
                 name = self.new_name()
-                first, step = (one.value for one in term.arguments if isinstance(one, checked.Constant))
-                assert isinstance(first, int)
-                assert isinstance(step, int)
-                out.append(Numbered(name, first, step))
-                return checked.Variable(name, kind, span)
-            case checked.Call(arguments=arguments):
-                return replace(term, arguments=tuple(self.term(part, out) for part in arguments))
-            case checked.Aggregate():
+                first, step = (one.value for one in term.arguments if isinstance(one, syntax.Constant))
+                out.append(
+                    Numbered(name, expect_type(first, int, "a number"), expect_type(step, int, "a step"))
+                )
+                return syntax.Variable(name, span, kind)
+            case syntax.Aggregate():
                 return self.aggregate(term, out)
             case _:
-                return term
+                return map_children(term, lambda part: self.term(part, out))
 
-    def generated(self, name: str, call: checked.Call, out: list[NormalLiteral]) -> None:
-        arguments = tuple(self.term(part, out) for part in call.arguments)
-        out.append(Generated(name, replace(call, arguments=arguments)))
+    def generated(self, name: str, call: syntax.Call, out: list[NormalLiteral]) -> None:
+        out.append(Generated(name, map_children(call, lambda part: self.term(part, out))))
 
-    def aggregate(self, aggregate: checked.Aggregate, out: list[NormalLiteral]) -> checked.Variable:
+    def aggregate(self, aggregate: syntax.Aggregate, out: list[NormalLiteral]) -> syntax.Variable:
         body: list[NormalLiteral] = []
-        holds = self.body(aggregate.body, body)
+        holds = self.body(aggregate.literals, body)
         value = None if aggregate.value is None else self.term(aggregate.value, body)
         if not holds:
             # A condition without variables that no row meets keeps `false` a matter of data.
-            zero = checked.Constant(0, checked.Kind.NUMBER, aggregate.span)
-            body.append(Condition(checked.Comparison("!=", zero, zero, aggregate.span)))
+            zero = syntax.Constant(0, aggregate.span, Kind.NUMBER)
+            body.append(Condition(syntax.Comparison("!=", zero, zero, aggregate.span)))
         name = self.new_name()
         result = AggregateResult(name, aggregate.function, value, aggregate.kind)
         out.append(AggregateLiteral((result,), tuple(body), aggregate.injected, aggregate.span))
-        return checked.Variable(name, aggregate.kind, aggregate.span)
+        return syntax.Variable(name, aggregate.span, aggregate.kind)

@@ -13,7 +13,6 @@ from dbsp.compiler.datalog.plans.normalise import (
     Generated,
     NormalLiteral,
     Numbered,
-    variables_of,
 )
 from dbsp.compiler.datalog.plans.steps import (
     PlannedAntijoin,
@@ -23,6 +22,7 @@ from dbsp.compiler.datalog.plans.steps import (
     PlannedSeries,
     PlanStep,
 )
+from dbsp.compiler.datalog.tree.traversal import variables
 from dbsp.compiler.planner.conjunction import determined
 
 
@@ -60,7 +60,7 @@ class Placing:
     def place_equation(self, partial: bool = False) -> bool:
         for literal in self.conditions(partial):
             for name, term in equations(literal):
-                if name not in self.reserved and variables_of(term) <= self.bound.keys():
+                if name not in self.reserved and variables(term) <= self.bound.keys():
                     self.take(literal)
                     self._drop_implied(literal)
                     self.done.append(PlannedAssignment(name, term, self.keep((name,), always=True)))

@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.plans.join_bodies import (
     Policy,
     conjunction_of,
@@ -51,7 +50,6 @@ from dbsp.compiler.datalog.plans.normalise import (
     NormalRule,
     Numbered,
     Scan,
-    variables_of,
 )
 from dbsp.compiler.datalog.plans.placing import Placing
 from dbsp.compiler.datalog.plans.steps import (
@@ -66,10 +64,13 @@ from dbsp.compiler.datalog.plans.steps import (
     RulePlan,
     SubPlan,
 )
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import variables
 from dbsp.compiler.planner import tree as trees
 from dbsp.compiler.planner.conjunction import determined
 from dbsp.compiler.planner.estimate import Term
 from dbsp.compiler.planner.statistics import Statistics
+from dbsp.errors import InvariantError, expect_present
 
 
 def plan(rule: NormalRule, policy: Policy | None = None) -> RulePlan:
@@ -77,7 +78,7 @@ def plan(rule: NormalRule, policy: Policy | None = None) -> RulePlan:
     if rule.body is None:
         return RulePlan(rule, None)
     policy = replace(policy or Policy(Statistics.none()), order=rule.rule.order)
-    needed = frozenset().union(*map(variables_of, rule.head))
+    needed = frozenset().union(*map(variables, rule.head))
     body = rule.body
     if any(isinstance(literal, Numbered) for literal in body):
         # Whatever tells the ways to satisfy the body apart, not only what the head asks for.
@@ -119,14 +120,17 @@ class _Planner(Placing):
             placed = placed or self._place_scan(connected=True) or self.place_generated(constant=False)
             placed = placed or self._place_late() or self._place_scan(connected=False)
             placed = placed or self.place_generated(constant=True) or self.place_number()
-            assert placed, "a checked body can always be ordered"
+            if not placed:
+                raise InvariantError("expected a body that can be ordered; this is a defect of dbsp")
         return tuple(self.done)
 
     # Each of these places one literal or one tree, and says whether it did.
 
     def _place_multiway(self) -> bool:
-        if self.line and isinstance(self.line[0], trees.MultiwayNode) and self._goes_on(self.line[0]):
-            self._multiway(self.line.pop(0))
+        tree = self.line[0] if self.line else None
+        if isinstance(tree, trees.MultiwayNode) and self._goes_on(tree):
+            del self.line[0]
+            self._multiway(tree)
             return True
         return False
 
@@ -222,9 +226,11 @@ class _Planner(Placing):
         """Whether a multi-way join goes on from the rows found so far, and is not made beside them."""
         return (not self.done and not self.bound) or any(self._is_found(part) for part in tree.parts)
 
+    def _group(self) -> Joined:
+        return expect_present(self.group, "the group of scans that a tree joins")
+
     def _scan(self, atom: int) -> Scan | None:
-        assert self.group is not None, "a tree is of a group"
-        return self.group.scans[atom]
+        return self._group().scans[atom]
 
     def _is_found(self, tree: trees.Tree) -> bool:
         return isinstance(tree, trees.LeafNode) and self._scan(tree.atom) is None
@@ -232,9 +238,8 @@ class _Planner(Placing):
     def _source(self, tree: trees.Tree, beside: Iterable[str] = ()) -> RowSource:
         """A scan, or the bag of what a tree joins; `beside` are variables that it meets others on."""
         if isinstance(tree, trees.LeafNode):
-            scan = self._scan(tree.atom)
-            assert scan is not None, "the rows found before begin the line"
-            return scan
+            # The rows found before begin the line.
+            return expect_present(self._scan(tree.atom), "a scan in the line after its first tree")
         body = self._body_of(tree)
         self.take(*body)
         needed = self.needed.union(self.bound, beside, *map(uses, self.left))
@@ -253,8 +258,7 @@ class _Planner(Placing):
             or (isinstance(literal, Condition) and fits(literal, bound))
         ]
 
-    def _multiway(self, tree: trees.Tree) -> None:
-        assert isinstance(tree, trees.MultiwayNode)
+    def _multiway(self, tree: trees.MultiwayNode) -> None:
         parts: list[JoinPart] = []
         beside: set[str] = set()
         for one in tree.parts:
@@ -264,8 +268,8 @@ class _Planner(Placing):
         self.take(*parts)
         names = dict.fromkeys(name for part in parts for name in part.names)
         bound = self.determined(names)
-        conditions: list[checked.Comparison] = []
-        extensions: list[tuple[str, checked.Term]] = []
+        conditions: list[syntax.Comparison] = []
+        extensions: list[tuple[str, syntax.Term]] = []
         for literal in self.conditions(partial=False):
             if fits(literal, bound):
                 self.take(literal)
@@ -280,14 +284,13 @@ class _Planner(Placing):
 
     def _expected(self, tree: trees.MultiwayNode) -> tuple[Term, ...]:
         """What the planner expects of each delta term."""
-        assert self.group is not None, "a tree is of a group"
-        return next((one.terms for one in self.group.choice.estimates if one.tree == tree), ())
+        return next((one.terms for one in self._group().choice.estimates if one.tree == tree), ())
 
     # --- the rest --------------------------------------------------------------------------------
 
     def _aggregate(self, literal: AggregateLiteral) -> None:
         injected = frozenset(literal.injected)
-        values = (variables_of(result.value) for result in literal.results if result.value is not None)
+        values = (variables(result.value) for result in literal.results if result.value is not None)
         correlated = bool(injected) and (not injected <= binds(literal.body) or has_partial(literal))
         given = literal.injected if correlated else ()
         policy = replace(self.policy, order=None)
@@ -302,7 +305,7 @@ class _Planner(Placing):
 def _orders(step: PlannedMultiwayJoin, planned: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
     """The planned orders, naming what the join looks at and no part of the order's own binds."""
     free = {name for name, _ in step.extensions}
-    functions = [(name, variables_of(term)) for name, term in step.extensions]
+    functions = [(name, variables(term)) for name, term in step.extensions]
     every = [name for part in step.parts for name in part.names if name in step.looked_at]
     orders = []
     for part, order in zip(step.parts, planned, strict=True):

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.plans.normalise import AggregateLiteral, NormalRule, Scan, variables_of
+from dbsp.compiler.datalog.plans.normalise import AggregateLiteral, NormalRule, Scan
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import variables
 from dbsp.compiler.planner.choose import ChosenPlan
 from dbsp.compiler.planner.estimate import Term
 
@@ -58,8 +59,8 @@ class PlannedMultiwayJoin:
 
     parts: tuple[JoinPart, ...]
     orders: tuple[tuple[str, ...], ...]
-    conditions: tuple[checked.Comparison, ...]
-    extensions: tuple[tuple[str, checked.Term], ...]
+    conditions: tuple[syntax.Comparison, ...]
+    extensions: tuple[tuple[str, syntax.Term], ...]
     keep: tuple[str, ...]
     expected: tuple[Term, ...] = field(default=(), compare=False, repr=False)
 
@@ -73,7 +74,7 @@ class PlannedMultiwayJoin:
         terms = [term for one in self.conditions for term in (one.left, one.right)]
         terms += [term for _, term in self.extensions]
         used = set(self.keep).union(name for name, _ in self.extensions)
-        return frozenset(used.union(*map(variables_of, terms))).union(
+        return frozenset(used.union(*map(variables, terms))).union(
             name for name, number in uses.items() if number > 1
         )
 
@@ -87,7 +88,7 @@ class PlannedAntijoin:
 
 @dataclass(frozen=True, slots=True)
 class PlannedFilter:
-    condition: checked.Comparison
+    condition: syntax.Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class PlannedAssignment:
     """Binds a variable to a term; `keep` (the variable included) is what goes on."""
 
     variable: str
-    term: checked.Term
+    term: syntax.Term
     keep: tuple[str, ...]
 
 
@@ -104,7 +105,7 @@ class PlannedSeries:
     """Binds a variable to each value of a generator; `keep` (the variable included) is what goes on."""
 
     variable: str
-    call: checked.Call
+    call: syntax.Call
     keep: tuple[str, ...]
 
 

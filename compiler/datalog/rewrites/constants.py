@@ -15,8 +15,9 @@ from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.show import show_literal
-from dbsp.compiler.datalog.rewrites.checked_terms import map_parts, substitute
 from dbsp.compiler.datalog.rewrites.fold import fold, holds
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import map_children, substitute
 
 
 def propagate_constants(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:
@@ -60,26 +61,24 @@ def simplified(rule: checked.Rule, known: list[str]) -> checked.Rule | None:
 
 
 def _folded(rule: checked.Rule) -> checked.Rule:
-    return map_parts(rule, lambda part: map_parts(part, fold))
+    return map_children(rule, lambda part: map_children(part, fold))
 
 
-def _says(literal: checked.Literal) -> bool | tuple[str, checked.Term] | None:
+def _says(literal: syntax.Literal) -> bool | tuple[str, syntax.Term] | None:
     """Whether a literal always or never holds, or what a variable is by it."""
     match literal:
-        case checked.Truth(value=value):
+        case syntax.Truth(value=value):
             return value
-        case checked.Comparison(operator="=", left=checked.Variable() as one, right=other) if one == other:
+        case syntax.Comparison(operator="=", left=syntax.Variable() as one, right=other) if one == other:
             return True
-        case checked.Comparison(operator="=", left=checked.Variable() as one, right=checked.Constant() as c):
+        case syntax.Comparison(operator="=", left=syntax.Variable() as one, right=syntax.Constant() as c):
             return one.name, c
-        case checked.Comparison(operator="=", left=checked.Constant() as c, right=checked.Variable() as one):
+        case syntax.Comparison(operator="=", left=syntax.Constant() as c, right=syntax.Variable() as one):
             return one.name, c
-        case checked.Comparison(
-            operator="=", left=checked.Variable() as one, right=checked.Variable() as other
-        ):
+        case syntax.Comparison(operator="=", left=syntax.Variable() as one, right=syntax.Variable() as other):
             # A name that was written is kept rather than one that was made.
             return (one.name, other) if "#" in one.name else (other.name, one)
-        case checked.Comparison():
+        case syntax.Comparison():
             return holds(literal)
         case _:
             return None

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dbsp.compiler.datalog.circuits.lower import needed_relations
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.rewrites.checked_terms import is_simple, uses
+from dbsp.compiler.datalog.meaning.dependencies import needed_relations, uses
+from dbsp.compiler.datalog.rewrites.simple_terms import is_simple
+from dbsp.compiler.datalog.tree import syntax
 
 
 def drop_dead(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:
@@ -39,9 +40,7 @@ def _without_empty(program: checked.CheckedProgram, changes: list[str]) -> check
             literal
             for literal in rule.body
             if not (
-                isinstance(literal, checked.Negation)
-                and literal.atom.relation in empty
-                and is_simple(literal)
+                isinstance(literal, syntax.Negation) and literal.atom.relation in empty and is_simple(literal)
             )
         )
         if len(body) < len(rule.body):
@@ -72,5 +71,5 @@ def _not_empty(program: checked.CheckedProgram) -> set[str]:
     return found
 
 
-def _positive(body: Iterable[checked.Literal]) -> list[str]:
-    return [literal.relation for literal in body if isinstance(literal, checked.Atom)]
+def _positive(body: Iterable[syntax.Literal]) -> list[str]:
+    return [literal.relation for literal in body if isinstance(literal, syntax.Atom)]

@@ -26,11 +26,13 @@ from dataclasses import replace
 import networkx as nx
 
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.dependencies import dependencies, uses
+from dbsp.compiler.datalog.meaning.numbering import numbers_rows
 from dbsp.compiler.datalog.meaning.show import show_rule
-from dbsp.compiler.datalog.meaning.stratify import dependencies
-from dbsp.compiler.datalog.rewrites.checked_terms import is_simple, numbers_rows, uses
 from dbsp.compiler.datalog.rewrites.plain import by_iterations, is_plain
 from dbsp.compiler.datalog.rewrites.sideways import passes
+from dbsp.compiler.datalog.rewrites.simple_terms import is_simple
+from dbsp.compiler.datalog.tree import syntax
 from dbsp.data.schema import did_you_mean
 from dbsp.errors import CompileError
 
@@ -108,7 +110,7 @@ def _whole(program: checked.CheckedProgram) -> dict[str, str]:
             # It must be there before these iterations begin.
             for atom in uses(rule):
                 why.setdefault(atom.relation, f"rule {rule.number} at {rule.span} needs it in time")
-        positive = {id(literal) for literal in rule.body if isinstance(literal, checked.Atom)}
+        positive = {id(literal) for literal in rule.body if isinstance(literal, syntax.Atom)}
         for atom in uses(rule):
             if id(atom) not in positive:
                 why.setdefault(atom.relation, f"rule {rule.number} at {rule.span} negates or aggregates it")
@@ -148,13 +150,13 @@ def _bound_columns(program: checked.CheckedProgram, wanted: Collection[str], why
     return columns
 
 
-def _guard(rule: checked.Rule, columns: Columns) -> checked.Atom | None:
+def _guard(rule: checked.Rule, columns: Columns) -> syntax.Atom | None:
     """The atom that lets a rule derive only what is asked for."""
     name = rule.head.relation
     if name not in columns:
         return None
     arguments = tuple(rule.head.arguments[column] for column in columns[name])
-    return checked.Atom(_demand(name), arguments, rule.head.span)
+    return syntax.Atom(_demand(name), arguments, rule.head.span, rule.head.name_span)
 
 
 def _guarded(program: checked.CheckedProgram, columns: Columns) -> tuple[checked.Rule, ...]:
@@ -167,7 +169,7 @@ def _guarded(program: checked.CheckedProgram, columns: Columns) -> tuple[checked
             rule = replace(rule, body=(guard, *rule.body), order=order)
         rules.append(rule)
     number = max((rule.number for rule in program.clauses), default=0)
-    found: dict[tuple[checked.Atom, frozenset[checked.Literal]], checked.Rule] = {}
+    found: dict[tuple[syntax.Atom, frozenset[syntax.Literal]], checked.Rule] = {}
     for rule in _demanding(program, columns):
         key = (rule.head, frozenset(rule.body))
         if key not in found and rule.head not in rule.body:
@@ -181,7 +183,7 @@ def _demanding(program: checked.CheckedProgram, columns: Columns) -> Iterator[ch
     for rule in program.rules:
         for use in passes(rule, _guard(rule, columns), columns):
             arguments = tuple(use.atom.arguments[column] for column in columns[use.atom.relation])
-            head = checked.Atom(_demand(use.atom.relation), arguments, use.atom.span)
+            head = syntax.Atom(_demand(use.atom.relation), arguments, use.atom.span, use.atom.name_span)
             yield checked.Rule(0, head, use.before, rule.span)
 
 

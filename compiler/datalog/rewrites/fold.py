@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 
-from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.term_expressions import expression, predicate
-from dbsp.compiler.datalog.rewrites.checked_terms import SINGLE_VALUED, map_parts
+from dbsp.compiler.datalog.rewrites.simple_terms import SINGLE_VALUED
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Value
+from dbsp.compiler.datalog.tree.traversal import map_children
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.values import decode_value
@@ -19,34 +21,34 @@ from dbsp.expressions import Expression, bind
 _FOLDED = SINGLE_VALUED - {"ord", "as"}
 
 
-def fold(term: checked.Term) -> checked.Term:
+def fold(term: syntax.Term) -> syntax.Term:
     """The term with every function of constants replaced by its value, also in the bodies of aggregates.
 
     A function without a value is left as it is: it is an error of the ticks that ask for it.
     """
-    term = map_parts(term, fold)
-    if not isinstance(term, checked.Call) or term.function not in _FOLDED:
+    term = map_children(term, fold)
+    if not isinstance(term, syntax.Call) or term.function not in _FOLDED:
         return term
-    if not all(isinstance(argument, checked.Constant) for argument in term.arguments):
+    if not all(isinstance(argument, syntax.Constant) for argument in term.arguments):
         return term
     value = _value(expression(term))
-    return term if value is None else checked.Constant(value, term.kind, term.span)
+    return term if value is None else syntax.Constant(value, term.span, term.kind)
 
 
-def holds(comparison: checked.Comparison) -> bool | None:
+def holds(comparison: syntax.Comparison) -> bool | None:
     """Whether a comparison of constants holds; None for any other."""
-    if isinstance(comparison.left, checked.Constant) and isinstance(comparison.right, checked.Constant):
+    if isinstance(comparison.left, syntax.Constant) and isinstance(comparison.right, syntax.Constant):
         value = _value(predicate(comparison))
         return None if value is None else bool(value)
     return None
 
 
-def _value(expression: Expression) -> checked.Value | None:
+def _value(expression: Expression) -> Value | None:
     interner = Interner()
     bound = bind(expression, Schema((), ()))
     try:
         (code,) = bound.evaluate(np.zeros((1, 0), np.int64), interner).tolist()
     except DbspError:
         return None
-    value: checked.Value = decode_value(bound.type, code, interner)
+    value: Value = decode_value(bound.type, code, interner)
     return None if isinstance(value, float) and math.isnan(value) else value

@@ -24,16 +24,12 @@ from dataclasses import replace
 import networkx as nx
 
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.rewrites.checked_terms import (
-    free_variables,
-    is_total,
-    numbers_rows,
-    substitute,
-    uses,
-    variables,
-    walk,
-)
+from dbsp.compiler.datalog.meaning.dependencies import uses
+from dbsp.compiler.datalog.meaning.numbering import numbers_rows
 from dbsp.compiler.datalog.rewrites.plain import by_iterations, derived_for_itself, recursive_groups
+from dbsp.compiler.datalog.rewrites.simple_terms import is_total
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import free_variables, rename, substitute, variables
 from dbsp.compiler.planner.acyclic import reduce_ears
 
 MAX_ATOMS = 8
@@ -116,9 +112,9 @@ def _pays(name: str, own: Sequence[checked.Rule], user: checked.Rule, groups: di
 def _keeps_all(rule: checked.Rule) -> bool:
     """Whether a row of the head comes of one binding of the body only."""
     positive = _positive(rule)
-    if any(isinstance(one, checked.Wildcard) for atom in positive for one in atom.arguments):
+    if any(isinstance(one, syntax.Wildcard) for atom in positive for one in atom.arguments):
         return False
-    known = {one.name for one in rule.head.arguments if isinstance(one, checked.Variable)}
+    known = {one.name for one in rule.head.arguments if isinstance(one, syntax.Variable)}
     grown = True
     while grown:
         found = set(_determined(rule, known))
@@ -129,14 +125,17 @@ def _keeps_all(rule: checked.Rule) -> bool:
 
 def _determined(rule: checked.Rule, known: set[str]) -> Iterator[str]:
     for literal in rule.body:
-        if isinstance(literal, checked.Comparison) and literal.operator == "=":
+        if isinstance(literal, syntax.Comparison) and literal.operator == "=":
             for one, other in ((literal.left, literal.right), (literal.right, literal.left)):
-                if isinstance(one, checked.Variable) and free_variables(other) <= known:
+                if (
+                    isinstance(one, syntax.Variable)
+                    and {variable.name for variable in free_variables(other)} <= known
+                ):
                     yield one.name
 
 
-def _positive(rule: checked.Rule) -> list[checked.Atom]:
-    return [literal for literal in rule.body if isinstance(literal, checked.Atom)]
+def _positive(rule: checked.Rule) -> list[syntax.Atom]:
+    return [literal for literal in rule.body if isinstance(literal, syntax.Atom)]
 
 
 def _inlined(user: checked.Rule, rule: checked.Rule) -> checked.Rule:
@@ -144,37 +143,37 @@ def _inlined(user: checked.Rule, rule: checked.Rule) -> checked.Rule:
     place, atom = next(
         (place, literal)
         for place, literal in enumerate(user.body)
-        if isinstance(literal, checked.Atom) and literal.relation == rule.head.relation
+        if isinstance(literal, syntax.Atom) and literal.relation == rule.head.relation
     )
     rule = _renamed_apart(rule, {name.split("#")[0] for name in variables(user)})
-    names: dict[str, checked.Term] = {}
-    equations: list[checked.Comparison] = []
+    names: dict[str, syntax.Term] = {}
+    equations: list[syntax.Comparison] = []
     for term, argument in zip(rule.head.arguments, atom.arguments, strict=True):
-        if isinstance(argument, checked.Wildcard):
+        if isinstance(argument, syntax.Wildcard):
             continue
         if (
-            isinstance(term, checked.Variable)
+            isinstance(term, syntax.Variable)
             and term.name not in names
-            and isinstance(argument, checked.Variable | checked.Constant)
+            and isinstance(argument, syntax.Variable | syntax.Constant)
         ):
             names[term.name] = argument
         else:
-            equations.append(checked.Comparison("=", term, argument, atom.span))
+            equations.append(syntax.Comparison("=", term, argument, atom.span))
     body = [substitute(literal, names) for literal in (*rule.body, *equations)]
     return replace(user, body=(*user.body[:place], *body, *user.body[place + 1 :]))
 
 
 def _renamed_apart(rule: checked.Rule, taken: set[str]) -> checked.Rule:
     """The rule with other names for the variables whose names are taken."""
-    names: dict[str, checked.Term] = {}
-    clashing, taken = taken, taken | variables(rule)
-    found = {one.name: one for one in walk(rule) if isinstance(one, checked.Variable)}
-    for name, variable in sorted(found.items()):
+    names: dict[str, str] = {}
+    own = variables(rule)
+    clashing, taken = taken, taken | own
+    for name in sorted(own):
         if name.split("#")[0] not in clashing:
             continue
         number = 1
         while f"{name}{number}" in taken:
             number += 1
         taken.add(f"{name}{number}")
-        names[name] = replace(variable, name=f"{name}{number}")
-    return substitute(rule, names)
+        names[name] = f"{name}{number}"
+    return rename(rule, names)

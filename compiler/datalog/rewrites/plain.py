@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.rewrites.checked_terms import uses
+from dbsp.compiler.datalog.meaning.dependencies import uses
 
 
 def is_plain(relation: checked.Relation) -> bool:

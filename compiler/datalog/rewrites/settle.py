@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TypeAlias
 
-from dbsp.compiler.datalog.circuits.lower import needed_relations
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.dependencies import needed_relations
 from dbsp.compiler.datalog.meaning.stratify import stratify
 from dbsp.compiler.datalog.rewrites.plain import by_iterations
 from dbsp.compiler.datalog.text.report import Report

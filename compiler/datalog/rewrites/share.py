@@ -18,7 +18,9 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.rewrites.checked_terms import is_total, substitute, variables, walk
+from dbsp.compiler.datalog.rewrites.simple_terms import is_total
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import find, rename, variables, walk
 
 MAX_ATOMS = 12
 """Rules with more are left alone: all pairs of their atoms would be compared."""
@@ -27,7 +29,7 @@ MAX_ATOMS = 12
 def share(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:
     """The program with rules written as earlier ones are. O(rules * atoms^3)."""
     rules: list[checked.Rule] = []
-    first: dict[object, tuple[checked.Rule, checked.Atom, checked.Atom]] = {}
+    first: dict[object, tuple[checked.Rule, syntax.Atom, syntax.Atom]] = {}
     for rule in program.rules:
         if _is_open(rule):
             match = max(_matches(rule, first), key=lambda one: len(one.atoms), default=None)
@@ -53,21 +55,21 @@ def _is_open(rule: checked.Rule) -> bool:
     )
 
 
-def _positive(rule: checked.Rule) -> list[checked.Atom]:
-    return [literal for literal in rule.body if isinstance(literal, checked.Atom)]
+def _positive(rule: checked.Rule) -> list[syntax.Atom]:
+    return [literal for literal in rule.body if isinstance(literal, syntax.Atom)]
 
 
-def _shape(atoms: Sequence[checked.Atom]) -> object:
+def _shape(atoms: Sequence[syntax.Atom]) -> object:
     """What two atoms have in common with all that differ from them by the names of variables only."""
     numbers: dict[str, int] = {}
     shape: list[object] = []
     for atom in atoms:
         shape.append(atom.relation)
         for one in walk(atom):
-            if isinstance(one, checked.Variable):
+            if isinstance(one, syntax.Variable):
                 shape.append(numbers.setdefault(one.name, len(numbers)))
-            elif not isinstance(one, checked.Atom):
-                shape.append(one if isinstance(one, checked.Constant) else type(one))
+            elif not isinstance(one, syntax.Atom):
+                shape.append(one if isinstance(one, syntax.Constant) else type(one))
     return tuple(shape)
 
 
@@ -76,21 +78,21 @@ class _Match:
     """Atoms of a rule in the order of those of an earlier one, and the names that they have there."""
 
     rule: checked.Rule
-    atoms: tuple[checked.Atom, ...]
+    atoms: tuple[syntax.Atom, ...]
     names: Mapping[str, str]
 
     def applied(self, rule: checked.Rule) -> checked.Rule:
         """The rule under these names, others apart from them; in this order if no other atom is there."""
         rest = [literal for literal in rule.body if not any(literal is atom for atom in self.atoms)]
-        if any(isinstance(literal, checked.Atom) for literal in rest):
+        if any(isinstance(literal, syntax.Atom) for literal in rest):
             # What is best to begin with, the rule itself says best.
             body = rule.body
         else:
             body = (*self.atoms, *rest)
-        found = {one.name: one for one in walk(rule) if isinstance(one, checked.Variable)}
+        found = dict.fromkeys(variable.name for variable in find(rule, syntax.Variable))
         taken = {*self.names.values(), *found}
-        terms: dict[str, checked.Term] = {}
-        for name, variable in found.items():
+        names: dict[str, str] = {}
+        for name in found:
             new = self.names.get(name, name)
             if name not in self.names and new in self.names.values():
                 number = 1
@@ -98,12 +100,12 @@ class _Match:
                     number += 1
                 new = f"{name}{number}"
                 taken.add(new)
-            terms[name] = replace(variable, name=new)
-        return substitute(replace(rule, body=body), terms)
+            names[name] = new
+        return rename(replace(rule, body=body), names)
 
 
 def _matches(
-    rule: checked.Rule, first: Mapping[object, tuple[checked.Rule, checked.Atom, checked.Atom]]
+    rule: checked.Rule, first: Mapping[object, tuple[checked.Rule, syntax.Atom, syntax.Atom]]
 ) -> Iterator[_Match]:
     """What the rule has in common with earlier ones, grown from each pair of its atoms that one has."""
     atoms = _positive(rule)
@@ -113,7 +115,7 @@ def _matches(
             continue
         earlier, one, other = found
         names: dict[str, str] = {}
-        partners: dict[int, checked.Atom] = {}
+        partners: dict[int, syntax.Atom] = {}
         for theirs in (one, other, *_positive(earlier)):
             if id(theirs) in partners:
                 continue
@@ -127,15 +129,15 @@ def _matches(
             yield _Match(earlier, ordered, names)
 
 
-def _renaming(own: checked.Atom, theirs: checked.Atom, names: Mapping[str, str]) -> dict[str, str] | None:
+def _renaming(own: syntax.Atom, theirs: syntax.Atom, names: Mapping[str, str]) -> dict[str, str] | None:
     """The names with those that make one atom the other; None if they differ in more."""
     if own.relation != theirs.relation:
         return None
     found = dict(names)
     for one, other in zip(own.arguments, theirs.arguments, strict=True):
-        if isinstance(one, checked.Variable) and isinstance(other, checked.Variable):
+        if isinstance(one, syntax.Variable) and isinstance(other, syntax.Variable):
             if found.setdefault(one.name, other.name) != other.name:
                 return None
-        elif one != other or not isinstance(one, checked.Constant | checked.Wildcard):
+        elif one != other or not isinstance(one, syntax.Constant | syntax.Wildcard):
             return None
     return found if len(set(found.values())) == len(found) else None

@@ -11,29 +11,30 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.rewrites.checked_terms import variables
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import variables
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
     """An atom of a body, its columns that are bound, and the literals that bind them."""
 
-    atom: checked.Atom
+    atom: syntax.Atom
     columns: frozenset[int]
-    before: tuple[checked.Literal, ...]
+    before: tuple[syntax.Literal, ...]
 
 
 def passes(
-    rule: checked.Rule, guard: checked.Atom | None, wanted: Mapping[str, Collection[int]]
+    rule: checked.Rule, guard: syntax.Atom | None, wanted: Mapping[str, Collection[int]]
 ) -> Iterator[Passed]:
     """The atoms of the relations in `wanted`, with those of the wanted columns that are bound.
 
     `guard` binds arguments of the head. O(atoms^2) for each rule.
     """
     known = set() if guard is None else _plain(guard)
-    before: list[checked.Literal] = [] if guard is None else [_plainly(guard)]
-    left = [literal for literal in rule.body if isinstance(literal, checked.Atom)]
-    conditions = [literal for literal in rule.body if isinstance(literal, checked.Comparison)]
+    before: list[syntax.Literal] = [] if guard is None else [_plainly(guard)]
+    left = [literal for literal in rule.body if isinstance(literal, syntax.Atom)]
+    conditions = [literal for literal in rule.body if isinstance(literal, syntax.Comparison)]
     while left:
         atom = max(left, key=lambda one: _boundness(one, known, wanted))  # of equals the first
         left = [one for one in left if one is not atom]
@@ -47,7 +48,7 @@ def passes(
 
 
 def _boundness(
-    atom: checked.Atom, known: Collection[str], wanted: Collection[str]
+    atom: syntax.Atom, known: Collection[str], wanted: Collection[str]
 ) -> tuple[bool, float, bool]:
     """A bound argument is better than none, more are better, and relations that are not wanted come first."""
     bound = sum(_is_bound(argument, known) for argument in atom.arguments)
@@ -55,32 +56,32 @@ def _boundness(
     return (bound > 0 or other, bound / max(1, len(atom.arguments)), other)
 
 
-def _is_bound(term: checked.Term, known: Collection[str]) -> bool:
-    return isinstance(term, checked.Constant) or (isinstance(term, checked.Variable) and term.name in known)
+def _is_bound(term: syntax.Term, known: Collection[str]) -> bool:
+    return isinstance(term, syntax.Constant) or (isinstance(term, syntax.Variable) and term.name in known)
 
 
-def _plain(atom: checked.Atom) -> set[str]:
-    return {argument.name for argument in atom.arguments if isinstance(argument, checked.Variable)}
+def _plain(atom: syntax.Atom) -> set[str]:
+    return {argument.name for argument in atom.arguments if isinstance(argument, syntax.Variable)}
 
 
-def _plainly(atom: checked.Atom) -> checked.Atom:
+def _plainly(atom: syntax.Atom) -> syntax.Atom:
     """The atom with `_` for every argument that is to be computed, perhaps of what is not bound yet."""
     arguments = tuple(
         term
-        if isinstance(term, checked.Variable | checked.Constant | checked.Wildcard)
-        else checked.Wildcard(term.kind, term.span)
+        if isinstance(term, syntax.Variable | syntax.Constant | syntax.Wildcard)
+        else syntax.Wildcard(term.span, term.kind)
         for term in atom.arguments
     )
     return replace(atom, arguments=arguments)
 
 
-def _only_compares(comparison: checked.Comparison) -> bool:
+def _only_compares(comparison: syntax.Comparison) -> bool:
     return all(
-        isinstance(side, checked.Variable | checked.Constant) for side in (comparison.left, comparison.right)
+        isinstance(side, syntax.Variable | syntax.Constant) for side in (comparison.left, comparison.right)
     )
 
 
-def _connected(names: set[str], literals: Sequence[checked.Literal]) -> tuple[checked.Literal, ...]:
+def _connected(names: set[str], literals: Sequence[syntax.Literal]) -> tuple[syntax.Literal, ...]:
     """The literals that hang together with the variables: others would only be a cross product."""
     reached = set(names)
     found: set[int] = set()

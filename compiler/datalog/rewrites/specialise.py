@@ -15,23 +15,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.dependencies import uses
 from dbsp.compiler.datalog.meaning.show import show_term
-from dbsp.compiler.datalog.rewrites.checked_terms import is_simple, uses
 from dbsp.compiler.datalog.rewrites.plain import derived_for_itself
+from dbsp.compiler.datalog.rewrites.simple_terms import is_simple
+from dbsp.compiler.datalog.tree import syntax
 
 
 def specialise(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:
     """The program with constants that all uses of a relation have put into its rules."""
     plain = derived_for_itself(program)
     rules_of: dict[str, list[checked.Rule]] = {name: [] for name in plain}
-    outside: dict[str, list[checked.Atom]] = {name: [] for name in plain}
+    outside: dict[str, list[syntax.Atom]] = {name: [] for name in plain}
     for rule in program.rules:
         for atom in uses(rule):
             if atom.relation in plain and atom.relation != rule.head.relation:
                 outside[atom.relation].append(atom)
         if rule.head.relation in plain:
             rules_of[rule.head.relation].append(rule)
-    fixed: dict[str, dict[int, checked.Constant]] = {}
+    fixed: dict[str, dict[int, syntax.Constant]] = {}
     for name, rules in rules_of.items():
         # A function that could fail for a row that is not computed any more must go on failing.
         if all(is_simple(part) for rule in rules for part in (*rule.head.arguments, *rule.body)):
@@ -48,15 +50,15 @@ def specialise(program: checked.CheckedProgram, changes: list[str]) -> checked.C
     return replace(program, rules=tuple(_with_constants(rule, fixed) for rule in program.rules))
 
 
-def _constants(rules: Sequence[checked.Rule], outside: Sequence[checked.Atom]) -> dict[int, checked.Constant]:
+def _constants(rules: Sequence[checked.Rule], outside: Sequence[syntax.Atom]) -> dict[int, syntax.Constant]:
     """The columns that may be fixed, and to what."""
-    found: dict[int, checked.Constant] = {}
+    found: dict[int, syntax.Constant] = {}
     for column in range(len(rules[0].head.arguments)):
         values = {
-            argument for atom in outside if isinstance(argument := atom.arguments[column], checked.Constant)
+            argument for atom in outside if isinstance(argument := atom.arguments[column], syntax.Constant)
         }
         if len(values) != 1 or not all(
-            isinstance(atom.arguments[column], checked.Constant) for atom in outside
+            isinstance(atom.arguments[column], syntax.Constant) for atom in outside
         ):
             continue
         (constant,) = values
@@ -64,7 +66,7 @@ def _constants(rules: Sequence[checked.Rule], outside: Sequence[checked.Atom]) -
             continue  # it is done
         if all(
             atom.arguments[column] in (constant, rule.head.arguments[column])
-            and not isinstance(atom.arguments[column], checked.Call)
+            and not isinstance(atom.arguments[column], syntax.Call)
             for rule in rules
             for atom in uses(rule)
             if atom.relation == rule.head.relation
@@ -73,14 +75,14 @@ def _constants(rules: Sequence[checked.Rule], outside: Sequence[checked.Atom]) -
     return found
 
 
-def _with_constants(rule: checked.Rule, fixed: Mapping[str, Mapping[int, checked.Constant]]) -> checked.Rule:
+def _with_constants(rule: checked.Rule, fixed: Mapping[str, Mapping[int, syntax.Constant]]) -> checked.Rule:
     columns = fixed.get(rule.head.relation)
     if columns is None:
         return rule
     arguments = list(rule.head.arguments)
     equations = []
     for column, constant in columns.items():
-        equations.append(checked.Comparison("=", arguments[column], constant, rule.span))
+        equations.append(syntax.Comparison("=", arguments[column], constant, rule.span))
         arguments[column] = replace(constant, span=arguments[column].span)
     return replace(
         rule,

@@ -1,1 +1,4 @@
-"""From program text to a syntax tree: preprocessor, lexer, parser; positions are kept."""
+"""From program text to a parsed program: preprocessor, lexer, parser; positions are kept.
+
+Imports tree.
+"""

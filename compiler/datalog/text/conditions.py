@@ -50,7 +50,7 @@ def holds(text: str, macros: Mapping[str, Macro]) -> bool:
     _expand(text, macros, frozenset(), tokens, iter(range(MAX_TOKENS)))
     if not tokens:
         raise ValueError("the condition is missing")
-    condition = _Condition(tokens)
+    condition = _ConditionParser(tokens)
     value = condition.choice(True)
     if condition.position < len(tokens):
         raise ValueError(f"'{tokens[condition.position]}' does not fit here")
@@ -92,7 +92,7 @@ def _expand(
             tokens.append("0" if match.lastgroup == "name" else word)
 
 
-class _Condition:
+class _ConditionParser:
     """A parser that computes: `live` is false where a value is not looked at, and so has no errors."""
 
     def __init__(self, tokens: list[str]) -> None:

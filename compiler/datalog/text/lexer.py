@@ -13,6 +13,7 @@ from lark import Token
 
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.diagnostics import SourceSpan, did_you_mean
+from dbsp.errors import expect_present
 
 # Words with a meaning of their own. As in Souffle none of them can name a relation or a variable.
 KEYWORDS = {
@@ -201,8 +202,8 @@ class Lexer:
         """The tokens of text[position:end]. What cannot be read is reported and becomes a token BROKEN."""
         end = len(self.text) if end is None else end
         while position < end:
-            match = _TOKEN.match(self.text, position, end)
-            assert match is not None  # the last alternative takes any character
+            # The last alternative takes any character.
+            match = expect_present(_TOKEN.match(self.text, position, end), "a token")
             group, text, start, position = str(match.lastgroup), match.group(), position, match.end()
             if group in ("space", "comment", "cpp"):
                 continue  # cpp: the position marks a preprocessor leaves in its output
@@ -210,8 +211,7 @@ class Lexer:
                 self._error(start, start + 2, "this comment is never closed", "add the missing '*/'")
                 return
             if group == "hash" and self._starts_line(start):
-                match = _HASH_LINE.match(self.text, start)
-                assert match is not None
+                match = expect_present(_HASH_LINE.match(self.text, start), "a line that begins with '#'")
                 position = match.end()
                 yield placed("HASH_LINE", match.group(), self.span(start, position), start, position)
             elif not self.skipping:

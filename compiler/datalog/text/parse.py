@@ -14,33 +14,33 @@ from typing import Any
 from lark import Lark, Token
 from lark.exceptions import UnexpectedToken
 
-from dbsp.compiler.datalog.text import syntax
+from dbsp.compiler.datalog.text import parsed
+from dbsp.compiler.datalog.text.item_builder import ItemBuilder
 from dbsp.compiler.datalog.text.lexer import DIRECTIVES, KEYWORDS, SIGNS
 from dbsp.compiler.datalog.text.preprocess import Sources, preprocess
 from dbsp.compiler.datalog.text.report import Report
-from dbsp.compiler.datalog.text.tree_builder import Builder
 
 
-def parse(text: str, report: Report, sources: Sources | None = None) -> syntax.ParsedProgram:
+def parse(text: str, report: Report, sources: Sources | None = None) -> parsed.ParsedProgram:
     """The syntax tree of a text and what it includes; errors as `parse_tokens`."""
     return parse_tokens(preprocess(text, report, sources or Sources()), report)
 
 
-def parse_tokens(tokens: Sequence[Token], report: Report) -> syntax.ParsedProgram:
+def parse_tokens(tokens: Sequence[Token], report: Report) -> parsed.ParsedProgram:
     """The syntax tree of these tokens; raises CompileError with every syntax error found."""
-    builder = Builder(report)
-    items: list[syntax.Item] = []
-    around: list[tuple[syntax.Component, list[syntax.Item]]] = []  # components not closed yet
+    builder = ItemBuilder(report)
+    items: list[parsed.Item] = []
+    around: list[tuple[parsed.Component, list[parsed.Item]]] = []  # components not closed yet
     position = 0
     while position < len(tokens):
         item, position = _parse_item(tokens, position, builder, report)
-        if isinstance(item, syntax.Component):
+        if isinstance(item, parsed.Component):
             around.append((item, items))
             items = []
-        elif isinstance(item, syntax.ComponentEnd) and around:
+        elif isinstance(item, parsed.ComponentEnd) and around:
             component, outer = around.pop()
             items = [*outer, replace(component, items=tuple(items))]
-        elif isinstance(item, syntax.ComponentEnd):
+        elif isinstance(item, parsed.ComponentEnd):
             if report.error_count:
                 continue  # it may be that of a .comp with an error
             report.error(item.span, "there is no .comp before this '}'")
@@ -49,7 +49,7 @@ def parse_tokens(tokens: Sequence[Token], report: Report) -> syntax.ParsedProgra
     if around and not report.error_count:
         report.error(around[-1][0].span, "this component is never closed", "add the missing '}'")
     report.raise_errors()
-    return syntax.ParsedProgram(tuple(items))
+    return parsed.ParsedProgram(tuple(items))
 
 
 @cache
@@ -58,8 +58,8 @@ def _grammar() -> Lark:
 
 
 def _parse_item(
-    tokens: Sequence[Token], start: int, builder: Builder, report: Report
-) -> tuple[syntax.Item | None, int]:
+    tokens: Sequence[Token], start: int, builder: ItemBuilder, report: Report
+) -> tuple[parsed.Item | None, int]:
     """The item that starts at `start`, or None after an error; and the position to go on from."""
     end = _plain_fact(tokens, start)
     if end is not None:
@@ -134,7 +134,7 @@ def _starts_line(tokens: Sequence[Token], position: int) -> bool:
 
 
 def _on_new_line(tokens: Sequence[Token], position: int) -> bool:
-    before, here = (Builder.span_of(tokens[at]) for at in (position - 1, position))
+    before, here = (ItemBuilder.span_of(tokens[at]) for at in (position - 1, position))
     return here.file != before.file or here.line > before.end_line
 
 
@@ -197,7 +197,7 @@ def _expected_words(expected: set[str]) -> str:
 def _report_unexpected(tokens: Sequence[Token], position: int, expected: set[str], report: Report) -> None:
     words = _expected_words(expected)
     if position >= len(tokens):
-        last = Builder.span_of(tokens[-1])
+        last = ItemBuilder.span_of(tokens[-1])
         span = replace(last, line=last.end_line, column=last.end_column, end_column=last.end_column + 1)
         hint = "a clause ends with '.'" if "DOT" in expected else None
         report.error(span, f"the text ends here, but {words} is missing", hint)
@@ -205,7 +205,7 @@ def _report_unexpected(tokens: Sequence[Token], position: int, expected: set[str
     found = tokens[position]
     if not found.type.startswith("BROKEN"):  # the lexer has already said what is wrong there
         hint = _hint(tokens, position, expected)
-        report.error(Builder.span_of(found), f"expected {words}, found '{found}'", hint)
+        report.error(ItemBuilder.span_of(found), f"expected {words}, found '{found}'", hint)
 
 
 def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | None:
@@ -222,7 +222,7 @@ def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | N
     if before is not None and before.type in ("AGGREGATE", "MINMAX", "FUNCTOR", "TEXT_TEST", "AS"):
         return f"'{before}' is a reserved word and cannot be a name"
     if before is not None and "DOT" in expected and _on_new_line(tokens, position):
-        return f"is a '.' missing at the end of line {Builder.span_of(before).end_line}?"
+        return f"is a '.' missing at the end of line {ItemBuilder.span_of(before).end_line}?"
     if "IF" in expected and (found.type == "LE" or expected == {"IF"}):
         return "a subsumption is written 'dominated <= dominating :- body.', each an atom"
     if "IF" in expected:

@@ -22,6 +22,7 @@ from dbsp.compiler.datalog.text.lexer import Lexer, PlacedToken, escaped, placed
 from dbsp.compiler.datalog.text.macros import Expander, Macro
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.diagnostics import SourceSpan, did_you_mean
+from dbsp.errors import expect_present
 
 MAX_DEPTH = 50
 """Files within files. One may come back within itself as long as an `#ifndef` ends that at some time."""
@@ -80,7 +81,7 @@ class _File:
 
 
 @dataclass(slots=True)
-class _Condition:
+class _ConditionalBlock:
     """An `#if` that is open: whether its lines count, or did before, and where its `#else` was."""
 
     span: SourceSpan
@@ -112,7 +113,7 @@ class _Preprocessor:
     def file(self, text: str, file: _File, around: tuple[_File, ...]) -> Iterator[PlacedToken]:
         """The tokens of one file and of those it includes, with macros left to be expanded."""
         lexer = Lexer(text, self.report, file.name)
-        open_: list[_Condition] = []
+        open_: list[_ConditionalBlock] = []
         tokens = lexer.tokens()
         for token in tokens:
             if token.type == "INCLUDE":
@@ -129,8 +130,7 @@ class _Preprocessor:
             if token.type != "HASH_LINE":
                 yield token
                 continue
-            match = _LINE.match(token)
-            assert match is not None
+            match = expect_present(_LINE.match(token), "a line that begins with '#'")
             start = token.start_pos or 0
             word = lexer.span(start, start + match.end())
             rest = start + match.end(), token.end_pos or 0
@@ -160,14 +160,14 @@ class _Preprocessor:
     # --- conditions --------------------------------------------------------------------------------
 
     def _condition(
-        self, kind: str, word: SourceSpan, lexer: Lexer, rest: tuple[int, int], open_: list[_Condition]
+        self, kind: str, word: SourceSpan, lexer: Lexer, rest: tuple[int, int], open_: list[_ConditionalBlock]
     ) -> None:
         outer = not lexer.skipping
         if kind in ("ifdef", "ifndef"):
             name = self._name(kind, word, lexer, rest) if outer else None
-            open_.append(_Condition(word, outer and (name in self.macros) == (kind == "ifdef"), outer))
+            open_.append(_ConditionalBlock(word, outer and (name in self.macros) == (kind == "ifdef"), outer))
         elif kind == "if":
-            open_.append(_Condition(word, outer and self._holds(word, lexer, rest), outer))
+            open_.append(_ConditionalBlock(word, outer and self._holds(word, lexer, rest), outer))
         elif not open_:
             self.report.error(word, f"there is no '#if' before this '#{kind}'")
         elif kind == "endif":
@@ -268,9 +268,9 @@ class _Preprocessor:
         return next((_File(str(path), path) for path in paths if path.is_file()), None)
 
     def _read(self, file: _File, span: SourceSpan) -> str | None:
-        assert file.path is not None
+        path = expect_present(file.path, "the path of an included file")
         try:
-            return file.path.read_text(encoding="utf-8")
+            return path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
             self.report.error(span, f"cannot read '{file.name}': byte {error.start} is not UTF-8 text")
         except OSError as error:

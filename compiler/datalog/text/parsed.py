@@ -1,8 +1,8 @@
-"""The syntax tree of a Datalog program: what was written, with positions, nothing resolved.
+"""The items of a parsed program: clauses, declarations and directives as written, with positions.
 
-Nodes are frozen and compare without their positions, so two trees are equal when the same program
-was written with other white space. Names are as written; no name has been looked up and no type is
-known. The checked form, in which every name is resolved and every term typed, is `checked`.
+Names are as written; no name has been looked up and no type is known. The checked form, in which
+every name is resolved and every term has its kind, is `meaning.checked`; the terms and formulas of
+both are those of `tree.syntax`.
 """
 
 from __future__ import annotations
@@ -11,155 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from dbsp.compiler.datalog.tree.syntax import Atom, Formula, Name, Node, NumberLiteral
 from dbsp.diagnostics import SourceSpan
 
-# --- terms -------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True)
-class Variable:
-    """A named variable: `x`, `_ignored`."""
-
-    name: str
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Wildcard:
-    """The anonymous variable `_`; every one stands for itself."""
-
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class NumberLiteral:
-    """An integer literal. Without a suffix it may become a number, an unsigned or a float."""
-
-    value: int
-    unsigned: bool
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class FloatLiteral:
-    value: float
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class StringLiteral:
-    value: str
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A functor applied to arguments; operators are functors named by their sign (`-` may be unary).
-
-    `as(x, T)` has one argument, and T as its `target`. The name of a user's functor begins with `@`.
-    """
-
-    function: str
-    arguments: tuple[Term, ...]
-    span: SourceSpan = field(compare=False, repr=False)
-    target: Name | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Construct(Call):
-    """`[a, b]`, `nil` or `$Branch(a, b)`; the function is `[]`, `nil` or `$Branch`.
-
-    In an atom of a body, or on a side of `=`, it also takes a value apart and binds its variables.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class Aggregate:
-    """`sum e : { body }`; `value` is the target expression, None for `count`.
-
-    `injected` names the variables that the rest of the rule binds; the pass `scope` fills it in and
-    renames all others apart.
-    """
-
-    function: str
-    value: Term | None
-    body: Formula
-    span: SourceSpan = field(compare=False, repr=False)
-    injected: tuple[str, ...] = ()
-
-
-Term: TypeAlias = Variable | Wildcard | NumberLiteral | FloatLiteral | StringLiteral | Call | Aggregate
-
-# --- literals ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Atom:
-    """`relation(arguments)`, in a head or in a body."""
-
-    relation: str
-    arguments: tuple[Term, ...]
-    span: SourceSpan = field(compare=False, repr=False)
-    name_span: SourceSpan = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Negation:
-    """`!atom`"""
-
-    atom: Atom
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """`left operator right` by one of `= != < <= > >=`; or `match(left, right)`, `contains(left, right)`."""
-
-    operator: str
-    left: Term
-    right: Term
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """`true` or `false` as a constraint."""
-
-    value: bool
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-BodyLiteral: TypeAlias = Atom | Negation | Comparison | Truth
-
-
-@dataclass(frozen=True, slots=True)
-class Conjunction:
-    parts: tuple[Formula, ...]
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Disjunction:
-    parts: tuple[Formula, ...]
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """`!( ... )` as written; the pass `expand` drives it down to atoms and comparisons."""
-
-    part: Formula
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-Formula: TypeAlias = BodyLiteral | Conjunction | Disjunction | Not
-Node: TypeAlias = Term | Formula
-
-# --- items of a program ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(Node):
     """A fact (`body` is None), a rule with one or several heads, or a subsumption.
 
     `dominated <= dominating :- body.` has the dominated atom as its head; its body begins with both
@@ -173,7 +30,9 @@ class Clause:
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class AttributeDeclaration:
+    """`name: type` of a relation or a branch."""
+
     name: str
     type_name: str
     span: SourceSpan = field(compare=False, repr=False)
@@ -181,17 +40,11 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
-    text: str
-    span: SourceSpan = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class RelationDeclaration:
     """`.decl r, s(x: number) qualifiers choice-domain x, (y, z)`"""
 
     names: tuple[Name, ...]
-    attributes: tuple[Attribute, ...]
+    attributes: tuple[AttributeDeclaration, ...]
     qualifiers: tuple[Name, ...]
     span: SourceSpan = field(compare=False, repr=False)
     choices: tuple[tuple[Name, ...], ...] = ()
@@ -205,7 +58,7 @@ class BranchDeclaration:
     """`Branch { x: number }` of an algebraic data type; for a record, its fields, and the name is empty."""
 
     name: Name
-    fields: tuple[Attribute, ...]
+    fields: tuple[AttributeDeclaration, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,64 @@
+"""What all parts of the lowering share: the relations, their plans, the circuit so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import TypeAlias
+
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.checked import Relation
+from dbsp.compiler.datalog.plans.steps import RulePlan
+from dbsp.compiler.datalog.tree.kinds import type_of
+from dbsp.data.schema import Schema
+from dbsp.operators.recursion.modes import Recursion
+from dbsp.operators.streams.builder import Circuit, Stream
+
+Streams: TypeAlias = Mapping[str, Stream]
+"""By name the streams of the relations that rules read, in the program or in one recursion."""
+
+
+def schema_of(relation: Relation) -> Schema:
+    """The columns of a relation as the engine stores them."""
+    return Schema(
+        tuple(attribute.name for attribute in relation.attributes),
+        tuple(type_of(attribute.kind) for attribute in relation.attributes),
+    )
+
+
+class LoweringContext:
+    """The program, the plan of every rule by its number, and the circuit that they become."""
+
+    def __init__(
+        self,
+        program: checked.CheckedProgram,
+        plans: Mapping[int, RulePlan],
+        circuit: Circuit,
+        max_iterations: int,
+        recursion: Recursion,
+    ) -> None:
+        self.relations = program.relations
+        self.plans = plans
+        self.circuit = circuit
+        self.max_iterations = max_iterations
+        self.recursion = recursion
+
+    def at(self, relation: str) -> AbstractContextManager[None]:
+        """Nodes added inside come from the declaration of the relation."""
+        return self.circuit.at(self.relations[relation].span)
+
+    def schema(self, relation: str) -> Schema:
+        return schema_of(self.relations[relation])
+
+    def union(self, name: str, parts: Sequence[Stream]) -> Stream:
+        """The union of the parts as a set; an empty relation when there are none."""
+        with self.at(name):
+            if not parts:
+                return self.circuit.constant([], self.schema(name))
+            return parts[0].union(*parts[1:]).distinct()
+
+    @cached_property
+    def unit(self) -> Stream:
+        """The relation without columns that always holds."""
+        return self.circuit.constant([()], Schema((), ()))

@@ -1,0 +1,201 @@
+"""The plan of a rule to a stream of the rows that it derives.
+
+The columns of a stream inside a rule are named by the variables of the rule. Weights count
+derivations until the `distinct` of the relation; inside an aggregate they are the multiplicities
+over which it is computed, so there nothing may merge or drop them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from dbsp.compiler.datalog.circuits.lowering_context import LoweringContext, Streams
+from dbsp.compiler.datalog.circuits.special_relations import dominating_names
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.term_expressions import constant, expression, predicate
+from dbsp.compiler.datalog.plans.normalise import Scan
+from dbsp.compiler.datalog.plans.steps import (
+    BoundRows,
+    JoinPart,
+    PlannedAggregate,
+    PlannedAntijoin,
+    PlannedAssignment,
+    PlannedFilter,
+    PlannedJoin,
+    PlannedMultiwayJoin,
+    PlannedNumbering,
+    PlannedSeries,
+    PlanStep,
+    RulePlan,
+    SubPlan,
+)
+from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind
+from dbsp.expressions import Expression, col, lit
+from dbsp.operators.joins.delta_term import Term
+from dbsp.operators.streams.aggregate_calls import AggregateCall, avg, count, max_, min_, sum_
+from dbsp.operators.streams.builder import Stream
+from dbsp.operators.streams.multiway_atoms import multiway_join
+
+_AGGREGATES = {"sum": sum_, "min": min_, "max": max_, "mean": avg}
+_ZEROS: Mapping[AnyKind, Any] = {Kind.NUMBER: 0, Kind.UNSIGNED: 0, Kind.FLOAT: 0.0}
+
+
+class RuleLowering:
+    """Lowers rules that read their relations from `streams`."""
+
+    def __init__(self, context: LoweringContext, streams: Streams) -> None:
+        self.context = context
+        self.streams = streams
+
+    def rules(self, rules: Iterable[checked.Rule]) -> list[Stream]:
+        """The rows that each of the rules derives, without those that never hold."""
+        found = (self.rule(self.context.plans[rule.number]) for rule in rules)
+        return [stream for stream in found if stream is not None]
+
+    def rule(self, plan: RulePlan) -> Stream | None:
+        """The rows a rule derives, weighted by derivations; None for a rule that never holds."""
+        if plan.steps is None:
+            return None
+        with self.context.circuit.at(plan.rule.rule.span):
+            stream = self.body(plan.steps, None, bag=False)
+            names = list(self.context.schema(plan.rule.relation).names)
+            if plan.rule.rule.dominating is not None:
+                names += dominating_names(names)
+            return _columns(stream, dict(zip(names, map(expression, plan.rule.head), strict=True)))
+
+    def body(self, steps: Sequence[PlanStep], start: Stream | None, bag: bool) -> Stream:
+        """The bindings a body allows, from those of `start` (None is the one empty binding).
+
+        With `bag` the weight of a binding is the number of ways to get it; otherwise only its
+        being positive matters.
+        """
+        current = start
+        for step in steps:
+            match step:
+                case PlannedJoin():
+                    current = self.join(current, step, bag)
+                case PlannedMultiwayJoin():
+                    current = self.multiway(current, step, bag)
+                case PlannedFilter(condition=condition):
+                    current = self.or_unit(current).filter(predicate(condition))
+                case PlannedAssignment(variable=variable, term=term, keep=keep):
+                    columns = {name: col(name) for name in keep} | {variable: expression(term)}
+                    current = _columns(self.or_unit(current), columns)
+                case PlannedSeries(variable=variable, call=call, keep=keep):
+                    series = self.or_unit(current).generate_series(
+                        *map(expression, call.arguments), name=variable
+                    )
+                    current = _columns(series, {name: col(name) for name in keep})
+                case PlannedNumbering(variable=variable, order=order, keep=keep):
+                    numbered = self.or_unit(current).number_rows(
+                        by=order, name=variable, first=step.first, step=step.step
+                    )
+                    current = _columns(numbered, {name: col(name) for name in keep})
+                case PlannedAntijoin(pattern=pattern):
+                    absent = self.scan(pattern, set(pattern.names))
+                    current = self.or_unit(current).antijoin(absent, on=list(pattern.names))
+                case PlannedAggregate():
+                    current = self.aggregated(self.or_unit(current), step)
+        return self.or_unit(current)
+
+    def join(self, left: Stream | None, step: PlannedJoin, bag: bool) -> Stream:
+        source = step.source
+        new = [name for name in step.keep if name in source.names and name not in step.on]
+        if isinstance(source, SubPlan):
+            right, has_key = self.body(source.steps, None, bag), False
+        else:
+            right, has_key = self.scan(source, {*step.on, *new}), source.has_key(step.on)
+        if left is None:
+            return right
+        if bag or new or has_key:
+            return left.join(right, on=list(step.on), select=list(step.keep))
+        # Only whether there is a row matters; a join would count how many.
+        found = left.semijoin(right, on=list(step.on))
+        return found if found.schema.names == step.keep else found.project(*step.keep)
+
+    def multiway(self, found: Stream | None, step: PlannedMultiwayJoin, bag: bool) -> Stream:
+        """All parts joined at once, over the traces of the relations themselves."""
+        looked_at = step.looked_at
+        parts = [self.part(part, found, looked_at, bag) for part in step.parts]
+        return multiway_join(
+            [stream(*terms) for stream, terms in parts],
+            step.keep,
+            where=list(map(predicate, step.conditions)),
+            let=[(name, expression(term)) for name, term in step.extensions],
+            orders=step.orders,
+        )
+
+    def part(
+        self, part: JoinPart, found: Stream | None, looked_at: Collection[str], bag: bool
+    ) -> tuple[Stream, tuple[Term, ...]]:
+        """The stream of a part of a multi-way join, and its term for each column."""
+        terms: list[Term]
+        match part:
+            case BoundRows():
+                stream = self.or_unit(found)
+                terms = list(stream.schema.names)
+            case SubPlan(steps=steps):
+                stream = self.body(steps, None, bag)
+                terms = list(stream.schema.names)
+            case _:
+                stream = self.streams[part.relation]
+                terms = list(part.variables)
+                for position, value in part.constants:
+                    terms[position] = constant(value)
+                for first, second in part.equal:
+                    terms[second] = terms[first]
+        terms = [None if isinstance(term, str) and term not in looked_at else term for term in terms]
+        columns = [column for column, term in enumerate(terms) if term is not None]
+        if bag or len(columns) == len(terms):
+            return stream, tuple(terms)
+        # Only whether there is a row matters; how many there are would be multiplied.
+        stream = stream.project(*(stream.schema.names[column] for column in columns)).distinct()
+        return stream, tuple(terms[column] for column in columns)
+
+    def scan(self, scan: Scan, wanted: Collection[str]) -> Stream:
+        """The rows that fit a pattern, with the wanted variables as columns.
+
+        The columns keep the order of the relation: a relation under other names is still the same
+        stream, and all rules share its arrangements.
+        """
+        stream = self.streams[scan.relation]
+        columns = stream.schema.names
+        for position, value in scan.constants:
+            stream = stream.filter(col(columns[position]) == constant(value))
+        for first, second in scan.equal:
+            stream = stream.filter(col(columns[first]) == col(columns[second]))
+        named = zip(scan.variables, columns, strict=True)
+        return _columns(stream, {name: col(column) for name, column in named if name and name in wanted})
+
+    def aggregated(self, outer: Stream, step: PlannedAggregate) -> Stream:
+        """The outer bindings with the results of an aggregate as further columns."""
+        literal = step.literal
+        key = list(literal.injected)
+        with self.context.circuit.at(literal.span):
+            start = outer.project(*key).distinct() if step.correlated else None
+            inner = self.body(step.inner, start, bag=True)
+            columns = {name: col(name) for name in key}
+            calls: dict[str, AggregateCall] = {}
+            for result in literal.results:
+                if result.value is None:
+                    calls[result.variable] = count()
+                else:
+                    columns[result.variable] = expression(result.value)
+                    calls[result.variable] = _AGGREGATES[result.function](result.variable)
+            groups = _columns(inner, columns).group_by(*key).agg(**calls)
+            present = outer.join(groups, on=key, select=list(step.keep))
+            if not step.empty_groups:
+                return present
+            kept = {name: col(name) for name in step.keep}
+            zeros = {result.variable: lit(_ZEROS[result.kind]) for result in literal.results}
+            return present + _columns(outer.antijoin(groups, on=key), kept | zeros)
+
+    def or_unit(self, stream: Stream | None) -> Stream:
+        """The stream, or the relation without columns that always holds."""
+        return self.context.unit if stream is None else stream
+
+
+def _columns(stream: Stream, columns: Mapping[str, Expression]) -> Stream:
+    """The stream with exactly these columns."""
+    return stream.map(**columns) if columns else stream.project()

@@ -1,0 +1,156 @@
+"""A stratum to the streams of its relations.
+
+    relation           =  distinct(input + sum of its rules)
+    recursive stratum  =  one scope with one variable per relation; rules that use no relation of
+                          the stratum are computed outside and enter as its base
+
+Relations that are more than sets of rows are made of these parts in other ways (see `special_relations`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dbsp.compiler.datalog.circuits.lowering_context import LoweringContext, Streams
+from dbsp.compiler.datalog.circuits.rule_lowering import RuleLowering
+from dbsp.compiler.datalog.circuits.special_relations import (
+    chosen,
+    classes,
+    equivalent,
+    has_rows,
+    undominated,
+    with_extremes,
+)
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.dependencies import reads_any
+from dbsp.compiler.datalog.meaning.dominance import by_extreme, decided_by
+from dbsp.compiler.datalog.plans.read_classes import classes_name
+from dbsp.operators.streams.builder import Stream
+
+
+class StratumLowering:
+    """Lowers one stratum; `before` has the relations of the strata before it, and the inputs."""
+
+    def __init__(self, context: LoweringContext, stratum: checked.Stratum, before: Streams) -> None:
+        self.context = context
+        self.stratum = stratum
+        self.before = before
+
+    def streams(self) -> dict[str, Stream]:
+        """The streams of the relations of the stratum, and those of the classes of equivalences."""
+        return self._recursive() if self.stratum.recursive else self._once()
+
+    def _once(self) -> dict[str, Stream]:
+        """A stratum of one relation that does not depend on itself."""
+        (name,) = self.stratum.relations
+        relation = self.context.relations[name]
+        found: dict[str, Stream] = {}
+        rows = self.context.union(name, self._base(name, self.stratum.rules))
+        with self.context.at(name):
+            if relation.equivalence:
+                found[classes_name(name)] = classes(rows)
+                rows = equivalent(found[classes_name(name)])
+            elif relation.choices:
+                rows = chosen(relation, rows)
+        found[name] = self._present(name, {name: rows})
+        if not relation.equivalence:
+            self.context.circuit.named[name] = found[name]
+        return found
+
+    def _base(self, name: str, rules: Iterable[checked.Rule]) -> list[Stream]:
+        """What a relation is the union of: its input and the given rules for it."""
+        own = [self.before[name]] if name in self.before else []
+        return own + RuleLowering(self.context, self.before).rules(_of(name, rules))
+
+    def _present(self, name: str, known: Streams) -> Stream:
+        """The known rows of a relation that its subsumptions leave.
+
+        A subsumption reads the known rows of the relations of its stratum.
+        """
+        rows = known[name]
+        subsumptions = _of(name, self.stratum.subsumptions)
+        if not subsumptions:
+            return rows
+        with self.context.at(name):
+            best = by_extreme(self.stratum, name)
+            if best is not None:
+                return with_extremes(rows, *best)
+            pairs = RuleLowering(self.context, {**self.before, **known}).rules(subsumptions)
+            if not pairs:
+                return rows
+            one_way = len(subsumptions) == 1 and decided_by(subsumptions[0]) is not None
+            return undominated(rows, pairs[0].union(*pairs[1:]), one_way)
+
+    # --- recursion -------------------------------------------------------------------------------
+
+    def _recursive(self) -> dict[str, Stream]:
+        """A stratum whose relations depend on one another."""
+        names = self.stratum.relations
+        context = self.context
+        inner = [rule for rule in self.stratum.rules if reads_any(rule, names)]
+        outer = [rule for rule in self.stratum.rules if rule not in inner]
+        bases = {name: self._base(name, outer) for name in names}
+        if not any(bases.values()):
+            # Every rule needs a row of the stratum itself, so there will never be one.
+            return {name: context.union(name, ()) for name in names}
+        variables: dict[str, Stream] = {}
+        values: dict[str, Stream] = {}
+        known: dict[str, Stream] = {}
+        opened = context.circuit.fixpoint(
+            ", ".join(names), max_iterations=context.max_iterations, recursion=context.recursion
+        )
+        with context.at(names[0]), opened as scope:
+            for name in names:
+                with context.at(name):
+                    known[name] = variables[name] = scope.variable(name, context.schema(name))
+                    if context.relations[name].equivalence:
+                        known[classes_name(name)] = variables[name]
+                        known[name] = equivalent(variables[name])
+            present = known | {name: self._present(name, known) for name in names}
+            lowering = RuleLowering(context, {**self.before, **present})
+            limits = [
+                self._limit(name, present[name], number)
+                for name in names
+                if (number := context.relations[name].limit) is not None
+            ]
+            for name in names:
+                parts = [*bases[name], *lowering.rules(_of(name, inner))]
+                if self.stratum.accumulates and not context.relations[name].choices:
+                    parts.append(variables[name])
+                value = self._next(name, parts, variables[name])
+                with context.at(name):
+                    for reached in limits:
+                        value = value.antijoin(reached, on=[]) + variables[name].semijoin(reached, on=[])
+                    values[name] = value
+                scope.define(variables[name], values[name])
+        found: dict[str, Stream] = {}
+        for name in names:
+            with context.at(name):
+                if context.relations[name].equivalence:
+                    found[classes_name(name)] = scope.leave(variables[name])
+                    found[name] = equivalent(found[classes_name(name)])
+                elif _of(name, self.stratum.subsumptions):
+                    found[name] = scope.leave(present[name])
+                else:
+                    context.circuit.named[name] = values[name]
+                    found[name] = scope.leave(variables[name])
+        return found
+
+    def _next(self, name: str, parts: Sequence[Stream], before: Stream) -> Stream:
+        """What the variable of a recursive relation is in the next iteration."""
+        relation = self.context.relations[name]
+        if not (relation.equivalence or relation.choices):
+            return self.context.union(name, parts)
+        with self.context.at(name):
+            whole = parts[0].union(*parts[1:])
+            return classes(whole) if relation.equivalence else chosen(relation, whole, before)
+
+    def _limit(self, name: str, rows: Stream, number: int) -> Stream:
+        """Whether a relation has reached its limit in the iteration before."""
+        with self.context.at(name):
+            return has_rows(rows, number)
+
+
+def _of(name: str, rules: Iterable[checked.Rule]) -> list[checked.Rule]:
+    """The rules whose head is of a relation."""
+    return [rule for rule in rules if rule.head.relation == name]

@@ -1,0 +1,42 @@
+"""Which terms and literals may be moved or left out: those with one value, that cannot fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dbsp.compiler.datalog.meaning.signatures import PARTIAL
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Kind
+from dbsp.compiler.datalog.tree.traversal import children, walk
+
+
+def is_simple(node: Any) -> bool:
+    """Whether it has a single value, no aggregate in it, and can only fail to have one by its size."""
+    match node:
+        case syntax.Variable() | syntax.Wildcard() | syntax.Constant() | syntax.Truth():
+            return True
+        case syntax.Construct():
+            return all(map(is_simple, children(node)))
+        case syntax.Call(function=function) if function in PARTIAL or function not in SINGLE_VALUED:
+            return False
+        case syntax.Atom() | syntax.Negation() | syntax.Comparison() | syntax.Call():
+            return all(map(is_simple, children(node)))
+        case _:
+            return False
+
+
+def is_total(node: Any) -> bool:
+    """Whether it is simple and has a value for all arguments."""
+    calls = (one for one in walk(node) if isinstance(one, syntax.Call))
+    return is_simple(node) and all(
+        one.kind is Kind.SYMBOL or one.function not in ("+", "-", "*") for one in calls
+    )
+
+
+SINGLE_VALUED = frozenset(
+    {"+", "-", "*", "/", "%", "^", "cat", "strlen", "substr", "ord", "min", "max"}
+    | {"to_string", "to_number", "to_unsigned", "to_float", "as"}
+    | {"itof", "itou", "ftoi", "ftou", "utoi", "utof"}
+    | {"band", "bor", "bxor", "bnot", "bshl", "bshr", "bshru", "land", "lor", "lxor", "lnot", "wrap"}
+)
+"""Functions of their arguments alone, that need nothing else and change nothing."""

@@ -1,0 +1,188 @@
+"""Lark's parse tree of one item to the nodes of `parsed`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import cast
+
+from lark import Token, Tree
+
+from dbsp.compiler.datalog.text import parsed
+from dbsp.compiler.datalog.text.formula_builder import Child, FormulaBuilder, ParseTree, subtree, subtrees
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.traversal import N, map_children
+
+# Deeper nesting than this is refused: the passes after this one walk terms recursively.
+MAX_DEPTH = 120
+
+
+class ItemBuilder(FormulaBuilder):
+    """Builds the items of one text."""
+
+    def item(self, tree: ParseTree) -> parsed.Item | None:
+        """The item a complete parse tree stands for, or None when it is nested too deeply."""
+        if _depth(tree) > MAX_DEPTH:
+            span = self.span(tree)
+            self.report.error(span, f"this is nested more than {MAX_DEPTH} levels deep")
+            return None
+        match tree.data:
+            case "fact":
+                return parsed.Clause((self.atom(subtree(tree, 0)),), None, self.span(tree))
+            case "rule":
+                heads = tuple(self.atom(head) for head in subtrees(subtree(tree, 0)))
+                return parsed.Clause(heads, self.formula(subtree(tree, 2)), self.span(tree))
+            case "subsumption":
+                return self._subsumption(tree)
+            case "relation_declaration":
+                return self._relation(tree)
+            case "functor_declaration":
+                return self._functor(tree)
+            case "directive":
+                return self._directive(tree)
+            case "component":
+                head, *bases = [self._component_type(one) for one in _component_types(tree)]
+                return parsed.Component(head, tuple(bases), (), self.span(tree))
+            case "component_end":
+                return parsed.ComponentEnd(self.span(tree))
+            case "instance":
+                name = self.name(cast(Token, tree.children[1]))
+                return parsed.Instance(name, self._component_type(subtree(tree, 3)), self.span(tree))
+            case "override":
+                return parsed.Override(self._names(tree.children[1]), self.span(tree))
+            case "pragma":
+                key, *value = map(self.text_of, _tokens(tree)[1:])
+                return parsed.Pragma(key, "".join(value), self.span(tree))
+            case "plan":
+                return parsed.PlanDirective(tuple(map(self._order, subtrees(tree))), self.span(tree))
+            case _:
+                return self._type(tree)
+
+    def fact(self, tokens: Sequence[Token]) -> parsed.Clause:
+        """A fact from its tokens: a name, literals between brackets and commas, a dot."""
+        name, first, last = (self.span_of(tokens[i]) for i in (0, 2, -1))
+        arguments = [self.literal(tokens[2], first)]
+        arguments += [self.literal(t, self.span_of(t)) for t in tokens[4:-2:2]]
+        bracket = self.span_of(tokens[-2])
+        atom = syntax.Atom(str(tokens[0]), tuple(arguments), name.to(bracket), name)
+        return parsed.Clause((atom,), None, name.to(last))
+
+    # --- declarations ----------------------------------------------------------------------------
+
+    def _relation(self, tree: ParseTree) -> parsed.RelationDeclaration:
+        _, names, _, attributes, _, qualifiers, choices = tree.children
+        return parsed.RelationDeclaration(
+            self._names(names),
+            self._attributes(attributes),
+            self._names(qualifiers),
+            self.span(tree),
+            tuple(self._names(d.children[min(1, len(d.children) - 1)]) for d in subtrees(choices)),
+        )
+
+    def _attributes(self, tree: Child) -> tuple[parsed.AttributeDeclaration, ...]:
+        columns = []
+        for attribute in subtrees(tree):
+            name, _, type_name = _tokens(attribute)
+            columns.append(
+                parsed.AttributeDeclaration(
+                    str(name),
+                    str(type_name),
+                    self.span_of(name).to(self.span_of(type_name)),
+                    self.span_of(type_name),
+                )
+            )
+        return tuple(columns)
+
+    def _branches(self, tree: ParseTree) -> tuple[parsed.BranchDeclaration, ...]:
+        if tree.data == "record_type":
+            name = self.name(cast(Token, tree.children[1]))
+            return (parsed.BranchDeclaration(replace(name, text=""), self._attributes(tree.children[4])),)
+        return tuple(
+            parsed.BranchDeclaration(
+                self.name(cast(Token, branch.children[0])), self._attributes(branch.children[2])
+            )
+            for branch in subtrees(tree)
+        )
+
+    def _type(self, tree: ParseTree) -> parsed.TypeDeclaration:
+        if tree.data in ("record_type", "adt_type"):
+            named = self.name(cast(Token, tree.children[1]))
+            made: parsed.TypeForm = "record" if tree.data == "record_type" else "adt"
+            branches = self._branches(tree)
+            return parsed.TypeDeclaration(named, made, (), self.span(tree), branches=branches)
+        names = [self.name(token) for token in _tokens(tree) if token.type in ("IDENT", "QUALIFIED")]
+        parents = tuple(names[1:])
+        form: parsed.TypeForm = "subtype"
+        if tree.data == "alias_or_union":
+            form = "alias" if len(parents) == 1 else "union"
+        deprecated = tree.data == "old_type"
+        if deprecated:
+            kind = "number" if _tokens(tree)[0].type == "NUMBER_TYPE" else "symbol"
+            parents = (syntax.Name(kind, names[0].span),)
+        return parsed.TypeDeclaration(names[0], form, parents, self.span(tree), deprecated)
+
+    def _directive(self, tree: ParseTree) -> parsed.Directive:
+        kind, names, _, parameters, _ = tree.children
+        values: list[tuple[str, str]] = []
+        for parameter in subtrees(parameters):
+            key, _, value = _tokens(parameter)
+            text = self.text_of(value) if value.type == "STRING" else str(value)
+            values.append((str(key), text))
+        name = cast(parsed.DirectiveKind, str(kind)[1:])
+        return parsed.Directive(name, self._names(names), tuple(values), self.span(tree))
+
+    def _functor(self, tree: ParseTree) -> parsed.FunctorDeclaration:
+        name, result = (self.name(cast(Token, tree.children[place])) for place in (1, 6))
+        types = (self.name(_tokens(parameter)[-1]) for parameter in subtrees(tree.children[3]))
+        return parsed.FunctorDeclaration(name, tuple(types), result, self.span(tree))
+
+    def _component_type(self, tree: ParseTree) -> parsed.ComponentType:
+        name, _, parameters, _ = tree.children
+        return parsed.ComponentType(self.name(cast(Token, name)), self._names(parameters), self.span(tree))
+
+    def _order(self, tree: ParseTree) -> parsed.PlanOrder:
+        version, *positions = [
+            self.number(str(token), self.span_of(token)) for token in _tokens(tree) if token.type == "NUMBER"
+        ]
+        return parsed.PlanOrder(version, tuple(positions), self.span(tree))
+
+    def _names(self, tree: Child) -> tuple[syntax.Name, ...]:
+        if isinstance(tree, Token):
+            return (self.name(tree),)
+        return tuple(self.name(token) for token in _tokens(tree) if token.type != "COMMA")
+
+    def _subsumption(self, tree: ParseTree) -> parsed.Clause:
+        numbers = count(1)
+        dominated, dominating = (_without_wildcards(self.atom(tree.children[at]), numbers) for at in (0, 2))
+        body = self.formula(tree.children[4])
+        whole = syntax.Conjunction((dominated, dominating, body), body.span)
+        return parsed.Clause((dominated,), whole, self.span(tree), subsumes=True)
+
+
+def _without_wildcards(node: N, numbers: Iterator[int]) -> N:
+    """The node with a name for every `_` that no source can have; the underscore says it may stand alone."""
+    if isinstance(node, syntax.Wildcard):
+        return cast(N, syntax.Variable(f"_#{next(numbers)}", node.span))
+    return map_children(node, lambda part: _without_wildcards(part, numbers))
+
+
+def _component_types(tree: ParseTree) -> Iterator[ParseTree]:
+    yield subtree(tree, 1)
+    yield from subtrees(tree.children[3])
+
+
+def _tokens(tree: Child) -> list[Token]:
+    if not isinstance(tree, Tree):
+        return []
+    return [child for child in tree.children if isinstance(child, Token)]
+
+
+def _depth(tree: ParseTree) -> int:
+    """How many levels of trees lie inside each other; without recursion."""
+    deepest, stack = 0, [(tree, 1)]
+    while stack:
+        node, depth = stack.pop()
+        deepest = max(deepest, depth)
+        stack.extend((child, depth + 1) for child in node.children if isinstance(child, Tree))
+    return deepest

@@ -1,0 +1,66 @@
+"""The kinds of values: the primitive types, and one kind for each type of records or branches."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from dbsp.data.terms import Branch, Record
+from dbsp.data.types import FLOAT, INT, STR, Structure, Type, structure_type
+
+
+class Kind(enum.Enum):
+    """The primitive type of a value; every declared type is one of these underneath."""
+
+    NUMBER = "number"
+    UNSIGNED = "unsigned"
+    FLOAT = "float"
+    SYMBOL = "symbol"
+
+    @property
+    def numeric(self) -> bool:
+        return self is not Kind.SYMBOL
+
+
+@dataclass(frozen=True, slots=True)
+class Structured:
+    """The kind of the records, or branches, of one declared type; every such type is a kind of its own."""
+
+    name: str
+    structure: Structure = field(compare=False, repr=False)
+
+    @property
+    def value(self) -> str:
+        return self.name
+
+    @property
+    def numeric(self) -> bool:
+        return False
+
+
+AnyKind: TypeAlias = Kind | Structured
+
+UNTYPED = Structured("untyped", Structure("untyped"))
+"""The kind of a term before inference; the checked program has no such term."""
+
+_TYPES: Mapping[Kind, Type] = {Kind.NUMBER: INT, Kind.UNSIGNED: INT, Kind.FLOAT: FLOAT, Kind.SYMBOL: STR}
+
+
+def type_of(kind: AnyKind) -> Type:
+    """How the engine stores values of a kind."""
+    return structure_type(kind.structure) if isinstance(kind, Structured) else _TYPES[kind]
+
+
+Value: TypeAlias = int | float | str | Record | Branch | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctorSignature:
+    """A function of the user's: `.functor name(parameters): result`."""
+
+    name: str
+    parameters: tuple[Kind, ...]
+    result: Kind
+    function: Callable[..., Value]

@@ -1,0 +1,158 @@
+"""Ways through terms and formulas, whatever kinds of nodes there are.
+
+A node lies directly in another one if it stands in one of its fields, alone or in a tuple. Which fields
+those are, the annotations of the class say. So a new kind of term needs no word here.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+from dbsp.compiler.datalog.tree.syntax import (
+    Aggregate,
+    Construct,
+    Formula,
+    Negation,
+    Node,
+    Term,
+    Variable,
+    Wildcard,
+)
+
+N = TypeVar("N", bound=Node)
+
+
+def children(node: Node) -> list[Any]:
+    """The nodes directly in a node, in the order of its fields."""
+    found: list[Any] = []
+    for name in _node_fields(node):
+        value = getattr(node, name)
+        if isinstance(value, tuple):
+            found += value
+        elif value is not None:
+            found.append(value)
+    return found
+
+
+def map_children(node: N, change: Callable[[Any], Any]) -> N:
+    """The node with `change` applied to each of its children; the same node if that changes nothing."""
+    changed: dict[str, Any] = {}
+    for name in _node_fields(node):
+        value = getattr(node, name)
+        if isinstance(value, tuple):
+            new = tuple(map(change, value))
+            if any(one is not other for one, other in zip(new, value, strict=True)):
+                changed[name] = new
+        elif value is not None and (one := change(value)) is not value:
+            changed[name] = one
+    return replace(node, **changed) if changed else node  # type: ignore[type-var]  # nodes are dataclasses
+
+
+_NODE_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def _node_fields(node: Node) -> tuple[str, ...]:
+    """The fields of a node that hold nodes; they are looked for once for each class."""
+    found = _NODE_FIELDS.get(type(node))
+    if found is None:
+        hints = typing.get_type_hints(type(node))
+        names = (field.name for field in fields(node))  # type: ignore[arg-type]  # nodes are dataclasses
+        found = _NODE_FIELDS[type(node)] = tuple(name for name in names if _has_node(hints[name]))
+    return found
+
+
+def _has_node(hint: Any) -> bool:
+    if isinstance(hint, type) and issubclass(hint, Node):
+        return True
+    return any(map(_has_node, typing.get_args(hint)))
+
+
+def walk(node: Node, into_aggregates: bool = True) -> Iterator[Any]:
+    """The node and everything in it, from left to right, each before its children.
+
+    Without `into_aggregates` nothing inside of an aggregate.
+    """
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if into_aggregates or not isinstance(node, Aggregate):
+            waiting += reversed(children(node))
+
+
+def find(node: Node, kind: type[N], into_aggregates: bool = True) -> Iterator[N]:
+    """The nodes of a class among those of `walk`."""
+    return (one for one in walk(node, into_aggregates) if isinstance(one, kind))
+
+
+def terms_of(literal: Formula) -> list[Term]:
+    """The terms directly in a literal: the arguments of an atom, negated or not, or both sides."""
+    return children(literal.atom if isinstance(literal, Negation) else literal)
+
+
+# --- variables ---------------------------------------------------------------------------------
+
+
+def variables(node: Node, into_aggregates: bool = True) -> frozenset[str]:
+    """The names of the variables in a node."""
+    return frozenset(one.name for one in find(node, Variable, into_aggregates))
+
+
+def outer_variables(node: Node) -> Iterator[Variable]:
+    """The variables in a node outside of its aggregates."""
+    return find(node, Variable, into_aggregates=False)
+
+
+def free_variables(node: Node) -> Iterator[Variable]:
+    """The variables that a node shares with its surroundings: of an aggregate, the injected ones."""
+    for one in walk(node, into_aggregates=False):
+        if isinstance(one, Variable):
+            yield one
+        elif isinstance(one, Aggregate):
+            injected = set(one.injected)
+            for variable in find(one, Variable):
+                if variable.name in injected:
+                    injected.remove(variable.name)
+                    yield variable
+
+
+def substitute(node: N, terms: Mapping[str, Term]) -> N:
+    """The node with terms in the place of the variables so named."""
+    if isinstance(node, Variable):
+        term = terms.get(node.name)
+        return node if term is None else replace(term, span=node.span)  # type: ignore[return-value]
+    if isinstance(node, Aggregate) and not terms.keys().isdisjoint(node.injected):
+        names: dict[str, None] = {}
+        for name in node.injected:
+            term = terms.get(name)
+            names.update((one, None) for one in ([name] if term is None else variables(term)))
+        node = replace(node, injected=tuple(names))
+    return map_children(node, lambda part: substitute(part, terms))
+
+
+def rename(node: N, names: Mapping[str, str]) -> N:
+    """The node with other names for some of its variables."""
+    found = (one for one in find(node, Variable) if one.name in names)
+    return substitute(node, {one.name: replace(one, name=names[one.name]) for one in found})
+
+
+# --- patterns ----------------------------------------------------------------------------------
+
+
+def pattern_variables(term: Term) -> Iterator[Variable]:
+    """The variables that get a value when a value is matched with the term: its parts are taken apart."""
+    if isinstance(term, Variable):
+        yield term
+    elif isinstance(term, Construct):
+        for part in term.arguments:
+            yield from pattern_variables(part)
+
+
+def has_wildcard(term: Term) -> bool:
+    """Whether a term is a wildcard, or a pattern with one in it: then it has no value of its own."""
+    return isinstance(term, Wildcard) or (
+        isinstance(term, Construct) and any(map(has_wildcard, term.arguments))
+    )
