@@ -138,7 +138,7 @@ class Store:
             restore_values(run.interner, read_arrow(self.folder / piece["file"]))
             if len(run.interner) != piece["end"]:
                 raise CheckpointError(f"{self.folder / piece['file']} does not hold what the manifest says")
-        scope = run._scope
+        scope = run.scope
         with open(self.folder / manifest["memory"], "rb") as source:
             recall(scope, pickle.load(source))  # first: it tells what traces there are
         small = read_small(self.folder / manifest["small"])
@@ -148,7 +148,7 @@ class Store:
             for kept, file in zip(trace.runs, files, strict=True):
                 if isinstance(file, str):
                     self._files[id(kept)] = (kept, file)
-        scope.first_tick = False
+        scope.state.first_tick = False
         run.tick = self._snapshot_tick = manifest["tick"]
         self._pieces = list(manifest["interned"])
         self._next_file = manifest["next_file"]
@@ -224,7 +224,7 @@ class Store:
         files: dict[int, tuple[TraceRun, str]] = {}
         small: list[TraceRun] = []
         traces = []
-        for trace in run._scope.traces:
+        for trace in run.scope.traces:
             names: list[str | int] = []
             for kept in trace.runs:
                 if kept.size < _LARGE:
@@ -250,7 +250,7 @@ class Store:
         small_file = f"small/{run.tick}.arrow"
         write_whole(self.folder / small_file, small_bytes([(r.rows, r.weights) for r in small]), self.sync)
         memory = f"memory/{run.tick}.pickle"
-        write_whole(self.folder / memory, pickle.dumps(memories_of(run._scope), protocol=5), self.sync)
+        write_whole(self.folder / memory, pickle.dumps(memories_of(run.scope), protocol=5), self.sync)
         manifest = {
             "format": FORMAT,
             "version": VERSION,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbsp.circuit.operator import Step
+from dbsp.circuit.step import Step
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 

@@ -10,7 +10,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from dbsp.circuit.graph import Graph, Node
-from dbsp.circuit.operator import Step, TermRows
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import KeepingStep, ReportingStep, TracedStep
 from dbsp.data.batch import Batch
 from dbsp.data.int_ranges import IntRange
 from dbsp.data.interner import Interner
@@ -21,11 +22,13 @@ from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, DbspError, InputError, WeightOverflowError
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
+from dbsp.runtime import statistics
 from dbsp.runtime.changes import InputChange, encode_change, encode_keys, last_wins
 from dbsp.runtime.memory import give_back
+from dbsp.runtime.node_stats import NodeStats
 from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.replanning import Planner, Proposal, Replanned
-from dbsp.runtime.scope import NodeStats, Scope
+from dbsp.runtime.scope import Scope
 from dbsp.runtime.transplant import Transplant
 
 Changes: TypeAlias = Mapping[str, InputChange]
@@ -166,7 +169,7 @@ class Run:
         """Ticks committed so far."""
         self.planner = planner
         """Who chooses the circuit when the run is replanned, if anybody."""
-        self._scope = Scope(graph, self.interner, None, ())
+        self.scope = Scope(graph, self.interner)
         self._find_ports()
         self._planned_for = self._sizes()
         self._handles = {name: InputHandle(port, self.interner) for name, port in self._inputs.items()}
@@ -242,20 +245,20 @@ class Run:
             if log is not None:
                 log.begin(self)
             rows = stage()
-            self._scope.run()
+            self.scope.run()
             if log is not None:
                 staged = {name: port.staged for name, port in self._inputs.items() if port.staged is not None}
                 log.record(self.tick + 1, staged, self, label)
             self._stepping = False  # here and not below: who interrupts only while it is set is undone
         except BaseException:
             self._stepping = False
-            self._scope.rollback()
+            self.scope.rollback()
             raise
         finally:
             self._stepping = False
             for port in self._inputs.values():
                 port.staged = None
-        self._scope.commit()
+        self.scope.commit()
         self.tick += 1
         deltas = {
             name: self._nothing[name]
@@ -266,11 +269,11 @@ class Run:
         absent = {name: port.absent for name, port in self._inputs.items() if port.absent}
         present = {name: port.present for name, port in self._inputs.items() if port.present}
         if rows > _MANY:
-            self._scope.forget()
+            self.scope.forget()
         result = TickResult(deltas, self.tick, time.perf_counter() - started, absent, present)
         if log is not None:
             log.committed(result, label)
-        if self._scope.taps:
+        if self.scope.listeners:
             self._tell()
         return result
 
@@ -279,7 +282,7 @@ class Run:
         failures = []
         self._stepping = True
         try:
-            for tap in self._scope.taps:
+            for tap in self.scope.listeners:
                 try:
                     tap.notify()
                 except DbspError as error:
@@ -299,7 +302,7 @@ class Run:
         return feed(self, relation, **settings)
 
     def _find_ports(self) -> None:
-        steps = self._scope.steps
+        steps = self.scope.steps
         self._inputs = {s.relation: s for s in steps if isinstance(s, InputPort)}
         self._outputs = {s.relation: s for s in steps if isinstance(s, OutputPort)}
 
@@ -342,11 +345,11 @@ class Run:
             proposal.graph.to_json()  # a later snapshot has to tell the circuit; raises if it cannot
         self._stepping = True
         try:
-            made = Transplant(self._scope, proposal.graph)
+            made = Transplant(self.scope, proposal.graph)
         finally:
             self._stepping = False
         self.graph = proposal.graph
-        self._scope = made.scope
+        self.scope = made.scope
         self._find_ports()
         for name, handle in self._handles.items():
             handle._port = self._inputs[name]
@@ -374,7 +377,7 @@ class Run:
         keeps no integral of it, as one built by hand may for an input of kind "zset".
         """
         port = self._port(name)
-        keeper = self._scope.keeper(port.node)
+        keeper = self.scope.keeper(port.node)
         if keeper is None:
             raise CircuitError(f"the circuit does not keep the rows of its input '{name}'")
         batch = keeper.integral()
@@ -404,13 +407,13 @@ class Run:
                 sizes[name] = keeper.kept_rows
         return sizes
 
-    def _keeper(self, relation: str) -> Step | None:
+    def _keeper(self, relation: str) -> KeepingStep | None:
         """The step that keeps the integral of a relation."""
         port = self._inputs.get(relation)
         stream = self.graph.named.get(relation)
         if stream is None and port is not None:
-            return self._scope.keeper(port.node)
-        for scope in self._scope.scopes():
+            return self.scope.keeper(port.node)
+        for scope in self.scope.scopes():
             if stream is not None and stream.node in scope.by_node:
                 return scope.keeper(stream.node)
         return None
@@ -421,8 +424,8 @@ class Run:
 
     def __del__(self) -> None:
         # Steps refer to each other, so the collector may come late; the memory is in the traces.
-        if hasattr(self, "_scope"):
-            self._scope.release()
+        if hasattr(self, "scope"):
+            self.scope.release()
 
     def view(self, name: str) -> ZSet:
         """The integral of an output: what it holds after the latest tick. O(n log n) for n rows."""
@@ -433,45 +436,55 @@ class Run:
 
     def observe(self, on: bool = True) -> None:
         """Switch statistics per node on (from zero) or off."""
-        self._scope.observe(on)
+        statistics.observe(self.scope, on)
 
     def stats(self) -> list[NodeStats]:
         """What every node has done since `observe()`, those of nested scopes after their scope."""
-        return self._scope.collect()
+        return statistics.collect(self.scope)
 
-    def join_terms(self) -> dict[Node, tuple[TermRows, ...]]:
+    def join_terms(self) -> dict[Node, tuple[Any, ...]]:
         """By multi-way join, what each of its delta terms has met: changed rows, prefixes per level.
 
         Counted since the start of the run, in ticks that failed too; nested scopes over all iterations.
         """
-        return {node: step.join_terms for node, step in _steps(self._scope) if step.join_terms}
+        return self.reported("join terms")
 
     def evaluations(self) -> dict[Node, str]:
         """By fixpoint, how it is evaluated at present (see `dbsp.operators.recursion.modes`)."""
-        return {node: told for node, step in _steps(self._scope) if (told := step.evaluation) is not None}
+        return self.reported("evaluation")
+
+    def reported(self, fact: str) -> dict[Node, Any]:
+        """By node, a fact that steps of its kind report of themselves (see `ReportingStep`)."""
+        reports = {
+            node: step.report() for node, step in _steps(self.scope) if isinstance(step, ReportingStep)
+        }
+        return {node: facts[fact] for node, facts in reports.items() if fact in facts}
 
     def kept(self) -> dict[Node, tuple[int, int]]:
         """By node that keeps a trace, its rows and bytes; rows that were retracted but not merged count."""
-        steps = _steps(self._scope)
-        return {node: (kept.rows, kept.nbytes) for node, step in steps if (kept := step.trace) is not None}
+        return {
+            node: (step.trace.rows, step.trace.nbytes)
+            for node, step in _steps(self.scope)
+            if isinstance(step, TracedStep)
+        }
 
     def iterations(self) -> dict[str, int]:
         """How often each fixpoint was iterated in the latest tick, by name; 0 when it had nothing to do.
 
         A scope within another one is named `outer/inner`, and counts its latest run.
         """
-        return dict(_iterations(self._scope, ""))
+        return dict(_iterations(self.scope, ""))
 
     @property
     def state_rows(self) -> int:
         """Rows kept in all traces and tables."""
-        scope = self._scope
+        scope = self.scope
         return sum(trace.rows for trace in scope.traces) + sum(table.rows for table in scope.tables)
 
     @property
     def state_bytes(self) -> int:
         """Bytes of the rows and weights kept in all traces, and of the tables."""
-        scope = self._scope
+        scope = self.scope
         return sum(trace.nbytes for trace in scope.traces) + sum(table.nbytes for table in scope.tables)
 
     def compact(self) -> None:
@@ -480,8 +493,8 @@ class Run:
         Also lets go of the deltas of the latest tick inside of the circuit, and gives freed memory back to
         the system.
         """
-        self._scope.forget()
-        for trace in self._scope.traces:
+        self.scope.forget()
+        for trace in self.scope.traces:
             trace.compact()
         give_back()
 

@@ -23,10 +23,14 @@ from collections.abc import Callable, Sequence
 
 from dbsp.circuit.equality import equal_nodes
 from dbsp.circuit.graph import Graph, Node
-from dbsp.circuit.operator import Step
+from dbsp.circuit.operator_roles import depends_on_ticks
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import KeepingStep, RememberingStep, ReplayingStep, TracedStep
 from dbsp.errors import CircuitError, DbspError
+from dbsp.runtime import statistics
 from dbsp.runtime.ports import InputPort, OutputPort
-from dbsp.runtime.scope import CarriedState, NestedCarriedState, Scope, State
+from dbsp.runtime.scope import Scope
+from dbsp.runtime.scope_state import CarriedState, NestedCarriedState, State
 
 
 class Transplant:
@@ -39,7 +43,7 @@ class Transplant:
 
     def __init__(self, old: Scope, graph: Graph) -> None:
         self.old = old
-        self._draft = Scope(graph, old.interner, None, ())
+        self._draft = Scope(graph, old.interner)
         _check_ports(old, self._draft)
         numbers = equal_nodes([old.graph, graph])
         self._equal: dict[int, list[Node]] = {}
@@ -57,8 +61,8 @@ class Transplant:
             self._decide(graph)
             self.scope = self._made(graph)
             self._rebuild()
-        self.scope.copy_statistics(old, self._inside_too())
-        kept = {id(state) for states in self.scope.estate.states.values() for state in states}
+        statistics.resume(self.scope, old, self._inside_too())
+        kept = {id(state) for states in self.scope.state.carried.states.values() for state in states}
         self.kept = len(kept)
         """Traces and tables taken over."""
         self.rebuilt = len(self.scope.traces) + len(self.scope.tables) - len(kept)
@@ -87,14 +91,14 @@ class Transplant:
         for node in graph.nodes:
             if node in self._pairs:
                 continue
-            if node.operator.depends_on_ticks(node):
+            if depends_on_ticks(node):
                 raise CircuitError(
                     "what it puts out depends on the ticks so far, and the running circuit has no such node "
                     "over the same inputs; the run goes on as it was",
                     where=node.describe(),
                 )
             own = hasattr(self._draft.by_node[node], "rollback")
-            if own or self._draft.states.get(node) or node.operator.children():
+            if own or self._draft.state.by_node.get(node) or node.operator.children():
                 self._ask(node)
 
     def _ask(self, node: Node) -> None:
@@ -104,14 +108,14 @@ class Transplant:
             node = waiting.pop()
             if node in self._actions:
                 continue
-            if node in self._pairs and node.operator.replays:
+            if node in self._pairs and isinstance(self._draft.by_node[node], ReplayingStep):
                 self._actions[node] = _replay
                 continue
             keeper = self._keeper(node)
             if keeper is not None:
                 self._actions[node] = _HandOut(keeper)
                 continue
-            if isinstance(self._draft.by_node[node], InputPort) or node.operator.depends_on_ticks(node):
+            if isinstance(self._draft.by_node[node], InputPort) or depends_on_ticks(node):
                 raise CircuitError(
                     "the new circuit needs all of its rows so far, and the running one does not keep them; "
                     "the run goes on as it was",
@@ -121,7 +125,7 @@ class Transplant:
             self._actions[node] = _step
             waiting += (stream.node for stream in node.inputs)
 
-    def _keeper(self, node: Node) -> Step | None:
+    def _keeper(self, node: Node) -> KeepingStep | None:
         """A step of the old scope that keeps the integral of what the node puts out, if there is any."""
         keepers = map(self.old.keeper, self._equal.get(self._numbers[node], ()))
         return next((keeper for keeper in keepers if keeper is not None), None)
@@ -148,15 +152,14 @@ class Transplant:
         for scope in self.old.scopes():
             held[scope.graph] = scope
             steps.update(scope.by_node)
-            states.update(scope.states)
+            states.update(scope.state.by_node)
         nested = {
             mine: NestedCarriedState(held[theirs].journal, held[theirs].timed)
             for new, old in pairs.items()
             for mine, theirs in zip(new.operator.children(), old.operator.children(), strict=True)
         }
         kept = {new: states[old] for new, old in pairs.items() if old in states}
-        estate = CarriedState(self.old.journal, kept, nested)
-        made = Scope(graph, self.old.interner, None, (), estate)
+        made = Scope(graph, self.old.interner, carried=CarriedState(self.old.journal, kept, nested))
         for scope in made.scopes():
             for node, step in scope.by_node.items():
                 if node in pairs:
@@ -179,10 +182,10 @@ class Transplant:
             raise
         finally:
             for step, action in taking_part:
-                if action is _replay and step.trace is not None:
+                if action is _replay and isinstance(step, TracedStep):
                     step.trace.fresh = False
-        for tap in scope.taps:
-            tap.drop()
+        for listener in scope.listeners:
+            listener.drop()
         scope.commit()
         scope.forget()
 
@@ -222,6 +225,7 @@ def _step(step: Step) -> None:
 
 
 def _replay(step: Step) -> None:
+    assert isinstance(step, ReplayingStep)
     step.replay()
 
 
@@ -230,7 +234,7 @@ class _HandOut:
 
     __slots__ = ("_keeper",)
 
-    def __init__(self, keeper: Step) -> None:
+    def __init__(self, keeper: KeepingStep) -> None:
         self._keeper = keeper
 
     def __call__(self, step: Step) -> None:
@@ -238,13 +242,15 @@ class _HandOut:
 
 
 def _inherit(step: Step, old: Step) -> None:
-    if hasattr(step, "rollback") and type(step).memory is Step.memory:
+    if isinstance(step, RememberingStep) and isinstance(old, RememberingStep):
+        step.recall(old.memory())
+    elif hasattr(step, "rollback"):
         raise CircuitError(
-            "its step keeps state of its own kind and does not tell it; define `memory` and `recall`, or "
-            "keep the state in a table of the scope; the run goes on as it was",
+            "its step keeps state of its own kind and is not a RememberingStep; inherit from it and "
+            "define `memory` and `recall`, or keep the state in a table of the scope; the run continues "
+            "with its present circuit",
             where=step.node.describe(),
         )
-    step.recall(old.memory())
 
 
 def _outputs(scope: Scope) -> dict[str, OutputPort]:

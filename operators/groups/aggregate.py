@@ -24,8 +24,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged, ReplayingStep, TracedStep
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
@@ -41,7 +44,6 @@ from dbsp.operators.groups.aggregate_functions import (
 from dbsp.operators.groups.group_step import OfGroups
 from dbsp.operators.groups.order_statistics import ArgExtreme
 from dbsp.operators.traces.arrange import arranged
-from dbsp.runtime.scope import Scope
 from dbsp.state.trace import Trace
 
 
@@ -103,15 +105,11 @@ class AccumulatedAggregate(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return True
 
-    @property
-    def replays(self) -> bool:
-        return True
-
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         return AccumulatedAggregateStep(self, node.inputs[0].schema, sources, scope)
 
 
-class AccumulatedAggregateStep(Step):
+class AccumulatedAggregateStep(ReplayingStep, TracedStep):
     __slots__ = (
         "_columns",
         "_functions",
@@ -125,7 +123,7 @@ class AccumulatedAggregateStep(Step):
     )
 
     def __init__(
-        self, spec: AccumulatedAggregate, schema: Schema, sources: Sequence[Step], scope: Scope
+        self, spec: AccumulatedAggregate, schema: Schema, sources: Sequence[Step], scope: StepScope
     ) -> None:
         super().__init__()
         self._source = sources[0]

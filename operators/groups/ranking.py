@@ -26,8 +26,11 @@ from typing import NamedTuple
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
@@ -39,7 +42,6 @@ from dbsp.kernels.arrays import Codes, Mask
 from dbsp.operators.groups.group_step import OfGroups, Reduce, in_own_order
 from dbsp.operators.groups.order_statistics import refuse_null
 from dbsp.operators.traces.arrange import arranged, order_of
-from dbsp.runtime.scope import Scope
 
 MOST_COPIES = 1_000_000
 """A row with more copies than that gets no numbers."""
@@ -154,7 +156,7 @@ class LeadingTopK(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return inputs[0]
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         (source,) = sources
         assert isinstance(source, Arranged)
         top = in_own_order(self.top.function(scope.interner, self.over), order_of(node.inputs[0]))

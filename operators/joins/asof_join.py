@@ -23,8 +23,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
@@ -45,7 +48,6 @@ from dbsp.kernels.arrays import Codes, Mask
 from dbsp.operators.joins.join import check_key_types, leading, null_mismatch_columns
 from dbsp.operators.time.nested import Nested
 from dbsp.operators.traces.arrange import arranged, order_of
-from dbsp.runtime.scope import Scope
 
 _ORDERED = ("int", "float", "date", "timestamp")
 
@@ -146,7 +148,7 @@ class DeltaAsofJoin(Operator):
     def schema(self, *inputs: Schema) -> Schema:
         return self.join.schema(*self._own(inputs))
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         left, right = sources
         assert isinstance(left, Arranged) and isinstance(right, Arranged)
         join = self.join

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from dbsp.circuit.operator import Arranged, Step, TermRows
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.data.values import NULL
@@ -31,7 +33,7 @@ from dbsp.operators.joins.delta_term import (
 )
 from dbsp.operators.joins.multiway_definition import constant_code
 from dbsp.operators.joins.multiway_plan import PlannedUse, written_plan
-from dbsp.runtime.scope import Scope
+from dbsp.operators.joins.term_rows import TermRows
 
 if TYPE_CHECKING:
     from dbsp.operators.joins.multiway_join import MultiwayJoin
@@ -75,7 +77,7 @@ class TermStep:
         start: int,
         actions: Sequence[Action],
         readings: Sequence[Reading],
-        scope: Scope,
+        scope: StepScope,
     ) -> None:
         self.delta = readings[start].source
         self._atom = start
@@ -121,7 +123,7 @@ class _Writer:
     """Actions on names made into functions of arrays."""
 
     def __init__(
-        self, join: MultiwayJoin, schemas: Sequence[Schema], readings: Sequence[Reading], scope: Scope
+        self, join: MultiwayJoin, schemas: Sequence[Schema], readings: Sequence[Reading], scope: StepScope
     ) -> None:
         self._join = join
         self._schemas = schemas

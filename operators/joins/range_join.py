@@ -18,8 +18,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
@@ -39,7 +42,6 @@ from dbsp.operators.joins.join import (
     without_null,
 )
 from dbsp.operators.traces.arrange import arranged, order_of
-from dbsp.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class DeltaRangeJoin(DeltaJoin):
     def name(self) -> str:
         return "RangeJoin"
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         left, right = sources
         assert isinstance(left, Arranged) and isinstance(right, Arranged)
         x, y = (stream.schema.types[self.key] for stream in node.inputs)
@@ -162,7 +164,7 @@ class RangeJoinStep(JoinStep):
         key: int,
         from_left: Codes,
         from_right: Codes,
-        scope: Scope,
+        scope: StepScope,
         forward: BandReach,
         backward: BandReach,
     ) -> None:
@@ -190,7 +192,7 @@ class RangeJoinStep(JoinStep):
                 rows, weights, starts, ends, side.table, runs, width, columns, now, side.coordinates
             )
             if due < len(weights):
-                self._later.put(rows[due:], weights[due:], times[due:])
+                self._agenda.put(rows[due:], weights[due:], times[due:])
                 rows, weights = rows[:due], weights[:due]
         if len(weights):
             parts.append((rows, weights))

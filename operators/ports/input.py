@@ -22,8 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.operator_roles import StrictOperator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged, StrictStep
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import InputError
@@ -31,11 +34,10 @@ from dbsp.kernels import arrange, assert_runs, consolidate, gather, project
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.traces.arrange import arranged, arranged_by_any_order, order_of
 from dbsp.runtime.ports import InputPort
-from dbsp.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
-class Input(Operator):
+class Input(StrictOperator):
     """An input relation; `kind` is 'zset', 'set' or 'key' (then `key` holds the key columns)."""
 
     relation: str
@@ -86,7 +88,7 @@ class Input(Operator):
             return stream
         return self.copy(rewriting, node, inputs)
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         if self.kind == "set":
             return SetInputStep(self, order_of(node.strict[0]))
         if self.kind == "key":
@@ -106,7 +108,7 @@ class InputStep(InputPort):
         self.out = self.staged
 
 
-class SetInputStep(InputStep):
+class SetInputStep(InputStep, StrictStep):
     __slots__ = ("_order", "_past", "_restore")
 
     def __init__(self, operator: Input, order: Sequence[int]) -> None:
@@ -141,7 +143,7 @@ class SetInputStep(InputStep):
         self.out = Batch(rows, weights)
 
 
-class KeyInputStep(InputStep):
+class KeyInputStep(InputStep, StrictStep):
     __slots__ = ("_key", "_order", "_past", "_restore")
 
     def __init__(self, operator: Input, order: Sequence[int]) -> None:

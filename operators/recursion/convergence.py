@@ -31,7 +31,7 @@ class Convergence:
     def __init__(self, inner: IteratedScope, course: EvaluationHistory) -> None:
         self._exports = [step for step in inner.exports if isinstance(step, TimedDistinctStep)]
         self._told = len(self._exports) == len(inner.exports)
-        self._scope = inner.scope
+        self._inner = inner
         self._past = course.arrivals
 
     def rest(self, iteration: int, arrived: Sequence[dict[int, int]]) -> list[Batch | None] | None:
@@ -48,8 +48,8 @@ class Convergence:
         left = [past[iteration + 1 :] for past in self._past]
         iterations = max(map(len, left), default=0)
         rows = sum(int(counts.sum()) for counts in left)
-        traces = self._scope.traces
-        steps = len(self._scope.steps)
+        traces = self._inner.scope.traces
+        steps = len(self._inner.scope.steps)
         if SAVED * steps * (STEP_ROWS * iterations + rows) < sum(trace.rows for trace in traces):
             return None
         rest = []
@@ -60,8 +60,7 @@ class Convergence:
             late = trace.since(iteration)
             if len(late):
                 trace.append(late.rows, -late.weights)
-        for waiting in self._scope.waiting:
-            waiting.rollback()
+        self._inner.drop_waiting()
         for counts, present in zip(left, arrived, strict=True):
             present.update({iteration + 1 + at: -int(n) for at, n in enumerate(counts) if n})
         return rest

@@ -8,14 +8,16 @@ which stays as it was until the tick is committed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dbsp.circuit.graph import Node
-from dbsp.circuit.operator import Arranged, Step, Time
+from dbsp.circuit.operator_roles import depends_on_ticks
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged, RememberingStep, ReportingStep, Time, TimedStep
 from dbsp.data.batch import Batch
 from dbsp.kernels import concatenate
 from dbsp.kernels.arrays import Codes
@@ -31,14 +33,16 @@ from dbsp.operators.recursion.modes import (
 )
 from dbsp.operators.recursion.monotone import negated_imports, never_negative
 from dbsp.operators.recursion.restart_budget import RestartBudget
-from dbsp.operators.traces.arrange import Arrange
-from dbsp.runtime.scope import CarriedState, Scope
+from dbsp.operators.traces.arrange import Arrange, own_trace
+from dbsp.runtime import statistics
+from dbsp.runtime.scope import Scope
+from dbsp.runtime.scope_state import CarriedState
 
 if TYPE_CHECKING:
     from dbsp.operators.recursion.fixpoint import Body
 
 
-class FixpointStep(Step):
+class FixpointStep(TimedStep, RememberingStep, ReportingStep):
     """In the mode of the body, as far as that is possible (see `EvaluationOptions`)."""
 
     __slots__ = (
@@ -66,19 +70,19 @@ class FixpointStep(Step):
             for stream in node.inputs
         ]
         """What entered so far, of the streams whose integral nobody else keeps."""
-        held = scope.estate.nested.get(body)
+        carried = scope.state.carried
+        held = carried.nested.get(body)
         timed = not self._choice.insert_only if held is None else held.timed
-        estate = CarriedState([] if held is None else held.journal, scope.estate.states, scope.estate.nested)
-        self._inner = self._made(estate, timed)
+        journal = [] if held is None else held.journal
+        self._inner = self._started(CarriedState(journal, carried.states, carried.nested), timed)
         scope.children.append(self._inner.scope)
         self._course = self._before = EvaluationHistory(timed, arrivals=self._no_arrivals())
         self._replaced: IteratedScope | None = None
         self._journalled = False
         self.results: list[Batch | None] = [None] * len(self._inner.exports)
 
-    @property
-    def evaluation(self) -> str:
-        return self._course.describe()
+    def report(self) -> Mapping[str, str]:
+        return {"evaluation": self._course.describe()}
 
     def export(self, index: int) -> Step:
         """The step inside the scope whose sum over iterations is the `index`-th result."""
@@ -88,8 +92,11 @@ class FixpointStep(Step):
         self.results = [None] * len(self._inner.exports)
 
     def next_time(self) -> Time | None:
-        """The earliest time of the outer scope at which something inside has to go on."""
+        """The earliest time of the outer scope at which work inside waits."""
         return self._inner.next_time()
+
+    def drop_waiting(self) -> None:
+        self._inner.drop_waiting()
 
     # --- a tick ----------------------------------------------------------------------------------
 
@@ -97,7 +104,7 @@ class FixpointStep(Step):
         self.results = [None] * len(self._inner.exports)
         self._inner.scope.iterations = 0
         quiet = all(source.out is None for source in self._sources)
-        if quiet and not self._inner.scope.merging and self._inner.next_time() is None:
+        if quiet and not self._inner.scope.state.merging and self._inner.next_time() is None:
             return
         self._begin()
         entered = self._course.entered
@@ -168,13 +175,13 @@ class FixpointStep(Step):
         old = self._inner
         old.scope.rollback()  # what this tick has done to it so far
         before = [old.scope.keeper(step.node) for step in old.exports]
-        new = self._made(CarriedState(), timed)
+        new = self._started(CarriedState(), timed)
         self._replaced = old
         self._exchange(new)
-        new.scope.copy_statistics(old.scope, {node: node for node in self._body.nodes})
-        new.scope.entering = entering
+        statistics.resume(new.scope, old.scope, {node: node for node in self._body.nodes})
+        new.entering.totals = entering
         done = new.run(where, False, RestartBudget(self._course, None, False) if timed else None)
-        new.scope.entering = None
+        new.entering.totals = None
         assert done is not None
         for index, (total, keeper) in enumerate(zip(done.results, before, strict=True)):
             assert keeper is not None
@@ -193,7 +200,7 @@ class FixpointStep(Step):
         """All that has entered by one stream, this tick included."""
         trace, source = self._imports[index], self._sources[index]
         if trace is None and isinstance(source, Arranged):
-            trace = source.trace
+            trace = own_trace(source)
         if trace is not None:
             return trace.contents() or None
         keeper = self._outer.keeper(source.node)
@@ -232,14 +239,13 @@ class FixpointStep(Step):
 
     def recall(self, memory: EvaluationHistory) -> None:
         if memory.timed != self._inner.scope.timed:
-            self._exchange(self._made(CarriedState(), memory.timed))
+            self._exchange(self._started(CarriedState(), memory.timed))
         self._course = memory
 
-    def _made(self, estate: CarriedState, timed: bool) -> IteratedScope:
-        """The body in a scope of its own, which is not among those of the outer scope yet."""
-        made = IteratedScope(self._body, self._body.max_iterations, self._outer, self._sources, estate, timed)
-        self._outer.children.remove(made.scope)
-        return made
+    def _started(self, carried: CarriedState, timed: bool) -> IteratedScope:
+        """The body in a new scope, which is not among those of the outer scope yet."""
+        body = self._body
+        return IteratedScope(body, body.max_iterations, self._outer, self._sources, carried, timed)
 
     def _exchange(self, new: IteratedScope) -> None:
         children = self._outer.children
@@ -271,7 +277,7 @@ def choice(body: Body) -> EvaluationOptions:
         return EvaluationOptions()
     if any(operator.is_port or operator.children() for operator in nodes):
         return EvaluationOptions()
-    if any(operator.depends_on_ticks(node) for node, operator in zip(body.nodes, nodes, strict=True)):
+    if any(map(depends_on_ticks, body.nodes)):
         return EvaluationOptions()
     negated = negated_imports(body)
     # Without it nobody could tell what the results were before.

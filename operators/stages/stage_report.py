@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dbsp.circuit.graph import Graph, Node, Stream
-from dbsp.circuit.operator import TermRows
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin, MultiwayJoin, shown
+from dbsp.operators.joins.term_rows import TermRows
 from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.fixpoint import Fixpoint
 from dbsp.operators.recursion.fixpoint_step import way

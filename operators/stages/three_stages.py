@@ -102,5 +102,4 @@ def _lifted(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Strea
 
 
 def _pruned(graph: Graph) -> Graph:
-    prune(graph, [node for node in graph.nodes if node.operator.is_port])
-    return graph
+    return prune(graph, [node for node in graph.nodes if node.operator.is_port])

@@ -45,6 +45,6 @@ def optimise(query: Graph) -> tuple[Graph, list[AppliedPass]]:
         changes: list[str] = []
         before = sum(1 for _ in query.walk())
         query = one(query, changes)
-        prune(query, [node for node in query.nodes if node.operator.is_port])
+        query = prune(query, [node for node in query.nodes if node.operator.is_port])
         applied.append(AppliedPass(one.__name__, tuple(changes), before, sum(1 for _ in query.walk())))
     return query, applied
