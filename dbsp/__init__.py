@@ -66,7 +66,8 @@ if TYPE_CHECKING:
     from dbsp.operators.streams.builder import Circuit, Stream
     from dbsp.operators.streams.interchange import from_json, from_networkx
     from dbsp.operators.streams.multiway_atoms import multiway_join
-    from dbsp.runtime.run import Run, TickResult
+    from dbsp.runtime.run import Run
+    from dbsp.runtime.tick_result import TickResult
 
 __version__ = "0.1.0"
 
@@ -114,7 +115,8 @@ _HOME = {
     ),
     "dbsp.operators.streams.interchange": ("from_json", "from_networkx"),
     "dbsp.data.prefix_extender": ("PrefixExtender", "extend_prefixes"),
-    "dbsp.runtime.run": ("Run", "TickResult"),
+    "dbsp.runtime.run": ("Run",),
+    "dbsp.runtime.tick_result": ("TickResult",),
     "dbsp.data.schema": ("Schema",),
     "dbsp.data.terms": ("Branch", "Record"),
     "dbsp.data.zset": ("ZSet",),

@@ -18,7 +18,8 @@ from dbsp.compiler.datalog.rewrites import NAMES
 from dbsp.compiler.program import Program, compile
 from dbsp.errors import DbspError, InputError
 from dbsp.io import ChangeScriptReader, Place, ScriptTick, fact_source, read_change_script, read_place
-from dbsp.runtime.run import Run, TickResult
+from dbsp.runtime.run import Run
+from dbsp.runtime.tick_result import TickResult
 
 # One NAME=VALUE: a blank belongs to it inside of quotes and behind a backslash.
 _MACRO = re.compile(r'(?:[^\s"\\]|\\.|"(?:\\.|[^"\\])*"?)+')

@@ -10,7 +10,8 @@ from dbsp.cli.console import remark
 from dbsp.compiler.program import Program
 from dbsp.errors import InputError
 from dbsp.io import Place, format_delta, result_target, write_place
-from dbsp.runtime.run import Run, TickResult
+from dbsp.runtime.run import Run
+from dbsp.runtime.tick_result import TickResult
 
 DELTAS_FILE = "deltas.txt"
 

@@ -25,7 +25,8 @@ from dbsp.errors import CheckpointError, DbspError, InputError, SchemaError
 from dbsp.runtime.changes import TableChange
 
 if TYPE_CHECKING:
-    from dbsp.runtime.run import Run, TickResult
+    from dbsp.runtime.run import Run
+    from dbsp.runtime.tick_result import TickResult
 
 
 class Inbox:

@@ -20,7 +20,7 @@ import os
 import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,10 +39,10 @@ from dbsp.durable.atomic_files import read_header, write_whole
 from dbsp.durable.interned import restore_values, values_table
 from dbsp.durable.step_memory import memories_of, recall, signature
 from dbsp.errors import CheckpointError, CircuitError
+from dbsp.runtime.run import Run
+from dbsp.runtime.run_base import RunBase
+from dbsp.runtime.tick_result import TickResult
 from dbsp.state.trace import SortedRun as TraceRun
-
-if TYPE_CHECKING:
-    from dbsp.runtime.run import Run, TickResult
 
 FORMAT = "dbsp checkpoint"
 VERSION = 1
@@ -175,12 +175,12 @@ class Store:
 
     # --- writing -----------------------------------------------------------------------------------
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: RunBase) -> None:
         """Before a tick: everything up to the one before is settled, so it may go into a snapshot."""
         if run.tick - self._snapshot_tick >= self.snapshot_every:
             self.snapshot()
 
-    def record(self, tick: int, staged: Mapping[str, Batch], run: Run, label: Any) -> None:
+    def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
         """Write what changes the inputs in a tick; it is durable when this returns."""
         new = values_table(run.interner, self._written, len(run.interner))
         entries = [("", arrow_bytes(new).to_pybytes(), b"")]
