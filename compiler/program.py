@@ -46,7 +46,7 @@ from dbsp.errors import CompileError
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.streams.builder import Circuit
-from dbsp.operators.streams.interchange import from_json
+from dbsp.operators.streams.circuit_reader import from_json
 from dbsp.runtime.changes import InputChange
 from dbsp.runtime.run import Run
 

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         variance,
     )
     from dbsp.operators.streams.builder import Circuit, Stream
-    from dbsp.operators.streams.interchange import from_json, from_networkx
+    from dbsp.operators.streams.circuit_reader import from_json, from_networkx
     from dbsp.operators.streams.multiway_atoms import multiway_join
     from dbsp.runtime.run import Run
     from dbsp.runtime.tick_result import TickResult
@@ -113,7 +113,7 @@ _HOME = {
         "sum_",
         "variance",
     ),
-    "dbsp.operators.streams.interchange": ("from_json", "from_networkx"),
+    "dbsp.operators.streams.circuit_reader": ("from_json", "from_networkx"),
     "dbsp.data.prefix_extender": ("PrefixExtender", "extend_prefixes"),
     "dbsp.runtime.run": ("Run",),
     "dbsp.runtime.tick_result": ("TickResult",),

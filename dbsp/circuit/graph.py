@@ -178,8 +178,8 @@ class Graph:
         return {}
 
     def to_networkx(self) -> nx.MultiDiGraph:
-        """The circuit as a networkx graph with attributes (see `dbsp.circuit.interchange.to_networkx`)."""
-        from dbsp.circuit.interchange import to_networkx
+        """The circuit as a networkx graph with attributes (see `dbsp.circuit.networkx_form`)."""
+        from dbsp.circuit.networkx_form import to_networkx
 
         return to_networkx(self)
 
@@ -188,13 +188,13 @@ class Graph:
 
         Raises CircuitError naming the node that holds a function that cannot be imported by name.
         """
-        from dbsp.circuit.interchange import to_json
+        from dbsp.circuit.graph_json import to_json
 
         return to_json(self, indent=indent)
 
     def content_hash(self) -> str:
         """A hash of what the circuit is, not of where it was built; the same in every process."""
-        from dbsp.circuit.interchange import content_hash
+        from dbsp.circuit.graph_json import content_hash
 
         return content_hash(self)
 
