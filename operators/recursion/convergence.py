@@ -26,13 +26,13 @@ SAVED = 4
 
 
 class Convergence:
-    """Watches one evaluation of `inner`, a timed scope, whose past is told by its course."""
+    """Follows one evaluation of `inner`, a timed scope, whose past arrivals its history counts."""
 
-    def __init__(self, inner: IteratedScope, course: EvaluationHistory) -> None:
+    def __init__(self, inner: IteratedScope, history: EvaluationHistory) -> None:
         self._exports = [step for step in inner.exports if isinstance(step, TimedDistinctStep)]
-        self._told = len(self._exports) == len(inner.exports)
+        self._distinct = len(self._exports) == len(inner.exports)
         self._inner = inner
-        self._past = course.arrivals
+        self._past = history.arrivals
 
     def rest(self, iteration: int, arrived: Sequence[dict[int, int]]) -> list[Batch | None] | None:
         """What the results lose after an iteration at which all is settled; None if it is not.
@@ -40,7 +40,7 @@ class Convergence:
         Also when so little is left that going on is as cheap. What was done is undone from the traces, too,
         and counted in `arrived`.
         """
-        if not self._told:
+        if not self._distinct:
             return None
         for past, present in zip(self._past, arrived, strict=True):
             if (past[iteration] if iteration < len(past) else 0) + present.get(iteration, 0):

@@ -18,9 +18,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dbsp.circuit.equality import shape
-from dbsp.circuit.graph import Graph, Node, Stream, placed
+from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.graph_copy import GraphCopy
-from dbsp.circuit.operator import Operator
 from dbsp.circuit.operator_roles import Identified, ScopeBoundary, TickDependent, depends_on_ticks
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
@@ -28,53 +27,12 @@ from dbsp.circuit.step_roles import KeepingStep, ReplayingStep, keeping
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.errors import CircuitError
-from dbsp.operators.recursion.delta0 import Delta0
-from dbsp.operators.recursion.fixpoint_step import FixpointStep, kept
-from dbsp.operators.recursion.modes import Recursion
-from dbsp.operators.time.delay import Delay
+from dbsp.operators.recursion.body import Body
+from dbsp.operators.recursion.evaluation_options import keeps_stream
+from dbsp.operators.recursion.fixpoint_step import FixpointStep
 from dbsp.runtime.scope import Scope
 
 NOTHING = Schema((), ())
-
-
-class Body(Graph):
-    """The graph inside a fixpoint; outer streams enter it by delta_0."""
-
-    def __init__(
-        self, name: str, parent: Graph, max_iterations: int, recursion: Recursion | str = Recursion.AUTO
-    ) -> None:
-        super().__init__(name, parent)
-        self.max_iterations = max_iterations
-        self.recursion = Recursion(recursion)
-        """How the scope is to be evaluated, where there is a choice (see
-        `dbsp.operators.recursion.modes`)."""
-        self.closed = False
-        """Whether the scope has been built, so that nothing can be added to it."""
-
-    def settings(self) -> dict[str, int | str]:
-        return {"max_iterations": self.max_iterations, "recursion": self.recursion.value}
-
-    def append(self, operator: Operator, inputs: tuple[Stream, ...], schema: Schema, source: str) -> Stream:
-        if self.closed:
-            raise CircuitError(
-                f"scope '{self.name}' is complete; outside of it use what scope.leave(stream) returns",
-                where=placed(operator.name, source),
-            )
-        return super().append(operator, inputs, schema, source)
-
-    def entering(self, outer: Stream) -> Operator:
-        return Delta0(len(self.entered), outer.schema, outer.node.is_set, outer.node.operator.keeps_integral)
-
-    def validate(self) -> None:
-        for node in self.nodes:
-            if isinstance(node.operator, Delay) and not node.strict:
-                raise CircuitError(
-                    f"variable '{node.operator.variable}' of fixpoint '{self.name}' is never "
-                    "defined; call scope.define(variable, stream)",
-                    where=node.describe(),
-                )
-        super().validate()
 
 
 @dataclass(frozen=True)
@@ -103,7 +61,7 @@ class Fixpoint(ScopeBoundary, TickDependent, Identified):
 
     def fingerprint(self, node: Node) -> Hashable:
         # What nobody else keeps of what enters is part of the state.
-        return (Fixpoint, shape(self.body), tuple(kept(stream.node) for stream in node.inputs))
+        return (Fixpoint, shape(self.body), tuple(keeps_stream(stream.node) for stream in node.inputs))
 
     def children(self) -> Sequence[Graph]:
         return (self.body,)

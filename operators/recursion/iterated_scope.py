@@ -66,9 +66,9 @@ class IteratedScope:
             step.drop_waiting()
 
     def run(
-        self, where: str, quiet: bool, watch: RestartBudget | None = None, price: int = 1
+        self, where: str, quiet: bool, budget: RestartBudget | None = None, price: int = 1
     ) -> IterationResult | None:
-        """Iterate until nothing changes; None when `watch` ends it. `quiet`: nothing new enters.
+        """Iterate until nothing changes; None when `budget` ends it. `quiet`: nothing new enters.
 
         `price` is what a row put out by an operator costs (see `dbsp.operators.recursion.modes`).
         Raises IterationLimitError.
@@ -79,7 +79,7 @@ class IteratedScope:
         work = gained = 0
         for resetting in self._resetting:
             resetting.reset()
-        matches.allowed = matches.found + watch.budget(0) / price if watch is not None else math.inf
+        matches.allowed = matches.found + budget.allowed(0) / price if budget is not None else math.inf
         iteration = self._next_iteration() if quiet else 0
         while iteration is not None:
             if scope.iterations >= self._cap:
@@ -104,15 +104,15 @@ class IteratedScope:
             moving = [step.advance() for step in self._feedback]
             rows = sum([len(step.out) for step in scope.steps if step.out is not None])
             work += self._each + price * (rows + matches.found - found)
-            if watch is not None:
+            if budget is not None:
                 for counts, step in zip(arrived, self.defining, strict=True):
                     if step.out is not None:
                         counts[iteration] = int(step.out.weights.sum())
-                left = watch.budget(gained) - work
+                left = budget.allowed(gained) - work
                 if left < 0:
                     return None
                 matches.allowed = matches.found + left / price
-                rest = watch.rest(iteration, arrived)
+                rest = budget.rest(iteration, arrived)
                 if rest is not None:
                     for collected, batch in zip(pieces, rest, strict=True):
                         if batch is not None:

@@ -9,8 +9,8 @@ from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin, MultiwayJoin, shown
 from dbsp.operators.joins.term_rows import TermRows
 from dbsp.operators.recursion.delta0 import Delta0
+from dbsp.operators.recursion.evaluation_options import describe_evaluation
 from dbsp.operators.recursion.fixpoint import Fixpoint
-from dbsp.operators.recursion.fixpoint_step import way
 from dbsp.operators.stages.laws import LAWS
 from dbsp.operators.stages.passes import optimise
 from dbsp.operators.stages.three_stages import incrementalize, physical
@@ -53,7 +53,8 @@ def _report(query: Graph, run: Run | None) -> Iterator[str]:
             yield from _terms(node, node.operator.join, met.get(node))
         if isinstance(node.operator, Fixpoint):
             body = node.operator.body
-            yield f"  scope {body.name}: {way(body)}; at most {body.max_iterations} iterations"
+            limit = f"at most {body.max_iterations} iterations"
+            yield f"  scope {body.name}: {describe_evaluation(body)}; {limit}"
             if node in evaluations:
                 yield f"    {evaluations[node]}"
 
