@@ -7,10 +7,12 @@ whoever knows it) and what to do about it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from dbsp.diagnostics import Diagnostic
+
+T = TypeVar("T")
 
 
 class DbspError(Exception):
@@ -90,3 +92,10 @@ class CompileError(DbspError):
             return
         self.diagnostics = tuple(diagnostics)
         super().__init__("\n".join(diagnostic.render() for diagnostic in self.diagnostics))
+
+
+def required(value: T | None, what: str) -> T:
+    """The value, which is there unless this package has a defect: then an AssertionError names it."""
+    if value is None:
+        raise AssertionError(f"expected {what}, got None")
+    return value

@@ -174,3 +174,10 @@ def keeping(step: Step) -> KeepingStep:
     if not isinstance(step, KeepingStep):
         raise AssertionError(f"{type(step).__name__} does not keep its integral")
     return step
+
+
+def arrangement(step: Step) -> Arranged:
+    """The step, which must arrange its stream because its reader asked for that."""
+    if not isinstance(step, Arranged):
+        raise AssertionError(f"expected an arranged stream, got that of {type(step).__name__}")
+    return step

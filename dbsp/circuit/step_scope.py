@@ -6,8 +6,9 @@ from typing import Any, Protocol, TypeVar
 
 from dbsp.data.interner import Interner
 from dbsp.kernels.arrays import Codes
+from dbsp.state.journal import Journalled
 from dbsp.state.state_table import StateTable
-from dbsp.state.trace import Journalled, Trace
+from dbsp.state.trace import Trace
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from dbsp.data.schema import Schema, did_you_mean
 from dbsp.data.values import as_type
 from dbsp.data.zset import ZSet
 from dbsp.durable.ledger import Ledger
-from dbsp.errors import CheckpointError, InputError, SchemaError
+from dbsp.errors import CheckpointError, InputError, SchemaError, required
 
 if TYPE_CHECKING:
     from dbsp.runtime.run import Run
@@ -248,8 +248,7 @@ class DeltaLog:
 
     def _publish(self, tick: int, deltas: Mapping[str, ZSet], label: Any) -> None:
         changed = {name: delta for name, delta in deltas.items() if delta}
-        header = self.ledger.header()
-        assert header is not None
+        header = required(self.ledger.header(), "the header of the ledger")
         types = {
             n: pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(t["arrow"])))
             for n, t in header["outputs"].items()

@@ -42,7 +42,7 @@ from dbsp.errors import CheckpointError, CircuitError
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
-from dbsp.state.trace import SortedRun as TraceRun
+from dbsp.state.sorted_run import SortedRun
 
 FORMAT = "dbsp checkpoint"
 VERSION = 1
@@ -75,7 +75,7 @@ class Store:
         self._query = ""
         self._lock: IO[str] | None = _locked(self.folder)
         self._manifest = read_header(self.folder / "manifest.json", FORMAT, VERSION)
-        self._files: dict[int, tuple[TraceRun, str]] = {}
+        self._files: dict[int, tuple[SortedRun, str]] = {}
         self._pieces: list[dict[str, Any]] = []
         """The files of interned values, with the numbers they begin and end with."""
         self._written = 0
@@ -221,8 +221,8 @@ class Store:
             raise CheckpointError("there is no run to write; `attach` one")
         if run.tick == self._snapshot_tick:
             return
-        files: dict[int, tuple[TraceRun, str]] = {}
-        small: list[TraceRun] = []
+        files: dict[int, tuple[SortedRun, str]] = {}
+        small: list[SortedRun] = []
         traces = []
         for trace in run.scope.traces:
             names: list[str | int] = []
@@ -268,12 +268,10 @@ class Store:
         }
         write_whole(self.folder / "manifest.json", json.dumps(manifest, indent=1).encode(), self.sync)
         self._manifest, self._files, self._pieces, self._snapshot_tick = manifest, files, pieces, run.tick
-        self._collect()
+        self._collect(manifest)
 
-    def _collect(self) -> None:
+    def _collect(self, manifest: Mapping[str, Any]) -> None:
         """Remove what the manifest does not speak of: older state, and what an ended process left behind."""
-        manifest = self._manifest
-        assert manifest is not None
         kept = {file for files in manifest["traces"] for file in files if isinstance(file, str)}
         kept.update(piece["file"] for piece in manifest["interned"])
         kept.update((manifest["small"], manifest["memory"]))

@@ -64,15 +64,14 @@ class Run(Ticks, StoredRelations, Inspection):
         if self._stepping:
             raise CircuitError("replan was called from inside a step, by a function of the circuit")
         started = time.perf_counter()
-        if circuit is None and self.planner is None:
+        if circuit is not None:
+            done = self.switch_to(Proposal(circuit))
+        elif self.planner is None:
             raise CircuitError(
                 "this run has no planner, for its circuit was built by hand or is not the physical one; "
                 'give the circuit to go on with: run.replan(other.circuit("physical"))'
             )
-        if circuit is not None:
-            done = self.switch_to(Proposal(circuit))
         else:
-            assert self.planner is not None
             proposal = self.planner.propose(self)
             done = Replanned() if proposal is None else self.switch_to(proposal)
             if proposal is not None:

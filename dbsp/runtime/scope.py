@@ -18,8 +18,9 @@ from dbsp.runtime.memory import memory_message
 from dbsp.runtime.node_stats import NodeStats
 from dbsp.runtime.ports import CommitListener
 from dbsp.runtime.scope_state import CarriedState, ScopeState, State
+from dbsp.state.journal import Journalled
 from dbsp.state.state_table import StateTable
-from dbsp.state.trace import Journalled, Trace
+from dbsp.state.trace import Trace
 
 T = TypeVar("T")
 
@@ -152,9 +153,8 @@ class Scope:
 
     def iterate(self, iteration: int) -> None:
         """Set the iteration that the next `run` is for; those of the outer scopes are taken over."""
-        assert self.outer is not None
         self.iteration = iteration
-        if self.timed:
+        if self.timed and self.outer is not None:
             self.now[:-1] = self.outer.now
             self.now[-1] = iteration
 
@@ -178,23 +178,20 @@ class Scope:
                     if step.out is not None:
                         stats.rows_out += len(step.out)
         except OverflowError as error:
-            assert step is not None
             kind, _, text = str(error).partition(": ")
             family = WeightOverflowError if kind == "weight" else ValueOutOfRangeError
             raise family(
                 f"{text or kind}; the tick was abandoned and nothing has changed",
-                where=step.node.describe(),
+                where=_place(step),
             ) from None
         except MemoryError as error:
             error.__traceback__ = None  # it would keep alive what the tick has made so far
-            assert step is not None
             raise MemoryLimitError(
                 f"{memory_message()}. The tick was abandoned and nothing has changed",
-                where=step.node.describe(),
+                where=_place(step),
             ) from None
         except DbspError as error:
-            if error.where is None and step is not None:
-                error.where = step.node.describe()
+            error.where = error.where or _place(step)
             raise
 
     def commit(self) -> None:
@@ -220,3 +217,8 @@ class Scope:
         self.forget()
         for trace in self.traces:
             trace.release()
+
+
+def _place(step: Step | None) -> str | None:
+    """How errors name a step."""
+    return None if step is None else step.node.describe()

@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.errors import CircuitError
+from dbsp.state.journal import Journalled
 from dbsp.state.state_table import StateTable
-from dbsp.state.trace import Journalled, Trace
+from dbsp.state.trace import Trace
 
 MERGE_FUEL = 4096
 """Rows that a trace may merge after any tick."""

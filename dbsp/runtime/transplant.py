@@ -225,7 +225,8 @@ def _step(step: Step) -> None:
 
 
 def _replay(step: Step) -> None:
-    assert isinstance(step, ReplayingStep)
+    if not isinstance(step, ReplayingStep):
+        raise AssertionError(f"{type(step).__name__} cannot replay its past")
     step.replay()
 
 

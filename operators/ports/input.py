@@ -25,7 +25,7 @@ from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator_roles import StrictOperator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
-from dbsp.circuit.step_roles import Arranged, StrictStep
+from dbsp.circuit.step_roles import StrictStep, arrangement
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
@@ -118,8 +118,7 @@ class SetInputStep(InputStep, StrictStep):
 
     def connect(self, strict: Sequence[Step]) -> None:
         (past,) = strict
-        assert isinstance(past, Arranged)
-        self._past = past
+        self._past = arrangement(past)
 
     def step(self) -> None:
         self.present = self.absent = 0
@@ -153,8 +152,7 @@ class KeyInputStep(InputStep, StrictStep):
 
     def connect(self, strict: Sequence[Step]) -> None:
         (past,) = strict
-        assert isinstance(past, Arranged)
-        self._past = past
+        self._past = arrangement(past)
 
     def step(self) -> None:
         self.present = self.absent = 0

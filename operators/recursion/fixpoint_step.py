@@ -16,6 +16,7 @@ from dbsp.circuit.graph import Node
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, RememberingStep, ReportingStep, Time, TimedStep
 from dbsp.data.batch import Batch
+from dbsp.errors import required
 from dbsp.kernels import concatenate
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.recursion.body import Body
@@ -119,8 +120,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
     def _step_insert_only(self, where: str) -> None:
         if not self._only_grows():
             return self._restart(where, timed=self._body.recursion is Recursion.AUTO)
-        done = self._inner.run(where, quiet=False)
-        assert done is not None
+        done = required(self._inner.run(where, quiet=False), "the result of an evaluation")
         first = not self._history.restart_work
         self._history = replace(self._history, rows=self._history.rows + _gained(done))
         if first:
@@ -154,8 +154,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
 
     def _only_grows(self) -> bool:
         """Whether what enters in this tick can take nothing away from any result."""
-        negated = self._options.negated
-        assert negated is not None
+        negated = required(self._options.negated, "the negated streams of a scope that only grows")
         for index, source in enumerate(self._sources):
             if source.out is None:
                 continue
@@ -169,17 +168,19 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         timed = timed or any(batch is not None and int(batch.weights.min()) < 0 for batch in entering)
         old = self._inner
         old.scope.rollback()  # what this tick has done to it so far
-        before = [old.scope.keeper(step.node) for step in old.exports]
+        before = [
+            required(old.scope.keeper(step.node), "the previous results of a scope that restarts")
+            for step in old.exports
+        ]
         new = self._started(CarriedState(), timed)
         self._replaced = old
         self._exchange(new)
         statistics.resume(new.scope, old.scope, {node: node for node in self._body.nodes})
         new.entering.totals = entering
-        done = new.run(where, False, RestartBudget(self._history, None, False) if timed else None)
+        unbounded = RestartBudget(self._history, None, False) if timed else None
+        done = required(new.run(where, False, unbounded), "the result of a restart")
         new.entering.totals = None
-        assert done is not None
         for index, (total, keeper) in enumerate(zip(done.results, before, strict=True)):
-            assert keeper is not None
             self.results[index] = _difference(total, keeper.integral())
         rows = _gained(done)
         arrivals = self._no_arrivals()
@@ -198,8 +199,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
             trace = own_trace(source)
         if trace is not None:
             return trace.contents() or None
-        keeper = self._outer.keeper(source.node)
-        assert keeper is not None
+        keeper = required(self._outer.keeper(source.node), "the integral of an entering stream")
         total = keeper.integral()
         if source.out is not None and keeper.node.id > self.node.id:
             # It comes later in the schedule, so it does not hold this tick yet.

@@ -25,7 +25,8 @@ from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.kernels import concatenate, consolidate, with_time
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
-from dbsp.state.trace import SortedRun, Trace
+from dbsp.state.sorted_run import SortedRun
+from dbsp.state.trace import Trace
 
 
 @dataclass(frozen=True)
