@@ -266,10 +266,7 @@ def zset_from_arrow(
     if weight_column is not None:
         if weight_column not in table.column_names:
             raise SchemaError(f"no weight column {weight_column!r} in ({', '.join(table.column_names)})")
-        given = table.column(weight_column)
-        if not pa.types.is_integer(given.type) or given.null_count:
-            raise InputError(f"the weight column {weight_column!r} must hold integers without nulls")
-        weights = np.array(encode_arrow_column(given, INT, Interner()))
+        weights = integer_weights(table, weight_column)
         table = table.drop_columns([weight_column])
     schema = schema_of_arrow(table) if schema is None else as_schema(schema)
     interner = Interner() if interner is None else interner
@@ -308,3 +305,11 @@ def zset_to_polars(zset: ZSet, weight_column: str | None) -> Any:
     import polars
 
     return polars.from_arrow(zset_to_arrow(zset, weight_column))
+
+
+def integer_weights(table: pa.Table, column: str) -> Codes:
+    """The weights in a column of an Arrow table. Raises InputError unless they are all integers."""
+    given = table.column(column)
+    if not pa.types.is_integer(given.type) or given.null_count:
+        raise InputError(f"the weight column {column!r} must hold integers without nulls")
+    return np.array(encode_arrow_column(given, INT, Interner()))

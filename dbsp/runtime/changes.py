@@ -36,8 +36,7 @@ from dbsp.runtime.ports import InputPort
 class TableChange:
     """The rows of an Arrow table in their order, with a weight for each, int64[n].
 
-    What a change feed says, where the order matters: on an input with set semantics or with a key the last
-    change of a row or key decides. Of a row that is taken away by its key only the key columns are read.
+    It is what a change feed gives. Of a row that is removed by its key only the key columns are read.
     """
 
     table: Any

@@ -1,6 +1,6 @@
 """Input: where changes enter a circuit.
 
-Three kinds, by what a change means:
+Three kinds, by what a change means (defined in `dbsp.runtime.changes`):
 
 - `zset`    the change is a Z-set delta and is passed on as it is;
 - `set`     a row is present or absent: a positive weight asserts it, a negative one retracts it,
