@@ -121,10 +121,10 @@ def _fill(
     entered = {inner: outer[number] for number, inner in written.get("entered", ())}
 
     def scope(inside: Mapping[str, Any]) -> Graph:
-        made = new_scope(graph, inside)
-        _fill(made, inside, streams, reading, new_scope)
-        made.exports = [made.stream_class(made.nodes[number]) for number in inside["exports"]]
-        return made
+        child = new_scope(graph, inside)
+        _fill(child, inside, streams, reading, new_scope)
+        child.exports = [child.stream_class(child.nodes[number]) for number in inside["exports"]]
+        return child
 
     reading = replace(reading, scope=scope)
     for number, entry in enumerate(written["nodes"]):

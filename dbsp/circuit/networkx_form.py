@@ -26,16 +26,16 @@ def to_networkx(graph: Graph) -> nx.MultiDiGraph:
     a scope "enter" (an outer stream to its delta_0 inside) and "leave" (a result to the scope's node).
     Without the strict edges the graph has no cycle.
     """
-    made = nx.MultiDiGraph(name=graph.name, form=form_of(graph))
-    _add_nodes(made, graph, "")
-    return made
+    result = nx.MultiDiGraph(name=graph.name, form=form_of(graph))
+    _add_nodes(result, graph, "")
+    return result
 
 
-def _add_nodes(made: nx.MultiDiGraph, graph: Graph, scope: str) -> dict[Node, str]:
+def _add_nodes(result: nx.MultiDiGraph, graph: Graph, scope: str) -> dict[Node, str]:
     prefix = f"{scope}/" if scope else ""
     names = {node: f"{prefix}{node.id}" for node in graph.nodes}
     for node, name in names.items():
-        made.add_node(
+        result.add_node(
             name,
             operator=node.operator.name,
             label=node.label,
@@ -48,13 +48,13 @@ def _add_nodes(made: nx.MultiDiGraph, graph: Graph, scope: str) -> dict[Node, st
     for node, name in names.items():
         for strict, streams in ((False, node.inputs), (True, node.strict)):
             for port, stream in enumerate(streams):
-                made.add_edge(names[stream.node], name, port=port, strict=strict, kind="stream")
+                result.add_edge(names[stream.node], name, port=port, strict=strict, kind="stream")
         for child in node.operator.children():
-            inside = _add_nodes(made, child, name)
+            inside = _add_nodes(result, child, name)
             for port, (outer, inner) in enumerate(child.entered.items()):
-                made.add_edge(names[outer], inside[inner.node], port=port, strict=False, kind="enter")
+                result.add_edge(names[outer], inside[inner.node], port=port, strict=False, kind="enter")
             for port, stream in enumerate(child.exports):
-                made.add_edge(inside[stream.node], name, port=port, strict=False, kind="leave")
+                result.add_edge(inside[stream.node], name, port=port, strict=False, kind="leave")
     return names
 
 

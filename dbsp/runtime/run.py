@@ -48,14 +48,14 @@ class Run(Ticks, StoredRelations, Inspection):
         return feed(self, relation, **settings)
 
     def replan(self, circuit: Graph | None = None) -> Replanned:
-        """Go on with the circuit that is best for the data of now; the ticks go on as if nothing was.
+        """Switch to the circuit best suited to the current data, without losing a tick.
 
-        A run of a compiled program has a planner, which chooses the circuit by counting the rows
-        that are there. For a circuit built by hand give the physical form of another one of the same
-        query, `run.replan(other.circuit("physical"))`. What both circuits keep goes over as it is, the
-        rest is made anew from it (see `dbsp.runtime.transplant`); no output hands out anything. All or
-        nothing: when this raises, the run goes on with the circuit that it has. With a checkpoint, the
-        new circuit is what a run goes on with from the next snapshot on.
+        A run of a compiled program has a planner, which chooses the circuit by counting the stored
+        rows. For a circuit built by hand give the physical form of another one of the same query,
+        `run.replan(other.circuit("physical"))`. State that both circuits keep is taken over, the rest
+        is rebuilt from it (see `dbsp.runtime.transplant`); no output emits anything. All or nothing:
+        when this raises, the run continues with its present circuit. A checkpoint restores the new
+        circuit from the next snapshot on.
 
         Raises CircuitError when there is no planner and no circuit is given, when the circuit is of
         another query, needs rows that the run does not keep, or has a node that depends on ticks (a
@@ -80,14 +80,14 @@ class Run(Ticks, StoredRelations, Inspection):
         return replace(done, seconds=time.perf_counter() - started)
 
     def switch_to(self, proposal: Proposal) -> Replanned:
-        """Exchange the circuit, as `replan` does, for one that somebody has chosen already."""
+        """Switch to a circuit that the caller has chosen, as `replan` does."""
         if self.log is not None:
-            proposal.graph.to_json()  # a later snapshot has to tell the circuit; raises if it cannot
+            proposal.graph.to_json()  # a later snapshot writes the circuit; raises if it cannot
         self._stepping = True
         try:
-            made = Transplant(self.scope, proposal.graph)
+            transplant = Transplant(self.scope, proposal.graph)
         finally:
             self._stepping = False
-        self.install(proposal.graph, made.scope)
-        made.release()
-        return Replanned(proposal.changes, made.kept, made.rebuilt, made.dropped)
+        self.install(proposal.graph, transplant.scope)
+        transplant.release()
+        return Replanned(proposal.changes, transplant.kept, transplant.rebuilt, transplant.dropped)

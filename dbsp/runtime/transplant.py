@@ -6,7 +6,7 @@ integrals of its inputs, since nodes compute lifted functions of Z-sets incremen
     sum over t of Q^D(d)[t] = Q(sum over t of d[t])      (DBSP paper, arXiv 2203.16684, theorem 3.2)
 
 So all of the past may as well come in one step. Nodes that compute the same in both circuits
-(`dbsp.circuit.equality`) keep their very traces and tables. The others are made anew by one step in which
+(`dbsp.circuit.equality`) keep their very traces and tables. The others are rebuilt by one step in which
 
     kept nodes     replay: they hand out their integral as the delta, as far as somebody asks for it;
     other nodes    step as ever, those only that somebody asks for;
@@ -14,7 +14,7 @@ So all of the past may as well come in one step. Nodes that compute the same in 
 
 What depends on ticks and not on sums (a delay, a watermark) is kept, or the transplant is refused.
 Nothing of the old scope changes but for traces that are merged, so an error leaves it as it was.
-Cost: what the nodes made anew cost in one step, and O(n) for a trace of n rows that is replayed.
+Cost: what the rebuilt nodes cost in one step, and O(n) for a trace of n rows that is replayed.
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ class Transplant:
         self._pairs = self._paired(graph)
         """The old node whose state each new one takes over."""
         self._actions: dict[Node, Callable[[Step], None]] = {}
-        """What every node does that takes part in the step that makes the rest anew."""
+        """What every node does that takes part in the step that rebuilds the rest."""
         if old.first_tick:
             # There is no past yet.
             self.scope = self._draft
         else:
             self._decide(graph)
-            self.scope = self._made(graph)
+            self.scope = self._new_scope(graph)
             self._rebuild()
         statistics.resume(self.scope, old, self._inside_too())
         kept = {id(state) for states in self.scope.state.carried.states.values() for state in states}
         self.kept = len(kept)
         """Traces and tables taken over."""
         self.rebuilt = len(self.scope.traces) + len(self.scope.tables) - len(kept)
-        """Those made anew."""
+        """Those rebuilt."""
         self._dropped = [state for state in old.traces if id(state) not in kept]
         self.dropped = len(old.traces) + len(old.tables) - len(kept)
         """Those that are not needed any more."""
@@ -144,30 +144,30 @@ class Transplant:
 
     # --- the new scope ---------------------------------------------------------------------------
 
-    def _made(self, graph: Graph) -> Scope:
+    def _new_scope(self, graph: Graph) -> Scope:
         pairs = self._inside_too()
         steps: dict[Node, Step] = {}
         states: dict[Node, Sequence[State]] = {}
         held: dict[Graph, Scope] = {}
-        for scope in self.old.scopes():
-            held[scope.graph] = scope
-            steps.update(scope.by_node)
-            states.update(scope.state.by_node)
+        for old_scope in self.old.scopes():
+            held[old_scope.graph] = old_scope
+            steps.update(old_scope.by_node)
+            states.update(old_scope.state.by_node)
         nested = {
             mine: NestedCarriedState(held[theirs].journal, held[theirs].timed)
             for new, old in pairs.items()
             for mine, theirs in zip(new.operator.children(), old.operator.children(), strict=True)
         }
         kept = {new: states[old] for new, old in pairs.items() if old in states}
-        made = Scope(graph, self.old.interner, carried=CarriedState(self.old.journal, kept, nested))
-        for scope in made.scopes():
-            for node, step in scope.by_node.items():
+        scope = Scope(graph, self.old.interner, carried=CarriedState(self.old.journal, kept, nested))
+        for each in scope.scopes():
+            for node, step in each.by_node.items():
                 if node in pairs:
                     _inherit(step, steps[pairs[node]])
-        return made
+        return scope
 
     def _rebuild(self) -> None:
-        """The one step that makes anew what is not kept; it becomes final unless something raises."""
+        """The one step that rebuilds what is not kept; it becomes final unless something raises."""
         scope = self.scope
         taking_part = [
             (scope.by_node[node], self._actions[node]) for node in scope.graph.nodes if node in self._actions
@@ -190,7 +190,7 @@ class Transplant:
         scope.forget()
 
     def _check_views(self) -> None:
-        """An equal query has equal views: a last look at what was made anew."""
+        """An equal query has equal views: a last check of what was rebuilt."""
         before = _outputs(self.old)
         for name, port in _outputs(self.scope).items():
             if port.node in self._pairs and not any(s.node in self._actions for s in port.node.inputs):
