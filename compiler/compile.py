@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from dbsp.compiler.datalog.compile_options import CompileOptions
+from dbsp.compiler.datalog.compiler_passes import REWRITES, SourceText
 from dbsp.compiler.datalog.meaning.word_size import WORD_SIZES
-from dbsp.compiler.datalog.passes import REWRITES, SourceText
 from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.program import Program

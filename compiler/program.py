@@ -9,15 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from dbsp.circuit.graph import Graph
-from dbsp.circuit.passes import AppliedPass
+from dbsp.circuit.pass_manager import AppliedPass
 from dbsp.circuit.stage import Stage
 from dbsp.compiler.datalog.circuits.lowering_context import schema_of
 from dbsp.compiler.datalog.circuits.program_report import explain
 from dbsp.compiler.datalog.compile_options import CompileOptions
-from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.meaning.numbering import numbers_rows
-from dbsp.compiler.datalog.meaning.word_size import range_of
-from dbsp.compiler.datalog.passes import (
+from dbsp.compiler.datalog.compiler_passes import (
     CHECKED,
     COMPILER,
     MAX_ITERATIONS,
@@ -25,6 +22,9 @@ from dbsp.compiler.datalog.passes import (
     CompileContext,
     SourceText,
 )
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.numbering import numbers_rows
+from dbsp.compiler.datalog.meaning.word_size import range_of
 from dbsp.compiler.datalog.plans.join_bodies import Policy
 from dbsp.compiler.datalog.plans.plan_rules import PlannedProgram, plan_rules
 from dbsp.compiler.datalog.plans.steps import RulePlan
@@ -36,7 +36,7 @@ from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic
 from dbsp.operators.streams.builder import Circuit
-from dbsp.operators.streams.interchange import from_json
+from dbsp.operators.streams.circuit_reader import from_json
 from dbsp.runtime.changes import InputChange
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.run import Run

@@ -79,9 +79,10 @@ if TYPE_CHECKING:
         variance,
     )
     from dbsp.operators.streams.builder import Circuit, Stream
-    from dbsp.operators.streams.interchange import from_json, from_networkx
+    from dbsp.operators.streams.circuit_reader import from_json, from_networkx
     from dbsp.operators.streams.multiway_atoms import multiway_join
-    from dbsp.runtime.run import Run, TickResult
+    from dbsp.runtime.run import Run
+    from dbsp.runtime.tick_result import TickResult
 
 __version__ = "0.1.0"
 
@@ -128,9 +129,10 @@ _HOME = {
         "sum_",
         "variance",
     ),
-    "dbsp.operators.streams.interchange": ("from_json", "from_networkx"),
+    "dbsp.operators.streams.circuit_reader": ("from_json", "from_networkx"),
     "dbsp.data.prefix_extender": ("PrefixExtender", "extend_prefixes"),
-    "dbsp.runtime.run": ("Run", "TickResult"),
+    "dbsp.runtime.run": ("Run",),
+    "dbsp.runtime.tick_result": ("TickResult",),
     "dbsp.data.schema": ("Schema",),
     "dbsp.data.terms": ("Branch", "Record"),
     "dbsp.data.zset": ("ZSet",),

@@ -42,8 +42,10 @@ def every_recursion(request: pytest.FixtureRequest) -> Iterator[None]:
     """All scopes of a module's tests in one mode; small ticks would else all be begun anew."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "incremental":
-            able = fixpoint_step.choice
+            options = fixpoint_step.evaluation_options
             patch.setattr(
-                fixpoint_step, "choice", lambda body: able(body)._replace(anew=False, insert_only=False)
+                fixpoint_step,
+                "evaluation_options",
+                lambda body: options(body)._replace(restarts=False, insert_only=False),
             )
         yield

@@ -40,7 +40,7 @@ from benchmarks.rewrites import SHARES as REWRITES
 from benchmarks.rewrites import compared, measure_rewrites
 from benchmarks.scaling import POWERS, Scaling, measure_scaling, tripartite, two_hubs
 from benchmarks.workloads import COLUMNS, SIZES, Workload, find_folder, make, read_folder, read_graph
-from dbsp.compiler.datalog.passes import REWRITES as REWRITING_PASSES
+from dbsp.compiler.datalog.compiler_passes import REWRITES as REWRITING_PASSES
 
 WORKLOADS = list(SIZES)
 GRAPHS = list(PATTERNS_OF)

@@ -14,11 +14,11 @@ from dbsp.compiler.datalog.meaning.show import show_literal, show_rule
 from dbsp.compiler.datalog.plans.normalise import Condition, Scan
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.why.bindings import Bindings
-from dbsp.compiler.why.body import Equal, Row, RuleBody, pattern_text, row_at, row_text
 from dbsp.compiler.why.fact_table import FactTable
 from dbsp.compiler.why.proof import Key, Premise, Proof, ProofStep
 from dbsp.compiler.why.refusal import Refusal
 from dbsp.compiler.why.refute import Pattern, Refuter
+from dbsp.compiler.why.rule_body import Equal, Row, RuleBody, pattern_text, row_at, row_text
 from dbsp.compiler.why.solve import Solver, askable
 from dbsp.data.interner import Interner
 from dbsp.data.values import decode_value, encode_value

@@ -17,8 +17,8 @@ from dbsp.compiler.datalog.plans.normalise import Absent, AggregateLiteral, Norm
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import Value
 from dbsp.compiler.why.bindings import Bindings
-from dbsp.compiler.why.body import Environment, RuleBody, row_at, row_text
 from dbsp.compiler.why.refusal import Attempt, LiteralStatus, Match
+from dbsp.compiler.why.rule_body import Environment, RuleBody, row_at, row_text
 from dbsp.compiler.why.solve import Solver, askable
 from dbsp.errors import expect_present
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 
 from dbsp.circuit.graph import Graph, Node, Stream
+from dbsp.circuit.operator_roles import fingerprint
 
 
 def shape(graph: Graph) -> Hashable:
@@ -18,10 +19,7 @@ def shape(graph: Graph) -> Hashable:
 
     Not part of it are its exports, which are only a choice of its streams. O(nodes + edges).
     """
-    nodes = tuple(
-        (node.operator.fingerprint(node), _numbers(node.inputs), _numbers(node.strict))
-        for node in graph.nodes
-    )
+    nodes = tuple((fingerprint(node), _numbers(node.inputs), _numbers(node.strict)) for node in graph.nodes)
     entered = _numbers(graph.entered.values())
     return graph.name, tuple(sorted(graph.settings().items())), nodes, entered
 
@@ -32,7 +30,7 @@ def equal_nodes(graphs: Sequence[Graph]) -> dict[Node, int]:
     What an input says depends on its operator alone, so the arrangement in which it looks up its past
     does not count. O((nodes + edges) * delays in a row on a cycle).
     """
-    operators = {node: node.operator.fingerprint(node) for graph in graphs for node in graph.nodes}
+    operators = {node: fingerprint(node) for graph in graphs for node in graph.nodes}
     numbers: dict[Node, int] = {}
     classes = 0
     while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -10,6 +10,7 @@ import networkx as nx
 
 from dbsp.circuit.call_site import call_site
 from dbsp.circuit.operator import Operator
+from dbsp.circuit.operator_roles import StrictOperator
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, DbspError
 
@@ -134,7 +135,7 @@ class Graph:
         """Close a cycle: the node of `stream` reads `strict` as they were one step before."""
         node = stream.node
         try:
-            if not node.operator.strict:
+            if not isinstance(node.operator, StrictOperator) or not node.operator.strict:
                 raise CircuitError("a cycle must pass through a strict operator (a delay); this one is not")
             if node.strict:
                 raise CircuitError("the input of this delay is connected already")
@@ -177,8 +178,8 @@ class Graph:
         return {}
 
     def to_networkx(self) -> nx.MultiDiGraph:
-        """The circuit as a networkx graph with attributes (see `dbsp.circuit.interchange.to_networkx`)."""
-        from dbsp.circuit.interchange import to_networkx
+        """The circuit as a networkx graph with attributes (see `dbsp.circuit.networkx_form`)."""
+        from dbsp.circuit.networkx_form import to_networkx
 
         return to_networkx(self)
 
@@ -187,13 +188,13 @@ class Graph:
 
         Raises CircuitError naming the node that holds a function that cannot be imported by name.
         """
-        from dbsp.circuit.interchange import to_json
+        from dbsp.circuit.graph_json import to_json
 
         return to_json(self, indent=indent)
 
     def content_hash(self) -> str:
         """A hash of what the circuit is, not of where it was built; the same in every process."""
-        from dbsp.circuit.interchange import content_hash
+        from dbsp.circuit.graph_json import content_hash
 
         return content_hash(self)
 
@@ -260,13 +261,6 @@ class Graph:
             return
         path = " -> ".join(edge[0].describe() for edge in cycle)
         raise CircuitError(f"cycle without a delay: {path}; put a delay (z^-1) into it")
-
-    def keep(self, alive: Set[Node]) -> None:
-        """Forget every node that is not in `alive`, which must hold the inputs of its members."""
-        self.nodes = [node for node in self.nodes if node in alive]
-        self._entered = {outer: s for outer, s in self._entered.items() if s.node in alive}
-        for number, node in enumerate(self.nodes):
-            node.id = number
 
     def walk(self) -> Iterator[Node]:
         """Every node, those of nested scopes included."""

@@ -1,37 +1,37 @@
-"""Removing nodes that no result depends on."""
+"""Circuits without the nodes that no result depends on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from dbsp.circuit.graph import Graph, Node
+from dbsp.circuit.graph_copy import GraphCopy
+from dbsp.circuit.operator_roles import ScopeBoundary
 
 
-def prune(graph: Graph, roots: Iterable[Node]) -> None:
-    """Keep only the nodes that `roots` depend on, through strict inputs too; renumber them.
+def prune(graph: Graph, roots: Iterable[Node]) -> Graph:
+    """The circuit with the nodes that `roots` depend on, through strict inputs too.
 
-    Nodes of nested scopes that nothing outside asks for go as well, and then what only those read.
-    O(nodes + edges) for every time that a scope turns out to read less.
+    Nodes of nested scopes that no root depends on are dropped as well. O(nodes + edges).
     """
-    roots = list(roots)
-    narrowed = True
-    while narrowed:
-        readers = _readers(roots)
-        graph.keep(readers.keys())
-        narrowed = False
-        for node in graph.nodes:
-            narrowed |= node.operator.prune(node, readers[node])
+    needed = _needed(roots)
+    pruned = Graph(graph.name)
+    GraphCopy(lambda node: node in needed).fill(graph, pruned)
+    return pruned
 
 
-def _readers(roots: Iterable[Node]) -> dict[Node, list[Node]]:
-    """Every node that the roots depend on, with those of them that read it."""
-    readers: dict[Node, list[Node]] = {root: [] for root in roots}
-    waiting = list(readers)
+def _needed(roots: Iterable[Node]) -> set[Node]:
+    """The roots and every node that they depend on, in nested scopes too."""
+    needed = set(roots)
+    waiting = list(needed)
     while waiting:
         node = waiting.pop()
-        for stream in (*node.inputs, *node.strict):
-            if stream.node not in readers:
-                readers[stream.node] = []
-                waiting.append(stream.node)
-            readers[stream.node].append(node)
-    return readers
+        operator = node.operator
+        if isinstance(operator, ScopeBoundary):
+            sources = set(operator.needs(node))
+        else:
+            sources = {stream.node for stream in (*node.inputs, *node.strict)}
+        sources -= needed
+        needed |= sources
+        waiting += sources
+    return needed

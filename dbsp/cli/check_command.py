@@ -42,11 +42,11 @@ def check(
     incremental and the physical circuit must give the same deltas and views in every tick.
     """
     from dbsp.cli import program_files
-    from dbsp.operators.stages.three_stages import incrementalize
+    from dbsp.operators.stages.three_stages import incremental_circuit
 
     compiled = program_files.load_program(program, compilation)
     if rules:
-        for firing in incrementalize(compiled.circuit())[1]:
+        for firing in incremental_circuit(compiled.circuit())[1]:
             print(firing)
     if not ticks:
         return

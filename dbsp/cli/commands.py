@@ -17,7 +17,8 @@ from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError
 from dbsp.io import ChangeLine, CommitLine, ScriptTick, write_place
 from dbsp.io.results import literal_of
-from dbsp.runtime.run import Run, TickResult
+from dbsp.runtime.run import Run
+from dbsp.runtime.tick_result import TickResult
 
 FILE = "<stdin>"
 

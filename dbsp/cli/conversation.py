@@ -11,7 +11,8 @@ from dbsp.cli.outputs import tick_lines
 from dbsp.compiler.program import Program
 from dbsp.errors import DbspError, InputError
 from dbsp.io import ChangeLine, CommitLine, DataError, ScriptTick, format_rows
-from dbsp.runtime.run import Run, TickResult
+from dbsp.runtime.run import Run
+from dbsp.runtime.tick_result import TickResult
 
 HELP = """\
 +edge(1, "text")   insert a row          show path   the rows of a result

@@ -29,7 +29,7 @@ def _list_passes(wanted: bool) -> None:
     """Print every pass with what it does, and end the command."""
     if not wanted:
         return
-    from dbsp.compiler.datalog.passes import COMPILER
+    from dbsp.compiler.datalog.compiler_passes import COMPILER
 
     width = max(len(one.name) for one in COMPILER)
     given = None
@@ -43,7 +43,7 @@ def _list_passes(wanted: bool) -> None:
 
 def _known_pass(name: str | None) -> str | None:
     if name is not None:
-        from dbsp.compiler.datalog.passes import COMPILER
+        from dbsp.compiler.datalog.compiler_passes import COMPILER
 
         try:
             COMPILER[name]

@@ -11,7 +11,8 @@ from dbsp.compiler.datalog.meaning.directives import result_target
 from dbsp.compiler.program import Program
 from dbsp.errors import InputError
 from dbsp.io import Place, format_delta, write_place
-from dbsp.runtime.run import Run, TickResult
+from dbsp.runtime.run import Run
+from dbsp.runtime.tick_result import TickResult
 
 DELTAS_FILE = "deltas.txt"
 

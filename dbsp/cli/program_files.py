@@ -14,13 +14,14 @@ from dbsp.cli.console import announce_kernels, loading, remark
 from dbsp.cli.functor_files import load_functors
 from dbsp.cli.options import Compilation
 from dbsp.compiler.compile import compile
+from dbsp.compiler.datalog.compiler_passes import REWRITES
 from dbsp.compiler.datalog.meaning.directives import fact_source
-from dbsp.compiler.datalog.passes import REWRITES
 from dbsp.compiler.datalog.plans.steps import RulePlan
 from dbsp.compiler.program import Program
 from dbsp.errors import DbspError, InputError
 from dbsp.io import ChangeScriptReader, Place, ScriptTick, read_change_script, read_place
-from dbsp.runtime.run import Run, TickResult
+from dbsp.runtime.run import Run
+from dbsp.runtime.tick_result import TickResult
 
 # One NAME=VALUE; a blank inside quotes or after a backslash belongs to it.
 _MACRO = re.compile(r'(?:[^\s"\\]|\\.|"(?:\\.|[^"\\])*"?)+')

@@ -267,10 +267,7 @@ def encode_batch(
     if weight_column is not None:
         if weight_column not in table.column_names:
             raise SchemaError(f"no weight column {weight_column!r} in ({', '.join(table.column_names)})")
-        column = table.column(weight_column)
-        if not pa.types.is_integer(column.type) or column.null_count:
-            raise InputError(f"the weight column {weight_column!r} must hold integers without nulls")
-        weights = np.array(encode_arrow_column(column, INT, Interner()))
+        weights = integer_weights(table, weight_column)
         table = table.drop_columns([weight_column])
     schema = schema_of_arrow(table) if schema is None else as_schema(schema)
     interner = Interner() if interner is None else interner
@@ -300,3 +297,11 @@ def pandas_table(frame: Any, schema: Any = None) -> pa.Table:
             if type_ == FLOAT and at >= 0 and pa.types.is_floating(table.column(at).type):
                 table = table.set_column(at, name, pc.fill_null(table.column(at), float("nan")))
     return table
+
+
+def integer_weights(table: pa.Table, column: str) -> Codes:
+    """The weights in a column of an Arrow table. Raises InputError unless they are all integers."""
+    given = table.column(column)
+    if not pa.types.is_integer(given.type) or given.null_count:
+        raise InputError(f"the weight column {column!r} must hold integers without nulls")
+    return np.array(encode_arrow_column(given, INT, Interner()))

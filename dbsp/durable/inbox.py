@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dbsp.data.frames import integer_weights
 from dbsp.durable.deliveries import (
     Deliveries,
     Delivery,
@@ -21,11 +22,12 @@ from dbsp.durable.deliveries import (
     taken,
     taken_tick,
 )
-from dbsp.errors import CheckpointError, DbspError, InputError, SchemaError
+from dbsp.errors import CheckpointError, DbspError, SchemaError
 from dbsp.runtime.changes import TableChange
 
 if TYPE_CHECKING:
-    from dbsp.runtime.run import Run, TickResult
+    from dbsp.runtime.run import Run
+    from dbsp.runtime.tick_result import TickResult
 
 
 class Inbox:
@@ -161,8 +163,9 @@ def _change(delivery: Delivery, run: Run) -> TableChange:
         )
     weights = np.ones(table.num_rows, np.int64)
     if weight:
-        given = table.column(weight)
-        if not pa.types.is_integer(given.type) or given.null_count:
-            raise InputError(f"the weight column {weight!r} must hold integers without nulls", where=where)
-        weights = np.asarray(given.cast(pa.int64()).to_numpy(), np.int64)
+        try:
+            weights = integer_weights(table, weight)
+        except DbspError as error:
+            error.where = where
+            raise
     return TableChange(table.select(list(schema.names)), weights)

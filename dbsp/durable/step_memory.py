@@ -1,7 +1,8 @@
 """What a run keeps between two ticks, taken out of its scope and put back into one of the same circuit.
 
-State is runs of traces, tables, and what some steps remember of the tick before (`Step.memory`). All of it is
-found by walking the scopes in the order of the schedule, which is the same for the same circuit.
+State is runs of traces, tables, and what some steps remember of the tick before
+(`RememberingStep.memory`). All of it is found by walking the scopes in the order of the schedule,
+which is the same for the same circuit.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbsp.circuit.graph import Graph
-from dbsp.circuit.operator import Step
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import RememberingStep
 from dbsp.runtime.scope import Scope
 
 
@@ -27,19 +29,24 @@ class Memories:
 def memories_of(scope: Scope) -> Memories:
     """What the steps and tables of a scope and those within it hold."""
     return Memories(
-        tuple(step.memory() for step in _steps(scope)), tuple(tuple(table.items()) for table in scope.tables)
+        tuple(_memory(step) for step in _steps(scope)), tuple(tuple(table.items()) for table in scope.tables)
     )
 
 
 def recall(scope: Scope, memories: Memories) -> None:
     """Put it back."""
     for step, memory in zip(_steps(scope), memories.steps, strict=True):
-        step.recall(memory)
+        if isinstance(step, RememberingStep):
+            step.recall(memory)
     for table, entries in zip(scope.tables, memories.tables, strict=True):
         table.update(entries)
         table.commit()
     for one in scope.scopes():
         one.journal.clear()
+
+
+def _memory(step: Step) -> Any:
+    return step.memory() if isinstance(step, RememberingStep) else None
 
 
 def _steps(scope: Scope) -> Iterator[Step]:

@@ -40,11 +40,13 @@ from dbsp.durable.interned import restore_values, values_table
 from dbsp.durable.lock import own_folder
 from dbsp.durable.step_memory import memories_of, recall, signature
 from dbsp.errors import CheckpointError, CircuitError, expect_present
-from dbsp.state.trace import SortedRun as TraceRun
+from dbsp.runtime.run import Run
+from dbsp.runtime.run_base import RunBase
+from dbsp.runtime.tick_result import TickResult
+from dbsp.state.sorted_run import SortedRun
 
 if TYPE_CHECKING:
     from dbsp.circuit.graph import Graph
-    from dbsp.runtime.run import Run, TickResult
 
 FORMAT = "dbsp checkpoint"
 VERSION = 1
@@ -77,7 +79,7 @@ class Store:
         self._query = ""
         self._lock: FileLock | None = _locked(self.folder)
         self._manifest = read_header(self.folder / "manifest.json", FORMAT, VERSION)
-        self._files: dict[int, tuple[TraceRun, str]] = {}
+        self._files: dict[int, tuple[SortedRun, str]] = {}
         self._pieces: list[dict[str, Any]] = []
         """The files of interned values, with the numbers they begin and end with."""
         self._written = 0
@@ -152,7 +154,7 @@ class Store:
             restore_values(run.interner, read_arrow(self.folder / piece["file"]))
             if len(run.interner) != piece["end"]:
                 raise CheckpointError(f"{self.folder / piece['file']} does not hold what the manifest says")
-        scope = run._scope
+        scope = run.scope
         with open(self.folder / manifest["memory"], "rb") as source:
             recall(scope, pickle.load(source))  # first: it tells what traces there are
         small = read_small(self.folder / manifest["small"])
@@ -162,7 +164,7 @@ class Store:
             for kept, file in zip(trace.runs, files, strict=True):
                 if isinstance(file, str):
                     self._files[id(kept)] = (kept, file)
-        scope.first_tick = False
+        scope.state.first_tick = False
         run.tick = self._snapshot_tick = manifest["tick"]
         self._pieces = list(manifest["interned"])
         self._next_file = manifest["next_file"]
@@ -189,12 +191,12 @@ class Store:
 
     # --- writing -----------------------------------------------------------------------------------
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: RunBase) -> None:
         """Before a tick: everything up to the one before is settled, so it may go into a snapshot."""
         if run.tick - self._snapshot_tick >= self.snapshot_every:
             self.snapshot()
 
-    def record(self, tick: int, staged: Mapping[str, Batch], run: Run, label: Any) -> None:
+    def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
         """Write what changes the inputs in a tick; it is durable when this returns."""
         new = values_table(run.interner, self._written, len(run.interner))
         entries = [("", arrow_bytes(new).to_pybytes(), b"")]
@@ -235,10 +237,10 @@ class Store:
             raise CheckpointError("there is no run to write; `attach` one")
         if run.tick == self._snapshot_tick:
             return
-        files: dict[int, tuple[TraceRun, str]] = {}
-        small: list[TraceRun] = []
+        files: dict[int, tuple[SortedRun, str]] = {}
+        small: list[SortedRun] = []
         traces = []
-        for trace in run._scope.traces:
+        for trace in run.scope.traces:
             names: list[str | int] = []
             for kept in trace.runs:
                 if kept.size < _LARGE:
@@ -264,7 +266,7 @@ class Store:
         small_file = f"small/{run.tick}.arrow"
         write_whole(self.folder / small_file, small_bytes([(r.rows, r.weights) for r in small]), self.sync)
         memory = f"memory/{run.tick}.pickle"
-        write_whole(self.folder / memory, pickle.dumps(memories_of(run._scope), protocol=5), self.sync)
+        write_whole(self.folder / memory, pickle.dumps(memories_of(run.scope), protocol=5), self.sync)
         manifest = {
             "format": FORMAT,
             "version": VERSION,
@@ -282,9 +284,9 @@ class Store:
         }
         write_whole(self.folder / "manifest.json", json.dumps(manifest, indent=1).encode(), self.sync)
         self._manifest, self._files, self._pieces, self._snapshot_tick = manifest, files, pieces, run.tick
-        self._collect()
+        self._collect(manifest)
 
-    def _collect(self) -> None:
+    def _collect(self, manifest: Mapping[str, Any]) -> None:
         """Remove what the manifest does not speak of: older state, and what an ended process left behind."""
         manifest = expect_present(self._manifest, "the manifest of the snapshot just written")
         kept = {file for files in manifest["traces"] for file in files if isinstance(file, str)}

@@ -23,8 +23,8 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean
 from dbsp.errors import InputError
-from dbsp.io.literals import fit_value, read_number
 from dbsp.io.problems import MAX_PROBLEMS, DataError, missing_file
+from dbsp.io.script_literals import fit_value, read_number
 from dbsp.io.term_text import TermTextError, read_term
 
 Row: TypeAlias = tuple[Any, ...]

@@ -1,18 +1,33 @@
-"""From what a user calls a change to rows of codes with weights."""
+"""What a change of an input means: from the user's form to the delta of the stored relation.
+
+A change is encoded into pieces, in the order given; the pieces of one tick are netted into the batch
+that is staged at the input's port; the input's step turns that batch into its delta:
+
+| kind   | a positive weight                | a negative weight      | several changes in a tick       |
+|--------|----------------------------------|------------------------|---------------------------------|
+| `zset` | adds to the weight of the row    | subtracts from it      | are summed                      |
+| `set`  | asserts the row                  | retracts the row       | the last one of a row decides   |
+| `key`  | replaces the row of the same key | removes the row of it  | the last one of a key decides   |
+
+"The last one" needs an order. Rows, tables and staged changes have one; a mapping {row: weight} and
+a ZSet have none: their weights are summed, and a second row of one key is an error.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.data.weights import overflow_text
 from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError, WeightOverflowError
-from dbsp.kernels import consolidate
+from dbsp.kernels import assert_runs, consolidate, gather, project
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.ports import InputPort
 
@@ -21,8 +36,7 @@ from dbsp.runtime.ports import InputPort
 class TableChange:
     """The rows of an Arrow table in their order, with a weight for each, int64[n].
 
-    What a change feed says, where the order matters: on an input with set semantics or with a key the last
-    change of a row or key decides. Of a row that is taken away by its key only the key columns are read.
+    It is what a change feed gives. Of a row that is removed by its key only the key columns are read.
     """
 
     table: Any
@@ -32,14 +46,50 @@ class TableChange:
 InputChange: TypeAlias = Mapping[Any, int] | Iterable[Any] | ZSet | TableChange
 
 
-def encode_change(change: Any, port: InputPort, interner: Interner) -> tuple[Codes, Codes]:
-    """(rows, weights) of a change, in the order given and not consolidated.
+class Piece(NamedTuple):
+    """An encoded change: rows as given, not consolidated, and whether their order counts."""
+
+    rows: Codes
+    weights: Codes
+    ordered: bool
+
+
+# --- encoding ------------------------------------------------------------------------------------
+
+
+def encode_change(change: Any, port: InputPort, interner: Interner) -> Piece:
+    """A change in one of its forms.
 
     Accepts {row: weight}, an iterable of rows (weight 1 each), a ZSet, an Arrow table, a TableChange.
     """
     if isinstance(change, TableChange):
-        return _encode_table_change(change, port, interner)
-    return _encoded(change, port.columns, port.relation, interner)
+        return Piece(*_encode_table_change(change, port, interner), True)
+    ordered = not isinstance(change, Mapping | ZSet)
+    return Piece(*_encoded(change, port.columns, port.relation, interner), ordered)
+
+
+def encode_staged(change: Any, port: InputPort, interner: Interner) -> Piece:
+    """A change that takes its place among others of the same tick."""
+    return encode_change(change, port, interner)._replace(ordered=True)
+
+
+def encode_deletions(rows: Sequence[Any], port: InputPort, interner: Interner) -> Piece:
+    """Every row with weight -1. On a keyed input the values of the key columns are enough."""
+    codes = _encode_keys(rows, port, interner) if port.kind == "key" else _rows(rows, port, interner)
+    return Piece(codes, np.full(len(codes), -1), True)
+
+
+def encode_upserts(rows: Sequence[Any], port: InputPort, interner: Interner) -> Piece:
+    """Every row in place of the one with the same key. Raises InputError on an input without a key."""
+    if port.kind != "key":
+        raise InputError(
+            "upsert needs a key; declare the input with key=(...)", where=f"relation '{port.relation}'"
+        )
+    return encode_staged(rows, port, interner)
+
+
+def _rows(rows: Sequence[Any], port: InputPort, interner: Interner) -> Codes:
+    return encode_change(rows, port, interner).rows
 
 
 def _encoded(change: Any, schema: Schema, relation: str, interner: Interner) -> tuple[Codes, Codes]:
@@ -88,14 +138,14 @@ def _encode_table_change(change: TableChange, port: InputPort, interner: Interne
         raise
 
 
-def encode_keys(rows: Sequence[Any], port: InputPort, interner: Interner) -> Codes:
+def _encode_keys(rows: Sequence[Any], port: InputPort, interner: Interner) -> Codes:
     """Codes of rows of which only the key matters: each is a whole row, or the values of the key alone."""
     schema, key = port.columns, port.key
     short = {_is_key(row, schema, key) for row in rows}
     if len(short) > 1:
-        return np.concatenate([encode_keys([row], port, interner) for row in rows])
+        return np.concatenate([_encode_keys([row], port, interner) for row in rows])
     if short != {True}:
-        return encode_change(rows, port, interner)[0]
+        return _rows(rows, port, interner)
     codes = np.zeros((len(rows), schema.arity), np.int64)
     codes[:, key], _ = _encoded(rows, schema.select(key), port.relation, interner)
     return codes
@@ -121,7 +171,31 @@ def _weights(weights: Sequence[Any]) -> Codes:
         raise WeightOverflowError(f"weight {largest} does not fit 64 bits") from None
 
 
-def last_wins(rows: Codes, weights: Codes, key: Sequence[int]) -> tuple[Codes, Codes]:
+# --- netting -------------------------------------------------------------------------------------
+
+
+def net_change(pieces: Sequence[Piece], port: InputPort) -> Batch | None:
+    """What the pieces of one tick amount to, to be staged at the port; None if nothing.
+
+    Raises WeightOverflowError. O(n log n).
+    """
+    codes, weights, _ = pieces[0]
+    if len(pieces) > 1:
+        codes = np.concatenate([piece.rows for piece in pieces])
+        weights = np.concatenate([piece.weights for piece in pieces])
+    if len(weights) > 1:
+        if port.kind != "zset" and any(piece.ordered for piece in pieces):
+            key = port.key or tuple(range(port.columns.arity))
+            codes, weights = _last_of_each(codes, weights, key)
+        try:
+            codes, weights = consolidate(codes, weights)
+        except OverflowError as error:
+            where = f"relation '{port.relation}'"
+            raise WeightOverflowError(overflow_text(error), where=where) from None
+    return Batch(codes, weights) if len(weights) and weights[0] != 0 else None
+
+
+def _last_of_each(rows: Codes, weights: Codes, key: Sequence[int]) -> tuple[Codes, Codes]:
     """Of the rows that share a key, only the last one given; a weight of 0 gives none. O(n log n)."""
     rows, weights = rows[weights != 0], weights[weights != 0]
     n = len(rows)
@@ -134,3 +208,51 @@ def last_wins(rows: Codes, weights: Codes, key: Sequence[int]) -> tuple[Codes, C
     last[:-1] = (numbered[1:, :-1] != numbered[:-1, :-1]).any(axis=1)
     chosen = numbered[last, -1]
     return np.ascontiguousarray(rows[chosen]), weights[chosen]
+
+
+# --- the delta of the stored relation ------------------------------------------------------------
+
+
+Applied: TypeAlias = tuple[Codes, Codes, int, int]
+"""The delta of a stored relation, rows and weights in the order of its runs; how many assertions found
+their row present already; how many retractions found nothing to retract."""
+
+
+def apply_to_set(rows: Codes, weights: Codes, table: Codes, runs: int) -> Applied:
+    """A batch staged at an input with set semantics, against the runs that hold the relation.
+
+    out(x) = [w(x) > 0] - [x is stored]         for the rows x of the batch
+    """
+    return assert_runs(rows, weights, table, runs)
+
+
+def apply_by_key(rows: Codes, weights: Codes, key: int, table: Codes, runs: int, relation: str) -> Applied:
+    """A batch staged at a keyed input; the key is the first `key` columns of the rows and the runs.
+
+    Raises InputError when the batch has two rows for one key.
+    """
+    upserts = np.ascontiguousarray(rows[weights > 0])
+    if (clash := _repeated_key(upserts, key)) >= 0:
+        raise InputError(
+            f"two rows for one key of relation '{relation}' in one change "
+            f"(row {clash + 1} of the change in key order); stage them one by one if the last "
+            "is to win"
+        )
+    columns = np.arange(key)
+    keys, _ = project(rows, np.ones(len(rows), np.int64), columns)
+    old, old_weights, _ = gather(keys, key, table, runs, rows.shape[1], 0)
+    old, old_weights = consolidate(old, old_weights)
+    stored, _ = project(old, np.ones(len(old), np.int64), columns)
+    met = np.concatenate((np.ascontiguousarray(upserts[:, :key]), stored))
+    met, _ = consolidate(met, np.ones(len(met), np.int64))
+    changed, changes = consolidate(
+        np.concatenate((upserts, old)), np.concatenate((np.ones(len(upserts), np.int64), -old_weights))
+    )
+    present = (len(upserts) + len(old) - len(changes)) // 2  # a row and itself cancel
+    return changed, changes, present, len(keys) - len(met)
+
+
+def _repeated_key(rows: Codes, m: int) -> int:
+    """The index of the first sorted row that has its predecessor's m-column key, else -1."""
+    same = (rows[1:, :m] == rows[:-1, :m]).all(axis=1)
+    return int(np.argmax(same)) + 1 if same.any() else -1

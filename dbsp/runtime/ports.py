@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dbsp.circuit.operator import Step
+from abc import ABC, abstractmethod
+
+from dbsp.circuit.step import Step
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 
@@ -29,17 +31,18 @@ class InputPort(Step):
         """Retractions of this tick that found nothing to retract."""
 
 
-class CommitListener:
-    """A step that tells somebody of what a tick did, once it is committed."""
+class CommitListener(ABC):
+    """A step that notifies a callback of what a tick did, after the commit."""
 
     __slots__ = ()
 
+    @abstractmethod
     def notify(self) -> None:
-        """The tick is committed: tell of it."""
-        raise AssertionError(f"{type(self).__name__} does not say what it tells")
+        """Notify the callback of the committed tick."""
 
+    @abstractmethod
     def drop(self) -> None:
-        """The tick was abandoned: forget what it did."""
+        """Drop what is known of a tick that was rolled back."""
 
 
 class OutputPort(Step):
@@ -52,5 +55,6 @@ class OutputPort(Step):
         self.relation = relation
         self.columns = columns
 
+    @abstractmethod
     def view(self) -> Batch:
-        raise AssertionError(f"output '{self.relation}' does not say what it holds")
+        """The integral of the output."""

@@ -1,4 +1,4 @@
-"""What a run needs of a planner, and what it tells of planning anew.
+"""What a run needs of a planner, and what replanning returns.
 
 A planner chooses among the physical circuits of one query by what it knows of the data. The run
 knows nothing of queries: it is handed a circuit and goes on with it (see `dbsp.runtime.transplant`).
@@ -44,7 +44,7 @@ class Replanned:
     kept: int = 0
     """Traces and tables that went over as they are."""
     rebuilt: int = 0
-    """Traces and tables that were made anew from others."""
+    """Traces and tables that were rebuilt from others."""
     dropped: int = 0
     """Traces and tables that are not kept any more."""
     seconds: float = 0.0

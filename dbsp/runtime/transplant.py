@@ -6,7 +6,7 @@ integrals of its inputs, since nodes compute lifted functions of Z-sets incremen
     sum over t of Q^D(d)[t] = Q(sum over t of d[t])      (DBSP paper, arXiv 2203.16684, theorem 3.2)
 
 So all of the past may as well come in one step. Nodes that compute the same in both circuits
-(`dbsp.circuit.equality`) keep their very traces and tables. The others are made anew by one step in which
+(`dbsp.circuit.equality`) keep their very traces and tables. The others are rebuilt by one step in which
 
     kept nodes     replay: they hand out their integral as the delta, as far as somebody asks for it;
     other nodes    step as ever, those only that somebody asks for;
@@ -14,7 +14,7 @@ So all of the past may as well come in one step. Nodes that compute the same in 
 
 What depends on ticks and not on sums (a delay, a watermark) is kept, or the transplant is refused.
 Nothing of the old scope changes but for traces that are merged, so an error leaves it as it was.
-Cost: what the nodes made anew cost in one step, and O(n) for a trace of n rows that is replayed.
+Cost: what the rebuilt nodes cost in one step, and O(n) for a trace of n rows that is replayed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,14 @@ from collections.abc import Callable, Sequence
 
 from dbsp.circuit.equality import equal_nodes
 from dbsp.circuit.graph import Graph, Node
-from dbsp.circuit.operator import Step
+from dbsp.circuit.operator_roles import depends_on_ticks
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import KeepingStep, RememberingStep, ReplayingStep, TracedStep
 from dbsp.errors import CircuitError, DbspError
+from dbsp.runtime import observation
 from dbsp.runtime.ports import InputPort, OutputPort
-from dbsp.runtime.scope import CarriedState, NestedCarriedState, Scope, State
+from dbsp.runtime.scope import Scope
+from dbsp.runtime.scope_state import CarriedState, NestedCarriedState, State
 
 
 class Transplant:
@@ -39,7 +43,7 @@ class Transplant:
 
     def __init__(self, old: Scope, graph: Graph) -> None:
         self.old = old
-        self._draft = Scope(graph, old.interner, None, ())
+        self._draft = Scope(graph, old.interner)
         _check_ports(old, self._draft)
         numbers = equal_nodes([old.graph, graph])
         self._equal: dict[int, list[Node]] = {}
@@ -49,20 +53,20 @@ class Transplant:
         self._pairs = self._paired(graph)
         """The old node whose state each new one takes over."""
         self._actions: dict[Node, Callable[[Step], None]] = {}
-        """What every node does that takes part in the step that makes the rest anew."""
+        """What every node does that takes part in the step that rebuilds the rest."""
         if old.first_tick:
             # There is no past yet.
             self.scope = self._draft
         else:
             self._decide(graph)
-            self.scope = self._made(graph)
+            self.scope = self._new_scope(graph)
             self._rebuild()
-        self.scope.copy_statistics(old, self._inside_too())
-        kept = {id(state) for states in self.scope.estate.states.values() for state in states}
+        observation.resume(self.scope, old, self._inside_too())
+        kept = {id(state) for states in self.scope.state.carried.states.values() for state in states}
         self.kept = len(kept)
         """Traces and tables taken over."""
         self.rebuilt = len(self.scope.traces) + len(self.scope.tables) - len(kept)
-        """Those made anew."""
+        """Those rebuilt."""
         self._dropped = [state for state in old.traces if id(state) not in kept]
         self.dropped = len(old.traces) + len(old.tables) - len(kept)
         """Those that are not needed any more."""
@@ -87,14 +91,14 @@ class Transplant:
         for node in graph.nodes:
             if node in self._pairs:
                 continue
-            if node.operator.depends_on_ticks(node):
+            if depends_on_ticks(node):
                 raise CircuitError(
                     "what it puts out depends on the ticks so far, and the running circuit has no such node "
                     "over the same inputs; the run goes on as it was",
                     where=node.describe(),
                 )
             own = hasattr(self._draft.by_node[node], "rollback")
-            if own or self._draft.states.get(node) or node.operator.children():
+            if own or self._draft.state.by_node.get(node) or node.operator.children():
                 self._ask(node)
 
     def _ask(self, node: Node) -> None:
@@ -104,14 +108,14 @@ class Transplant:
             node = waiting.pop()
             if node in self._actions:
                 continue
-            if node in self._pairs and node.operator.replays:
+            if node in self._pairs and isinstance(self._draft.by_node[node], ReplayingStep):
                 self._actions[node] = _replay
                 continue
             keeper = self._keeper(node)
             if keeper is not None:
                 self._actions[node] = _HandOut(keeper)
                 continue
-            if isinstance(self._draft.by_node[node], InputPort) or node.operator.depends_on_ticks(node):
+            if isinstance(self._draft.by_node[node], InputPort) or depends_on_ticks(node):
                 raise CircuitError(
                     "the new circuit needs all of its rows so far, and the running one does not keep them; "
                     "the run goes on as it was",
@@ -121,7 +125,7 @@ class Transplant:
             self._actions[node] = _step
             waiting += (stream.node for stream in node.inputs)
 
-    def _keeper(self, node: Node) -> Step | None:
+    def _keeper(self, node: Node) -> KeepingStep | None:
         """A step of the old scope that keeps the integral of what the node puts out, if there is any."""
         keepers = map(self.old.keeper, self._equal.get(self._numbers[node], ()))
         return next((keeper for keeper in keepers if keeper is not None), None)
@@ -140,31 +144,30 @@ class Transplant:
 
     # --- the new scope ---------------------------------------------------------------------------
 
-    def _made(self, graph: Graph) -> Scope:
+    def _new_scope(self, graph: Graph) -> Scope:
         pairs = self._inside_too()
         steps: dict[Node, Step] = {}
         states: dict[Node, Sequence[State]] = {}
         held: dict[Graph, Scope] = {}
-        for scope in self.old.scopes():
-            held[scope.graph] = scope
-            steps.update(scope.by_node)
-            states.update(scope.states)
+        for old_scope in self.old.scopes():
+            held[old_scope.graph] = old_scope
+            steps.update(old_scope.by_node)
+            states.update(old_scope.state.by_node)
         nested = {
             mine: NestedCarriedState(held[theirs].journal, held[theirs].timed)
             for new, old in pairs.items()
             for mine, theirs in zip(new.operator.children(), old.operator.children(), strict=True)
         }
         kept = {new: states[old] for new, old in pairs.items() if old in states}
-        estate = CarriedState(self.old.journal, kept, nested)
-        made = Scope(graph, self.old.interner, None, (), estate)
-        for scope in made.scopes():
-            for node, step in scope.by_node.items():
+        scope = Scope(graph, self.old.interner, carried=CarriedState(self.old.journal, kept, nested))
+        for each in scope.scopes():
+            for node, step in each.by_node.items():
                 if node in pairs:
                     _inherit(step, steps[pairs[node]])
-        return made
+        return scope
 
     def _rebuild(self) -> None:
-        """The one step that makes anew what is not kept; it becomes final unless something raises."""
+        """The one step that rebuilds what is not kept; it becomes final unless something raises."""
         scope = self.scope
         taking_part = [
             (scope.by_node[node], self._actions[node]) for node in scope.graph.nodes if node in self._actions
@@ -179,15 +182,15 @@ class Transplant:
             raise
         finally:
             for step, action in taking_part:
-                if action is _replay and step.trace is not None:
+                if action is _replay and isinstance(step, TracedStep):
                     step.trace.fresh = False
-        for tap in scope.taps:
-            tap.drop()
+        for listener in scope.listeners:
+            listener.drop()
         scope.commit()
         scope.forget()
 
     def _check_views(self) -> None:
-        """An equal query has equal views: a last look at what was made anew."""
+        """An equal query has equal views: a last check of what was rebuilt."""
         before = _outputs(self.old)
         for name, port in _outputs(self.scope).items():
             if port.node in self._pairs and not any(s.node in self._actions for s in port.node.inputs):
@@ -222,6 +225,8 @@ def _step(step: Step) -> None:
 
 
 def _replay(step: Step) -> None:
+    if not isinstance(step, ReplayingStep):
+        raise AssertionError(f"{type(step).__name__} cannot replay its past")
     step.replay()
 
 
@@ -230,7 +235,7 @@ class _HandOut:
 
     __slots__ = ("_keeper",)
 
-    def __init__(self, keeper: Step) -> None:
+    def __init__(self, keeper: KeepingStep) -> None:
         self._keeper = keeper
 
     def __call__(self, step: Step) -> None:
@@ -238,13 +243,15 @@ class _HandOut:
 
 
 def _inherit(step: Step, old: Step) -> None:
-    if hasattr(step, "rollback") and type(step).memory is Step.memory:
+    if isinstance(step, RememberingStep) and isinstance(old, RememberingStep):
+        step.recall(old.memory())
+    elif hasattr(step, "rollback"):
         raise CircuitError(
-            "its step keeps state of its own kind and does not tell it; define `memory` and `recall`, or "
-            "keep the state in a table of the scope; the run goes on as it was",
+            "its step keeps state of its own kind and is not a RememberingStep; inherit from it and "
+            "define `memory` and `recall`, or keep the state in a table of the scope; the run continues "
+            "with its present circuit",
             where=step.node.describe(),
         )
-    step.recall(old.memory())
 
 
 def _outputs(scope: Scope) -> dict[str, OutputPort]:

@@ -1,12 +1,20 @@
-"""Inputs and outputs of a circuit met with DataFrames: which operator reads or writes them, and what fits."""
+"""Binding the inputs and outputs of a circuit to DataFrames: which operators, and which schemas fit."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
-from dbsp.errors import DbspError
+from dbsp.circuit.graph import Node
+from dbsp.circuit.graph_copy import GraphCopy
+from dbsp.circuit.operator import Operator
+from dbsp.errors import CircuitError, DbspError, SchemaError
+from dbsp.operators.ports.input import Input
+from dbsp.operators.ports.output import Output
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.operators.streams.builder import Circuit
 from dbsp.runtime.run import Run
 from dbsp.spark.spark_types import arrow_types, as_struct, check_fits, conform, schema_of, struct_of
 
@@ -17,6 +25,38 @@ def source_of(port: Any, encoding: str, column: str, key: tuple[str, ...], seque
     if key:
         kind, keys = "key", columns.indices(key)
     return SparkSource(port.relation, columns, kind, keys, encoding, column, sequence_by)
+
+
+def bind(circuit: Circuit, ports: Iterable[SparkSource | SparkSink]) -> Circuit:
+    """The circuit with these inputs and outputs in place of the ones with the same names.
+
+    Raises CircuitError if there is no such input or output, and SchemaError if it has other columns.
+    """
+    replaced: dict[Node, Operator] = {}
+    for port in ports:
+        base = Input if isinstance(port, Input) else Output
+        node = _port(circuit, base, port.relation)
+        present = node.operator
+        if isinstance(port, SparkSink) and port.columns is None and isinstance(present, Output):
+            port = replace(port, columns=present.columns)
+        if port.schema(*(stream.schema for stream in node.inputs)) != node.schema:
+            raise SchemaError(
+                f"it has the columns ({node.schema.describe()})", where=f"{base.__name__} {port.relation}"
+            )
+        replaced[node] = port
+    bound = Circuit(circuit.name)
+    for node in circuit.nodes:
+        if isinstance(node.operator, Input | Output):
+            bound.declare("input" if isinstance(node.operator, Input) else "output", node.operator.relation)
+    GraphCopy(lambda node: True, replaced).fill(circuit, bound)
+    return bound
+
+
+def _port(circuit: Circuit, base: type[Input | Output], relation: str) -> Node:
+    for node in circuit.nodes:
+        if isinstance(node.operator, base) and node.operator.relation == relation:
+            return node
+    raise CircuitError(f"circuit '{circuit.name}' has no {base.__name__.lower()} '{relation}'")
 
 
 def check_frame(source: SparkSource, struct: Any) -> None:

@@ -25,7 +25,8 @@ from dbsp.durable.atomic_files import read_json, write_whole
 from dbsp.errors import CheckpointError, DbspError, SchemaError, expect_present
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.operators.ports.spark_source import SparkSource
-from dbsp.runtime.run import Run, TickResult
+from dbsp.runtime.run import Run
+from dbsp.runtime.tick_result import TickResult
 from dbsp.spark.cut import Cut, Tables, read_ticks, ticks_bytes
 from dbsp.spark.metrics import SparkTick, numbers, publish
 from dbsp.spark.spark_types import arrow_types

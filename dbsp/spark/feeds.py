@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary
 from dbsp.data.schema import did_you_mean
 from dbsp.errors import InputError
 from dbsp.operators.ports.spark_source import SparkSource
-from dbsp.runtime.run import Run, TickResult
+from dbsp.runtime.run import Run
+from dbsp.runtime.tick_result import TickResult
 from dbsp.spark.binding import check_frame, source_of
 
 _BATCHES: WeakKeyDictionary[Run, Batches] = WeakKeyDictionary()

@@ -22,7 +22,7 @@ from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.operators.streams.builder import Circuit
 from dbsp.runtime.run import Run
-from dbsp.spark.binding import check_frame, sink_struct, source_of, view_frame
+from dbsp.spark.binding import bind, check_frame, sink_struct, source_of, view_frame
 from dbsp.spark.cut import Cut, microseconds
 from dbsp.spark.driver import BoundSink, Driver
 from dbsp.spark.local_session import pyspark_or_advice
@@ -44,8 +44,7 @@ class Pipeline:
     """What flows from which DataFrame through a program into which sink; `start` lets it flow.
 
     Every method but `start` and `run` returns the pipeline itself. Nothing is checked against Spark, and
-    nothing is started, before `start`. In a circuit that was built by hand the inputs and outputs become
-    SparkSource and SparkSink from then on.
+    nothing is started, before `start`. The given circuit stays as it is (see `circuit`).
     """
 
     def __init__(self, program: Program | Circuit) -> None:
@@ -58,6 +57,8 @@ class Pipeline:
         self._sinks: dict[str, tuple[TargetLike, dict[str, Any]]] = {}
         self._options: dict[str, Any] = {}
         self._name: str | None = None
+        self.circuit: Circuit | None = None
+        """The circuit that runs, with a SparkSource for each frame and a SparkSink for each target."""
         self._trigger: dict[str, Any] = {}
 
     # --- saying what ------------------------------------------------------------------------------
@@ -326,16 +327,13 @@ class Pipeline:
     ) -> Run:
         program = self._program
         circuit = program if isinstance(program, Circuit) else program.circuit_for(program.plans)
-        for source in sources.values():
-            circuit.bind(source)
-        for sink in sinks:
-            circuit.bind(sink)
+        circuit = self.circuit = bind(circuit, [*sources.values(), *sinks])
         store = None
         if folder is not None:
             every = int(self._options.get("snapshotEvery", 100))
             store = Store(folder / "state", snapshot_every=every, sync=sync)
         if isinstance(program, Circuit):
-            return program.start(checkpoint=store)
+            return circuit.start(checkpoint=store)
         return program.start(circuit=circuit, checkpoint=store)
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Hashable, Iterator, MutableMapping
 from typing import TypeVar
 
-from dbsp.state.trace import Journalled
+from dbsp.state.journal import Journalled
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -10,15 +10,15 @@ read it, and runs are merged geometrically afterwards. So one trace serves both 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
 from dbsp.data.batch import Batch
-from dbsp.errors import expect_present
-from dbsp.kernels import concatenate, consolidate, merge_some, register_run, sum_weights
+from dbsp.kernels import concatenate, consolidate, register_run, sum_weights
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
+from dbsp.state.journal import Journalled
+from dbsp.state.sorted_run import RunMerge, SortedRun
 
 RATIO = 8
 """A run is kept apart from the next newer one only while it is more than this many times larger."""
@@ -34,58 +34,6 @@ TAIL = 8
 
 MAX_RUNS = 24
 """Beyond this many committed runs the merges that are due are done whatever they cost."""
-
-
-class Journalled(Protocol):
-    """State that a tick may change and that takes part in its all-or-nothing end."""
-
-    def commit(self) -> None: ...
-
-    def rollback(self) -> None: ...
-
-
-class SortedRun:
-    """One immutable sorted run; `largest` bounds the absolute weight of its rows."""
-
-    __slots__ = ("largest", "rows", "size", "weights")
-
-    def __init__(self, rows: Codes, weights: Codes) -> None:
-        self.rows = rows
-        self.weights = weights
-        self.size = len(weights)  # asked for so often in a tick that a call would show
-        self.largest = 0
-
-    def __len__(self) -> int:
-        return self.size
-
-
-class _Merge:
-    """A merge of the committed runs at `index` and `index + 1`, done in instalments."""
-
-    __slots__ = ("index", "newer", "older", "rows", "state", "weights")
-
-    def __init__(self, index: int, older: SortedRun, newer: SortedRun) -> None:
-        size = len(older) + len(newer)
-        self.index = index
-        self.older = older
-        self.newer = newer
-        self.rows = np.empty((size, older.rows.shape[1]), np.int64)
-        self.weights = np.empty(size, np.int64)
-        self.state = np.zeros(3, np.int64)
-
-    def advance(self, fuel: int) -> bool:
-        older, newer = self.older, self.newer
-        return merge_some(
-            older.rows, older.weights, newer.rows, newer.weights, self.rows, self.weights, self.state, fuel
-        )
-
-    def result(self) -> SortedRun:
-        size = int(self.state[2])
-        rows, weights = self.rows[:size], self.weights[:size]
-        if size < len(self.weights) * 7 // 8:
-            # Give back what the cancelled rows had reserved, where it is worth a copy.
-            rows, weights = rows.copy(), weights.copy()
-        return SortedRun(rows, weights)
 
 
 class Trace:
@@ -123,7 +71,7 @@ class Trace:
         """Rows that the latest committed tick added."""
         self._bound = 0
         self._journal = journal
-        self._merge: _Merge | None = None
+        self._merge: RunMerge | None = None
 
     @property
     def before(self) -> int:
@@ -248,15 +196,15 @@ class Trace:
             fuel = INT64_MAX
         if self._merge is not None:
             if not self._merge.advance(fuel):
-                self._merge_newer(fuel)
+                self._merge_newer(self._merge, fuel)
                 return
-            self._finish()
+            self._finish(self._merge)
         while (index := self._next_merge(0)) is not None:
-            self._merge = _Merge(index, self.runs[index], self.runs[index + 1])
-            size = len(self._merge.weights)
-            if not self._merge.advance(max(fuel, SMALL)):
+            merge = self._merge = RunMerge(index, self.runs[index], self.runs[index + 1])
+            size = len(merge.weights)
+            if not merge.advance(max(fuel, SMALL)):
                 return
-            self._finish()
+            self._finish(merge)
             fuel -= size
 
     def compact(self) -> None:
@@ -303,22 +251,21 @@ class Trace:
                 return index
         return None
 
-    def _merge_newer(self, fuel: int) -> None:
+    def _merge_newer(self, under_way: RunMerge, fuel: int) -> None:
         """While a large merge is under way, keep the runs behind it few by smaller merges."""
-        large = expect_present(self._merge, "a merge under way")
-        while (index := self._next_merge(large.index + 2)) is not None:
-            merge = _Merge(index, self.runs[index], self.runs[index + 1])
+        while (index := self._next_merge(under_way.index + 2)) is not None:
+            merge = RunMerge(index, self.runs[index], self.runs[index + 1])
             fuel -= len(merge.weights)
             if fuel < 0 and len(merge.weights) > SMALL:
                 return
             merge.advance(INT64_MAX)
             self._replace(merge)
 
-    def _finish(self) -> None:
-        self._replace(expect_present(self._merge, "a merge under way"))
+    def _finish(self, merge: RunMerge) -> None:
+        self._replace(merge)
         self._merge = None
 
-    def _replace(self, merge: _Merge) -> None:
+    def _replace(self, merge: RunMerge) -> None:
         index = merge.index
         run = merge.result()
         replaced = self.runs[index].largest + self.runs[index + 1].largest
@@ -344,7 +291,7 @@ class Trace:
             older, newer = current[-2], current[-1]
             if len(older) >= RATIO_IN_TICK * len(newer):
                 return
-            merge = _Merge(0, older, newer)
+            merge = RunMerge(0, older, newer)
             merge.advance(INT64_MAX)
             del current[-2:]
             self.count -= 2

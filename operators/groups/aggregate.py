@@ -24,8 +24,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Step
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged, ReplayingStep, TracedStep
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
@@ -43,7 +45,6 @@ from dbsp.operators.groups.group_step import OfGroups
 from dbsp.operators.groups.order_statistics import ArgExtreme
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.arrange import arranged
-from dbsp.runtime.scope import Scope
 from dbsp.state.trace import Trace
 
 
@@ -112,15 +113,11 @@ class AccumulatedAggregate(Projectable):
     def projected(self, rewriting: Rewriting, stream: Stream, project: Project) -> Stream:
         return rewriting.add(project.of_keyed(self.aggregate.result_key), stream)
 
-    @property
-    def replays(self) -> bool:
-        return True
-
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         return AccumulatedAggregateStep(self, node.inputs[0].schema, sources, scope)
 
 
-class AccumulatedAggregateStep(Step):
+class AccumulatedAggregateStep(ReplayingStep, TracedStep):
     __slots__ = (
         "_columns",
         "_functions",
@@ -134,13 +131,14 @@ class AccumulatedAggregateStep(Step):
     )
 
     def __init__(
-        self, spec: AccumulatedAggregate, schema: Schema, sources: Sequence[Step], scope: Scope
+        self, spec: AccumulatedAggregate, schema: Schema, sources: Sequence[Step], scope: StepScope
     ) -> None:
         super().__init__()
         self._source = sources[0]
         self._orders: dict[int, Arranged] = {}
         for column, source in zip(spec.ends, sources[1:], strict=True):
-            self._orders[column] = expect_type(source, Arranged, "an arrangement by an extreme's column")
+            what = "an arrangement by the column of an extreme"
+            self._orders[column] = expect_type(source, Arranged, what)  # type: ignore[type-abstract]
         self._schema = schema
         self._interner = scope.interner
         self._key = spec.aggregate.key

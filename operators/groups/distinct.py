@@ -19,17 +19,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step, Time, expect_arranged
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged, KeepingStep, ReplayingStep, expect_arranged
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.errors import expect_present
 from dbsp.kernels import concatenate, consolidate, distinct_runs, distinct_timed_runs, gather, project
 from dbsp.operators.groups.group_step import TimedGroupsStep
-from dbsp.operators.traces.agenda import Agenda
-from dbsp.operators.traces.arrange import arranged
-from dbsp.runtime.scope import Scope
+from dbsp.operators.traces.agenda import Agenda, AgendaStep
+from dbsp.operators.traces.arrange import arranged, own_trace
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,7 @@ class DeltaDistinct(Operator):
     def keeps_integral(self) -> bool:
         return True
 
-    @property
-    def replays(self) -> bool:
-        return True
-
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         (source,) = expect_arranged(node, sources)
         if scope.depth == 0:
             return DistinctStep(source)
@@ -98,7 +95,7 @@ def positive(batch: Batch) -> Batch:
     return Batch(rows, np.ones(len(rows), np.int64))
 
 
-class DistinctStep(Step):
+class DistinctStep(KeepingStep, ReplayingStep):
     __slots__ = ("_source",)
 
     def __init__(self, source: Arranged) -> None:
@@ -126,18 +123,16 @@ class DistinctStep(Step):
             self.out = Batch(rows, weights)
 
 
-class TimedDistinctStep(DistinctStep):
+class TimedDistinctStep(DistinctStep, AgendaStep):
     """In a scope one deep, by a kernel of its own; `out` is defined in `dbsp.kernels.presence`."""
 
-    __slots__ = ("_agenda", "_scope")
+    __slots__ = ("_agenda", "_scope", "_trace")
 
-    def __init__(self, source: Arranged, scope: Scope) -> None:
+    def __init__(self, source: Arranged, scope: StepScope) -> None:
         super().__init__(source)
+        self._trace = own_trace(source)
         self._scope = scope
         self._agenda = Agenda(scope)
-
-    def next_time(self) -> Time | None:
-        return self._agenda.next()
 
     def step(self) -> None:
         batch = self._source.out
@@ -153,7 +148,7 @@ class TimedDistinctStep(DistinctStep):
             visited = batch.rows
         else:
             return
-        trace = expect_present(self._source.trace, "the trace of an arrangement")
+        trace = self._trace
         rows, weights, later, times = distinct_timed_runs(
             visited, trace.table, trace.past, trace.count, self._scope.iteration
         )
@@ -167,7 +162,7 @@ class TimedDistinctStep(DistinctStep):
 
         Only where all weights are positive, so that a row stays once it is there.
         """
-        trace = expect_present(self._source.trace, "the trace of an arrangement")
+        trace = self._trace
         late = trace.since(iteration)
         if not len(late):
             return Batch.empty(trace.width - 1)
@@ -180,7 +175,7 @@ class TimedDistinctStep(DistinctStep):
         return Batch(*concatenate(new.rows, new.weights, old.rows, old.weights, -1))
 
 
-class DeeplyTimedDistinctStep(TimedGroupsStep):
+class DeeplyTimedDistinctStep(TimedGroupsStep, KeepingStep):
     """In scopes within scopes: every row is a group of its own."""
 
     __slots__ = ()

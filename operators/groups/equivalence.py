@@ -20,17 +20,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step, expect_arranged
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged, expect_arranged
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.errors import SchemaError, expect_present
+from dbsp.errors import SchemaError
 from dbsp.kernels import consolidate, gather, least_members
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.groups.group_step import GroupsStep, OfGroups, TimedGroupsStep
-from dbsp.operators.traces.arrange import arranged
-from dbsp.runtime.scope import Scope
+from dbsp.operators.traces.arrange import arranged, own_trace
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class ConnectedClasses(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return True
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         first, second = expect_arranged(node, sources)
         kind = TimedClassesStep if scope.nested else ClassesStep
         return kind(first, second, scope)
@@ -122,7 +124,7 @@ class _ByBothColumns:
         )
 
     def _find(self, keys: Codes, source: Arranged) -> tuple[Codes, Codes, int]:
-        trace = expect_present(source.trace, "the trace of an arrangement")
+        trace = own_trace(source)
         past = trace.past if self._timed else source.before
         return gather(keys, keys.shape[1], source.table, source.count, trace.width, past)
 
@@ -136,7 +138,7 @@ class ClassesStep(GroupsStep):
 
     __slots__ = ("_pairs",)
 
-    def __init__(self, first: Arranged, second: Arranged, scope: Scope) -> None:
+    def __init__(self, first: Arranged, second: Arranged, scope: StepScope) -> None:
         super().__init__(first, 1, classes_of, scope)
         self._pairs = _ByBothColumns(first, second, timed=False)
 
@@ -152,7 +154,7 @@ class TimedClassesStep(TimedGroupsStep):
 
     __slots__ = ("_pairs",)
 
-    def __init__(self, first: Arranged, second: Arranged, scope: Scope) -> None:
+    def __init__(self, first: Arranged, second: Arranged, scope: StepScope) -> None:
         super().__init__(first, 1, classes_of, scope)
         self._pairs = _ByBothColumns(first, second, timed=True)
 

@@ -25,17 +25,18 @@ from typing import TypeAlias
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step, Time, expect_arranged
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged, expect_arranged
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.errors import expect_present
 from dbsp.kernels import arrange, concatenate, consolidate, gather, project
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.operators.linear.project import Project, Projectable
-from dbsp.operators.traces.agenda import Agenda
-from dbsp.operators.traces.arrange import arranged, order_of
-from dbsp.runtime.scope import Scope
+from dbsp.operators.traces.agenda import Agenda, AgendaStep
+from dbsp.operators.traces.arrange import arranged, order_of, own_trace
 
 Reduce: TypeAlias = Callable[[Batch], Batch]
 
@@ -92,7 +93,7 @@ class Recomputed(Projectable):
         key = self.operator.result_key
         return rewriting.add(project if key is None else project.of_keyed(key), stream)
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         (source,) = expect_arranged(node, sources)
         reduce = in_own_order(self.operator.function(scope.interner, self.over), order_of(node.inputs[0]))
         kind = TimedGroupsStep if scope.nested else GroupsStep
@@ -110,11 +111,12 @@ def in_own_order(function: Reduce, order: Sequence[int]) -> Reduce:
 class GroupsStep(Step):
     """At the top level; the source's arrangement starts with the `key` columns of the groups."""
 
-    __slots__ = ("_columns", "_key", "_reduce", "_scope", "_source")
+    __slots__ = ("_columns", "_key", "_reduce", "_scope", "_source", "_trace")
 
-    def __init__(self, source: Arranged, key: int, reduce: Reduce, scope: Scope) -> None:
+    def __init__(self, source: Arranged, key: int, reduce: Reduce, scope: StepScope) -> None:
         super().__init__()
         self._source = source
+        self._trace = own_trace(source)
         self._key = key
         self._columns = np.arange(key)
         self._reduce = reduce
@@ -140,21 +142,17 @@ class GroupsStep(Step):
     def history(self, keys: Codes) -> tuple[Codes, Codes, int]:
         """All rows of some groups with times and weights, and how many are of past ticks (the first)."""
         source = self._source
-        trace = expect_present(source.trace, "the trace of an arrangement")
-        return gather(keys, self._key, source.table, source.count, trace.width, source.before)
+        return gather(keys, self._key, source.table, source.count, self._trace.width, source.before)
 
 
-class TimedGroupsStep(GroupsStep):
+class TimedGroupsStep(GroupsStep, AgendaStep):
     """In nested scopes of any depth."""
 
     __slots__ = ("_agenda",)
 
-    def __init__(self, source: Arranged, key: int, reduce: Reduce, scope: Scope) -> None:
+    def __init__(self, source: Arranged, key: int, reduce: Reduce, scope: StepScope) -> None:
         super().__init__(source, key, reduce, scope)
         self._agenda = Agenda(scope)
-
-    def next_time(self) -> Time | None:
-        return self._agenda.next()
 
     def step(self) -> None:
         self.out = None
@@ -188,7 +186,7 @@ class TimedGroupsStep(GroupsStep):
             self._wait(self.groups_of(values)[later], np.maximum(times[later], now))
 
     def history(self, keys: Codes) -> tuple[Codes, Codes, int]:
-        trace = expect_present(self._source.trace, "the trace of an arrangement")
+        trace = self._trace
         return gather(keys, self._key, trace.table, trace.count, trace.width, trace.past)
 
     def groups_of(self, rows: Codes) -> Codes:

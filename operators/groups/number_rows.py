@@ -19,7 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node
-from dbsp.circuit.operator import Operator, Step
+from dbsp.circuit.operator import Operator
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
@@ -28,7 +30,6 @@ from dbsp.errors import CircuitError, SchemaError
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.linear.project import Project
-from dbsp.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class NumberRows(Operator):
     def law(self) -> str:
         return "changes"
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         if scope.depth:
             raise CircuitError(
                 "a scope derives rows again in every iteration, so they cannot be numbered in it",
@@ -68,7 +69,7 @@ class NumberRows(Operator):
 class NumberRowsStep(Step):
     __slots__ = ("_columns", "_given", "_interner", "_numbers", "_operator", "_ordered", "_source")
 
-    def __init__(self, operator: NumberRows, node: Node, source: Step, scope: Scope) -> None:
+    def __init__(self, operator: NumberRows, node: Node, source: Step, scope: StepScope) -> None:
         super().__init__()
         self._operator = operator
         self._source = source

@@ -26,8 +26,11 @@ from typing import NamedTuple
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step, expect_arranged
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged, expect_arranged
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
@@ -40,7 +43,6 @@ from dbsp.kernels.limits import NULL
 from dbsp.operators.groups.group_step import OfGroups, Reduce, in_own_order
 from dbsp.operators.groups.order_statistics import refuse_null
 from dbsp.operators.traces.arrange import arranged, order_of
-from dbsp.runtime.scope import Scope
 
 MOST_COPIES = 1_000_000
 """A row with more copies than that gets no numbers."""
@@ -155,7 +157,7 @@ class LeadingTopK(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return inputs[0]
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         (source,) = expect_arranged(node, sources)
         top = in_own_order(self.top.function(scope.interner, self.over), order_of(node.inputs[0]))
         return TopKStep(self, source, top)

@@ -23,8 +23,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step, expect_arranged
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged, expect_arranged
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.plain_codes import NAN_CODE
@@ -47,7 +50,6 @@ from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 from dbsp.operators.joins.join import check_key_types, null_mismatch_columns
 from dbsp.operators.time.nested import Nested
 from dbsp.operators.traces.arrange import arranged, key_first, order_of
-from dbsp.runtime.scope import Scope
 
 _ORDERED = ("int", "float", "date", "timestamp")
 
@@ -148,7 +150,7 @@ class DeltaAsofJoin(Operator):
     def schema(self, *inputs: Schema) -> Schema:
         return self.join.schema(*self._own(inputs))
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         left, right = expect_arranged(node, sources)
         join = self.join
         a, b = self._own([stream.schema for stream in node.inputs])

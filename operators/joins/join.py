@@ -21,8 +21,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step, Time, expect_arranged
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged, expect_arranged
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
@@ -30,11 +33,11 @@ from dbsp.errors import SchemaError
 from dbsp.kernels import arrange, consolidate, join_runs, join_timed_runs, register_run
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
+from dbsp.operators.joins.match_budget import MatchBudget
 from dbsp.operators.linear.project import Project, Projectable
-from dbsp.operators.traces.agenda import Agenda
+from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.arrange import arranged, key_first, order_of
 from dbsp.operators.traces.column_orders import Lowering
-from dbsp.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ class DeltaJoin(Projectable):
         joined = replace(self, columns=columns, names=project.names, whole=self.whole and project.whole)
         return rewriting.add(joined, *stream.node.inputs)
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         left, right = expect_arranged(node, sources)
         # Seen from the right, its own columns are the delta's and the left's those of the runs.
         from_right = [-v - 1 for v in self.columns]
@@ -186,12 +189,13 @@ def picked_columns(columns: Sequence[int], names: tuple[str, ...], left: Schema,
     return Schema(names, tuple(left.types[v] if v >= 0 else right.types[-v - 1] for v in columns))
 
 
-class JoinStep(Step):
+class JoinStep(AgendaStep):
     __slots__ = (
+        "_agenda",
+        "_budget",
         "_from_left",
         "_from_right",
         "_key",
-        "_later",
         "_left",
         "_left_width",
         "_right",
@@ -204,7 +208,7 @@ class JoinStep(Step):
     """The kernels that join a delta with runs; the second is for runs that keep iterations."""
 
     def __init__(
-        self, left: Arranged, right: Arranged, key: int, from_left: Codes, from_right: Codes, scope: Scope
+        self, left: Arranged, right: Arranged, key: int, from_left: Codes, from_right: Codes, scope: StepScope
     ) -> None:
         super().__init__()
         self._left = left
@@ -215,13 +219,11 @@ class JoinStep(Step):
         self._left_width = left.node.schema.arity + left.coordinates
         self._right_width = right.node.schema.arity + right.coordinates
         self._scope = scope
-        self._later = Agenda(scope)
-
-    def next_time(self) -> Time | None:
-        return self._later.next()
+        self._agenda = Agenda(scope)
+        self._budget = scope.shared(MatchBudget)
 
     def step(self) -> None:
-        parts = self._later.take()
+        parts = self._agenda.take()
         left, right = self._left, self._right
         if left.out is not None and right.before:
             self._probe(parts, left.out, right, right.before, self._right_width, self._from_left)
@@ -254,10 +256,10 @@ class JoinStep(Step):
             )
             matches = len(weights)
             if due < matches:
-                self._later.put(rows[due:], weights[due:], times[due:])
+                self._agenda.put(rows[due:], weights[due:], times[due:])
                 rows, weights = rows[:due], weights[:due]
         if matches:
-            self._scope.meet(matches)
+            self._budget.spend(matches)
         if due:
             parts.append((rows, weights))
 
@@ -274,7 +276,7 @@ class RealignedJoinStep(JoinStep):
         key: int,
         from_left: Codes,
         from_right: Codes,
-        scope: Scope,
+        scope: StepScope,
         realign: Sequence[int],
     ) -> None:
         # to_right[i]: the left column that stands where the right order has its i-th key column.
@@ -310,7 +312,7 @@ class MixedJoinStep(JoinStep):
         key: int,
         from_left: Codes,
         from_right: Codes,
-        scope: Scope,
+        scope: StepScope,
         null_mismatch: Sequence[int],
     ) -> None:
         super().__init__(left, right, key, from_left, from_right, scope)

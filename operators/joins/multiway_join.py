@@ -19,15 +19,18 @@ relation that occurs in several atoms is kept once per column order and not once
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Operator, Step, TermRows, Time
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import ReportingStep
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
@@ -45,14 +48,15 @@ from dbsp.operators.joins.delta_term import (
     delta_term,
     variables_of,
 )
+from dbsp.operators.joins.match_budget import MatchBudget
 from dbsp.operators.joins.multiway_definition import definition, impossible
 from dbsp.operators.joins.multiway_split import split
 from dbsp.operators.joins.multiway_term import Reading, TermStep
+from dbsp.operators.joins.term_rows import TermRows
 from dbsp.operators.linear.project import Project
-from dbsp.operators.traces.agenda import Agenda
+from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.arrange import arranged, order_of
 from dbsp.operators.traces.column_orders import Lowering, refined
-from dbsp.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
@@ -340,7 +344,7 @@ class DeltaMultiwayJoin(Operator):
             for i, row in enumerate(self.places)
         ]
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         join = self.join
         schemas = self._inputs([stream.schema for stream in node.inputs])
         terms: list[TermStep] = []
@@ -356,30 +360,27 @@ class DeltaMultiwayJoin(Operator):
         return MultiwayJoinStep(terms, scope)
 
 
-class MultiwayJoinStep(Step):
-    __slots__ = ("_later", "_scope", "terms")
+class MultiwayJoinStep(AgendaStep, ReportingStep):
+    __slots__ = ("_agenda", "_budget", "_scope", "terms")
 
-    def __init__(self, terms: Sequence[TermStep], scope: Scope) -> None:
+    def __init__(self, terms: Sequence[TermStep], scope: StepScope) -> None:
         super().__init__()
         self.terms = tuple(terms)
         self._scope = scope
-        self._later = Agenda(scope)
+        self._agenda = Agenda(scope)
+        self._budget = scope.shared(MatchBudget)
 
-    def next_time(self) -> Time | None:
-        return self._later.next()
-
-    @property
-    def join_terms(self) -> tuple[TermRows, ...]:
-        return tuple(term.rows for term in self.terms)
+    def report(self) -> Mapping[str, tuple[TermRows, ...]]:
+        return {"join terms": tuple(term.rows for term in self.terms)} if self.terms else {}
 
     def step(self) -> None:
-        parts = self._later.take()
+        parts = self._agenda.take()
         depth = self._scope.depth
         for term in self.terms:
             if term.delta.out is None:
                 continue
             for rows, weights in term.matches(term.delta.out):
-                self._scope.meet(len(weights))
+                self._budget.spend(len(weights))
                 if depth:
                     rows, weights = self._due(rows, weights, depth)
                 if len(weights):
@@ -392,7 +393,7 @@ class MultiwayJoinStep(Step):
         later = (times > self._scope.now).any(axis=1)
         rows = np.ascontiguousarray(rows[:, :-depth])
         if later.any():
-            self._later.put(rows[later], weights[later], times[later])
+            self._agenda.put(rows[later], weights[later], times[later])
             rows, weights = rows[~later], weights[~later]
         return rows, weights
 

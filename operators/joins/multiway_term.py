@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from dbsp.circuit.operator import Arranged, Step, TermRows
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import InvariantError, expect_type
@@ -32,7 +34,7 @@ from dbsp.operators.joins.delta_term import (
 )
 from dbsp.operators.joins.multiway_definition import constant_code
 from dbsp.operators.joins.multiway_plan import PlannedUse, written_plan
-from dbsp.runtime.scope import Scope
+from dbsp.operators.joins.term_rows import TermRows
 
 if TYPE_CHECKING:
     from dbsp.operators.joins.multiway_join import MultiwayJoin
@@ -76,7 +78,7 @@ class TermStep:
         start: int,
         actions: Sequence[Action],
         readings: Sequence[Reading],
-        scope: Scope,
+        scope: StepScope,
     ) -> None:
         self.delta = readings[start].source
         self._atom = start
@@ -122,7 +124,7 @@ class _Writer:
     """Actions on names made into functions of arrays."""
 
     def __init__(
-        self, join: MultiwayJoin, schemas: Sequence[Schema], readings: Sequence[Reading], scope: Scope
+        self, join: MultiwayJoin, schemas: Sequence[Schema], readings: Sequence[Reading], scope: StepScope
     ) -> None:
         self._join = join
         self._schemas = schemas
@@ -267,7 +269,8 @@ class _Writer:
         uses, sides = [], []
         for use in extend.uses:
             reading = self._readings[use.atom]
-            source = expect_type(reading.source, Arranged, "an arrangement of an atom that a term extends by")
+            what = "an arrangement of an atom that a term extends by"
+            source = expect_type(reading.source, Arranged, what)  # type: ignore[type-abstract]
             order = _within(reading.order, use)
             own = []
             for column in order:

@@ -19,8 +19,11 @@ from typing import Any
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step, expect_arranged
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged, expect_arranged
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
@@ -39,7 +42,6 @@ from dbsp.operators.joins.join import (
     without_null,
 )
 from dbsp.operators.traces.arrange import arranged, key_first, order_of
-from dbsp.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class DeltaRangeJoin(DeltaJoin):
     def name(self) -> str:
         return "RangeJoin"
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         left, right = expect_arranged(node, sources)
         x, y = (stream.schema.types[self.key] for stream in node.inputs)
         forward = BandReach(self.key, self.band, x, y, self.null_mismatch)
@@ -164,7 +166,7 @@ class RangeJoinStep(JoinStep):
         key: int,
         from_left: Codes,
         from_right: Codes,
-        scope: Scope,
+        scope: StepScope,
         forward: BandReach,
         backward: BandReach,
     ) -> None:

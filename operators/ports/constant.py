@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 
 from dbsp.circuit.graph import Node
-from dbsp.circuit.operator import Operator, Step
+from dbsp.circuit.operator_roles import Identified
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.kernels import consolidate
-from dbsp.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
-class Constant(Operator):
+class Constant(Identified):
     """The given rows with their weights."""
 
     rows: tuple[tuple[tuple[Any, ...], int], ...]
@@ -48,7 +49,7 @@ class Constant(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return len({row for row, _ in self.rows}) == len(self.rows) and all(w == 1 for _, w in self.rows)
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         codes = self.columns.encode_rows([row for row, _ in self.rows], scope.interner)
         weights = np.array([weight for _, weight in self.rows], np.int64)
         return ConstantStep(Batch(*consolidate(codes, weights)), scope)
@@ -57,7 +58,7 @@ class Constant(Operator):
 class ConstantStep(Step):
     __slots__ = ("_scope", "_value")
 
-    def __init__(self, value: Batch, scope: Scope) -> None:
+    def __init__(self, value: Batch, scope: StepScope) -> None:
         super().__init__()
         self._value = value
         self._scope = scope

@@ -1,6 +1,6 @@
 """Input: where changes enter a circuit.
 
-Three kinds, by what a change means:
+Three kinds, by what a change means (defined in `dbsp.runtime.changes`):
 
 - `zset`    the change is a Z-set delta and is passed on as it is;
 - `set`     a row is present or absent: a positive weight asserts it, a negative one retracts it,
@@ -22,20 +22,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Operator, Step, expect_arranged
+from dbsp.circuit.operator_roles import StrictOperator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import StrictStep, expect_arranged
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.errors import InputError
-from dbsp.kernels import arrange, assert_runs, consolidate, gather, project
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels import arrange
 from dbsp.operators.traces.arrange import arranged, arranged_by_any_order, order_of
+from dbsp.runtime.changes import apply_by_key, apply_to_set
 from dbsp.runtime.ports import InputPort
-from dbsp.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
-class Input(Operator):
+class Input(StrictOperator):
     """An input relation; `kind` is 'zset', 'set' or 'key' (then `key` holds the key columns)."""
 
     relation: str
@@ -86,7 +87,7 @@ class Input(Operator):
             return stream
         return self.copy(rewriting, node, inputs)
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         if self.kind == "set":
             return SetInputStep(self, order_of(node.strict[0]))
         if self.kind == "key":
@@ -106,7 +107,7 @@ class InputStep(InputPort):
         self.out = self.staged
 
 
-class SetInputStep(InputStep):
+class SetInputStep(InputStep, StrictStep):
     __slots__ = ("_order", "_past", "_restore")
 
     def __init__(self, operator: Input, order: Sequence[int]) -> None:
@@ -128,7 +129,7 @@ class SetInputStep(InputStep):
         if self._order is not None:
             rows, weights = arrange(rows, weights, self._order)
         # The arrangement is stepped after this node, so all its runs are of earlier ticks.
-        rows, weights, self.present, self.absent = assert_runs(
+        rows, weights, self.present, self.absent = apply_to_set(
             rows, weights, self._past.table, self._past.count
         )
         if len(weights) == 0:
@@ -139,7 +140,7 @@ class SetInputStep(InputStep):
         self.out = Batch(rows, weights)
 
 
-class KeyInputStep(InputStep):
+class KeyInputStep(InputStep, StrictStep):
     __slots__ = ("_key", "_order", "_past", "_restore")
 
     def __init__(self, operator: Input, order: Sequence[int]) -> None:
@@ -157,32 +158,9 @@ class KeyInputStep(InputStep):
         batch = self.staged
         if batch is None:
             return
-        m, k = self._key, len(self._order)
         rows, weights = arrange(batch.rows, batch.weights, self._order)
-        upserts = np.ascontiguousarray(rows[weights > 0])
-        if (clash := _repeated_key(upserts, m)) >= 0:
-            raise InputError(
-                f"two rows for one key of relation '{self.relation}' in one change "
-                f"(row {clash + 1} of the change in key order); stage them one by one if the last "
-                "is to win"
-            )
-        ones = np.ones(len(rows), np.int64)
-        keys, _ = project(rows, ones, np.arange(m))
-        old, old_weights, _ = gather(keys, m, self._past.table, self._past.count, k, 0)
-        old, old_weights = consolidate(old, old_weights)
-        found, _ = project(old, np.ones(len(old), np.int64), np.arange(m))
-        met = np.concatenate((np.ascontiguousarray(upserts[:, :m]), found))
-        met, _ = consolidate(met, np.ones(len(met), np.int64))
-        self.absent = len(keys) - len(met)
-        result = consolidate(
-            np.concatenate((upserts, old)), np.concatenate((np.ones(len(upserts), np.int64), -old_weights))
+        rows, weights, self.present, self.absent = apply_by_key(
+            rows, weights, self._key, self._past.table, self._past.count, self.relation
         )
-        self.present = (len(upserts) + len(old) - len(result[1])) // 2  # a row and itself cancel
-        if len(result[1]):
-            self.out = Batch(*arrange(*result, self._restore))
-
-
-def _repeated_key(rows: Codes, m: int) -> int:
-    """The index of the first sorted row that has its predecessor's m-column key, else -1."""
-    same = (rows[1:, :m] == rows[:-1, :m]).all(axis=1)
-    return int(np.argmax(same)) + 1 if same.any() else -1
+        if len(weights):
+            self.out = Batch(*arrange(rows, weights, self._restore))

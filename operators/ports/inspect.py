@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Operator, Step
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import RememberingStep
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch, combine
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
@@ -23,7 +26,6 @@ from dbsp.errors import UserFunctionError
 from dbsp.kernels import concatenate
 from dbsp.operators.linear.row_functions import function_name
 from dbsp.runtime.ports import CommitListener
-from dbsp.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
@@ -66,21 +68,20 @@ class Inspect(Operator):
         rewriting.add(Inspect(self.callback, node.schema, whole=True), *inputs)
         return inputs[0]
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         return InspectStep(self, node, sources[0], scope)
 
 
-class InspectStep(Step, CommitListener):
+class InspectStep(RememberingStep, CommitListener):
     __slots__ = ("_held", "_operator", "_pieces", "_scope", "_source")
 
-    def __init__(self, operator: Inspect, node: Node, source: Step, scope: Scope) -> None:
+    def __init__(self, operator: Inspect, node: Node, source: Step, scope: StepScope) -> None:
         super().__init__()
         self._operator = operator
         self._source = source
         self._scope = scope
         self._pieces: list[Batch] = []
         self._held = Batch.empty(node.schema.arity)
-        scope.taps.append(self)
 
     def step(self) -> None:
         self.out = self._source.out

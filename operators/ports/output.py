@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Operator, Step
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import keeping
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.operators.traces.arrange import Arrange, arranged_by_any_order
 from dbsp.runtime.ports import OutputPort
-from dbsp.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Output(Operator):
         rewriting.finally_(attach)
         return stream
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         return OutputStep(self.relation, node.schema, sources[0], sources[-1])
 
 
@@ -84,4 +86,4 @@ class OutputStep(OutputPort):
         self.out = self._delta.out
 
     def view(self) -> Batch:
-        return self._keeper.integral()
+        return keeping(self._keeper).integral()

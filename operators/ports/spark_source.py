@@ -18,11 +18,10 @@ The names that Delta's change data feed, Debezium and Flink give to operations a
 | the row is gone                       | `D` `delete` `d` `update_preimage` `-U` `-D`                  |
 | the row replaces that of its key      | `U` `update` `u`                                              |
 
-On a relation with set semantics (every relation of a Datalog program) a positive weight asserts a row and a
-negative one retracts it; with a key, the row of the key is replaced or removed, and of a removed row only
-the key is read. In both the last change of a row or key in a micro-batch decides, where `sequence_by` names
-a column that puts the changes in order if the micro-batch is not in order itself. A retraction of what is
-not there changes nothing and is counted (`TickResult.absent`).
+This module reads weights and puts rows in order (`sequence_by` names the column to order by, if the
+micro-batch is not in order itself); what the weights mean on an input with set semantics or with a
+key is defined in `dbsp.runtime.changes`. A retraction of what is not there changes nothing and is
+counted (`TickResult.absent`).
 """
 
 from __future__ import annotations

@@ -26,13 +26,13 @@ SAVED = 4
 
 
 class Convergence:
-    """Watches one evaluation of `inner`, a timed scope, whose past is told by its course."""
+    """Follows one evaluation of `inner`, a timed scope, whose past arrivals its history counts."""
 
-    def __init__(self, inner: IteratedScope, course: EvaluationHistory) -> None:
+    def __init__(self, inner: IteratedScope, history: EvaluationHistory) -> None:
         self._exports = [step for step in inner.exports if isinstance(step, TimedDistinctStep)]
-        self._told = len(self._exports) == len(inner.exports)
-        self._scope = inner.scope
-        self._past = course.arrivals
+        self._distinct = len(self._exports) == len(inner.exports)
+        self._inner = inner
+        self._past = history.arrivals
 
     def rest(self, iteration: int, arrived: Sequence[dict[int, int]]) -> list[Batch | None] | None:
         """What the results lose after an iteration at which all is settled; None if it is not.
@@ -40,7 +40,7 @@ class Convergence:
         Also when so little is left that going on is as cheap. What was done is undone from the traces, too,
         and counted in `arrived`.
         """
-        if not self._told:
+        if not self._distinct:
             return None
         for past, present in zip(self._past, arrived, strict=True):
             if (past[iteration] if iteration < len(past) else 0) + present.get(iteration, 0):
@@ -48,8 +48,8 @@ class Convergence:
         left = [past[iteration + 1 :] for past in self._past]
         iterations = max(map(len, left), default=0)
         rows = sum(int(counts.sum()) for counts in left)
-        traces = self._scope.traces
-        steps = len(self._scope.steps)
+        traces = self._inner.scope.traces
+        steps = len(self._inner.scope.steps)
         if SAVED * steps * (STEP_ROWS * iterations + rows) < sum(trace.rows for trace in traces):
             return None
         rest = []
@@ -60,8 +60,7 @@ class Convergence:
             late = trace.since(iteration)
             if len(late):
                 trace.append(late.rows, -late.weights)
-        for waiting in self._scope.waiting:
-            waiting.rollback()
+        self._inner.drop_waiting()
         for counts, present in zip(left, arrived, strict=True):
             present.update({iteration + 1 + at: -int(n) for at, n in enumerate(counts) if n})
         return rest

@@ -12,19 +12,22 @@ arXiv 2203.16684, section 5.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dbsp.circuit.graph import Node
-from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.graph_copy import GraphCopy
+from dbsp.circuit.operator_roles import ScopeBoundary
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged, KeepingStep, keeping
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.kernels.arrays import Codes
-from dbsp.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
-class Delta0(Operator):
+class Delta0(ScopeBoundary):
     """The entering of the `index`-th outer stream of a scope."""
 
     index: int
@@ -38,62 +41,97 @@ class Delta0(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.is_set
 
+    def needs(self, node: Node) -> Iterable[Node]:
+        return [_outer(node)]
+
+    def copied(self, node: Node, copy: GraphCopy) -> Stream:
+        scope = copy.graph_of(node.graph)
+        with scope.at(node.source):
+            return scope.enter(copy.image(_outer(node)))
+
     @property
     def keeps_integral(self) -> bool:
         return self.kept
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
-        outer = scope.outer_steps[self.index]
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
+        entering = scope.shared(EnteringStreams)
+        outer = entering.sources[self.index]
         if isinstance(outer, Arranged):
-            return ArrangedDelta0Step(outer, self.index, scope)
-        return Delta0Step(outer, self.index, scope)
+            return ArrangedDelta0Step(outer, self.index, entering, scope)
+        return Delta0Step(outer, self.index, entering, scope)
 
 
-class Delta0Step(Step):
-    __slots__ = ("_index", "_outer", "_scope")
+def _outer(node: Node) -> Node:
+    """The node of the outer graph whose stream enters the scope at this node."""
+    return node.graph.outer_of(Stream(node)).node
 
-    def __init__(self, outer: Step, index: int, scope: Scope) -> None:
+
+class EnteringStreams:
+    """What enters one scope, shared by its delta_0 steps (`StepScope.shared`)."""
+
+    __slots__ = ("sources", "totals")
+
+    def __init__(self, sources: Sequence[Step] = ()) -> None:
+        self.sources = tuple(sources)
+        """The outer steps, in the order of the entering streams."""
+        self.totals: Sequence[Batch | None] | None = None
+        """While the scope restarts: the integral of each stream, which enters in place of its delta."""
+
+    def at(self, index: int, iteration: int) -> Batch | None:
+        """What enters by one stream at an iteration."""
+        if iteration != 0:
+            return None
+        return self.sources[index].out if self.totals is None else self.totals[index]
+
+
+class Delta0Step(KeepingStep):
+    __slots__ = ("_entering", "_index", "_outer", "_scope")
+
+    def __init__(self, outer: Step, index: int, entering: EnteringStreams, scope: StepScope) -> None:
         super().__init__()
         self._outer = outer
         self._index = index
+        self._entering = entering
         self._scope = scope
 
     def integral(self) -> Batch:
-        return self._outer.integral()
+        return keeping(self._outer).integral()
+
+    @property
+    def kept_rows(self) -> int:
+        return keeping(self._outer).kept_rows
 
     def step(self) -> None:
-        self.out = _entering(self._scope, self._outer, self._index)
-
-
-def _entering(scope: Scope, outer: Step, index: int) -> Batch | None:
-    """What enters at the present iteration: the delta, or all there is when the scope begins anew."""
-    if scope.iteration != 0:
-        return None
-    return outer.out if scope.entering is None else scope.entering[index]
+        self.out = self._entering.at(self._index, self._scope.iteration)
 
 
 class ArrangedDelta0Step(Arranged):
     """An outer trace read inside: its rows count as iteration 0 here, so none is stored again."""
 
-    __slots__ = ("_index", "_outer", "_scope")
+    __slots__ = ("_entering", "_index", "_outer", "_scope")
 
-    def __init__(self, outer: Arranged, index: int, scope: Scope) -> None:
+    def __init__(self, outer: Arranged, index: int, entering: EnteringStreams, scope: StepScope) -> None:
         super().__init__()
         self._outer = outer
         self._index = index
+        self._entering = entering
         self._scope = scope
 
     def step(self) -> None:
-        self.out = _entering(self._scope, self._outer, self._index)
+        self.out = self._entering.at(self._index, self._scope.iteration)
 
     def integral(self) -> Batch:
         return self._outer.integral()
 
     @property
+    def kept_rows(self) -> int:
+        return self._outer.kept_rows
+
+    @property
     def before(self) -> int:
         if self._scope.iteration != 0:
             return self._outer.count
-        return self._outer.before if self._scope.entering is None else 0
+        return self._outer.before if self._entering.totals is None else 0
 
     @property
     def count(self) -> int:

@@ -14,67 +14,29 @@ iteration; an empty delta alone proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dbsp.circuit.equality import shape
-from dbsp.circuit.graph import Graph, Node, Stream, placed
-from dbsp.circuit.operator import Operator, Step
-from dbsp.circuit.prune import prune
+from dbsp.circuit.graph import Graph, Node, Stream
+from dbsp.circuit.graph_copy import GraphCopy
+from dbsp.circuit.operator_roles import Identified, ScopeBoundary, TickDependent, depends_on_ticks
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import KeepingStep, ReplayingStep, keeping
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.errors import CircuitError, expect_type
-from dbsp.operators.recursion.delta0 import Delta0
-from dbsp.operators.recursion.fixpoint_step import FixpointStep, kept
-from dbsp.operators.recursion.modes import Recursion
-from dbsp.operators.time.delay import Delay
+from dbsp.operators.recursion.body import Body
+from dbsp.operators.recursion.evaluation_options import keeps_stream
+from dbsp.operators.recursion.fixpoint_step import FixpointStep
 from dbsp.runtime.scope import Scope
 
 NOTHING = Schema((), ())
 
 
-class Body(Graph):
-    """The graph inside a fixpoint; outer streams enter it by delta_0."""
-
-    def __init__(
-        self, name: str, parent: Graph, max_iterations: int, recursion: Recursion | str = Recursion.AUTO
-    ) -> None:
-        super().__init__(name, parent)
-        self.max_iterations = max_iterations
-        self.recursion = Recursion(recursion)
-        """How the scope is to be evaluated, where there is a choice (see
-        `dbsp.operators.recursion.modes`)."""
-        self.closed = False
-        """Whether the scope has been built, so that nothing can be added to it."""
-
-    def settings(self) -> dict[str, int | str]:
-        return {"max_iterations": self.max_iterations, "recursion": self.recursion.value}
-
-    def append(self, operator: Operator, inputs: tuple[Stream, ...], schema: Schema, source: str) -> Stream:
-        if self.closed:
-            raise CircuitError(
-                f"scope '{self.name}' is complete; outside of it use what scope.leave(stream) returns",
-                where=placed(operator.name, source),
-            )
-        return super().append(operator, inputs, schema, source)
-
-    def entering(self, outer: Stream) -> Operator:
-        return Delta0(len(self.entered), outer.schema, outer.node.is_set, outer.node.operator.keeps_integral)
-
-    def validate(self) -> None:
-        for node in self.nodes:
-            if isinstance(node.operator, Delay) and not node.strict:
-                raise CircuitError(
-                    f"variable '{node.operator.variable}' of fixpoint '{self.name}' is never "
-                    "defined; call scope.define(variable, stream)",
-                    where=node.describe(),
-                )
-        super().validate()
-
-
 @dataclass(frozen=True)
-class Fixpoint(Operator):
+class Fixpoint(ScopeBoundary, TickDependent, Identified):
     """The scope as a node of the outer graph; `Leave` takes its results out."""
 
     body: Body
@@ -95,11 +57,11 @@ class Fixpoint(Operator):
         return NOTHING
 
     def depends_on_ticks(self, node: Node) -> bool:
-        return any(inside.operator.depends_on_ticks(inside) for inside in self.body.nodes)
+        return any(map(depends_on_ticks, self.body.nodes))
 
     def fingerprint(self, node: Node) -> Hashable:
         # What nobody else keeps of what enters is part of the state.
-        return (Fixpoint, shape(self.body), tuple(kept(stream.node) for stream in node.inputs))
+        return (Fixpoint, shape(self.body), tuple(keeps_stream(stream.node) for stream in node.inputs))
 
     def children(self) -> Sequence[Graph]:
         return (self.body,)
@@ -135,27 +97,32 @@ class Fixpoint(Operator):
         outside = [parent.stream_class(outer) for outer in body.entered]
         return rewriting.add(Fixpoint(body), *outside, graph=parent)
 
-    def prune(self, node: Node, readers: Sequence[Node]) -> bool:
-        asked: dict[int, int] = {}  # the results that are read, with the number each has from now on
-        for reader in readers:
-            leave = expect_type(reader.operator, Leave, "a Leave as reader of a fixpoint")
-            reader.operator = replace(leave, index=asked.setdefault(leave.index, len(asked)))
-        self.body.exports = [self.body.exports[index] for index in asked]
-        before = len(node.inputs)
-        ports = [inside for inside in self.body.nodes if inside.operator.is_port]
-        prune(self.body, [*ports, *(stream.node for stream in self.body.exports)])
-        for index, inside in enumerate(self.body.entered.values()):
-            entering = expect_type(inside.node.operator, Delta0, "a Delta0 for a stream that enters a scope")
-            inside.node.operator = replace(entering, index=index)
-        node.inputs = tuple(node.graph.stream_class(outer) for outer in self.body.entered)
-        return len(node.inputs) < before
+    def needs(self, node: Node) -> Iterable[Node]:
+        # What enters is needed by the delta_0 inside that is needed, what leaves by its `Leave`.
+        return [inside for inside in self.body.nodes if inside.operator.is_port]
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def copied(self, node: Node, copy: GraphCopy) -> Stream:
+        parent = copy.graph_of(node.graph)
+        body = Body(self.body.name, parent, self.body.max_iterations, self.body.recursion)
+        copy.fill(self.body, body)
+        leaving = [
+            self.body.exports[reader.operator.index].node
+            for reader in node.graph.nodes
+            if copy.keeps(reader) and isinstance(reader.operator, Leave) and reader.inputs[0].node is node
+        ]
+        body.exports = [copy.image(inside) for inside in dict.fromkeys(leaving)]
+        body.closed = self.body.closed
+        outside = tuple(parent.stream_class(outer) for outer in body.entered)
+        return parent.append(Fixpoint(body), outside, node.schema, node.source)
+
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
+        if not isinstance(scope, Scope):
+            raise AssertionError(f"a fixpoint starts in a scope that can hold others, not in {scope!r}")
         return FixpointStep(node, self.body, sources, scope)
 
 
 @dataclass(frozen=True)
-class Leave(Operator):
+class Leave(ScopeBoundary, Identified):
     """The `index`-th result of a scope: the sum over its iterations."""
 
     index: int
@@ -171,28 +138,43 @@ class Leave(Operator):
 
     def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         (scope,) = inputs
-        fixpoint = expect_type(scope.node.operator, Fixpoint, "a Fixpoint as input of a Leave")
-        export = fixpoint.body.exports[self.index].node
+        export = fixpoint_of(scope).body.exports[self.index].node
         leave = Leave(self.index, self.columns, export.is_set, export.operator.keeps_integral)
         return rewriting.add(leave, scope)
+
+    def needs(self, node: Node) -> Iterable[Node]:
+        (scope,) = node.inputs
+        return scope.node, fixpoint_of(scope).body.exports[self.index].node
+
+    def copied(self, node: Node, copy: GraphCopy) -> Stream:
+        (old,) = node.inputs
+        scope = copy.image(old.node)
+        export = copy.image(fixpoint_of(old).body.exports[self.index].node)
+        index = [stream.node for stream in fixpoint_of(scope).body.exports].index(export.node)
+        return scope.graph.append(replace(self, index=index), (scope,), node.schema, node.source)
 
     @property
     def keeps_integral(self) -> bool:
         return self.kept
 
-    @property
-    def replays(self) -> bool:
-        return self.kept
-
     def fingerprint(self, node: Node) -> Hashable:
         # Results are numbered by who reads them first; what counts is which stream it is.
-        fixpoint = expect_type(node.inputs[0].node.operator, Fixpoint, "a Fixpoint as input of a Leave")
-        return (Leave, fixpoint.body.exports[self.index].node.id, self.columns, self.is_set, self.kept)
+        export = fixpoint_of(node.inputs[0]).body.exports[self.index].node
+        return (Leave, export.id, self.columns, self.is_set, self.kept)
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
-        (source,) = sources
-        fixpoint = expect_type(source, FixpointStep, "the step of a fixpoint", where=node.describe())
-        return LeaveStep(fixpoint, self.index)
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
+        (fixpoint,) = sources
+        assert isinstance(fixpoint, FixpointStep)
+        kind = KeptLeaveStep if self.kept else LeaveStep
+        return kind(fixpoint, self.index)
+
+
+def fixpoint_of(stream: Stream) -> Fixpoint:
+    """The operator of a stream that stands for a scope."""
+    operator = stream.node.operator
+    if not isinstance(operator, Fixpoint):
+        raise AssertionError(f"expected the stream of a fixpoint, got {stream!r}")
+    return operator
 
 
 class LeaveStep(Step):
@@ -203,15 +185,21 @@ class LeaveStep(Step):
         self._fixpoint = fixpoint
         self._index = index
 
+    def step(self) -> None:
+        self.out = self._fixpoint.results[self._index]
+
+
+class KeptLeaveStep(LeaveStep, KeepingStep, ReplayingStep):
+    """A result whose integral is kept inside the scope."""
+
+    __slots__ = ()
+
     def integral(self) -> Batch:
-        return self._fixpoint.export(self._index).integral()
+        return keeping(self._fixpoint.export(self._index)).integral()
 
     @property
     def kept_rows(self) -> int:
-        return self._fixpoint.export(self._index).kept_rows
+        return keeping(self._fixpoint.export(self._index)).kept_rows
 
     def replay(self) -> None:
         self.out = self.integral() or None
-
-    def step(self) -> None:
-        self.out = self._fixpoint.results[self._index]

@@ -1,55 +1,52 @@
-"""A fixpoint at work: which way of evaluation each tick takes, and how one gives way to another.
+"""The step of a fixpoint: which way of evaluation each tick takes, and when the scope restarts.
 
-What enters and what leaves is the same in every way (see `dbsp.operators.recursion.modes`). To
-begin anew is to
-evaluate a new scope over all that has entered, and to put out its results less those of the old scope,
-which stays as it was until the tick is committed.
+Inputs and outputs are the same in every way (see `dbsp.operators.recursion.modes`). A restart
+evaluates a new scope over all input rows and emits its results less those of the old scope, which
+stays as it was until the tick is committed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dbsp.circuit.graph import Node
-from dbsp.circuit.operator import Arranged, Step, Time
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged, RememberingStep, ReportingStep, Time, TimedStep
 from dbsp.data.batch import Batch
 from dbsp.errors import expect_present
 from dbsp.kernels import concatenate
 from dbsp.kernels.arrays import Codes
+from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.convergence import Convergence
-from dbsp.operators.recursion.delta0 import Delta0
+from dbsp.operators.recursion.evaluation_options import evaluation_options, keeps_stream
 from dbsp.operators.recursion.iterated_scope import IteratedScope, IterationResult
 from dbsp.operators.recursion.modes import (
     CHANGED_ROW,
-    MODE_DESCRIPTIONS,
     EvaluationHistory,
     Recursion,
     joined,
 )
-from dbsp.operators.recursion.monotone import negated_imports, never_negative
 from dbsp.operators.recursion.restart_budget import RestartBudget
-from dbsp.operators.traces.arrange import Arrange
-from dbsp.runtime.scope import CarriedState, Scope
+from dbsp.operators.traces.arrange import own_trace
+from dbsp.runtime import observation
+from dbsp.runtime.scope import Scope
+from dbsp.runtime.scope_state import CarriedState
 
-if TYPE_CHECKING:
-    from dbsp.operators.recursion.fixpoint import Body
 
-
-class FixpointStep(Step):
+class FixpointStep(TimedStep, RememberingStep, ReportingStep):
     """In the mode of the body, as far as that is possible (see `EvaluationOptions`)."""
 
     __slots__ = (
         "_before",
         "_body",
-        "_choice",
-        "_course",
+        "_history",
         "_imports",
         "_inner",
         "_journalled",
+        "_options",
         "_outer",
         "_replaced",
         "_sources",
@@ -61,25 +58,27 @@ class FixpointStep(Step):
         self._body = body
         self._sources = tuple(sources)
         self._outer = scope
-        self._choice = choice(body)
+        self._options = evaluation_options(body)
         self._imports = [
-            scope.new_trace(stream.schema.arity) if self._choice.anew and not kept(stream.node) else None
+            scope.new_trace(stream.schema.arity)
+            if self._options.restarts and not keeps_stream(stream.node)
+            else None
             for stream in node.inputs
         ]
-        """What entered so far, of the streams whose integral nobody else keeps."""
-        held = scope.estate.nested.get(body)
-        timed = not self._choice.insert_only if held is None else held.timed
-        estate = CarriedState([] if held is None else held.journal, scope.estate.states, scope.estate.nested)
-        self._inner = self._made(estate, timed)
+        """All input rows of the streams whose integral nothing else keeps."""
+        carried = scope.state.carried
+        held = carried.nested.get(body)
+        timed = not self._options.insert_only if held is None else held.timed
+        journal = [] if held is None else held.journal
+        self._inner = self._started(CarriedState(journal, carried.states, carried.nested), timed)
         scope.children.append(self._inner.scope)
-        self._course = self._before = EvaluationHistory(timed, arrivals=self._no_arrivals())
+        self._history = self._before = EvaluationHistory(timed, arrivals=self._no_arrivals())
         self._replaced: IteratedScope | None = None
         self._journalled = False
         self.results: list[Batch | None] = [None] * len(self._inner.exports)
 
-    @property
-    def evaluation(self) -> str:
-        return self._course.describe()
+    def report(self) -> Mapping[str, str]:
+        return {"evaluation": self._history.describe()}
 
     def export(self, index: int) -> Step:
         """The step inside the scope whose sum over iterations is the `index`-th result."""
@@ -89,8 +88,11 @@ class FixpointStep(Step):
         self.results = [None] * len(self._inner.exports)
 
     def next_time(self) -> Time | None:
-        """The earliest time of the outer scope at which something inside has to go on."""
+        """The earliest time of the outer scope at which work inside waits."""
         return self._inner.next_time()
+
+    def drop_waiting(self) -> None:
+        self._inner.drop_waiting()
 
     # --- a tick ----------------------------------------------------------------------------------
 
@@ -98,10 +100,10 @@ class FixpointStep(Step):
         self.results = [None] * len(self._inner.exports)
         self._inner.scope.iterations = 0
         quiet = all(source.out is None for source in self._sources)
-        if quiet and not self._inner.scope.merging and self._inner.next_time() is None:
+        if quiet and not self._inner.scope.state.merging and self._inner.next_time() is None:
             return
         self._begin()
-        entered = self._course.entered
+        entered = self._history.entered
         for source, trace in zip(self._sources, self._imports, strict=True):
             if source.out is not None:
                 entered += int(source.out.weights.sum())
@@ -109,82 +111,84 @@ class FixpointStep(Step):
                     trace.append(source.out.rows, source.out.weights)
         if quiet and self._inner.next_time() is None:
             return
-        self._course = replace(self._course, entered=entered)
-        if self._course.timed:
+        self._history = replace(self._history, entered=entered)
+        if self._history.timed:
             self._step_incrementally(self.node.describe(), quiet)
         else:
             self._step_insert_only(self.node.describe())
 
     def _step_insert_only(self, where: str) -> None:
         if not self._only_grows():
-            return self._begin_anew(where, timed=self._body.recursion is Recursion.AUTO)
-        done = expect_present(self._inner.run(where, quiet=False), "an evaluation without a budget to end")
-        first = not self._course.restart_work
-        self._course = replace(self._course, rows=self._course.rows + _gained(done))
+            return self._restart(where, timed=self._body.recursion is Recursion.AUTO)
+        done = expect_present(self._inner.run(where, quiet=False), "the result of an evaluation")
+        first = not self._history.restart_work
+        self._history = replace(self._history, rows=self._history.rows + _gained(done))
         if first:
-            self._course = self._course.begun(done.work)
+            self._history = self._history.begun(done.work)
         self.results = done.results
 
     def _step_incrementally(self, where: str, quiet: bool) -> None:
         deltas = [source.out.weights for source in self._sources if source.out is not None]
         changed = sum(map(len, deltas))
         left = sum(int(np.count_nonzero(weights < 0)) for weights in deltas)
-        first = not self._course.restart_work
-        if self._choice.anew and not first and self._course.should_restart(changed, left):
-            return self._begin_anew(where, timed=True)
-        convergence = Convergence(self._inner, self._course) if self._choice.converges else None
+        first = not self._history.restart_work
+        if self._options.restarts and not first and self._history.should_restart(changed, left):
+            return self._restart(where, timed=True)
+        convergence = Convergence(self._inner, self._history) if self._options.converges else None
         # Where more may be less, what enters can take as much work as what leaves.
-        shrinks = left > 0 or self._choice.negated is None
-        bounded = self._choice.anew and not first and shrinks
-        watch = (
-            RestartBudget(self._course, convergence, bounded) if bounded or convergence is not None else None
+        shrinks = left > 0 or self._options.negated is None
+        bounded = self._options.restarts and not first and shrinks
+        budget = (
+            RestartBudget(self._history, convergence, bounded) if bounded or convergence is not None else None
         )
-        done = self._inner.run(where, quiet, watch, 1 if first else CHANGED_ROW)
+        done = self._inner.run(where, quiet, budget, 1 if first else CHANGED_ROW)
         if done is None:
-            return self._begin_anew(where, timed=True)
-        arrivals = tuple(map(joined, self._course.arrivals, done.arrived))
-        rows = self._course.rows + _gained(done)
+            return self._restart(where, timed=True)
+        arrivals = tuple(map(joined, self._history.arrivals, done.arrived))
+        rows = self._history.rows + _gained(done)
         if first:
-            self._course = replace(self._course, rows=rows, arrivals=arrivals).begun(done.work)
+            self._history = replace(self._history, rows=rows, arrivals=arrivals).begun(done.work)
         else:
-            self._course = self._course.after(changed, done.work, rows, arrivals)
+            self._history = self._history.after(changed, done.work, rows, arrivals)
         self.results = done.results
 
     def _only_grows(self) -> bool:
         """Whether what enters in this tick can take nothing away from any result."""
-        negated = expect_present(self._choice.negated, "the negated inputs of an insert-only scope")
+        negated = expect_present(self._options.negated, "the negated streams of a scope that only grows")
         for index, source in enumerate(self._sources):
             if source.out is None:
                 continue
-            if int(source.out.weights.min()) < 0 or (self._course.restart_work and index in negated):
+            if int(source.out.weights.min()) < 0 or (self._history.restart_work and index in negated):
                 return False
         return True
 
-    def _begin_anew(self, where: str, timed: bool) -> None:
+    def _restart(self, where: str, timed: bool) -> None:
         entering = [self._entered(index) for index in range(len(self._sources))]
         # Where there is less than nothing of a row, more is not monotone.
         timed = timed or any(batch is not None and int(batch.weights.min()) < 0 for batch in entering)
         old = self._inner
         old.scope.rollback()  # what this tick has done to it so far
-        before = [old.scope.keeper(step.node) for step in old.exports]
-        new = self._made(CarriedState(), timed)
+        before = [
+            expect_present(old.scope.keeper(step.node), "the previous results of a scope that restarts")
+            for step in old.exports
+        ]
+        new = self._started(CarriedState(), timed)
         self._replaced = old
         self._exchange(new)
-        new.scope.copy_statistics(old.scope, {node: node for node in self._body.nodes})
-        new.scope.entering = entering
-        finished = new.run(where, False, RestartBudget(self._course, None, False) if timed else None)
-        new.scope.entering = None
-        done = expect_present(finished, "an evaluation without a budget to end")
+        observation.resume(new.scope, old.scope, {node: node for node in self._body.nodes})
+        new.entering.totals = entering
+        unbounded = RestartBudget(self._history, None, False) if timed else None
+        done = expect_present(new.run(where, False, unbounded), "the result of a restart")
+        new.entering.totals = None
         for index, (total, keeper) in enumerate(zip(done.results, before, strict=True)):
-            past = expect_present(keeper, "a step that keeps the integral of a result").integral()
-            self.results[index] = _difference(total, past)
+            self.results[index] = _difference(total, keeper.integral())
         rows = _gained(done)
         arrivals = self._no_arrivals()
-        self._course = replace(
-            self._course,
+        self._history = replace(
+            self._history,
             timed=timed,
             rows=rows,
-            restarts=self._course.restarts + 1,
+            restarts=self._history.restarts + 1,
             arrivals=tuple(map(joined, arrivals, done.arrived)) if timed else arrivals,
         ).begun(done.work)
 
@@ -192,11 +196,10 @@ class FixpointStep(Step):
         """All that has entered by one stream, this tick included."""
         trace, source = self._imports[index], self._sources[index]
         if trace is None and isinstance(source, Arranged):
-            trace = source.trace
+            trace = own_trace(source)
         if trace is not None:
             return trace.contents() or None
-        found = self._outer.keeper(source.node)
-        keeper = expect_present(found, "a step that keeps the integral of an input of the scope")
+        keeper = expect_present(self._outer.keeper(source.node), "the integral of an entering stream")
         total = keeper.integral()
         if source.out is not None and keeper.node.id > self.node.id:
             # It comes later in the schedule, so it does not hold this tick yet.
@@ -209,7 +212,7 @@ class FixpointStep(Step):
         if not self._journalled:
             self._outer.journal.append(self)
             self._journalled = True
-            self._before = self._course
+            self._before = self._history
 
     def commit(self) -> None:
         self._journalled = False
@@ -220,25 +223,24 @@ class FixpointStep(Step):
 
     def rollback(self) -> None:
         self._journalled = False
-        self._course = self._before
+        self._history = self._before
         if self._replaced is not None:
             self._exchange(self._replaced)
             self._replaced = None
         self._inner.scope.rollback()
 
     def memory(self) -> EvaluationHistory:
-        return self._course
+        return self._history
 
     def recall(self, memory: EvaluationHistory) -> None:
         if memory.timed != self._inner.scope.timed:
-            self._exchange(self._made(CarriedState(), memory.timed))
-        self._course = memory
+            self._exchange(self._started(CarriedState(), memory.timed))
+        self._history = memory
 
-    def _made(self, estate: CarriedState, timed: bool) -> IteratedScope:
-        """The body in a scope of its own, which is not among those of the outer scope yet."""
-        made = IteratedScope(self._body, self._body.max_iterations, self._outer, self._sources, estate, timed)
-        self._outer.children.remove(made.scope)
-        return made
+    def _started(self, carried: CarriedState, timed: bool) -> IteratedScope:
+        """The body in a new scope, which is not among those of the outer scope yet."""
+        body = self._body
+        return IteratedScope(body, body.max_iterations, self._outer, self._sources, carried, timed)
 
     def _exchange(self, new: IteratedScope) -> None:
         children = self._outer.children
@@ -247,54 +249,6 @@ class FixpointStep(Step):
 
     def _no_arrivals(self) -> tuple[Codes, ...]:
         return tuple(np.zeros(0, np.int64) for _ in self._inner.defining)
-
-
-class EvaluationOptions(NamedTuple):
-    """What a scope can do besides following changes by tick and iteration.
-
-    `anew`: begin anew. `insert_only`: go on from the fixpoint before, as it is asked to. `negated`: the
-    streams that must not change for it to only grow; None if it need not grow with what enters. `converges`:
-    its variables grow from iteration to iteration, so that one that brings no rows is the last.
-    """
-
-    anew: bool = False
-    insert_only: bool = False
-    negated: frozenset[int] | None = None
-    converges: bool = False
-
-
-def choice(body: Body) -> EvaluationOptions:
-    """What can be done, by the place of the scope, its nodes, and the mode that is asked for."""
-    nodes = [node.operator for node in body.nodes]
-    if body.parent is None or body.parent.parent is not None:
-        return EvaluationOptions()
-    if any(operator.is_port or operator.children() for operator in nodes):
-        return EvaluationOptions()
-    if any(operator.depends_on_ticks(node) for node, operator in zip(body.nodes, nodes, strict=True)):
-        return EvaluationOptions()
-    negated = negated_imports(body)
-    # Without it nobody could tell what the results were before.
-    told = all(kept(s.node) and not isinstance(s.node.operator, Delta0) for s in body.exports)
-    anew = told and body.recursion is not Recursion.INCREMENTAL
-    converges = negated is not None and all(map(never_negative, body.entered))
-    return EvaluationOptions(anew, anew and negated is not None, negated, converges)
-
-
-def way(body: Body) -> str:
-    """How a scope is going to be evaluated, in words."""
-    able = choice(body)
-    if body.recursion is Recursion.INCREMENTAL or able.insert_only:
-        return MODE_DESCRIPTIONS[body.recursion]
-    anew = "; begun anew where that costs less" if able.anew else ""
-    why = " (its variables need not grow with what enters)" if able.negated is None else ""
-    return f"{MODE_DESCRIPTIONS[Recursion.INCREMENTAL]}{anew}{why}"
-
-
-def kept(node: Node) -> bool:
-    """Whether somebody keeps the integral of what a node puts out."""
-    return node.operator.keeps_integral or any(
-        isinstance(reader.operator, Arrange) and reader.inputs[0].node is node for reader in node.graph.nodes
-    )
 
 
 def _gained(done: IterationResult) -> int:

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dbsp.circuit.graph import Graph
-from dbsp.circuit.operator import Step, Time
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import FeedbackStep, ResettingStep, Time, TimedStep
 from dbsp.data.batch import Batch, combine
 from dbsp.errors import IterationLimitError
+from dbsp.operators.joins.match_budget import MatchBudget, WorkBudgetExceeded
+from dbsp.operators.recursion.delta0 import EnteringStreams
 from dbsp.operators.recursion.modes import STEP_ROWS
-from dbsp.runtime.scope import CarriedState, Scope, WorkBudgetExceeded
+from dbsp.runtime.scope import Scope
+from dbsp.runtime.scope_state import CarriedState
 
 if TYPE_CHECKING:
     from dbsp.operators.recursion.restart_budget import RestartBudget
@@ -34,40 +38,47 @@ class IteratedScope:
     """One scope of a body. `sources` are the steps of what enters, in the order of its entering streams."""
 
     def __init__(
-        self, body: Graph, cap: int, outer: Scope, sources: Sequence[Step], estate: CarriedState, timed: bool
+        self, body: Graph, cap: int, outer: Scope, sources: Sequence[Step], carried: CarriedState, timed: bool
     ) -> None:
         self._cap = cap
         self._outer = outer
-        self.scope = Scope(body, outer.interner, outer, sources, estate, timed)
-        scope = self.scope
+        self.entering = EnteringStreams(sources)
+        self._matches = MatchBudget()
+        shared = (self.entering, self._matches)
+        scope = self.scope = Scope(body, outer.interner, outer, carried, timed, shared)
         self.exports = [scope.by_node[stream.node] for stream in body.exports]
-        self._strict = [scope.by_node[node] for node in body.nodes if node.operator.strict]
+        self._feedback = [step for step in scope.steps if isinstance(step, FeedbackStep)]
         self.defining = [scope.by_node[stream.node] for node in body.nodes for stream in node.strict]
         """The steps that define the variables."""
-        self._fresh = [step for step in scope.steps if type(step).reset is not Step.reset]
-        self._waiting = [step for step in scope.steps if type(step).next_time is not Step.next_time]
+        self._resetting = [step for step in scope.steps if isinstance(step, ResettingStep)]
+        self._timed = [step for step in scope.steps if isinstance(step, TimedStep)]
         self._each = STEP_ROWS * len(scope.steps)
 
     def next_time(self) -> Time | None:
         """The earliest time of the outer scope at which something inside has to go on."""
-        waiting = [at for step in self._waiting if (at := step.next_time()) is not None]
+        waiting = [at for step in self._timed if (at := step.next_time()) is not None]
         return min(waiting)[:-1] if waiting else None
 
+    def drop_waiting(self) -> None:
+        """Drop all work that waits for later iterations of this tick."""
+        for step in self._timed:
+            step.drop_waiting()
+
     def run(
-        self, where: str, quiet: bool, watch: RestartBudget | None = None, price: int = 1
+        self, where: str, quiet: bool, budget: RestartBudget | None = None, price: int = 1
     ) -> IterationResult | None:
-        """Iterate until nothing changes; None when `watch` ends it. `quiet`: nothing new enters.
+        """Iterate until nothing changes; None when `budget` ends it. `quiet`: nothing new enters.
 
         `price` is what a row put out by an operator costs (see `dbsp.operators.recursion.modes`).
         Raises IterationLimitError.
         """
-        scope = self.scope
+        scope, matches = self.scope, self._matches
         pieces: list[list[Batch]] = [[] for _ in self.exports]
         arrived: list[dict[int, int]] = [{} for _ in self.defining]
         work = gained = 0
-        for step in self._fresh:
-            step.reset()
-        scope.allowance = scope.met + watch.budget(0) / price if watch is not None else math.inf
+        for resetting in self._resetting:
+            resetting.reset()
+        matches.allowed = matches.found + budget.allowed(0) / price if budget is not None else math.inf
         iteration = self._next_iteration() if quiet else 0
         while iteration is not None:
             if scope.iterations >= self._cap:
@@ -78,7 +89,7 @@ class IteratedScope:
                     where=where,
                 )
             scope.iterate(iteration)
-            met = scope.met
+            found = matches.found
             try:
                 scope.run()
             except WorkBudgetExceeded:
@@ -88,19 +99,19 @@ class IteratedScope:
                 if export.out is not None:
                     collected.append(export.out)
                     gained += int(export.out.weights.sum())
-            # Every strict step must advance, so no short-circuit here.
-            moving = [step.advance() for step in self._strict]
+            # Every feedback step must advance, so no short-circuit here.
+            moving = [step.advance() for step in self._feedback]
             rows = sum([len(step.out) for step in scope.steps if step.out is not None])
-            work += self._each + price * (rows + scope.met - met)
-            if watch is not None:
+            work += self._each + price * (rows + matches.found - found)
+            if budget is not None:
                 for counts, step in zip(arrived, self.defining, strict=True):
                     if step.out is not None:
                         counts[iteration] = int(step.out.weights.sum())
-                left = watch.budget(gained) - work
+                left = budget.allowed(gained) - work
                 if left < 0:
                     return None
-                scope.allowance = scope.met + left / price
-                rest = watch.rest(iteration, arrived)
+                matches.allowed = matches.found + left / price
+                rest = budget.rest(iteration, arrived)
                 if rest is not None:
                     for collected, batch in zip(pieces, rest, strict=True):
                         if batch is not None:
@@ -114,7 +125,5 @@ class IteratedScope:
     def _next_iteration(self) -> int | None:
         """The next iteration with work waiting, at the present time of the outer scopes."""
         outside = tuple(self._outer.now.tolist())
-        due = [
-            at[-1] for step in self._waiting if (at := step.next_time()) is not None and at[:-1] == outside
-        ]
+        due = [at[-1] for step in self._timed if (at := step.next_time()) is not None and at[:-1] == outside]
         return min(due, default=None)

@@ -3,9 +3,9 @@
     insert-only   semi-naive evaluation that goes on from the fixpoint of the tick before. It keeps no
                   iterations, so it is fast and small; after a deletion it has to begin anew.
     incremental   by tick and iteration (see `dbsp.operators.recursion.fixpoint`): deletions are
-    exact, too, at a
-                  cost that follows what changes at some iteration. That can be more than there is.
-    anew          the fixpoint from what entered so far, and the difference from the one before.
+                  exact, too, at a cost that follows what changes at some iteration. That can be more
+                  than a restart.
+    restart       the fixpoint of all input rows so far, and its difference from the previous one.
 
 A scope in mode "auto" is insert-only until the first deletion, which it pays for with one evaluation
 anew, and incremental from then on. A tick whose work outgrows what it would take to begin anew is begun
@@ -93,7 +93,7 @@ class EvaluationHistory:
         return self.restart_work * max(rows, 1) / max(self.restart_rows, 1)
 
     def begun(self, work: int) -> EvaluationHistory:
-        """The course after an evaluation from nothing."""
+        """The history after an evaluation from nothing."""
         return replace(self, restart_work=work, restart_rows=self.rows)
 
     def budget(self, rows: int) -> float:
@@ -107,7 +107,7 @@ class EvaluationHistory:
         return changed >= MANY and self.per_change * changed > self.restart_cost(self.rows)
 
     def after(self, changed: int, work: int, rows: int, arrivals: tuple[Codes, ...]) -> EvaluationHistory:
-        """The course after an incremental tick."""
+        """The history after an incremental tick."""
         each = work / max(changed, 1)
         mean = each if not self.per_change else (1 - MEMORY) * self.per_change + MEMORY * each
         return replace(self, rows=rows, per_change=mean, arrivals=arrivals)

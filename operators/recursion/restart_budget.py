@@ -1,4 +1,4 @@
-"""Watching one evaluation of a scope: what arrives, what it has cost, and whether it is to go on."""
+"""The work that one evaluation of a scope may do before the scope restarts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dbsp.operators.recursion.modes import EvaluationHistory
 class RestartBudget:
     """Ends an evaluation that costs too much, if it is `bounded`, and finishes one that has converged."""
 
-    def __init__(self, course: EvaluationHistory, convergence: Convergence | None, bounded: bool) -> None:
-        self._course = course
-        self._rows = course.rows
+    def __init__(self, history: EvaluationHistory, convergence: Convergence | None, bounded: bool) -> None:
+        self._history = history
+        self._rows = history.rows
         self._convergence = convergence
         self._bounded = bounded
 
-    def budget(self, gained: int) -> float:
+    def allowed(self, gained: int) -> float:
         """What an evaluation may cost that gave so many rows so far."""
-        return self._course.budget(self._rows + gained) if self._bounded else math.inf
+        return self._history.budget(self._rows + gained) if self._bounded else math.inf
 
     def rest(self, iteration: int, arrived: Sequence[dict[int, int]]) -> list[Batch | None] | None:
         """What is left of the change of every result, if that is known without more iterations."""

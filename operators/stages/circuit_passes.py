@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.listing import to_text
-from dbsp.circuit.passes import AppliedPass, Pass, PassContext, PassManager, Representation
+from dbsp.circuit.pass_manager import AppliedPass, Pass, PassContext, PassManager, Representation
 from dbsp.circuit.prune import prune
-from dbsp.operators.stages.laws import LawApplication
 from dbsp.operators.stages.passes.cancel import cancel
 from dbsp.operators.stages.passes.expand_composites import expand
 from dbsp.operators.stages.passes.fuse import fuse
 from dbsp.operators.stages.passes.incrementalise import incrementalise
+from dbsp.operators.stages.passes.laws import LawApplication
 from dbsp.operators.stages.passes.push_filters import push_filters
 from dbsp.operators.stages.passes.push_projections import push_projections
 from dbsp.operators.traces.column_orders import lower
@@ -41,8 +41,7 @@ PHYSICAL = _circuit("physical circuit")
 
 def pruned(graph: Graph) -> Graph:
     """The circuit without the nodes that no input or output depends on."""
-    prune(graph, [node for node in graph.nodes if node.operator.is_port])
-    return graph
+    return prune(graph, [node for node in graph.nodes if node.operator.is_port])
 
 
 def _rewriting(function: Callable[[Graph, list[str]], Graph]) -> Callable[[Graph, PassContext], Graph]:

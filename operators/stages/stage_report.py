@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dbsp.circuit.graph import Graph, Node, Stream
-from dbsp.circuit.operator import TermRows
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin, MultiwayJoin, shown
+from dbsp.operators.joins.term_rows import TermRows
 from dbsp.operators.recursion.delta0 import Delta0
+from dbsp.operators.recursion.evaluation_options import describe_evaluation
 from dbsp.operators.recursion.fixpoint import Fixpoint
-from dbsp.operators.recursion.fixpoint_step import way
 from dbsp.operators.stages.circuit_passes import optimise
-from dbsp.operators.stages.laws import LAWS
-from dbsp.operators.stages.three_stages import incrementalize, physical
+from dbsp.operators.stages.passes.laws import LAWS
+from dbsp.operators.stages.three_stages import incremental_circuit, physical
 from dbsp.operators.traces.arrange import Arrange
 from dbsp.runtime.run import Run
 
@@ -33,7 +33,7 @@ def _report(query: Graph, run: Run | None) -> Iterator[str]:
         grown = f"{one.before} nodes" if one.before == one.after else f"{one.before} -> {one.after} nodes"
         yield f"  {one.name}: {grown}" + ("" if one.changes else ", nothing changed")
         yield from (f"    {change}" for change in one.changes)
-    _, firings = incrementalize(optimised)
+    _, firings = incremental_circuit(optimised)
     yield "rules"
     for name, rule in LAWS.items():
         times = sum(firing.rule.name == name for firing in firings)
@@ -53,7 +53,8 @@ def _report(query: Graph, run: Run | None) -> Iterator[str]:
             yield from _terms(node, node.operator.join, met.get(node))
         if isinstance(node.operator, Fixpoint):
             body = node.operator.body
-            yield f"  scope {body.name}: {way(body)}; at most {body.max_iterations} iterations"
+            limit = f"at most {body.max_iterations} iterations"
+            yield f"  scope {body.name}: {describe_evaluation(body)}; {limit}"
             if node in evaluations:
                 yield f"    {evaluations[node]}"
 

@@ -1,7 +1,8 @@
 """The three circuits of one query: as it is written, incremental, and as it is run.
 
 1. the *query*: relational operators over whole Z-sets;
-2. the *incremental* circuit, Q^D = D . Q . I rewritten by the rules (`dbsp.operators.stages.laws`), with
+2. the *incremental* circuit, Q^D = D . Q . I rewritten by the rules
+(`dbsp.operators.stages.passes.laws`), with
    integrals and delays as nodes of their own;
 3. the *physical* circuit: the query optimised (see `dbsp.operators.stages.circuit_passes`), made
    incremental by the same rules, with integrals kept as shared traces, joins and aggregates fused with
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dbsp.circuit.graph import Graph, Node, Stream
-from dbsp.circuit.passes import PassContext
+from dbsp.circuit.pass_manager import PassContext
 from dbsp.circuit.rewriting import Rewriting, rewrite
 from dbsp.circuit.stage import Stage
 from dbsp.operators.ports.constant import Constant
@@ -25,9 +26,9 @@ from dbsp.operators.ports.inspect import Inspect
 from dbsp.operators.ports.output import Output
 from dbsp.operators.recursion.fixpoint import Fixpoint
 from dbsp.operators.stages.circuit_passes import CIRCUIT, pruned
-from dbsp.operators.stages.laws import LawApplication
 from dbsp.operators.stages.passes.expand_composites import expand
 from dbsp.operators.stages.passes.incrementalise import incrementalise
+from dbsp.operators.stages.passes.laws import LawApplication
 from dbsp.operators.time.delay import Delay
 from dbsp.operators.time.differentiate import Differentiate
 from dbsp.operators.time.integrate import Integrate
@@ -40,7 +41,7 @@ def between_integrals(query: Graph) -> Graph:
     return lifted
 
 
-def incrementalize(query: Graph) -> tuple[Graph, list[LawApplication]]:
+def incremental_circuit(query: Graph) -> tuple[Graph, list[LawApplication]]:
     """The incremental circuit of a query, and which rule was applied where."""
     firings: list[LawApplication] = []
     return pruned(incrementalise(expand(query, []), firings)), firings
@@ -56,7 +57,7 @@ def circuit(query: Graph, stage: Stage) -> Graph:
     """One of the three forms of a query."""
     if stage is Stage.QUERY:
         return query
-    return incrementalize(query)[0] if stage is Stage.INCREMENTAL else physical(query)
+    return incremental_circuit(query)[0] if stage is Stage.INCREMENTAL else physical(query)
 
 
 def runnable(query: Graph, stage: Stage) -> Graph:

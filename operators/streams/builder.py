@@ -16,7 +16,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -29,7 +28,8 @@ from dbsp.errors import CircuitError, SchemaError, expect_type
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
-from dbsp.operators.recursion.fixpoint import Body, Fixpoint, Leave
+from dbsp.operators.recursion.body import Body
+from dbsp.operators.recursion.fixpoint import Fixpoint, Leave
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.stages import three_stages
 from dbsp.operators.stages.stage_report import explain
@@ -337,25 +337,6 @@ class Circuit(graph.Graph):
         if checkpoint is None:
             return Run(runnable)
         return open_checkpoint(checkpoint).resume(self, lambda _: Run(runnable))
-
-    def bind(self, port: Input | Output) -> None:
-        """Put another kind of input or output in the place of the one of the same name.
-
-        Raises CircuitError if there is none, and SchemaError if it has other columns.
-        """
-        base = Input if isinstance(port, Input) else Output
-        for node in self.nodes:
-            if isinstance(node.operator, base) and node.operator.relation == port.relation:
-                if isinstance(port, Output) and port.columns is None:
-                    port = replace(port, columns=node.operator.columns)
-                if port.schema(*(stream.schema for stream in node.inputs)) != node.schema:
-                    raise SchemaError(
-                        f"it has the columns ({node.schema.describe()})",
-                        where=f"{base.__name__} {port.relation}",
-                    )
-                node.operator = port
-                return
-        raise CircuitError(f"circuit '{self.name}' has no {base.__name__.lower()} '{port.relation}'")
 
     def declare(self, kind: str, name: str) -> None:
         """Take a name for an "input" or "output"; raises CircuitError if it is taken."""

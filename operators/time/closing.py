@@ -22,8 +22,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dbsp.circuit.function_step import FunctionStep
 from dbsp.circuit.graph import Node
-from dbsp.circuit.operator import Evaluated, Operator, Step
+from dbsp.circuit.operator import Operator
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import RememberingStep, TracedStep
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import InvariantError, SchemaError
@@ -32,7 +36,6 @@ from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MIN
 from dbsp.operators.time.watermark import Mark
 from dbsp.operators.traces.arrange import key_first
-from dbsp.runtime.scope import Scope
 from dbsp.state.trace import Trace
 
 
@@ -55,14 +58,14 @@ class Close(Operator):
     def law(self) -> str:
         return "changes"
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         return CloseStep(node, self.end, sources[0], Mark(sources[1], scope), scope)
 
 
-class CloseStep(Step):
+class CloseStep(RememberingStep, TracedStep):
     __slots__ = ("_end", "_mark", "_order", "_restore", "_scope", "_source", "_waiting")
 
-    def __init__(self, node: Node, end: int, source: Step, mark: Mark, scope: Scope) -> None:
+    def __init__(self, node: Node, end: int, source: Step, mark: Mark, scope: StepScope) -> None:
         super().__init__()
         self._end = end
         self._source = source
@@ -133,7 +136,7 @@ class PerTick(Operator):
     def law(self) -> str:
         return "changes"
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         schemas = [stream.schema for stream in node.inputs]
         function = self.operator.function(scope.interner, *schemas)
-        return Evaluated(function, sources, [schema.arity for schema in schemas])
+        return FunctionStep(function, sources, [schema.arity for schema in schemas])

@@ -14,16 +14,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Operator, Step
+from dbsp.circuit.operator_roles import StrictOperator, TickDependent
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import FeedbackStep, RememberingStep, ResettingStep
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
-from dbsp.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
-class Delay(Operator):
+class Delay(StrictOperator, TickDependent):
     """z^-1 over streams of `columns`; its input is strict, given by `connect`."""
 
     columns: Schema
@@ -34,18 +36,11 @@ class Delay(Operator):
         return f"Delay {self.variable}" if self.variable else "Delay"
 
     @property
-    def strict(self) -> bool:
-        return True
-
-    @property
     def shareable(self) -> bool:
         return False
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns
-
-    def depends_on_ticks(self, node: Node) -> bool:
-        return node.graph.parent is None  # in a scope it goes by iterations, and begins anew in every tick
 
     @property
     def law(self) -> str:
@@ -74,16 +69,16 @@ class Delay(Operator):
     def what(self) -> str:
         return f"variable '{self.variable}'" if self.variable else "the delay"
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         return DelayStep(scope)
 
 
-class DelayStep(Step):
+class DelayStep(FeedbackStep, ResettingStep, RememberingStep):
     __slots__ = ("_held", "_scope", "_source")
 
     _source: Step
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: StepScope) -> None:
         super().__init__()
         self._scope = scope
         self._held: Batch | None = None

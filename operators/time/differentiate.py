@@ -11,31 +11,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbsp.circuit.graph import Node
-from dbsp.circuit.operator import Operator, Step
+from dbsp.circuit.operator_roles import TickDependent
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import RememberingStep, ResettingStep
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.kernels import concatenate
-from dbsp.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
-class Differentiate(Operator):
+class Differentiate(TickDependent):
     """The difference between a stream and its delay."""
 
     def schema(self, *inputs: Schema) -> Schema:
         return inputs[0]
 
-    def depends_on_ticks(self, node: Node) -> bool:
-        return node.graph.parent is None  # in a scope it goes by iterations, and begins anew in every tick
-
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         return DifferentiateStep(sources[0], scope)
 
 
-class DifferentiateStep(Step):
+class DifferentiateStep(ResettingStep, RememberingStep):
     __slots__ = ("_held", "_scope", "_source")
 
-    def __init__(self, source: Step, scope: Scope) -> None:
+    def __init__(self, source: Step, scope: StepScope) -> None:
         super().__init__()
         self._source = source
         self._scope = scope

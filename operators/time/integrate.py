@@ -12,27 +12,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Operator, Step
+from dbsp.circuit.operator_roles import TickDependent
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import ResettingStep, TracedStep
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.kernels import concatenate
 from dbsp.operators.time.delay import Delay
-from dbsp.runtime.scope import Scope
 from dbsp.state.trace import Trace
 
 
 @dataclass(frozen=True)
-class Integrate(Operator):
+class Integrate(TickDependent):
     """The running sum of a stream."""
 
     def schema(self, *inputs: Schema) -> Schema:
         return inputs[0]
 
-    def depends_on_ticks(self, node: Node) -> bool:
-        return node.graph.parent is None  # in a scope it goes by iterations, and begins anew in every tick
-
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         if scope.nested:
             return NestedIntegrateStep(sources[0], node.schema.arity)
         return IntegrateStep(sources[0], scope)
@@ -44,10 +43,10 @@ def old_integral(rewriting: Rewriting, delta: Stream) -> Stream:
     return rewriting.add_strict(Delay(total.schema), total)
 
 
-class IntegrateStep(Step):
+class IntegrateStep(TracedStep):
     __slots__ = ("_source", "_trace")
 
-    def __init__(self, source: Step, scope: Scope) -> None:
+    def __init__(self, source: Step, scope: StepScope) -> None:
         super().__init__()
         self._source = source
         self._trace = scope.new_trace(source.node.schema.arity)
@@ -64,7 +63,7 @@ class IntegrateStep(Step):
         self.out = total if len(total) else None
 
 
-class NestedIntegrateStep(Step):
+class NestedIntegrateStep(ResettingStep):
     """Over the iterations of one tick: begins at nothing in every tick."""
 
     __slots__ = ("_source", "_total")

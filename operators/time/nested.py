@@ -17,14 +17,15 @@ from itertools import product
 import numpy as np
 
 from dbsp.circuit.graph import Node
-from dbsp.circuit.operator import Step, Time
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.kernels import concatenate, consolidate, with_time
-from dbsp.operators.traces.agenda import Agenda
+from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.incremental_form import IncrementalForm
-from dbsp.runtime.scope import Scope
-from dbsp.state.trace import SortedRun, Trace
+from dbsp.state.sorted_run import SortedRun
+from dbsp.state.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -37,17 +38,21 @@ class Nested(IncrementalForm):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.operator.yields_set(inputs)
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         schemas = [stream.schema for stream in node.inputs]
         function = self.operator.function(scope.interner, *schemas)
         return NestedStep(function, sources, [schema.arity for schema in schemas], scope)
 
 
-class NestedStep(Step):
+class NestedStep(AgendaStep):
     __slots__ = ("_agenda", "_function", "_scope", "_sources", "_traces")
 
     def __init__(
-        self, function: Callable[..., Batch], sources: Sequence[Step], arities: Sequence[int], scope: Scope
+        self,
+        function: Callable[..., Batch],
+        sources: Sequence[Step],
+        arities: Sequence[int],
+        scope: StepScope,
     ) -> None:
         super().__init__()
         self._function = function
@@ -55,9 +60,6 @@ class NestedStep(Step):
         self._traces = [scope.new_trace(arity) for arity in arities]
         self._scope = scope
         self._agenda = Agenda(scope)
-
-    def next_time(self) -> Time | None:
-        return self._agenda.next()
 
     def step(self) -> None:
         self.out = None

@@ -20,7 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node
-from dbsp.circuit.operator import Operator, Step
+from dbsp.circuit.operator import Operator
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import RememberingStep
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
@@ -28,7 +31,6 @@ from dbsp.kernels.arrays import Mask
 from dbsp.kernels.limits import INT64_MIN
 from dbsp.operators.linear.filter import selected
 from dbsp.operators.time.window import check_time, extent
-from dbsp.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,15 @@ class Watermark(Operator):
     def law(self) -> str:
         return "changes"
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         first, _ = extent(node.schema.types[0])
         return WatermarkStep(sources[0], self.column, self.lateness, first, scope)
 
 
-class WatermarkStep(Step):
+class WatermarkStep(RememberingStep):
     __slots__ = ("_column", "_first", "_lateness", "_mark", "_next", "_scope", "_source")
 
-    def __init__(self, source: Step, column: int, lateness: int, first: int, scope: Scope) -> None:
+    def __init__(self, source: Step, column: int, lateness: int, first: int, scope: StepScope) -> None:
         super().__init__()
         self._source = source
         self._column = column
@@ -125,11 +127,11 @@ class Timely(Operator):
     def law(self) -> str:
         return "changes"
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         return TimelyStep(self, sources[0], Mark(sources[1], scope))
 
 
-class TimelyStep(Step):
+class TimelyStep(RememberingStep):
     __slots__ = ("_mark", "_operator", "_source")
 
     def __init__(self, operator: Timely, source: Step, mark: Mark) -> None:
@@ -159,7 +161,7 @@ class Mark:
 
     __slots__ = ("_next", "_scope", "_source", "before")
 
-    def __init__(self, source: Step, scope: Scope) -> None:
+    def __init__(self, source: Step, scope: StepScope) -> None:
         self._source = source
         self._scope = scope
         self.before = INT64_MIN

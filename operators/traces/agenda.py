@@ -8,20 +8,19 @@ from __future__ import annotations
 import numpy as np
 from sortedcontainers import SortedDict
 
-from dbsp.circuit.operator import Time
+from dbsp.circuit.step_roles import Time, TimedStep
+from dbsp.circuit.step_scope import StepScope
 from dbsp.kernels.arrays import Codes
-from dbsp.runtime.scope import Scope
 
 
 class Agenda:
-    """Rows with weights, by the time they fall due at (see `dbsp.circuit.operator.Time`)."""
+    """Rows with weights, by the time they fall due at (see `dbsp.circuit.step_roles.Time`)."""
 
     __slots__ = ("_due", "_scope")
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: StepScope) -> None:
         self._due: SortedDict[Time, list[tuple[Codes, Codes]]] = SortedDict()
         self._scope = scope
-        scope.waiting.append(self)
 
     def put(self, rows: Codes, weights: Codes, times: Codes) -> None:
         """Add rows int64[n, k] that fall due at `times` int64[n, depth]. O(n log n)."""
@@ -56,3 +55,17 @@ class Agenda:
 
     def rollback(self) -> None:
         self._due.clear()
+
+
+class AgendaStep(TimedStep):
+    """A step whose work for later times waits on an agenda, in its slot `_agenda`."""
+
+    __slots__ = ()
+
+    _agenda: Agenda
+
+    def next_time(self) -> Time | None:
+        return self._agenda.next()
+
+    def drop_waiting(self) -> None:
+        self._agenda.rollback()

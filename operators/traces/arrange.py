@@ -15,13 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Arranged, Operator, Step
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import Arranged, ReplayingStep, TracedStep
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
+from dbsp.errors import CircuitError
 from dbsp.kernels import arrange, project, with_time
 from dbsp.kernels.arrays import Codes
-from dbsp.runtime.scope import Scope
 from dbsp.state.trace import Trace
 
 
@@ -53,18 +56,14 @@ class Arrange(Operator):
     def keeps_integral(self) -> bool:
         return True
 
-    @property
-    def replays(self) -> bool:
-        return True
-
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         return ArrangeStep(sources[0], self.order, scope)
 
 
-class ArrangeStep(Arranged):
+class ArrangeStep(Arranged, ReplayingStep, TracedStep):
     __slots__ = ("_order", "_scope", "_source", "_trace")
 
-    def __init__(self, source: Step, order: Sequence[int], scope: Scope) -> None:
+    def __init__(self, source: Step, order: Sequence[int], scope: StepScope) -> None:
         super().__init__()
         self._source = source
         self._scope = scope
@@ -102,6 +101,10 @@ class ArrangeStep(Arranged):
             return total
         return Batch(*arrange(total.rows, total.weights, np.argsort(self._order)))
 
+    @property
+    def kept_rows(self) -> int:
+        return self._trace.rows
+
     def replay(self) -> None:
         self.out = self._trace.notify()
 
@@ -132,6 +135,13 @@ def arranged_by_any_order(rewriting: Rewriting, stream: Stream) -> Stream:
     """Any arrangement of `stream`: one that exists, else by its columns as they stand."""
     found = rewriting.find(Arrange, stream)
     return arranged(rewriting, stream, ()) if found is None else found
+
+
+def own_trace(source: Arranged) -> Trace:
+    """The trace behind a stream that is arranged in the reader's own scope."""
+    if not isinstance(source, TracedStep):
+        raise CircuitError("expected a stream arranged in this scope, got one of an outer scope")
+    return source.trace
 
 
 def order_of(stream: Stream) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """IncrementalForm: an operator of the incremental circuit that shows how another one answers a delta.
 
-The rules of incrementalisation (`dbsp.operators.stages.laws`) write the change of an operator that is
+The rules of incrementalisation (`dbsp.operators.stages.passes.laws`) write the change of an operator that is
 not linear with integrals and delays, so that it can be read, drawn and run. Such a node keeps the
 operator that it is the form of, and the deltas of the operator's inputs. Lowering asks for no more:
 the integrals and delays that the form reads are not lowered with it, because the operator puts

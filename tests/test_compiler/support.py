@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from dbsp.circuit.passes import AppliedPass
+from dbsp.circuit.pass_manager import AppliedPass
 from dbsp.compiler.datalog.compile_options import CompileOptions
+from dbsp.compiler.datalog.compiler_passes import CHECKED, COMPILER, REWRITES, CompileContext, SourceText
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.passes import CHECKED, COMPILER, REWRITES, CompileContext, SourceText
 from dbsp.compiler.datalog.plans.normalise import normalise
 from dbsp.compiler.datalog.plans.plan import plan
 from dbsp.compiler.datalog.plans.steps import RulePlan

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import dbsp
-from dbsp.circuit.passes import Pass, PassManager, Repeat, Representation
+from dbsp.circuit.pass_manager import Pass, PassManager, Repeat, Representation
 from dbsp.compiler.datalog.compile_options import CompileOptions
-from dbsp.compiler.datalog.passes import COMPILER, REWRITES, CompileContext, SourceText
+from dbsp.compiler.datalog.compiler_passes import COMPILER, REWRITES, CompileContext, SourceText
 from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.operators.stages.circuit_passes import CIRCUIT, CIRCUIT_PASSES
 

@@ -10,7 +10,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from dbsp import CircuitError, DbspError, Run, compile
-from dbsp.circuit.interchange import to_json
+from dbsp.circuit.graph_json import to_json
 from dbsp.circuit.stage import Stage
 
 from ..harness import deltas_of, views

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dbsp
+from dbsp.compiler.datalog.compiler_passes import REWRITES as NAMES
 from dbsp.compiler.datalog.meaning.show import show_rule
-from dbsp.compiler.datalog.passes import REWRITES as NAMES
 
 from ..live_program import Subject
 from ..random_datalog import programs

@@ -20,7 +20,7 @@ import pytest
 import dbsp
 from dbsp.cli import console, main
 from dbsp.cli.warmup_command import kernels_compiled
-from dbsp.compiler.datalog.passes import COMPILER
+from dbsp.compiler.datalog.compiler_passes import COMPILER
 
 REACH = """\
 .decl edge(x: number, y: number)

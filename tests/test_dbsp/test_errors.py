@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dbsp import Circuit
-from dbsp.circuit.operator import Step, expect_arranged
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import expect_arranged
 from dbsp.errors import InvariantError, expect_present, expect_type
 
 

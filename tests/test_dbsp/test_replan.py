@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from dbsp import Circuit, CircuitError, DbspError, Run, Schema, UserFunctionError, col, count, max_
 from dbsp.circuit.graph import Node
-from dbsp.circuit.operator import Operator, Step
-from dbsp.runtime.scope import Scope
+from dbsp.circuit.operator import Operator
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_scope import StepScope
+from dbsp.runtime.scope_state import State
 
 from ..harness import deltas_of, view, views
 from ..random_plans import Plan, build, changes, outputs, plans
@@ -45,7 +47,7 @@ def follow_both(plan: Plan, out: list[int], sequence: list[Tick], schedule: Any,
                 done = run.replan(build(plan, out, CAP, disguised).circuit("physical"))
                 event("rebuilt" if done.rebuilt else "kept all")
                 event("kept and rebuilt" if done.kept and done.rebuilt else "not both")
-                assert done.kept + done.rebuilt == len(run._scope.traces) + len(run._scope.tables)
+                assert done.kept + done.rebuilt == len(run.scope.traces) + len(run.scope.tables)
             except CircuitError as error:
                 event("refused")
                 assert refusals, error
@@ -108,12 +110,12 @@ EDGES = {"e": [(1, 2), (4, 2)], "f": [(2, 3)], "g": [(3, 1)]}
 def test_what_both_circuits_keep_goes_over_as_it_is() -> None:
     run = triangles("f").start()
     run.step(EDGES)
-    before = {id(trace) for trace in run._scope.traces}
+    before = {id(trace) for trace in run.scope.traces}
     done = run.replan(triangles("f").circuit("physical"))
     assert (done.kept, done.rebuilt, done.dropped) == (len(before), 0, 0)
-    assert {id(trace) for trace in run._scope.traces} == before
+    assert {id(trace) for trace in run.scope.traces} == before
     done = run.replan(triangles("g").circuit("physical"))
-    after = {id(trace) for trace in run._scope.traces}
+    after = {id(trace) for trace in run.scope.traces}
     assert len(before & after) == done.kept > 0 < done.rebuilt == len(after - before)
     assert done.dropped == len(before - after)
     assert run.graph.same_as(triangles("g").circuit("physical"))
@@ -233,12 +235,12 @@ class Secretive(Operator):
     def schema(self, *inputs: Schema) -> Schema:
         return inputs[0]
 
-    def start(self, node: Node, sources: Sequence[Step], scope: Scope) -> Step:
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         return SecretiveStep(sources[0], scope)
 
 
 class SecretiveStep(Step):
-    def __init__(self, source: Step, scope: Scope) -> None:
+    def __init__(self, source: Step, scope: StepScope) -> None:
         super().__init__()
         self.source = source
         self.scope = scope
@@ -294,8 +296,17 @@ def test_a_recursion_of_equal_shape_is_kept_whole_and_its_result_read() -> None:
 
     run = built(False).start()
     run.step({"edge": [(1, 2), (2, 3), (3, 1)], "colour": [(1, 0), (3, 1)]})
-    inner = {id(trace) for child in run._scope.children for kept in child.states.values() for trace in kept}
+    inner = {
+        id(trace) for child in run.scope.children for kept in child.state.by_node.values() for trace in kept
+    }
     run.replan(built(True).circuit("physical"))
-    assert inner == {id(t) for child in run._scope.children for kept in child.states.values() for t in kept}
+    assert inner == {id(state) for state in inner_states(run)}
     assert run.iterations()["path"] > 1
     assert deltas_of(run.step({"edge": {(3, 1): -1}})) == {"out": {(0, 3): -1, (1, 3): -1, (1, 2): 1}}
+
+
+def inner_states(run: Run) -> list[State]:
+    """What the scopes within that of the run keep."""
+    return [
+        state for child in run.scope.children for states in child.state.by_node.values() for state in states
+    ]

@@ -235,7 +235,7 @@ def test_a_run_that_is_dropped_gives_its_memory_back() -> None:
     run = start(closure)
     run.step({"edge": [(i, i + 1) for i in range(30)]})
     kept = run.view("path")
-    traces, reference = run._scope.traces, weakref.ref(run)
+    traces, reference = run.scope.traces, weakref.ref(run)
     del run
     gc.collect()
     assert reference() is None and not any(trace.nbytes for trace in traces)

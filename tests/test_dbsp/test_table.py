@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbsp.state.journal import Journalled
 from dbsp.state.state_table import StateTable
-from dbsp.state.trace import Journalled
 
 KEYS = st.integers(0, 3)
 CHANGES = st.lists(st.tuples(KEYS, st.none() | st.integers(0, 9)))

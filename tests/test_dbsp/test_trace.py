@@ -16,7 +16,8 @@ from dbsp.data.batch import Batch
 from dbsp.kernels import consolidate, sum_weights
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
-from dbsp.state.trace import MAX_RUNS, RATIO, SMALL, TAIL, Journalled, Trace
+from dbsp.state.journal import Journalled
+from dbsp.state.trace import MAX_RUNS, RATIO, SMALL, TAIL, Trace
 
 from .. import reference
 from ..reference import Z

@@ -12,7 +12,7 @@ import pytest
 
 import dbsp
 from dbsp import Circuit
-from dbsp.circuit.passes import PassContext
+from dbsp.circuit.pass_manager import PassContext
 from dbsp.operators.stages.circuit_passes import CIRCUIT, CIRCUIT_PASSES
 
 from ..pass_fixtures import PassCase, pass_cases

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 
 from dbsp import Circuit, CircuitError, Run, Schema, Stream, col, from_json, from_networkx, lit
 from dbsp.circuit.graph import Graph
-from dbsp.circuit.interchange import encode
 from dbsp.circuit.stage import Stage
+from dbsp.circuit.value_json import Reading, decode, encode
 from dbsp.data.types import FLOAT
-from dbsp.operators.streams.interchange import catalogue, decode
+from dbsp.operators.streams.circuit_reader import catalogue
 
 from ..harness import deltas_of
 from ..random_circuits import COLUMNS, Choices, build, choices, is_small
@@ -144,14 +144,14 @@ def test_nodes_may_be_relabelled() -> None:
 )
 def test_values_come_back_as_they_were(value: Any) -> None:
     written = json.loads(json.dumps(encode(value)))
-    again = decode(written, lambda _: pytest.fail("no scope here"))
+    again = decode(written, Reading(catalogue()))
     assert type(again) is type(value)
     assert again == value or repr(again) == repr(value)
 
 
 def test_expressions_come_back_as_they_were() -> None:
     expression = (col("x") + lit(1.5, FLOAT)).fill_null(0) > col("y").length() * -2
-    again = decode(json.loads(json.dumps(encode(expression))), lambda _: pytest.fail("no scope here"))
+    again = decode(json.loads(json.dumps(encode(expression))), Reading(catalogue()))
     assert expression.same_as(again)
 
 

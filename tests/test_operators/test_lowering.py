@@ -20,8 +20,8 @@ from dbsp.operators.joins.join import Join
 from dbsp.operators.joins.multiway_join import MultiwayJoin
 from dbsp.operators.joins.range_join import RangeJoin
 from dbsp.operators.stages.circuit_passes import optimise
-from dbsp.operators.stages.three_stages import incrementalize
-from dbsp.operators.time.terms import Terms
+from dbsp.operators.stages.three_stages import incremental_circuit
+from dbsp.operators.time.multilinear_terms import Terms
 from dbsp.operators.traces.column_orders import lower
 
 from .test_rules import parts
@@ -56,7 +56,7 @@ def incremental(build: Build) -> Graph:
     circuit = Circuit("lowered")
     a, b = circuit.input("a", x=int, y=int), circuit.input("b", y=int, z=int)
     circuit.output("out", build(a, b))
-    return incrementalize(optimise(circuit)[0])[0]
+    return incremental_circuit(optimise(circuit)[0])[0]
 
 
 @pytest.mark.parametrize(

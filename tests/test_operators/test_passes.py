@@ -47,7 +47,7 @@ def after(one: Pass, build: Build) -> tuple[str, list[str]]:
     expected = answers(circuit)
     changes: list[str] = []
     made = one(circuit, changes)
-    prune(made, [node for node in made.nodes if node.operator.is_port])
+    made = prune(made, [node for node in made.nodes if node.operator.is_port])
     assert answers(made) == expected
     return shape(made), [
         " ".join(w for w in change.split() if ".py:" not in w and w != "at") for change in changes

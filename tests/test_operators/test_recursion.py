@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 
 from dbsp import Circuit, IterationLimitError, Run, Stream, col, count, multiway_join
 from dbsp.operators.recursion import convergence, modes
+from dbsp.operators.recursion.evaluation_options import (
+    EvaluationOptions,
+    describe_evaluation,
+    evaluation_options,
+)
 from dbsp.operators.recursion.fixpoint import Fixpoint
-from dbsp.operators.recursion.fixpoint_step import EvaluationOptions, choice, way
 
 from ..harness import apply_set, view
 from ..reference import Z, add, distinct, fixpoint, minus
@@ -367,8 +371,8 @@ def test_what_is_not_monotone_is_incremental() -> None:
         scope.define(found, (edge + sizes).distinct())
     circuit.output("out", scope.leave(found))
     (body,) = [n.operator.body for n in circuit.circuit("physical").nodes if isinstance(n.operator, Fixpoint)]
-    assert choice(body) == EvaluationOptions(anew=True, insert_only=False, negated=None)
-    assert way(body) == (
+    assert evaluation_options(body) == EvaluationOptions(restarts=True, insert_only=False, negated=None)
+    assert describe_evaluation(body) == (
         "incremental by tick and iteration; begun anew where that costs less "
         "(its variables need not grow with what enters)"
     )

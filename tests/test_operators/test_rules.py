@@ -14,8 +14,8 @@ from dbsp import Circuit, Stream, col, count, max_, sum_
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.stage import Stage
 from dbsp.cli import main
-from dbsp.operators.stages.laws import LAWS
-from dbsp.operators.stages.three_stages import incrementalize
+from dbsp.operators.stages.passes.laws import LAWS
+from dbsp.operators.stages.three_stages import incremental_circuit
 from dbsp.runtime.run import Run
 
 from .. import reference
@@ -124,7 +124,7 @@ def parts(graph: Graph) -> list[str]:
 @pytest.mark.parametrize("name", CASES)
 def test_what_a_rule_yields(name: str) -> None:
     case = CASES[name]
-    graph, firings = incrementalize(case.circuit())
+    graph, firings = incremental_circuit(case.circuit())
     made = parts(graph)
     assert made[:2] == ["a", "b"]
     assert tuple(made[2:-2]) == case.nodes
@@ -140,7 +140,7 @@ def test_what_a_rule_yields(name: str) -> None:
 def test_a_rule_is_d_q_i(name: str, sequence: list[Tick]) -> None:
     """The incremental circuit of one operator gives D(Q(I(a, b))), by the definition of Q over dicts."""
     case = CASES[name]
-    run = Run(incrementalize(case.circuit())[0])
+    run = Run(incremental_circuit(case.circuit())[0])
     inputs: dict[str, Z] = {"a": {}, "b": {}}
     before: Z = {}
     for number, tick in enumerate(sequence, 1):
@@ -171,7 +171,7 @@ def test_delay_integral_and_difference_commute_with_each_other(
     """They are linear and the same at all times, so each is its own incremental form."""
     circuit = Circuit("time")
     circuit.output("out", build(circuit.input("a", schema=PAIR)))
-    assert sorted(parts(incrementalize(circuit)[0])[1:-2]) == sorted(nodes)
+    assert sorted(parts(incremental_circuit(circuit)[0])[1:-2]) == sorted(nodes)
     operator, sequence = nodes, [{(1, 2): 2, (3, 4): -1}, {}, {(1, 2): -1}, {(5, 5): 1}]
     given: list[Z] = [{}]
     delayed: Z = {}
@@ -196,7 +196,7 @@ def test_a_cycle_is_incrementalised_inside() -> None:
     reached = (a + before.join(a, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right")).distinct()
     circuit.connect(before, reached)
     circuit.output("out", reached)
-    graph, firings = incrementalize(circuit)
+    graph, firings = incremental_circuit(circuit)
     assert [firing.rule.name for firing in firings] == [
         "source",
         "delay",
@@ -229,7 +229,7 @@ def scoped() -> Circuit:
 
 
 def test_rules_inside_a_scope() -> None:
-    graph, firings = incrementalize(scoped())
+    graph, firings = incremental_circuit(scoped())
     fired = [(firing.rule.name, firing.node.partition(" ")[0]) for firing in firings]
     assert ("nested", "Join") in fired
     assert ("nested", "Aggregate") in fired
@@ -260,7 +260,7 @@ def test_the_rules_of_scopes_give_what_recomputing_gives(sequence: list[Tick]) -
 
         return step
 
-    run = Run(incrementalize(scoped())[0])
+    run = Run(incremental_circuit(scoped())[0])
     inputs: dict[str, Z] = {"a": {}}
     for tick in sequence:
         following = dict(inputs)
@@ -298,7 +298,7 @@ def test_the_record_of_firings_names_rule_operator_and_line() -> None:
     joined = a.filter(X > 0).join(a, on=["x"])
     line = joined.node.source
     circuit.output("out", joined.group_by("y").agg(n=count(), t=sum_("x")))
-    told = [str(firing) for firing in incrementalize(circuit)[1]]
+    told = [str(firing) for firing in incremental_circuit(circuit)[1]]
     assert [text.split()[0] for text in told] == [
         "source",
         "linear",

@@ -10,6 +10,7 @@ import pytest
 from dbsp import Circuit, CircuitError, InputError, Run, Schema, SchemaError, ZSet
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.spark.binding import bind
 
 SCHEMA = Schema.of(x=int, s=str)
 
@@ -65,11 +66,11 @@ def test_objects_get_the_type_that_is_asked_for() -> None:
 
 
 def test_the_circuit_runs_as_before_in_every_stage() -> None:
-    def started(stage: str, bind: bool) -> Run:
+    def started(stage: str, bound: bool) -> Run:
         circuit = Circuit("sums")
         circuit.output("out", circuit.input("in", x=int, y=int).project("x").distinct())
-        if bind:
-            circuit.bind(SparkSink("out", encoding="operations"))
+        if bound:
+            circuit = bind(circuit, [SparkSink("out", encoding="operations")])
         return circuit.start(stage)
 
     for stage in ("query", "incremental", "physical"):
@@ -85,4 +86,4 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(SchemaError, match="sink 'out': 'x' is a column of the output itself"):
         SparkSink("out", SCHEMA, column="x")
     with pytest.raises(CircuitError, match="has no output 'out'"):
-        Circuit("empty").bind(SparkSink("out"))
+        bind(Circuit("empty"), [SparkSink("out")])

@@ -14,7 +14,7 @@ import dbsp.compiler
 import dbsp.operators.streams
 from dbsp import Circuit, SchemaError, Stream, ValueOutOfRangeError
 from dbsp.circuit.operator import Operator
-from dbsp.operators.streams.interchange import catalogue
+from dbsp.operators.streams.circuit_reader import catalogue
 
 from ..harness import start
 

@@ -105,13 +105,14 @@ def test_the_deltas_are_those_of_the_circuit_driven_directly(spark: Any, data: s
 
 
 def test_sources_and_sinks_are_in_the_picture_of_the_circuit(spark: Any, tmp_path: Path) -> None:
-    circuit = three_kinds()
     arrivals = Arrivals(tmp_path / "a", "x long, y long, weight long")
-    finish(
-        dbsp.spark.stream(circuit)
+    pipeline = (
+        dbsp.spark.stream(three_kinds())
         .source("a", arrivals.frame(spark), encoding="weight")
         .sink("path", tmp_path / "out", encoding="operations")
     )
+    finish(pipeline)
+    circuit = pipeline.circuit
     labels = {node.label for stage in ("query", "physical") for node in circuit.circuit(stage).nodes}
     assert {"SparkSource a [weight]", "SparkSink path [operations]", "Input b", "Output sums"} <= labels
     assert "Input a" not in labels

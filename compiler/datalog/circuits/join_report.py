@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from dbsp.circuit.graph import Node
-from dbsp.circuit.operator import TermRows
 from dbsp.compiler.datalog.meaning.show import show_literal, show_term, show_variable
 from dbsp.compiler.datalog.plans.normalise import Scan
 from dbsp.compiler.datalog.plans.steps import (
@@ -21,6 +20,7 @@ from dbsp.compiler.planner.estimate import Term
 from dbsp.compiler.planner.estimate_report import report, show_number
 from dbsp.errors import expect_type
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
+from dbsp.operators.joins.term_rows import TermRows
 
 Terms = Mapping[Node, tuple[TermRows, ...]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dbsp.circuit.graph import Graph, Node
-from dbsp.circuit.passes import AppliedPass
+from dbsp.circuit.pass_manager import AppliedPass
 from dbsp.compiler.datalog.circuits.join_report import joins, show_multiway, show_scan
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import needed_relations, reads_any
@@ -25,8 +25,8 @@ from dbsp.compiler.datalog.plans.steps import (
     SubPlan,
 )
 from dbsp.operators.ports.input import Input
+from dbsp.operators.recursion.evaluation_options import describe_evaluation
 from dbsp.operators.recursion.fixpoint import Fixpoint
-from dbsp.operators.recursion.fixpoint_step import way
 from dbsp.operators.stages.stage_report import trace_uses
 from dbsp.runtime.run import Run
 
@@ -117,7 +117,10 @@ def _scopes(circuit: Graph, run: Run | None) -> dict[str, list[str]]:
     """By the name of a scope, how it is evaluated; after a run, also what it is now."""
     evaluations = {} if run is None else run.evaluations()
     return {
-        node.operator.body.name: [way(node.operator.body), *filter(None, [evaluations.get(node)])]
+        node.operator.body.name: [
+            describe_evaluation(node.operator.body),
+            *filter(None, [evaluations.get(node)]),
+        ]
         for node in circuit.nodes
         if isinstance(node.operator, Fixpoint)
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.rewriting import rewrite
-from dbsp.operators.stages.laws import LawApplication, incremental_form
+from dbsp.operators.stages.passes.laws import LawApplication, incremental_form
 
 
 def incrementalise(query: Graph, firings: list[LawApplication]) -> Graph:

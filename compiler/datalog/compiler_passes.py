@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dbsp.circuit.graph import Graph
-from dbsp.circuit.passes import Pass, PassContext, PassManager, Repeat, Representation
+from dbsp.circuit.pass_manager import Pass, PassContext, PassManager, Repeat, Representation
 from dbsp.compiler.datalog.circuits.lower import lower
 from dbsp.compiler.datalog.circuits.program_report import plans_text
 from dbsp.compiler.datalog.compile_options import CompileOptions

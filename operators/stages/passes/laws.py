@@ -4,7 +4,7 @@
 
 Every rule is one function with its equation. Given a node of the query and the streams of deltas
 D(a), D(b), ... of its inputs, it adds the nodes that compute the delta of the node's output.
-`incrementalize` applies them from the inputs to the outputs and keeps a record of which fired where.
+`incremental_circuit` applies them from the inputs to the outputs and keeps a record of which fired where.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.operators.time.change import Change
 from dbsp.operators.time.integrate import old_integral
+from dbsp.operators.time.multilinear_terms import Terms
 from dbsp.operators.time.nested import Nested
-from dbsp.operators.time.terms import Terms
 
 Apply: TypeAlias = Callable[[Rewriting, Node, Sequence[Stream]], Stream]
 

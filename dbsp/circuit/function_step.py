@@ -1,0 +1,42 @@
+"""The step of an operator that is a function of Z-sets applied to each delta by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dbsp.circuit.step import Step
+from dbsp.data.batch import Batch
+
+
+class FunctionStep(Step):
+    """Applies a function of batches to the inputs of this step.
+
+    This is all that linear operators need, which are their own incremental form (DBSP paper,
+    theorem 3.3). They map nothing to nothing, so quiet inputs cost nothing.
+    """
+
+    __slots__ = ("_empty", "_function", "_sources")
+
+    def __init__(
+        self, function: Callable[..., Batch], sources: Sequence[Step], arities: Sequence[int]
+    ) -> None:
+        super().__init__()
+        self._function = function
+        self._sources = tuple(sources)
+        self._empty = tuple(Batch.empty(arity) for arity in arities)
+
+    def step(self) -> None:
+        self.out = None
+        for source in self._sources:
+            if source.out is not None:
+                break
+        else:
+            return
+        result = self._function(
+            *(
+                empty if source.out is None else source.out
+                for source, empty in zip(self._sources, self._empty, strict=True)
+            )
+        )
+        if len(result):
+            self.out = result

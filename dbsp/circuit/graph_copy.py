@@ -1,0 +1,51 @@
+"""Copying a circuit as it is, but for nodes that are left out and operators that are replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from dbsp.circuit.graph import Graph, Node, Stream
+from dbsp.circuit.operator import Operator
+from dbsp.circuit.operator_roles import ScopeBoundary
+
+
+class GraphCopy:
+    """One copy under way: which nodes it keeps, and the image of each.
+
+    `keeps` must hold for whatever a kept node depends on. `replaced` gives other operators for nodes
+    outside of scopes, which take the same inputs and have the same columns.
+    """
+
+    def __init__(
+        self, keeps: Callable[[Node], bool], replaced: Mapping[Node, Operator] | None = None
+    ) -> None:
+        self.keeps = keeps
+        self._replaced = replaced or {}
+        self._images: dict[Node, Stream] = {}
+        self._graphs: dict[Graph, Graph] = {}
+
+    def image(self, node: Node) -> Stream:
+        """The copy of a node that has been copied already."""
+        return self._images[node]
+
+    def graph_of(self, source: Graph) -> Graph:
+        """The copy of a graph."""
+        return self._graphs[source]
+
+    def fill(self, source: Graph, target: Graph) -> None:
+        """Copy the nodes of `source` into the empty graph `target`, in their order."""
+        self._graphs[source] = target
+        kept = [node for node in source.nodes if self.keeps(node)]
+        for node in kept:
+            operator = self._replaced.get(node, node.operator)
+            if isinstance(operator, ScopeBoundary):
+                self._images[node] = operator.copied(node, self)
+                continue
+            inputs = tuple(self._images[stream.node] for stream in node.inputs)
+            self._images[node] = target.append(operator, inputs, node.schema, node.source)
+        for node in kept:
+            if node.strict:
+                target.connect(self._images[node], *(self._images[stream.node] for stream in node.strict))
+        for name, stream in source.named.items():
+            if stream.node in self._images:
+                target.named[name] = self._images[stream.node]

@@ -1,0 +1,223 @@
+"""What operators hold, as JSON values and back: one table of tags for both directions.
+
+Numbers, strings, None and tuples are JSON values. Any other value is an object whose first key, a
+tag, says what it is: `{"schema": ...}`, `{"date": "2024-05-01"}`, `{"function": "math:sqrt"}`. A
+value of a dataclass is `{"class": ..., "fields": ...}`, without the fields that have their default;
+an expression is a `column`, `literal`, `functor` or `call` with its arguments. A nested scope is
+`{"scope": ...}`: how scopes are written and read is given by the caller.
+
+Functions and classes are written as `module:name`, so only what can be imported can be written;
+classes of this package by their bare names. Of a functor of a Datalog program only the name is
+written; the function is given to whoever reads it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from dbsp.circuit.graph import Graph
+from dbsp.data.schema import Schema
+from dbsp.data.type_inference import as_type
+from dbsp.data.types import Type
+from dbsp.errors import CircuitError, shorten
+from dbsp.expressions import Call, Column, Expression, Functor, FunctorCall, Literal
+
+
+class Tag(NamedTuple):
+    """How the values of one type are written under a tag, and read."""
+
+    name: str
+    type: type
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+def _written_schema(schema: Schema) -> list[list[str]]:
+    return [[name, type_.written] for name, type_ in zip(schema.names, schema.types, strict=True)]
+
+
+def _read_schema(columns: list[list[str]]) -> Schema:
+    return Schema(tuple(name for name, _ in columns), tuple(as_type(written) for _, written in columns))
+
+
+TAGS = (
+    Tag("float", float, repr, float),  # those that JSON has no number for
+    Tag("bytes", bytes, bytes.hex, bytes.fromhex),
+    Tag("timestamp", dt.datetime, dt.datetime.isoformat, dt.datetime.fromisoformat),
+    Tag("date", dt.date, dt.date.isoformat, dt.date.fromisoformat),
+    Tag("type", Type, lambda type_: type_.written, as_type),
+    Tag("schema", Schema, _written_schema, _read_schema),
+)
+_BY_TYPE = {tag.type: tag for tag in TAGS}
+_BY_NAME = {tag.name: tag for tag in TAGS}
+
+
+def _no_scope(_: object) -> Any:
+    raise CircuitError("expected a plain value, got a scope")
+
+
+WriteScope = Callable[[Graph], Mapping[str, Any]]
+"""Writes a nested scope."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """What reading needs besides the JSON values."""
+
+    classes: Mapping[str, type]
+    """The classes that are written by their bare names."""
+    functors: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
+    """The functions of a Datalog program's functors."""
+    scope: Callable[[Mapping[str, Any]], Graph] = _no_scope
+    """Builds a nested scope."""
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def encode(value: Any, scope: WriteScope = _no_scope) -> Any:
+    """A field of an operator as JSON values. Raises CircuitError for what cannot be written."""
+    if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
+        return value
+    if type(value) is tuple:
+        return [encode(item, scope) for item in value]
+    tag = _BY_TYPE.get(type(value))
+    if tag is not None:
+        return {tag.name: tag.write(value)}
+    if isinstance(value, Expression):
+        return _encode_expression(value)
+    if isinstance(value, Graph):
+        return {"scope": scope(value)}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {"class": class_name(type(value)), "fields": dict(_fields(value, scope))}
+    if callable(value):
+        return {"function": importable_name(value)}
+    raise CircuitError(f"{shorten(value)} of type {type(value).__name__} cannot be written as JSON")
+
+
+def _encode_expression(value: Expression) -> Any:
+    if isinstance(value, Column):
+        return {"column": value.name}
+    if isinstance(value, Literal):
+        return {"literal": encode(value.value)} | ({} if value.type is None else {"of": value.type.written})
+    if isinstance(value, FunctorCall):
+        functor = value.functor
+        types = [type_.written for type_ in (*functor.parameters, functor.result)]
+        return {"functor": functor.name, "types": types, "arguments": _encode_arguments(value)}
+    if not isinstance(value, Call):
+        raise CircuitError(f"expression {value!r} of type {type(value).__name__} cannot be written as JSON")
+    return {"call": value.function, "arguments": _encode_arguments(value)}
+
+
+def _encode_arguments(call: Call) -> list[Any]:
+    return [_encode_expression(argument) for argument in call.arguments]
+
+
+def _fields(value: Any, scope: WriteScope) -> Iterator[tuple[str, Any]]:
+    """The fields that make the value, without those that have their default."""
+    for field in dataclasses.fields(value):
+        if field.init:
+            written = encode(getattr(value, field.name), scope)
+            # Compared as written: `==` between expressions makes another expression.
+            if field.default is dataclasses.MISSING or written != encode(field.default):
+                yield field.name, written
+
+
+_PACKAGE = f"{__name__.partition('.')[0]}."
+
+
+def class_name(cls: type) -> str:
+    """How a class is written: bare if it belongs to this package, else by its module."""
+    return cls.__qualname__ if cls.__module__.startswith(_PACKAGE) else importable_name(cls)
+
+
+def importable_name(value: Any) -> str:
+    """`module:name` of a function or class. Raises CircuitError if nothing can be imported by that."""
+    name = getattr(value, "__qualname__", None)
+    owner = getattr(value, "__objclass__", value)  # of a method of a built-in class
+    module = getattr(owner, "__module__", None)
+    shown = name or shorten(value)
+    advice = "define it with a name of its own in a module that can be imported"
+    if name is None or module is None or "<" in name:
+        raise CircuitError(f"'{shown}' cannot be written, since it has no name to be found by; {advice}")
+    if module == "__main__":
+        raise CircuitError(f"'{shown}' cannot be written: it belongs to the script that runs; {advice}")
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is not value:
+        raise CircuitError(f"'{shown}' cannot be written: '{module}:{name}' is something else; {advice}")
+    return f"{module}:{name}"
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def decode(written: Any, reading: Reading) -> Any:
+    """The value that `encode` wrote. Raises CircuitError."""
+    if isinstance(written, list):
+        return tuple(decode(item, reading) for item in written)
+    if not isinstance(written, dict):
+        return written
+    if "class" in written:
+        cls = _class(written["class"], reading)
+        fields = {name: decode(value, reading) for name, value in written["fields"].items()}
+        try:
+            return cls(**fields)
+        except TypeError as error:
+            raise CircuitError(f"{written['class']} is not made of {', '.join(fields)}: {error}") from None
+    if not written.keys().isdisjoint(("call", "column", "functor", "literal")):
+        return _decode_expression(written, reading)
+    if len(written) == 1:
+        ((name, value),) = written.items()
+        if name == "scope":
+            return reading.scope(value)
+        if name == "function":
+            return _imported(value)
+        if name in _BY_NAME:
+            return _BY_NAME[name].read(value)
+    raise CircuitError(f"unknown kind of value: {', '.join(written)}")
+
+
+def _decode_expression(written: Mapping[str, Any], reading: Reading) -> Expression:
+    if "column" in written:
+        return Column(written["column"])
+    if "literal" in written:
+        type_ = as_type(written["of"]) if "of" in written else None
+        return Literal(decode(written["literal"], dataclasses.replace(reading, scope=_no_scope)), type_)
+    arguments = tuple(_decode_expression(argument, reading) for argument in written["arguments"])
+    if "call" in written:
+        return Call(written["call"], arguments)
+    name = written["functor"]
+    function = reading.functors.get(name)
+    if function is None:
+        raise CircuitError(
+            f"the circuit calls the functor '{name}', whose function is not written: give it again, as in "
+            f'from_json(text, functors={{"{name}": function}})'
+        )
+    *parameters, result = map(as_type, written["types"])
+    return FunctorCall(f"@{name}", arguments, Functor(name, tuple(parameters), result, function))
+
+
+def _class(name: str, reading: Reading) -> Any:
+    cls = _imported(name) if ":" in name else reading.classes.get(name)
+    if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
+        raise CircuitError(f"there is no operator '{name}'")
+    return cls
+
+
+def _imported(name: str) -> Any:
+    module, _, path = name.partition(":")
+    try:
+        found: Any = import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise CircuitError(f"'{name}' cannot be imported: {error}") from None
+    return found

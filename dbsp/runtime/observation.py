@@ -1,0 +1,43 @@
+"""Statistics per node, of a scope and the scopes nested in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dbsp.circuit.graph import Node
+from dbsp.runtime.node_stats import NodeStats
+from dbsp.runtime.scope import Scope
+
+
+def observe(scope: Scope, on: bool) -> None:
+    """Switch the statistics on (from zero) or off."""
+    for each in scope.scopes():
+        each.stats = [NodeStats(node) for node in each.graph.nodes] if on else None
+
+
+def collect(scope: Scope) -> list[NodeStats]:
+    """The statistics of the nodes, those of nested scopes after their scope."""
+    return [stats for each in scope.scopes() for stats in each.stats or ()]
+
+
+def resume(scope: Scope, old: Scope, pairs: Mapping[Node, Node]) -> None:
+    """Count on from the statistics of an old scope; `pairs` maps new nodes to old ones.
+
+    A nested scope also takes over the number of iterations from the old scope of the same name.
+    """
+    scope.stats = None
+    if old.stats is not None:
+        counted = {stats.node: stats for stats in old.stats}
+        scope.stats = [NodeStats(node) for node in scope.graph.nodes]
+        for stats in scope.stats:
+            before = counted.get(pairs[stats.node]) if stats.node in pairs else None
+            if before is not None:
+                stats.resume(before)
+    of_name = {child.graph.name: child for child in old.children}
+    for child in scope.children:
+        old_child = of_name.get(child.graph.name)
+        if old_child is None:
+            observe(child, old.stats is not None)
+        else:
+            child.iterations = old_child.iterations
+            resume(child, old_child, pairs)

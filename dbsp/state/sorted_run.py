@@ -1,0 +1,52 @@
+"""Sorted runs, which traces are stacks of, and merging two of them in instalments."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dbsp.kernels import merge_some
+from dbsp.kernels.arrays import Codes
+
+
+class SortedRun:
+    """One immutable sorted run; `largest` bounds the absolute weight of its rows."""
+
+    __slots__ = ("largest", "rows", "size", "weights")
+
+    def __init__(self, rows: Codes, weights: Codes) -> None:
+        self.rows = rows
+        self.weights = weights
+        self.size = len(weights)  # asked for so often in a tick that a call would show
+        self.largest = 0
+
+    def __len__(self) -> int:
+        return self.size
+
+
+class RunMerge:
+    """A merge of the committed runs at `index` and `index + 1`, done in instalments."""
+
+    __slots__ = ("index", "newer", "older", "rows", "state", "weights")
+
+    def __init__(self, index: int, older: SortedRun, newer: SortedRun) -> None:
+        size = len(older) + len(newer)
+        self.index = index
+        self.older = older
+        self.newer = newer
+        self.rows = np.empty((size, older.rows.shape[1]), np.int64)
+        self.weights = np.empty(size, np.int64)
+        self.state = np.zeros(3, np.int64)
+
+    def advance(self, fuel: int) -> bool:
+        older, newer = self.older, self.newer
+        return merge_some(
+            older.rows, older.weights, newer.rows, newer.weights, self.rows, self.weights, self.state, fuel
+        )
+
+    def result(self) -> SortedRun:
+        size = int(self.state[2])
+        rows, weights = self.rows[:size], self.weights[:size]
+        if size < len(self.weights) * 7 // 8:
+            # Give back what the cancelled rows had reserved, where it is worth a copy.
+            rows, weights = rows.copy(), weights.copy()
+        return SortedRun(rows, weights)

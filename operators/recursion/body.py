@@ -1,0 +1,50 @@
+"""The graph inside a fixpoint: its nodes, what enters and leaves it, and how it is evaluated."""
+
+from __future__ import annotations
+
+from dbsp.circuit.graph import Graph, Stream, placed
+from dbsp.circuit.operator import Operator
+from dbsp.data.schema import Schema
+from dbsp.errors import CircuitError
+from dbsp.operators.recursion.delta0 import Delta0
+from dbsp.operators.recursion.modes import Recursion
+from dbsp.operators.time.delay import Delay
+
+
+class Body(Graph):
+    """The graph inside a fixpoint; outer streams enter it by delta_0."""
+
+    def __init__(
+        self, name: str, parent: Graph, max_iterations: int, recursion: Recursion | str = Recursion.AUTO
+    ) -> None:
+        super().__init__(name, parent)
+        self.max_iterations = max_iterations
+        self.recursion = Recursion(recursion)
+        """How the scope is to be evaluated, where there is a choice (see
+        `dbsp.operators.recursion.modes`)."""
+        self.closed = False
+        """Whether the scope has been built, so that nothing can be added to it."""
+
+    def settings(self) -> dict[str, int | str]:
+        return {"max_iterations": self.max_iterations, "recursion": self.recursion.value}
+
+    def append(self, operator: Operator, inputs: tuple[Stream, ...], schema: Schema, source: str) -> Stream:
+        if self.closed:
+            raise CircuitError(
+                f"scope '{self.name}' is complete; outside of it use what scope.leave(stream) returns",
+                where=placed(operator.name, source),
+            )
+        return super().append(operator, inputs, schema, source)
+
+    def entering(self, outer: Stream) -> Operator:
+        return Delta0(len(self.entered), outer.schema, outer.node.is_set, outer.node.operator.keeps_integral)
+
+    def validate(self) -> None:
+        for node in self.nodes:
+            if isinstance(node.operator, Delay) and not node.strict:
+                raise CircuitError(
+                    f"variable '{node.operator.variable}' of fixpoint '{self.name}' is never "
+                    "defined; call scope.define(variable, stream)",
+                    where=node.describe(),
+                )
+        super().validate()

@@ -1,0 +1,62 @@
+"""Which ways of evaluation a recursive scope allows (see `dbsp.operators.recursion.modes`)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dbsp.circuit.graph import Node
+from dbsp.circuit.operator_roles import depends_on_ticks
+from dbsp.operators.recursion.body import Body
+from dbsp.operators.recursion.delta0 import Delta0
+from dbsp.operators.recursion.modes import MODE_DESCRIPTIONS, Recursion
+from dbsp.operators.recursion.monotone import negated_imports, never_negative
+from dbsp.operators.traces.arrange import Arrange
+
+
+class EvaluationOptions(NamedTuple):
+    """What a scope can do besides following changes by tick and iteration."""
+
+    restarts: bool = False
+    """Whether it can restart: evaluate a new scope over all of its input rows."""
+    insert_only: bool = False
+    """Whether it continues from the previous fixpoint, keeping no iterations."""
+    negated: frozenset[int] | None = None
+    """The entering streams that must not change for the results to only grow; None if they need not
+    grow with their inputs."""
+    converges: bool = False
+    """Whether the variables only grow from iteration to iteration, so that one without new rows is
+    the last."""
+
+
+def evaluation_options(body: Body) -> EvaluationOptions:
+    """What the place of the scope, its nodes and the requested mode allow."""
+    nodes = [node.operator for node in body.nodes]
+    if body.parent is None or body.parent.parent is not None:
+        return EvaluationOptions()
+    if any(operator.is_port or operator.children() for operator in nodes):
+        return EvaluationOptions()
+    if any(map(depends_on_ticks, body.nodes)):
+        return EvaluationOptions()
+    negated = negated_imports(body)
+    # A restart emits the difference from the previous results, so these have to be kept.
+    kept = all(keeps_stream(s.node) and not isinstance(s.node.operator, Delta0) for s in body.exports)
+    restarts = kept and body.recursion is not Recursion.INCREMENTAL
+    converges = negated is not None and all(map(never_negative, body.entered))
+    return EvaluationOptions(restarts, restarts and negated is not None, negated, converges)
+
+
+def describe_evaluation(body: Body) -> str:
+    """How a scope is going to be evaluated, in words."""
+    options = evaluation_options(body)
+    if body.recursion is Recursion.INCREMENTAL or options.insert_only:
+        return MODE_DESCRIPTIONS[body.recursion]
+    restarts = "; begun anew where that costs less" if options.restarts else ""
+    why = " (its variables need not grow with what enters)" if options.negated is None else ""
+    return f"{MODE_DESCRIPTIONS[Recursion.INCREMENTAL]}{restarts}{why}"
+
+
+def keeps_stream(node: Node) -> bool:
+    """Whether a node or an arrangement of its stream keeps the integral of its output."""
+    return node.operator.keeps_integral or any(
+        isinstance(reader.operator, Arrange) and reader.inputs[0].node is node for reader in node.graph.nodes
+    )

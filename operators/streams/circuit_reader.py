@@ -1,0 +1,73 @@
+"""Circuits read from JSON or networkx (see `dbsp.circuit.graph_json` for the form and for writing).
+
+A circuit names Python functions and classes, and reading imports their modules: read only what you trust.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pkgutil import walk_packages
+from typing import Any
+
+import networkx as nx
+
+import dbsp.operators
+from dbsp.circuit.graph import Graph
+from dbsp.circuit.graph_json import fill, parse
+from dbsp.circuit.networkx_form import networkx_document
+from dbsp.circuit.value_json import Reading
+from dbsp.operators.ports.input import Input
+from dbsp.operators.ports.output import Output
+from dbsp.operators.recursion.body import Body
+from dbsp.operators.streams.builder import Circuit
+
+
+def from_json(text: str, functors: Mapping[str, Callable[..., Any]] | None = None) -> Graph:
+    """The circuit that `to_json` wrote: a `Circuit` if it was one, else a lowered graph for `dbsp.Run`.
+
+    `functors` are the functions of a Datalog program's functors, by name: they are not written. Raises
+    CircuitError if the text is no circuit, or names what cannot be imported.
+    """
+    return _circuit(parse(text), functors or {})
+
+
+def from_networkx(graph: nx.MultiDiGraph) -> Graph:
+    """The circuit that `to_networkx` made a graph of. Raises CircuitError as `from_json`."""
+    return _circuit(networkx_document(graph), {})
+
+
+def _circuit(written: Mapping[str, Any], functors: Mapping[str, Callable[..., Any]]) -> Graph:
+    name = written["name"]
+    graph = Graph(name) if written["form"] == "lowered" else Circuit(name)
+    scopes: list[Body] = []
+
+    def new_scope(parent: Graph, inside: Mapping[str, Any]) -> Body:
+        scopes.append(Body(inside["name"], parent, **inside["settings"]))
+        return scopes[-1]
+
+    fill(graph, written, Reading(catalogue(), functors), new_scope)
+    if isinstance(graph, Circuit):
+        for scope in scopes:
+            scope.closed = True
+        for node in graph.nodes:
+            if isinstance(node.operator, Input | Output):
+                kind = "input" if isinstance(node.operator, Input) else "output"
+                graph.declare(kind, node.operator.relation)
+    graph.validate()
+    return graph
+
+
+@functools.cache
+def catalogue() -> dict[str, type]:
+    """The operators of this package, and what they are made of, by class name."""
+    found: dict[str, type] = {}
+    for module in walk_packages(dbsp.operators.__path__, "dbsp.operators."):
+        for value in vars(import_module(module.name)).values():
+            if not isinstance(value, type) or value.__module__ != module.name:
+                continue
+            if dataclasses.is_dataclass(value):
+                found[value.__qualname__] = value
+    return found
