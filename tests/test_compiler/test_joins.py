@@ -208,7 +208,7 @@ def test_explain_says_what_a_run_has_met() -> None:
         "change of e(y, z): 6 rows, x: 0",
         "change of e(x, z): 6 rows, y: 4",
     ]
-    assert "  e by (y, x) shared by itself, rule 1; 6 rows, 144 bytes" in text
+    assert "  e by (x, y) shared by itself, rule 1; 6 rows, 144 bytes" in text
     assert run.join_terms().keys() < set(run.graph.walk())
     (terms,) = run.join_terms().values()
     assert [(term.atom, term.changed, term.levels) for term in terms] == [
