@@ -8,7 +8,7 @@ from typing import Any
 from dbsp.circuit.graph import Node
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import ReportingStep, TracedStep
-from dbsp.runtime import statistics
+from dbsp.runtime import scope_statistics
 from dbsp.runtime.memory import give_back
 from dbsp.runtime.node_stats import NodeStats
 from dbsp.runtime.run_base import RunBase
@@ -20,11 +20,11 @@ class Inspection(RunBase):
 
     def observe(self, on: bool = True) -> None:
         """Switch statistics per node on (from zero) or off."""
-        statistics.observe(self.scope, on)
+        scope_statistics.observe(self.scope, on)
 
     def stats(self) -> list[NodeStats]:
         """What every node has done since `observe()`, those of nested scopes after their scope."""
-        return statistics.collect(self.scope)
+        return scope_statistics.collect(self.scope)
 
     def join_terms(self) -> dict[Node, tuple[Any, ...]]:
         """By multi-way join, what each of its delta terms has met: changed rows, prefixes per level.

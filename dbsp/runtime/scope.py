@@ -62,7 +62,7 @@ class Scope:
         self.iterations = 0
         """Times a nested scope was iterated in the latest tick it had work in."""
         self.stats: list[NodeStats] | None = None
-        """The statistics per node, while they are switched on (see `dbsp.runtime.statistics`)."""
+        """The statistics per node, while they are switched on (see `dbsp.runtime.scope_statistics`)."""
         self.listeners: list[CommitListener] = [] if outer is None else outer.listeners
         self._shared: dict[type, Any] = {type(found): found for found in shared}
         self.by_node: dict[Node, Step] = {}

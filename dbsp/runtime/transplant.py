@@ -27,7 +27,7 @@ from dbsp.circuit.operator_roles import depends_on_ticks
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import KeepingStep, RememberingStep, ReplayingStep, TracedStep
 from dbsp.errors import CircuitError, DbspError
-from dbsp.runtime import statistics
+from dbsp.runtime import scope_statistics
 from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.scope_state import CarriedState, NestedCarriedState, State
@@ -61,7 +61,7 @@ class Transplant:
             self._decide(graph)
             self.scope = self._new_scope(graph)
             self._rebuild()
-        statistics.resume(self.scope, old, self._inside_too())
+        scope_statistics.resume(self.scope, old, self._inside_too())
         kept = {id(state) for states in self.scope.state.carried.states.values() for state in states}
         self.kept = len(kept)
         """Traces and tables taken over."""

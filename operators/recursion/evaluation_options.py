@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator_roles import depends_on_ticks
-from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.modes import MODE_DESCRIPTIONS, Recursion
 from dbsp.operators.recursion.monotone import negated_imports, never_negative
+from dbsp.operators.recursion.scope_body import Body
 from dbsp.operators.traces.arrange import Arrange
 
 

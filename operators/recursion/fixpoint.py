@@ -27,9 +27,9 @@ from dbsp.circuit.step_roles import KeepingStep, ReplayingStep, keeping
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.evaluation_options import keeps_stream
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
+from dbsp.operators.recursion.scope_body import Body
 from dbsp.runtime.scope import Scope
 
 NOTHING = Schema((), ())

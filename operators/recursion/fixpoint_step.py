@@ -19,7 +19,6 @@ from dbsp.data.batch import Batch
 from dbsp.errors import required
 from dbsp.kernels import concatenate
 from dbsp.kernels.arrays import Codes
-from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.convergence import Convergence
 from dbsp.operators.recursion.evaluation_options import evaluation_options, keeps_stream
 from dbsp.operators.recursion.iterated_scope import IteratedScope, IterationResult
@@ -30,8 +29,9 @@ from dbsp.operators.recursion.modes import (
     joined,
 )
 from dbsp.operators.recursion.restart_budget import RestartBudget
+from dbsp.operators.recursion.scope_body import Body
 from dbsp.operators.traces.arrange import own_trace
-from dbsp.runtime import statistics
+from dbsp.runtime import scope_statistics
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.scope_state import CarriedState
 
@@ -175,7 +175,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         new = self._started(CarriedState(), timed)
         self._replaced = old
         self._exchange(new)
-        statistics.resume(new.scope, old.scope, {node: node for node in self._body.nodes})
+        scope_statistics.resume(new.scope, old.scope, {node: node for node in self._body.nodes})
         new.entering.totals = entering
         unbounded = RestartBudget(self._history, None, False) if timed else None
         done = required(new.run(where, False, unbounded), "the result of a restart")

@@ -39,9 +39,9 @@ from dbsp.operators.linear.union import Minus, Negate, Union
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
-from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.fixpoint import Fixpoint, Leave
 from dbsp.operators.recursion.modes import Recursion
+from dbsp.operators.recursion.scope_body import Body
 from dbsp.operators.stages import three_stages
 from dbsp.operators.stages.stage_report import explain
 from dbsp.operators.streams.aggregate_calls import AggregateCall, LinearAggregateCall

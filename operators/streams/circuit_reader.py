@@ -21,7 +21,7 @@ from dbsp.circuit.networkx_form import networkx_document
 from dbsp.circuit.value_json import Reading
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
-from dbsp.operators.recursion.body import Body
+from dbsp.operators.recursion.scope_body import Body
 from dbsp.operators.streams.builder import Circuit
 
 
