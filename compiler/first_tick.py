@@ -4,24 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from dbsp.compiler.datalog.circuits.lower import lower
-from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.checked import CheckedProgram, Rule
+from dbsp.compiler.datalog.plans.steps import RulePlan
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.planner.statistics import Statistics
-from dbsp.compiler.program_planner import ProgramPlanner, statistics
+from dbsp.compiler.program_planner import PlannableProgram, ProgramPlanner, statistics
 from dbsp.data.batch import Batch
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.changes import InputChange
 from dbsp.runtime.run import Run
 
-if TYPE_CHECKING:
-    from dbsp.compiler.program import Program
+
+class StartableProgram(PlannableProgram, Protocol):
+    """What the first tick needs of a `Program`."""
+
+    @property
+    def checked(self) -> CheckedProgram: ...
+
+    @property
+    def plans(self) -> dict[int, RulePlan]: ...
+
+    @property
+    def facts(self) -> Mapping[str, list[tuple[Any, ...]]]: ...
+
+    @property
+    def file(self) -> str: ...
 
 
 def load(
-    program: Program,
+    program: StartableProgram,
     run: Run,
     initial: Mapping[str, InputChange] | None,
     planner: ProgramPlanner | None = None,
@@ -46,7 +60,7 @@ def load(
 
 
 def count_relations(
-    program: Program, initial: Mapping[str, InputChange] | None, max_iterations: int
+    program: StartableProgram, initial: Mapping[str, InputChange] | None, max_iterations: int
 ) -> Statistics:
     """The counts of all relations of the rules over the facts and these changes (see `Program.counted`)."""
     rewritten = program.rewritten
@@ -61,12 +75,12 @@ def count_relations(
     return statistics(program, run, rows)
 
 
-def _has_constants(program: Program) -> bool:
+def _has_constants(program: StartableProgram) -> bool:
     """Whether a rule without positive atoms derives a row in the first tick."""
     return any(not rule.body or _starts_from_nothing(rule) for rule in program.checked.rules)
 
 
-def _starts_from_nothing(rule: checked.Rule) -> bool:
+def _starts_from_nothing(rule: Rule) -> bool:
     return not any(isinstance(literal, syntax.Atom) for literal in rule.body)
 
 

@@ -1,4 +1,4 @@
-"""Planning a running program anew: by the rows that it keeps, and from then on by those plans.
+"""Planning a running program again: by the rows that it keeps, and from then on by those plans.
 
 The counts are of the live relations: inputs, and derived relations where the circuit keeps their rows. A
 rule over a relation that is kept nowhere is planned by its shape alone, as it is without data.
@@ -6,26 +6,41 @@ rule over a relation that is kept nowhere is planned by its shape alone, as it i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 from dbsp.circuit.stage import Stage
+from dbsp.compiler.datalog.meaning.checked import CheckedProgram, Rule
 from dbsp.compiler.datalog.meaning.show import show_rule
 from dbsp.compiler.datalog.plans.steps import RulePlan
 from dbsp.compiler.planner.statistics import Source, Statistics
+from dbsp.data.schema import Schema
 from dbsp.data.values import encode_value
 from dbsp.kernels.arrays import Codes
+from dbsp.operators.streams.builder import Circuit
 from dbsp.runtime.replanning import Proposal
 from dbsp.runtime.run import Run
 
-if TYPE_CHECKING:
-    from dbsp.compiler.program import Program
+
+class PlannableProgram(Protocol):
+    """What planning needs of a `Program`."""
+
+    @property
+    def rewritten(self) -> CheckedProgram: ...
+
+    def columns(self, relation: str) -> Schema: ...
+
+    def plans_for(
+        self, statistics: Statistics, rules: Iterable[Rule] | None = None
+    ) -> dict[int, RulePlan]: ...
+
+    def circuit_for(self, plans: Mapping[int, RulePlan], max_iterations: int) -> Circuit: ...
 
 
 class ProgramPlanner:
     """Chooses among the circuits of a program for one run (see `dbsp.runtime.replanning`)."""
 
-    def __init__(self, program: Program, plans: Mapping[int, RulePlan], max_iterations: int) -> None:
+    def __init__(self, program: PlannableProgram, plans: Mapping[int, RulePlan], max_iterations: int) -> None:
         self.program = program
         self.plans = plans
         """The plan of every rule that the run goes by, by the rule's number."""
@@ -77,7 +92,7 @@ class ProgramPlanner:
         self.restored = False
 
 
-def statistics(program: Program, run: Run, rows: Source) -> Statistics:
+def statistics(program: PlannableProgram, run: Run, rows: Source) -> Statistics:
     """The counts of relations whose rows are given in the codes of a run."""
 
     def code(name: str, column: int, value: Any) -> int:
