@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -46,12 +46,9 @@ class TableChange:
 InputChange: TypeAlias = Mapping[Any, int] | Iterable[Any] | ZSet | TableChange
 
 
-class Piece(NamedTuple):
-    """An encoded change: rows as given, not consolidated, and whether their order counts."""
-
-    rows: Codes
-    weights: Codes
-    ordered: bool
+Piece: TypeAlias = tuple[Codes, Codes, bool]
+"""An encoded change: rows and weights as given, not consolidated, and whether their order counts. (A plain
+tuple, since a tick of one row makes one.)"""
 
 
 # --- encoding ------------------------------------------------------------------------------------
@@ -63,20 +60,21 @@ def encode_change(change: Any, port: InputPort, interner: Interner) -> Piece:
     Accepts {row: weight}, an iterable of rows (weight 1 each), a ZSet, an Arrow table, a TableChange.
     """
     if isinstance(change, TableChange):
-        return Piece(*_encode_table_change(change, port, interner), True)
-    ordered = not isinstance(change, Mapping | ZSet)
-    return Piece(*_encoded(change, port.columns, port.relation, interner), ordered)
+        return *_encode_table_change(change, port, interner), True
+    rows, weights = _encoded(change, port.columns, port.relation, interner)
+    return rows, weights, not isinstance(change, Mapping | ZSet)
 
 
 def encode_staged(change: Any, port: InputPort, interner: Interner) -> Piece:
     """A change that takes its place among others of the same tick."""
-    return encode_change(change, port, interner)._replace(ordered=True)
+    rows, weights, _ = encode_change(change, port, interner)
+    return rows, weights, True
 
 
 def encode_deletions(rows: Sequence[Any], port: InputPort, interner: Interner) -> Piece:
     """Every row with weight -1. On a keyed input the values of the key columns are enough."""
     codes = _encode_keys(rows, port, interner) if port.kind == "key" else _rows(rows, port, interner)
-    return Piece(codes, np.full(len(codes), -1), True)
+    return codes, np.full(len(codes), -1), True
 
 
 def encode_upserts(rows: Sequence[Any], port: InputPort, interner: Interner) -> Piece:
@@ -89,7 +87,7 @@ def encode_upserts(rows: Sequence[Any], port: InputPort, interner: Interner) -> 
 
 
 def _rows(rows: Sequence[Any], port: InputPort, interner: Interner) -> Codes:
-    return encode_change(rows, port, interner).rows
+    return encode_change(rows, port, interner)[0]
 
 
 def _encoded(change: Any, schema: Schema, relation: str, interner: Interner) -> tuple[Codes, Codes]:
@@ -181,10 +179,10 @@ def net_change(pieces: Sequence[Piece], port: InputPort) -> Batch | None:
     """
     codes, weights, _ = pieces[0]
     if len(pieces) > 1:
-        codes = np.concatenate([piece.rows for piece in pieces])
-        weights = np.concatenate([piece.weights for piece in pieces])
+        codes = np.concatenate([rows for rows, _, _ in pieces])
+        weights = np.concatenate([given for _, given, _ in pieces])
     if len(weights) > 1:
-        if port.kind != "zset" and any(piece.ordered for piece in pieces):
+        if port.kind != "zset" and any(ordered for _, _, ordered in pieces):
             key = port.key or tuple(range(port.columns.arity))
             codes, weights = _last_of_each(codes, weights, key)
         try:
