@@ -9,7 +9,7 @@
 #   make lock       write constraints.txt: the versions that every target installs
 #   make clean      remove the environment and everything that was built
 #
-# ARGS=... adds arguments: make test ARGS="tests/test_dbsp/test_zset.py -n 0"
+# ARGS=... adds arguments: make test ARGS="tests/data/test_zset.py -n 0"
 
 VENV ?= .venv
 # The first interpreter on the path that is new enough; `make test PYTHON=...` names another.

@@ -27,7 +27,7 @@ _LONG = 900
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of Spark by their folder, keep them in one worker, and set the longer time limits."""
     for item in items:
-        if "test_spark" in item.path.parts:
+        if "spark" in item.path.parts:
             item.add_marker("spark")
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))

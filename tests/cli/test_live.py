@@ -1,0 +1,352 @@
+"""The prompt of `dbsp live`: commands by themselves, through prompt_toolkit, and on a pseudo-terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+import dbsp
+from dbsp.cli.commands import HELP, ConsoleCommands
+from dbsp.cli.completion import LiveCompleter, LiveLexer
+from dbsp.cli.interrupt import ends_tick
+from dbsp.cli.prompt import _history, converse
+from tests.cli.test_cli import read_answer, read_until
+
+PROGRAM = """\
+.decl edge(x: symbol, y: symbol)
+.input edge
+.decl path(x: symbol, y: symbol)
+.output path
+.decl inner(x: symbol)
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+inner(x) :- path(_, x), path(x, _).
+.decl lonely(n: number)
+.output lonely
+lonely(n) :- n = count : { inner(_) }, n < 2.
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "reach.dl").write_text(PROGRAM)
+    return tmp_path
+
+
+@pytest.fixture
+def commands(folder: Path) -> ConsoleCommands:
+    program = dbsp.compile("reach.dl")
+    return ConsoleCommands(program, program.start({"edge": [("a", "b"), ("b", "c")]}), timed=False)
+
+
+Say: TypeAlias = Callable[..., str]
+
+
+@pytest.fixture
+def say(commands: ConsoleCommands, capsys: pytest.CaptureFixture[str]) -> Say:
+    """What the commands print for some lines."""
+
+    def speak(*lines: str) -> str:
+        for line in lines:
+            commands.handle(line)
+        return capsys.readouterr().out
+
+    return speak
+
+
+def views(commands: ConsoleCommands) -> dict[str, dict[object, int]]:
+    return {name: commands.run.view(name).to_dict() for name in commands.run.outputs}
+
+
+def test_changes_are_pending_until_the_commit(commands: ConsoleCommands, say: Say) -> None:
+    assert (
+        say('+edge("c", "d")', '-edge("a", "b")', '+edge("x", "y")', '-edge("x", "y")', "# a remark", "")
+        == ""
+    )
+    assert say("pending") == '+edge("c", "d")\n-edge("a", "b")\n-edge("x", "y")\n'
+    assert say("commit").splitlines() == [
+        '-path("a", "b")',
+        '-path("a", "c")',
+        '+path("b", "d")',
+        '+path("c", "d")',
+        "commit  // tick 2",
+    ]
+    assert say("pending") == "no changes are pending\n"
+    assert say('+edge("d", "e")', "rollback", "commit") == "1 change dropped\ncommit  // tick 3\n"
+
+
+def test_asking_for_rows(say: Say) -> None:
+    assert say('? path("a", X), X != "b"') == 'X\n───\n"c"\n(1 row)\n'
+    assert say('query path(x, y), n = count : { inner(_) }, y = "c"').splitlines()[2:] == [
+        '"a"  "c"  1',
+        '"b"  "c"  1',
+        "(2 rows)",
+    ]
+    assert say('? path("a", "c")', '? path("c", _)', '? inner("b")') == "yes\nno\nyes\n"
+    assert say("show inner") == 'x\n───\n"b"\n(1 row)\n'
+    assert say("show path 2").splitlines()[-1] == "(3 rows, 2 of them shown)"
+    assert say("show path all").splitlines()[-1] == "(3 rows)"
+    assert say("show lonely") == "n\n─\n1\n(1 row)\n"
+    assert "\nlonely\n" in say("show")
+
+
+def test_looking_around(folder: Path, say: Say) -> None:
+    lines = say("rels").splitlines()
+    assert [re.sub(" +", " ", line) for line in lines[2:]] == [
+        "edge (x: symbol, y: symbol) input 2",
+        "path (x: symbol, y: symbol) output 3",
+        "inner (x: symbol) derived",
+        "lonely (n: number) output 1",
+    ]
+    assert "rule 2 at" in say("explain 2") and "rule 1 at" not in say("explain 2")
+    assert "rule 1 at" in say("explain path") and "rule 2 at" in say("explain path")
+    assert say("explain").startswith("inputs")
+    assert say("stats").startswith("1 ticks, ")
+    assert say("graph").startswith("digraph circuit {")
+    assert say("graph circuit.svg") == "drawn into circuit.svg\n"
+    assert (folder / "circuit.svg").read_text().startswith("<?xml")
+    assert all(usage in say("help") for usage, _ in HELP)
+    assert say("help why").count("\n") == 2
+
+
+def test_asking_why(say: Say) -> None:
+    assert say('why path("a", "c")').splitlines() == [
+        'path("a", "c")',
+        "│  reach.dl:7: path(x, z) :- path(x, y), edge(y, z).",
+        '├─ path("a", "b")',
+        "│  │  reach.dl:6: path(x, y) :- edge(x, y).",
+        '│  └─ edge("a", "b")   put in',
+        '└─ edge("b", "c")   put in',
+    ]
+    assert '└─ path("a", "b")   ... and what it follows' in say('why path("a", "c") --depth 1').replace(
+        "├", "└"
+    )
+    assert say("why path(_, _) --rows 3").count("\n\n") == 2
+    assert say('why not path("c", "a")').startswith('path("c", "a")   is not there\n')
+    assert 'edge("c", "a")   is not there\n   it was not put in' in say('why not path("c", "a") --depth 2')
+
+
+def test_saving_and_loading(folder: Path, commands: ConsoleCommands, say: Say) -> None:
+    assert say("save out") == "1 input and 2 results written to out\n"
+    assert (folder / "out" / "edge.facts").read_text() == "a\tb\nb\tc\n"
+    assert (folder / "out" / "lonely.csv").read_text() == "1\n"
+    before = views(commands)
+    (folder / "changes.txt").write_text('-edge("a", "b")\ncommit\n+edge("a", "z")\n')
+    assert say("load changes.txt").count("commit  //") == 2
+    assert commands.run.tick == 3
+    (folder / "edge.facts").write_text("a\tb\n")
+    assert '+path("a", "b")' in say("load edge.facts")
+    say('-edge("a", "z")', "commit")
+    assert views(commands) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("comit", "did you mean 'commit'"),
+        ("frobnicate", "'help' lists them"),
+        ('edge("a", "b")', '\'+edge("a", "b")\' to insert it'),
+        ('path("a", X)', "write '? path(\"a\", X)' to ask for rows"),
+        ('+path("a", "b")', "computed by rules"),
+        ("+edge(1)", "this line gives 1"),
+        ("+egde(1)", "did you mean 'edge'"),
+        ("? pth(x)", "undefined relation 'pth'"),
+        ("? path(x, y), x = 1", "type"),
+        ("? !path(x, _)", "unsafe variable 'x'"),
+        ("? path(x", "the question ends here"),
+        ("? p(x) :- path(x, y)", "expected"),
+        ("?", "ask what"),
+        ("why", "why what"),
+        ('why path("c", "a")', "'why not' tells why"),
+        ('why not path("a", "b")', "'why' tells why"),
+        ('why path("a", "b"), path(x, y)', "only a single atom"),
+        ('why path("a", "b") --depth x', "takes a number"),
+        ("show paht", "did you mean 'path'"),
+        ("rels paht", "did you mean 'path'"),
+        ("explain paht", "did you mean 'path'"),
+        ("graph circuit.xyz", "ends in one of"),
+        ("load", "load FILE"),
+        ("load nothing.txt", "nothing.txt"),
+        ("save", "save DIR"),
+        ("commit now", "takes nothing behind it"),
+        ("help frobnicate", "no command"),
+    ],
+)
+def test_errors_leave_everything_as_it_was(commands: ConsoleCommands, line: str, message: str) -> None:
+    commands.handle('+edge("c", "d")')
+    before = views(commands), dict(commands.pending.changes), commands.run.tick
+    with pytest.raises(dbsp.DbspError) as raised:
+        commands.handle(line)
+    if line.startswith("load "):
+        assert "pending" in str(raised.value)
+        commands.handle("rollback")
+        before = before[0], {}, before[2]
+        with pytest.raises(dbsp.DbspError) as raised:
+            commands.handle(line)
+    assert message in str(raised.value)
+    assert (views(commands), commands.pending.changes, commands.run.tick) == before
+
+
+def test_changes_of_a_tick_that_fails_stay_pending(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = dbsp.compile("""
+        .decl pair(x: number, y: number)
+        .input pair
+        .decl ratio(x: number)
+        .output ratio
+        ratio(x / y) :- pair(x, y).
+    """)
+    commands = ConsoleCommands(program, program.start(), timed=False)
+    commands.handle("+pair(6, 3)")
+    commands.handle("+pair(1, 0)")
+    with pytest.raises(dbsp.DbspError, match="nothing has changed"):
+        commands.handle("commit")
+    assert commands.run.tick == 0
+    commands.handle("-pair(1, 0)")
+    commands.handle("commit")
+    assert "+ratio(2)\ncommit  // tick 1\n" in capsys.readouterr().out
+
+
+def test_an_interrupt_ends_a_tick_and_nothing_else() -> None:
+    interrupt = [True]
+
+    def pause(x: int) -> int:
+        if interrupt:
+            interrupt.clear()
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        return x
+
+    circuit = dbsp.Circuit("pausing")
+    source = circuit.input("r", schema={"x": int}, kind="set")
+    circuit.output("s", source.filter(lambda row: pause(row.x) > 0))
+    run = circuit.start()
+    with pytest.raises(KeyboardInterrupt), ends_tick(run):
+        run.step({"r": [(1,)]})
+    assert (run.tick, run.view("s").to_dict(), run.asserted("r").to_dict()) == (0, {}, {})
+    with ends_tick(run):
+        run.step({"r": [(1,)]})
+        signal.raise_signal(signal.SIGINT)  # the tick is final
+    assert run.view("s").to_dict() == {(1,): 1}
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+# --- the prompt ------------------------------------------------------------------------------------
+
+
+def completions(commands: ConsoleCommands, text: str) -> list[str]:
+    found = LiveCompleter(commands).get_completions(Document(text), CompleteEvent(completion_requested=True))
+    return [one.text for one in found]
+
+
+def test_completion(folder: Path, commands: ConsoleCommands) -> None:
+    assert completions(commands, "co") == ["commit "]
+    assert completions(commands, "re") == ["rels ", "relations "]
+    assert completions(commands, "+e") == completions(commands, "-") == ["edge("]
+    assert completions(commands, '+edge("') == ['"a"', '"b"']
+    assert completions(commands, '+edge("a", ') == ['"b"', '"c"']
+    assert completions(commands, '? path("a", "c') == ['"c"']
+    assert completions(commands, "? pa") == completions(commands, "why pa") == ["path("]
+    assert completions(commands, "why n") == ["not "]
+    assert completions(commands, "why not in") == ["inner("]
+    assert completions(commands, "show path in") == ["inner"]
+    assert completions(commands, "? inner(") == []
+    assert completions(commands, '? path("a", "b"), ed') == ["edge("]
+    assert completions(commands, "? lonely(") == ["1"]
+    (folder / "changes.txt").touch()
+    assert completions(commands, "load chan") == ["ges.txt"]
+
+
+def test_colours(commands: ConsoleCommands) -> None:
+    line = LiveLexer(commands).lex_document(Document('show path "a" 12 // why'))(0)
+    assert [(style, text) for style, text, *_ in line if style] == [
+        ("class:command", "show"),
+        ("class:relation", "path"),
+        ("class:text", '"a"'),
+        ("class:number", "12"),
+        ("class:remark", "// why"),
+    ]
+
+
+def conversation(commands: ConsoleCommands, keys: str) -> InMemoryHistory:
+    history = InMemoryHistory()
+    with create_pipe_input() as given:
+        given.send_text(keys)
+        converse(commands, input=given, output=DummyOutput(), history=history)
+    return history
+
+
+def test_a_conversation(commands: ConsoleCommands, capsys: pytest.CaptureFixture[str]) -> None:
+    # Ctrl-C gives up a line, Ctrl-D leaves.
+    ask = '? path("a", "d")\r'
+    keys = f'+edge("c", "d")\rnonsense\x03{ask}commit\r{ask}+edge("x", "y")\r\x04'
+    history = conversation(commands, keys)
+    printed = capsys.readouterr()
+    assert [line for line in printed.out.splitlines() if line in ("yes", "no")] == ["no", "yes"]
+    assert "the pending changes were not committed" in printed.err
+    assert commands.run.tick == 2
+    assert list(history.get_strings())[:2] == ['+edge("c", "d")', '? path("a", "d")']
+
+
+def test_errors_in_a_conversation_are_told(
+    commands: ConsoleCommands, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conversation(commands, "comit\r? pth(x)\rquit\r")
+    told = capsys.readouterr().err
+    assert "dbsp: error: there is no command 'comit'" in told
+    assert "<question>:1:1: error: undefined relation 'pth'\n    pth(x)\n    ^^^" in told
+
+
+def test_the_history_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    history = _history()
+    history.append_string("why not?")
+    assert "why not?" in (folder / "state" / "dbsp" / "history").read_text()
+    (folder / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "file"))
+    assert isinstance(_history(), InMemoryHistory)
+
+
+@pytest.fixture
+def terminal(folder: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """A `dbsp live` on a terminal of its own, at its first prompt."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm"}
+    command = [sys.executable, "-m", "dbsp", "live", "reach.dl"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as peer:
+        os.close(theirs)
+        try:
+            assert "'help' says what to type" in read_until(ours, "dbsp>")
+            yield ours, peer
+            os.write(ours, b"\x04")
+            assert peer.wait(60) == 0
+        finally:
+            peer.kill()  # else leaving the block would wait for it
+            os.close(ours)
+
+
+def test_on_a_terminal(terminal: tuple[int, subprocess.Popen[bytes]]) -> None:
+    stream, _ = terminal
+    os.write(stream, b'+edge("a", "b")\r')
+    read_until(stream, "1 pending dbsp>")
+    os.write(stream, b"comm\t")
+    read_until(stream, "commit")
+    os.write(stream, b"\r")
+    assert '+path("a", "b")' in read_answer(stream, "commit  // tick 2")
+    os.write(stream, b'why path("a", "b")\r')
+    assert '└─ edge("a", "b")   put in' in read_answer(stream, "put in")

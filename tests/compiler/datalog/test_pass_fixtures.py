@@ -1,0 +1,75 @@
+"""Every pass of the compiler on small programs: the text after the pass is compared with a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import dbsp
+from dbsp.circuit.pass_manager import Pass, PassManager, Repeat, Representation
+from dbsp.compiler.datalog.compile_options import CompileOptions
+from dbsp.compiler.datalog.compiler_passes import COMPILER, REWRITES, CompileContext, SourceText
+from dbsp.compiler.datalog.text.preprocess import Sources
+from dbsp.operators.stages.circuit_passes import CIRCUIT, CIRCUIT_PASSES
+from tests.pass_fixtures import PassCase, pass_cases
+
+FOLDER = Path(__file__).parent / "passes"
+CASES = list(pass_cases(FOLDER))
+
+
+def text_after(name: str, text: str) -> str:
+    """What is printed after a pass, with the errors found so far; of the rewritings only this one is done."""
+    others = set(REWRITES) - {name} if name in (*REWRITES, "demand") else set()
+    source = SourceText(text, "t.dl", Sources())
+    context = CompileContext.of(source, CompileOptions(disabled=frozenset(others)))
+    shown = COMPILER.text_after(name, source, context)
+    errors = (f"! {one.span}: {one.message}" for one in context.report.of("error"))
+    return "\n".join((shown, *errors))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name}: {case.title}")
+def test_pass(case: PassCase) -> None:
+    assert text_after(case.name, case.given) == case.expected
+
+
+def test_every_pass_has_a_case() -> None:
+    circuit_cases = pass_cases(Path(__file__).parents[2] / "operators" / "stages" / "passes")
+    tested = {case.name for case in (*CASES, *circuit_cases)}
+    assert tested == {one.name for one in COMPILER}
+    assert {one.name for one in CIRCUIT_PASSES} == {one.name for one in CIRCUIT}
+
+
+# --- the manager -----------------------------------------------------------------------------------
+
+NUMBER = Representation("number", int, str, int)
+TEXT = Representation("text", str, str, len)
+
+
+def test_passes_have_to_line_up() -> None:
+    length = Pass("length", TEXT, NUMBER, "count the characters", lambda text, _: len(text))
+    double = Pass("double", NUMBER, NUMBER, "multiply by two", lambda number, _: number * 2)
+    with pytest.raises(TypeError, match="pass length takes a text, but pass double gives a number"):
+        PassManager([double, length])
+    with pytest.raises(TypeError, match="two passes are called double"):
+        PassManager([double, Pass("double", NUMBER, NUMBER, "again", lambda number, _: number)])
+    with pytest.raises(TypeError, match="pass length is repeated, but does not give what it takes"):
+        PassManager([Repeat((length,))])
+    with pytest.raises(TypeError, match="pass wrong gave a int for a text"):
+        PassManager([Pass("wrong", TEXT, TEXT, "", lambda text, _: len(text))]).run(  # type: ignore[arg-type, return-value]
+            "text", CompileContext.of(SourceText("", "", Sources()), CompileOptions())
+        )
+
+
+def test_the_text_after_a_pass_is_that_of_the_program() -> None:
+    text = ".decl e(x: number) .input e\n.decl o(x: number) .output o\no(x) :- e(x), x = 2.\n"
+    program = dbsp.compile(text)
+    assert program.explain(after="propagate_constants").endswith("\no(2) :- e(2).")
+    without = dbsp.compile(text, rewrites=["drop_dead"])
+    assert without.explain(after="propagate_constants").endswith("\no(x) :- e(x), x = 2.")
+    for one in COMPILER:
+        assert program.explain(after=one.name)
+    with pytest.raises(
+        ValueError, match=r"there is no pass 'fuze'; did you mean 'fuse'\?; the passes are pre"
+    ):
+        program.explain(after="fuze")

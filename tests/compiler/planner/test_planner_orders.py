@@ -1,0 +1,51 @@
+"""Orders by the shape of the query."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from dbsp.compiler.planner.conjunction import Conjunction
+from dbsp.compiler.planner.variable_orders import default_orders
+from tests.compiler.planner.planner_support import conjunctions
+
+
+@pytest.mark.parametrize(
+    ("atoms", "orders"),
+    [
+        (["ab", "bc", "ac"], ["c", "a", "b"]),
+        (["ab", "bc", "cd", "de"], ["cde", "ade", "bae", "cba"]),  # a path: never leaves what is bound
+        (["ab", "ac", "ad", "bc", "bd", "cd"], ["cd", "bd", "bc", "ad", "ac", "ab"]),
+        # c is in two atoms with a bound variable, d in one: c first, although d is written first.
+        (["ab", "ad", "ac", "bc"], ["cd", "bc", "bd", "ad"]),
+        # Both in one: the one that completes its atom first.
+        (["a", "abc", "ad"], ["dbc", "d", "bc"]),
+        (["ab", "cd"], ["cd", "ab"]),  # a cross product, as nothing else is left
+    ],
+)
+def test_default_orders(atoms: list[str], orders: list[str]) -> None:
+    assert default_orders(atoms) == tuple(map(tuple, orders))
+
+
+def test_columns_that_are_not_looked_at() -> None:
+    assert default_orders([("a", None), (None, "a", "b")]) == (("b",), ())
+
+
+@given(conjunctions())
+def test_an_order_binds_each_variable_that_nothing_computes(conjunction: Conjunction) -> None:
+    atoms = [atom.variables for atom in conjunction.atoms]
+    for atom, order in zip(conjunction.atoms, default_orders(atoms, conjunction.functions), strict=True):
+        assert len(set(order)) == len(order)
+        bound = conjunction.determined(atom.names)
+        for name in order:
+            assert name not in bound
+            near = {
+                other
+                for one in conjunction.atoms
+                if not bound.isdisjoint(one.names)
+                for other in one.names
+                if other not in bound
+            }
+            assert name in near or not near
+            bound = conjunction.determined({*bound, name})
+        assert bound >= set(conjunction.variables)

@@ -1,0 +1,329 @@
+"""Proofs of rows, and why rows are not there."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import dbsp
+from dbsp.compiler.datalog.meaning.checked import Relation
+from dbsp.compiler.why.proof import Proof
+from dbsp.compiler.why.refusal import Refusal
+from dbsp.compiler.why.whole_rules import wholes, without_rules
+from tests.live_program import Change, LiveProgram, Subject
+from tests.proof_checker import check_proof, heights, is_positive
+from tests.random_datalog import programs
+from tests.reference_datalog import TooLargeError, evaluate
+from tests.test_programs import OWN_VALUES, PROGRAMS, SCALE, VALUES, program_changes, subject_of, values_of
+
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+CHAIN = """
+.decl edge(x: number, y: number)
+.decl path(x: number, y: number)
+.input edge
+.output path
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+"""
+
+
+def check_state(live: LiveProgram, text_too: bool = True) -> None:
+    """Every row of every relation has a proof of its height, and the rows beside them have none."""
+    program = live.subject.program
+    complete = evaluate(program.checked, live.inputs)
+    leaves = wholes(program.checked)
+    plain = without_rules(program.checked, leaves)
+    inputs = live.inputs | {name: set(complete[name]) for name in leaves}
+    wanted = heights(plain, inputs, complete)
+    for name, rows in complete.items():
+        # A question cannot name nil: None leaves a column open.
+        for row in (one for one in rows if None not in one):
+            proof = program.why(live.run, name, row)
+            assert proof is not None, f"{name}{row}"
+            check_proof(plain, proof, inputs, complete)
+            assert proof.height == wanted[name][row]
+            assert program.why_not(live.run, name, row) is None
+            assert str(proof).startswith(proof.steps[proof.goal].text)
+            json.loads(proof.to_json())
+        for row in beside(rows, program.relations[name]):
+            assert program.why(live.run, name, row) is None
+            refusal = program.why_not(live.run, name, row)
+            assert refusal is not None
+            check_refusal(program, name, refusal, complete)
+
+
+def beside(rows: frozenset[Any], relation: Relation) -> list[tuple[Any, ...]]:
+    """Some rows, mostly with values of others, that are not there."""
+    columns = [values_of(attribute.kind, VALUES)[:2] for attribute in relation.attributes]
+    if rows:
+        columns = [sorted(set(column), key=repr)[:4] for column in zip(*rows, strict=True)]
+    return [row for row in product(*columns) if row not in rows and None not in row][:12]
+
+
+def check_refusal(
+    program: dbsp.compiler.program.Program, name: str, refusal: Refusal, complete: dict[str, frozenset[Any]]
+) -> None:
+    rules = [rule for rule in program.checked.rules if rule.head.relation == name]
+    assert [attempt.number for attempt in refusal.attempts] == [rule.number for rule in rules]
+    for attempt in refusal.attempts:
+        assert attempt.matches
+        for match in attempt.matches:
+            assert any(part.status == "fails" for part in match.parts)
+            for part in match.parts:
+                if part.key is not None:
+                    relation, row = part.key
+                    assert (row in complete[relation]) == (part.status == "holds")
+
+
+@pytest.mark.slow
+@settings(max_examples=max(1, int(20 * SCALE)), deadline=None, suppress_health_check=SLOW)
+@given(programs(), st.data())
+def test_every_row_of_random_programs_has_a_proof(text: str, data: st.DataObject) -> None:
+    subject = Subject(text)
+    initial, *ticks = data.draw(program_changes(subject, VALUES))
+    live = subject.start(initial)
+    check_state(live)
+    for tick in ticks[:2]:
+        live.tick(tick)
+        check_state(live)
+
+
+POSITIVE = """
+.decl a(x: number, y: number)
+.decl b(x: number, y: number)
+.input a, b
+.decl p, q(x: number, y: number)
+.decl far(x: number)
+.output p, q, far
+p(x, y) :- a(x, y).
+p(x, z) :- p(x, y), q(y, z).
+q(x, y) :- b(y, x).
+q(x, z) :- p(x, y), p(y, z), x != z.
+p(x, x) :- q(x, _).
+far(x + y) :- p(x, y), q(y, x + 1).
+"""
+
+
+@pytest.mark.slow
+@settings(max_examples=max(1, int(20 * SCALE)), deadline=None, suppress_health_check=SLOW)
+@given(st.data())
+def test_heights_are_the_rounds_of_naive_evaluation(data: st.DataObject) -> None:
+    subject = Subject(POSITIVE)
+    assert is_positive(subject.program.checked)
+    for tick in data.draw(program_changes(subject, VALUES))[:3]:
+        live = subject.start(tick)
+        check_state(live)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_rows_of_every_feature_have_proofs(path: Path) -> None:
+    subject = subject_of(path)
+
+    @settings(max_examples=max(1, int(2 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
+    @given(program_changes(subject, VALUES | OWN_VALUES.get(path.stem, {})))
+    def check(ticks: list[list[Change]]) -> None:
+        live = subject.start()
+        for tick in ticks[:2]:
+            live.tick(tick)
+        try:
+            evaluate(subject.program.checked, live.inputs, 400)
+        except TooLargeError:
+            return
+        check_state(live)
+
+    check()
+
+
+def reach(edges: list[tuple[int, int]]) -> tuple[dbsp.compiler.program.Program, dbsp.Run]:
+    program = dbsp.compile(CHAIN)
+    return program, program.start({"edge": edges})
+
+
+def test_a_proof_reads_like_a_tree() -> None:
+    program, run = reach([(1, 2), (2, 3)])
+    assert (
+        str(program.why(run, "path", (1, 3)))
+        == """\
+path(1, 3)
+│  <program>:7: path(x, z) :- path(x, y), edge(y, z).
+├─ path(1, 2)
+│  │  <program>:6: path(x, y) :- edge(x, y).
+│  └─ edge(1, 2)   put in
+└─ edge(2, 3)   put in"""
+    )
+
+
+def test_a_proof_shows_constraints_negations_and_aggregates() -> None:
+    program = dbsp.compile("""
+        .decl item(shop: symbol, price: number)
+        .decl closed(shop: symbol)
+        .input item, closed
+        .decl good(shop: symbol, n: number, most: number)
+        .output good
+        good(s, n, m) :- item(s, p), p < 3, !closed(s),
+            n = count : { item(s, _) }, m = max q : { item(s, q) }.
+    """)
+    items = [("tea", price) for price in range(1, 7)]
+    run = program.start({"item": items, "closed": [("ink",)]})
+    proof = program.why(run, "good", ("tea", 6, 6))
+    assert (
+        str(proof).split("\n", 2)[2]
+        == """\
+├─ item("tea", 1)   put in
+├─ 1 < 3
+├─ !closed("tea")   no row fits
+├─ 6 = count : { item("tea", _) }
+│     item("tea", 1)
+│     item("tea", 2)
+│     item("tea", 3)
+│     ... and 3 more
+└─ 6 = max q : { item("tea", q) }
+      item("tea", 6)"""
+    )
+    run.step({"closed": [("tea",)]})
+    assert program.why(run, "good", ("tea", 6, 6)) is None
+    (attempt,) = program.why_not(run, "good", ("tea", 6, 6)).attempts
+    (match,) = attempt.matches
+    assert [(p.text, p.detail) for p in match.parts if p.status == "fails"] == [
+        ('!closed("tea")', 'closed("tea") is there')
+    ]
+
+
+def test_a_refusal_tells_what_is_missing() -> None:
+    program, run = reach([(1, 2), (2, 3)])
+    refusal = program.why_not(run, "path", (1, 9), depth=2)
+    assert (
+        str(refusal)
+        == """\
+path(1, 9)   is not there
+   <program>:6: path(x, y) :- edge(x, y).
+      - edge(1, 9)   is not there
+   <program>:7: path(x, z) :- path(x, y), edge(y, z).
+      + path(1, 2)
+      - edge(2, 9)   is not there
+
+edge(1, 9)   is not there
+   it was not put in
+
+edge(2, 9)   is not there
+   it was not put in"""
+    )
+    document = json.loads(refusal.to_json())
+    assert document["attempts"][0]["matches"] == [
+        [
+            {
+                "status": "fails",
+                "text": "edge(1, 9)",
+                "detail": "is not there",
+                "row": {"relation": "edge", "row": [1, 9]},
+            }
+        ]
+    ]
+    assert program.why_not(run, "path", (3, ...)).text == "path(3, _)"
+    assert program.why_not(run, "path", (1, ...)) is None
+
+
+def test_rows_that_rest_on_each_other_are_proved_by_others() -> None:
+    program = dbsp.compile("""
+        .decl start(x: number)
+        .decl p, q(x: number)
+        .input start
+        .output p, q
+        p(x) :- q(x).
+        q(x) :- p(x).
+        q(x) :- start(x).
+    """)
+    run = program.start({"start": [(1,)]})
+    assert program.why(run, "p", (1,)).height == 2
+    run.step({"start": {(1,): -1}})
+    assert program.why(run, "p", (1,)) is None
+
+
+def test_a_chain_of_many_steps() -> None:
+    program = dbsp.compile("""
+        .decl edge(x: number, y: number)
+        .decl reached(x: number)
+        .input edge
+        .output reached
+        reached(0).
+        reached(y) :- reached(x), edge(x, y).
+    """)
+    run = program.start({"edge": [(x, x + 1) for x in range(3_000)]})
+    proof = program.why(run, "reached", (3_000,))
+    assert proof.height == 3_000 and proof.complete
+    assert len(json.loads(proof.to_json())["steps"]) == 6_001
+    assert sum(1 for _ in proof.lines()) == 9_001
+    shallow = program.why(run, "reached", (3_000,), depth=2)
+    assert not shallow.complete and len(shallow.steps) == 5
+    assert str(shallow).count("and what it follows from (height 2998)") == 1
+    assert "(height 2988)" in str(proof)
+
+
+def test_shared_parts_are_drawn_once() -> None:
+    program = dbsp.compile("""
+        .decl a(x: number)
+        .input a
+        .decl b, c, d(x: number)
+        .output d
+        b(x) :- a(x).
+        c(x) :- b(x), x > 0.
+        d(x) :- b(x), c(x).
+    """)
+    proof = program.why(program.start({"a": [(1,)]}), "d", (1,))
+    assert str(proof).count("b(1)   as above") == 1
+    assert sum('"b(1)' in line or "b(1)" in line for line in proof.to_dot().splitlines()) == 1
+
+
+def test_errors() -> None:
+    program, run = reach([(1, 2)])
+    with pytest.raises(dbsp.InputError, match="there is no relation 'pth'; did you mean 'path'"):
+        program.why(run, "pth", (1, 2))
+    with pytest.raises(dbsp.InputError, match="rows"):
+        program.why(run, "path", (1,))
+    with pytest.raises(dbsp.InputError):
+        program.why(run, "path", (1, "two"))
+    other = dbsp.compile(".decl r(x: number)\n.input r\n.output r").start()
+    with pytest.raises(dbsp.InputError, match="no run of the program"):
+        program.why(other, "path", (1, 2))
+
+
+def test_proofs_are_from_the_present_tick() -> None:
+    program, run = reach([(1, 2), (2, 3)])
+    assert program.why(run, "path", (1, 3)).height == 2
+    run.step({"edge": [(1, 3)]})
+    proof = program.why(run, "path", (1, 3))
+    assert isinstance(proof, Proof) and proof.height == 1
+
+
+def test_proofs_end_at_relations_that_are_more_than_their_rules() -> None:
+    program = dbsp.compile("""
+        .decl link(x: number, y: number)
+        .input link
+        .decl same(x: number, y: number) eqrel
+        same(x, y) :- link(x, y).
+        .decl numbered(n: number, x: number)
+        numbered(autoinc(), x) :- link(x, _).
+        .decl joined(x: number, y: number, n: number)
+        .output joined, numbered
+        joined(x, y, n) :- same(x, y), x < y, numbered(n, x).
+    """)
+    run = program.start({"link": [(1, 2), (2, 3)]})
+    run.step({"link": {(1, 2): -1, (1, 3): 1}})
+    (row,) = (row for row in run.view("joined").rows() if row[:2] == (1, 2))
+    assert (
+        str(program.why(run, "joined", row)).split("\n", 2)[2]
+        == f"""\
+├─ same(1, 2)   follows from an equivalence
+├─ 1 < 2
+└─ numbered({row[2]}, 1)   was numbered"""
+    )
+    refusal = program.why_not(run, "same", (1, 9))
+    assert "a row of this relation follows from an equivalence: rules alone do not decide" in str(refusal)
+    assert "? numbered(n, x)" not in str(program.why_not(run, "numbered", (7, 7)))

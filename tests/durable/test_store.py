@@ -1,0 +1,364 @@
+"""Durable runs: wherever the process ends, a run started on the same folder goes on as if it had not."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dbsp
+from dbsp import CheckpointError, Circuit, DbspError, IterationLimitError, Run, col, count, sum_
+from dbsp.durable import Store, atomic_files
+from tests.harness import deltas_of, views
+from tests.random_plans import Plan, build, changes, outputs, plans
+from tests.strategies import Tick
+
+CLOSURE = """
+    .decl edge(x: symbol, y: symbol)
+    .input edge
+    edge("a", "b").
+    .decl path(x: symbol, y: symbol)
+    .output path
+    path(x, y) :- edge(x, y).
+    path(x, z) :- path(x, y), edge(y, z).
+    .decl reach(x: symbol, n: number)
+    .output reach
+    reach(x, n) :- edge(x, _), n = count : { path(x, _) }.
+"""
+
+
+def ended(run: Run) -> None:
+    """As when the process is gone: nothing is written any more, and the lock is free."""
+    assert isinstance(run.log, Store)
+    run.log.close()
+
+
+def opened(folder: Path, every: int = 3) -> Store:
+    return Store(folder, snapshot_every=every, sync=False)
+
+
+@pytest.mark.slow
+@settings(max_examples=40)
+@given(plans(), outputs, changes(max_ticks=8), st.integers(1, 4), st.data())
+def test_a_run_that_ends_anywhere_goes_on(
+    plan: Plan, out: list[int], sequence: list[Tick], every: int, data: st.DataObject
+) -> None:
+    def circuit() -> Circuit:
+        return build(plan, out, 40)
+
+    whole = circuit().start()
+    with tempfile.TemporaryDirectory() as folder:
+        run = circuit().start(checkpoint=opened(Path(folder), every))
+        for number, tick in enumerate(sequence):
+            try:
+                expected = deltas_of(whole.step(tick))
+            except IterationLimitError:
+                with pytest.raises(IterationLimitError):
+                    run.step(tick)
+                continue
+            assert deltas_of(run.step(tick, label=number)) == expected
+            if data.draw(st.booleans()):
+                ended(run)
+                run = circuit().start(checkpoint=opened(Path(folder), every))
+                assert run.tick == whole.tick
+                assert run.log is not None and run.log.label == number
+                assert views(run) == views(whole)
+                if run.log.result is not None:
+                    assert deltas_of(run.log.result) == expected
+        ended(run)
+
+
+def test_time_dependent_state_is_kept(tmp_path: Path) -> None:
+    def circuit() -> Circuit:
+        circuit = Circuit("windows")
+        seen = circuit.input("seen", at=int, v=int)
+        split = seen.watermark("at", 2)
+        windows = split.on_time.window("at", 5)
+        groups = windows.group_by("window_end")
+        final = groups.final(split.watermark, closes="window_end", n=count(), total=sum_("v"))
+        circuit.output("final", final)
+        circuit.output("late", split.late)
+        circuit.output("before", seen.delay())
+        circuit.output("changed", seen.integrate().differentiate())
+        return circuit
+
+    chance = random.Random(5)
+    whole = circuit().start()
+    for tick in range(40):
+        run = circuit().start(checkpoint=opened(tmp_path, 4))
+        rows = {(tick + chance.randrange(-4, 3), chance.randrange(3)): 1}
+        assert deltas_of(run.step({"seen": rows})) == deltas_of(whole.step({"seen": rows}))
+        assert views(run) == views(whole)
+        ended(run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["query", "incremental", "physical"])
+def test_every_stage(tmp_path: Path, stage: str) -> None:
+    program = dbsp.compile(CLOSURE)
+    whole = program.start(stage=stage)
+    for tick in range(10):
+        run = program.start(stage=stage, checkpoint=opened(tmp_path))
+        assert run.tick == whole.tick == tick + 1  # the facts were the first tick
+        edges = {(f"n{tick % 4}", f"n{(tick * 3) % 5}"): 1 if tick % 3 else -1}
+        assert deltas_of(run.step({"edge": edges})) == deltas_of(whole.step({"edge": edges}))
+        ended(run)
+
+
+def test_all_kinds_of_values(tmp_path: Path) -> None:
+    def circuit() -> Circuit:
+        circuit = Circuit("values")
+        a = circuit.input("a", s=str, o=object, f=float, b=bytes)
+        circuit.output("out", a.map(s=col("s").upper(), o=col("o"), f=col("f"), b=col("b")).distinct())
+        return circuit
+
+    rows: list[tuple[Any, ...]] = [
+        ("x", (1, ("y", 2.5)), 0.5, b"\0"),
+        ("\udc80", frozenset({1, "z"}), float("nan"), b""),
+        ("", None.__class__.__name__, -0.0, b"abc"),
+    ]
+    whole = circuit().start()
+    for row in (*rows, *rows):
+        run = circuit().start(checkpoint=opened(tmp_path, 2))
+        run.step({"a": {row: 1}})
+        whole.step({"a": {row: 1}})
+        ended(run)
+    again = circuit().start(checkpoint=tmp_path)
+    assert repr(views(again)) == repr(views(whole))  # NaN is not equal to itself
+    ended(again)
+
+
+def test_a_failed_tick_leaves_no_trace(tmp_path: Path) -> None:
+    def circuit() -> Circuit:
+        circuit = Circuit("ratio")
+        a = circuit.input("a", x=int)
+        circuit.output("out", a.map(y=12 // col("x")))
+        return circuit
+
+    run = circuit().start(checkpoint=tmp_path)
+    run.step({"a": {(3,): 1}})
+    with pytest.raises(DbspError):
+        run.step({"a": {(0,): 1}})
+    ended(run)
+    run = circuit().start(checkpoint=tmp_path)
+    assert run.tick == 1
+    assert views(run) == {"out": {(4,): 1}}
+    ended(run)
+
+
+def failing_at(number: int, monkeypatch: pytest.MonkeyPatch, after: bool) -> Callable[[], int]:
+    """Let the write of that number fail, before or after the file is in its place."""
+    written = 0
+    genuine = atomic_files.write_whole
+
+    def write(path: Path, content: Any, sync: bool) -> None:
+        nonlocal written
+        written += 1
+        if written == number and not after:
+            raise OSError(28, "No space left on device")
+        genuine(path, content, sync)
+        if written == number:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("dbsp.durable.store.write_whole", write)
+    return lambda: written
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_write_that_fails_undoes_the_tick(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    program = dbsp.compile(CLOSURE)
+    for number in range(1, 30):
+        folder = tmp_path / str(number)
+        with monkeypatch.context() as patch:
+            count_ = failing_at(number, patch, after)
+            whole, run = program.start(), None
+            refused = 0
+            tick = 0
+            while tick < 6:
+                edge = {"edge": {(f"n{tick}", f"n{tick + 1}"): 1}}
+                try:
+                    if run is None:
+                        run = program.start(checkpoint=opened(folder, 2))
+                    given = deltas_of(run.step(edge))
+                except (CheckpointError, OSError):
+                    refused += 1
+                    if run is not None:
+                        assert views(run) == views(whole)
+                    assert refused <= number
+                    continue
+                assert given == deltas_of(whole.step(edge))
+                tick += 1
+            assert refused == (count_() >= number)
+        assert run is not None
+        ended(run)
+        again = program.start(checkpoint=opened(folder))
+        assert again.tick == whole.tick
+        assert views(again) == views(whole)
+        ended(again)
+
+
+def counting() -> Circuit:
+    circuit = Circuit("counting")
+    circuit.output("out", circuit.input("a", x=int).group_by("x").agg(n=count()))
+    return circuit
+
+
+def test_a_tick_whose_journal_write_fails_is_not_recovered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is in its place when the write fails, and the process ends before the tick is tried again."""
+    run = counting().start(checkpoint=opened(tmp_path, 50))
+    run.step({"a": [(1,)]})
+    failing_at(1, monkeypatch, after=True)
+    with pytest.raises(CheckpointError, match="tick 2 cannot be written"):
+        run.step({"a": [(2,)]})
+    ended(run)
+    assert [path.name for path in (tmp_path / "journal").iterdir()] == ["1.arrow"]
+    again = counting().start(checkpoint=opened(tmp_path, 50))
+    assert again.tick == 1
+    assert views(again) == {"out": {(1, 1): 1}}
+    ended(again)
+
+
+def test_the_process_ends_between_the_manifest_and_the_removal_of_journal_files(tmp_path: Path) -> None:
+    run = counting().start(checkpoint=opened(tmp_path, 50))
+    for tick in range(3):
+        run.step({"a": [(tick % 2,)]})
+    assert run.log is not None
+    shutil.copytree(tmp_path / "journal", tmp_path / "before")
+    run.log.snapshot()
+    ended(run)
+    assert not list((tmp_path / "journal").iterdir())
+    for path in (tmp_path / "before").iterdir():
+        path.rename(tmp_path / "journal" / path.name)
+    again = counting().start(checkpoint=opened(tmp_path, 50))
+    assert again.tick == 3
+    assert views(again) == views(run) == {"out": {(0, 2): 1, (1, 1): 1}}
+    again.step({"a": [(5,)]})
+    ended(again)
+    again = counting().start(checkpoint=opened(tmp_path, 50))
+    assert again.tick == 4
+    ended(again)
+
+
+def test_a_checkpoint_belongs_to_one_run_and_one_query(tmp_path: Path) -> None:
+    program = dbsp.compile(CLOSURE)
+    run = program.start(checkpoint=tmp_path)
+    with pytest.raises(CheckpointError, match=f"in use by process {os.getpid()}"):
+        program.start(checkpoint=tmp_path)
+    assert run.log is not None
+    run.log.snapshot()
+    ended(run)
+    other = dbsp.compile(CLOSURE + "path(x, x) :- edge(x, _).")
+    with pytest.raises(CheckpointError, match="another query"):
+        other.start(checkpoint=tmp_path)
+
+
+def test_damage_is_told(tmp_path: Path) -> None:
+    program = dbsp.compile(CLOSURE)
+    run = program.start(checkpoint=opened(tmp_path, 50))
+    for n in range(3):
+        run.step({"edge": [(f"m{n}", "b")]})
+    ended(run)
+    (tmp_path / "journal" / "2.arrow").unlink()
+    with pytest.raises(CheckpointError, match="tick 2 is missing"):
+        program.start(checkpoint=opened(tmp_path, 50))
+    (tmp_path / "journal" / "1.arrow").write_bytes(b"nonsense")
+    with pytest.raises(CheckpointError, match=r"1\.arrow cannot be read"):
+        program.start(checkpoint=opened(tmp_path, 50))
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="is no checkpoint"):
+        program.start(checkpoint=opened(tmp_path, 50))
+
+
+def test_large_runs_are_written_once(tmp_path: Path) -> None:
+    circuit = Circuit("large")
+    circuit.output("out", circuit.input("a", x=int).distinct())
+    run = circuit.start(checkpoint=opened(tmp_path, 1))
+    run.step({"a": [(x,) for x in range(20_000)]})
+    for x in range(5):
+        run.step({"a": {(x,): -1}})
+    written = json.loads((tmp_path / "manifest.json").read_text())["traces"]
+    (large,) = {file for runs in written for file in runs if isinstance(file, str)}
+    first = (tmp_path / large).stat().st_mtime_ns
+    run.step({"a": {(99_999,): 1}})
+    run.step()
+    assert (tmp_path / large).stat().st_mtime_ns == first
+    ended(run)
+
+
+CHILD = """
+import sys
+import dbsp
+from dbsp.durable import Store
+
+program = dbsp.compile(open(sys.argv[1]).read())
+run = program.start(checkpoint=Store(sys.argv[2], snapshot_every=4, sync=False))
+print("began", run.tick, flush=True)
+for tick in range(run.tick, int(sys.argv[3])):
+    edge = (f"n{tick * 7 % 13}", f"n{tick * 5 % 11}")
+    run.step({"edge": {edge: -1 if tick % 4 == 3 else 1}}, label=tick)
+    print(tick, flush=True)
+"""
+
+
+@pytest.mark.crash
+def test_kill_at_any_moment(tmp_path: Path) -> None:
+    """A child process is killed again and again; in the end nothing is lost and nothing doubled."""
+    source, folder, ticks = tmp_path / "closure.dl", tmp_path / "state", 120
+    source.write_text(CLOSURE)
+    chance = random.Random(7)
+    kills = 0
+    while True:
+        child = subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(source), str(folder), str(ticks)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert child.stdout is not None
+        allowed = chance.randrange(1, 25)
+        last = 0
+        for number, line in enumerate(child.stdout):
+            if not line.startswith("began"):
+                last = int(line)
+            if number == allowed:
+                child.send_signal(signal.SIGKILL)
+                kills += 1
+                break
+        child.stdout.close()
+        child.wait()
+        if last == ticks - 1:
+            break
+    assert kills >= 5
+    program = dbsp.compile(CLOSURE)
+    whole = program.start()
+    for tick in range(1, ticks):
+        edge = (f"n{tick * 7 % 13}", f"n{tick * 5 % 11}")
+        whole.step({"edge": {edge: -1 if tick % 4 == 3 else 1}})
+    run = program.start(checkpoint=folder)
+    assert run.tick == whole.tick == ticks
+    assert views(run) == views(whole)
+    ended(run)
+
+
+def test_a_program_with_half_of_a_character_in_it(tmp_path: Path) -> None:
+    program = dbsp.compile('.decl r(x: symbol)\n.output r\nr("\ud800").\n')
+    run = program.start(checkpoint=tmp_path / "run")
+    assert run.log is not None
+    run.log.snapshot()
+    run.log.close()
+    assert program.start(checkpoint=tmp_path / "run").view("r").rows() == [("\ud800",)]

@@ -1,0 +1,374 @@
+"""Aggregates: one row per group, retracted and asserted exactly."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbsp import (
+    Circuit,
+    Stream,
+    ValueOutOfRangeError,
+    WeightOverflowError,
+    avg,
+    col,
+    count,
+    max_,
+    min_,
+    sum_,
+)
+from tests import reference
+from tests.harness import final_views, follow, start, view
+from tests.reference import Z, largest, least, mean, total
+from tests.reference import count as number
+from tests.strategies import Tick, floats, heavy_weights, nullable, resplit, rows, small, ticks, words
+
+TRIPLE = rows(st.integers(0, 2), nullable, small)
+LOWEST = -(2**63)
+
+
+def everything(a: Stream, *key: str) -> Stream:
+    return a.group_by(*key).agg(
+        n=count(),
+        total=sum_("y"),
+        mean=avg("y"),
+        low=min_("y"),
+        high=max_("y"),
+        plain=sum_("z"),
+        least=min_("z"),
+        most=max_("z"),
+    )
+
+
+FUNCTIONS: list[tuple[Any, int | None]] = [
+    (number, None),
+    (total, 1),
+    (mean, 1),
+    (least, 1),
+    (largest, 1),
+    (total, 2),
+    (least, 2),
+    (largest, 2),
+]
+
+
+def build(c: Circuit) -> dict[str, Stream]:
+    a = c.input("a", x=int, y=int | None, z=int)
+    return {
+        "by_x": everything(a, "x"),
+        "by_two": everything(a, "z", "x"),
+        "all": everything(a),
+        "count": a.group_by("x").agg(n=count()),
+        "total": a.group_by().agg(n=count()),
+    }
+
+
+def model(inputs: dict[str, Z]) -> dict[str, Z]:
+    a = inputs["a"]
+    return {
+        "by_x": reference.aggregate(a, [0], FUNCTIONS),
+        "by_two": reference.aggregate(a, [2, 0], FUNCTIONS),
+        "all": reference.aggregate(a, [], FUNCTIONS),
+        "count": reference.aggregate(a, [0], [(number, None)]),
+        "total": reference.aggregate(a, [], [(number, None)]),
+    }
+
+
+@given(ticks({"a": TRIPLE}))
+def test_equals_the_batch_aggregate_tick_by_tick(sequence: list[Tick]) -> None:
+    follow(build, model, sequence)
+
+
+@given(ticks({"a": TRIPLE}, heavy_weights))
+def test_heavy_weights(sequence: list[Tick]) -> None:
+    follow(build, model, sequence)
+
+
+@given(ticks({"a": TRIPLE}), st.data())
+def test_any_split_of_the_changes_gives_the_same_view(sequence: list[Tick], data: st.DataObject) -> None:
+    assert final_views(build, sequence) == final_views(build, data.draw(resplit(sequence)))
+
+
+@given(ticks({"a": TRIPLE}))
+def test_a_result_is_a_set(sequence: list[Tick]) -> None:
+    """Distinct after an aggregate is dropped when lowering; it must not matter."""
+    follow(
+        lambda c: everything(c.input("a", x=int, y=int | None, z=int), "x").distinct(),
+        lambda inputs: model(inputs)["by_x"],
+        sequence,
+    )
+
+
+@given(ticks({"a": rows(st.integers(0, 2), st.none() | words)}))
+def test_strings_compare_as_strings(sequence: list[Tick]) -> None:
+    follow(
+        lambda c: (
+            c.input("a", x=int, s=str | None).group_by("x").agg(low=min_("s"), high=max_("s"), n=count())
+        ),
+        lambda inputs: reference.aggregate(inputs["a"], [0], [(least, 1), (largest, 1), (number, None)]),
+        sequence,
+    )
+
+
+@given(ticks({"a": rows(st.integers(0, 2), small)}))
+def test_expressions_inside(sequence: list[Tick]) -> None:
+    follow(
+        lambda c: (
+            c.input("a", x=int, y=int)
+            .group_by("x")
+            .agg(a=sum_(col("y") * col("y")), b=max_(3 - col("y")), c=avg(col("x") + col("y")), d=sum_("x"))
+        ),
+        lambda inputs: reference.aggregate(
+            reference.map_rows(inputs["a"], lambda r: (r[0], r[1] * r[1], 3 - r[1], r[0] + r[1], r[0])),
+            [0],
+            [(total, 1), (largest, 2), (mean, 3), (total, 4)],
+        ),
+        sequence,
+    )
+
+
+@given(ticks({"a": rows(small, small, small)}))
+def test_aggregates_of_aggregates(sequence: list[Tick]) -> None:
+    follow(
+        lambda c: (
+            c.input("a", x=int, y=int, z=int)
+            .group_by("x", "y")
+            .agg(n=count(), high=max_("z"))
+            .group_by("x")
+            .agg(most=max_("n"), least=min_("high"), groups=count())
+        ),
+        lambda inputs: reference.aggregate(
+            reference.aggregate(inputs["a"], [0, 1], [(number, None), (largest, 2)]),
+            [0],
+            [(largest, 2), (least, 3), (number, None)],
+        ),
+        sequence,
+    )
+
+
+# --- floats ------------------------------------------------------------------------------------------
+
+
+@given(ticks({"a": rows(st.integers(0, 1), st.none() | floats)}, st.sampled_from([1, 1, 2, -1])))
+def test_floats_do_not_drift(sequence: list[Tick]) -> None:
+    """What is retracted is what was asserted: the deltas add up to what one tick gives, to the last bit."""
+
+    def of_floats(c: Circuit) -> Stream:
+        a = c.input("a", x=int, f=float | None)
+        return a.group_by("x").agg(s=sum_("f"), m=avg("f"), low=min_("f"), high=max_("f"), n=count())
+
+    run = start(of_floats)
+    total_delta: Z = {}
+    inputs: Z = {}
+    for tick in sequence:
+        total_delta = reference.add(total_delta, run.step(tick)["out"].to_dict())
+        inputs = reference.add(inputs, tick.get("a", {}))
+        assert total_delta == view(run)
+    assert view(run) == final_views(of_floats, [{"a": inputs}])["out"]
+    assert all(weight == 1 for weight in view(run).values())
+    assert {row[0] for row in view(run)} == {
+        row[0] for row in reference.aggregate(inputs, [0], [(number, None)])
+    }
+
+
+@given(st.lists(st.tuples(floats, st.integers(1, 3)), min_size=1, max_size=8, unique_by=lambda t: t[0]))
+def test_float_sums_are_nearly_exact(values: list[tuple[float, int]]) -> None:
+    run = start(lambda c: c.input("a", f=float).group_by().agg(s=sum_("f"), m=avg("f")))
+    run.step({"a": {(value,): weight for value, weight in values}})
+    ((found, mean_found),) = run.view("out").rows()
+    exact = math.fsum(value * weight for value, weight in values)
+    tolerance = 1e-15 * sum(abs(value * weight) for value, weight in values)
+    assert math.isclose(found, exact, rel_tol=1e-15, abs_tol=tolerance)
+    assert math.isclose(mean_found, found / sum(weight for _, weight in values))
+
+
+def test_infinities_and_nan_come_and_go() -> None:
+    run = start(lambda c: c.input("a", f=float).group_by().agg(s=sum_("f"), low=min_("f"), high=max_("f")))
+    inf, nan = math.inf, math.nan
+    run.step({"a": [(1.0,), (2.0,)]})
+    run.step({"a": [(inf,)]})
+    assert run.view("out").rows() == [(inf, 1.0, inf)]
+    run.step({"a": [(-inf,)]})
+    assert math.isnan(run.view("out").rows()[0][0])
+    run.step({"a": [(nan,)]})
+    run.step({"a": {(nan,): -1, (inf,): -1, (-inf,): -1}})
+    assert run.view("out").rows() == [(3.0, 1.0, 2.0)]
+
+
+def test_minus_zero_is_zero() -> None:
+    run = start(lambda c: c.input("a", f=float).group_by().agg(s=sum_("f"), n=count()))
+    run.step({"a": [(0.0,)]})
+    assert run.step({"a": {(-0.0,): -1}})["out"].to_dict() == {(0.0, 1): -1}
+    assert view(run) == {}
+
+
+# --- None, and groups that go ------------------------------------------------------------------------
+
+
+def test_none_counts_as_a_row_and_as_no_value() -> None:
+    for kind in (int, float):
+        run = start(
+            lambda c, kind=kind: (
+                c.input("a", x=int, y=kind | None)
+                .group_by("x")
+                .agg(n=count(), s=sum_("y"), m=avg("y"), low=min_("y"), high=max_("y"))
+            )
+        )
+        run.step({"a": [(1, None), (2, None), (2, 4)]})
+        assert view(run) == {(1, 1, None, None, None, None): 1, (2, 2, 4, 4.0, 4, 4): 1}
+        run.step({"a": {(2, 4): -1}})
+        assert view(run) == {(1, 1, None, None, None, None): 1, (2, 1, None, None, None, None): 1}
+        run.step({"a": {(2, None): -1, (1, 3): 2}})
+        assert view(run) == {(1, 3, 6, 3.0, 3, 3): 1}
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_values_that_cancel_by_weight_are_no_value(kind: type) -> None:
+    """Ints and floats agree: a sum over values of weight zero altogether is None."""
+    run = start(lambda c: c.input("a", y=kind | None).group_by().agg(n=count(), s=sum_("y"), m=avg("y")))
+    run.step({"a": {(5,): 1, (7,): -1, (None,): 1}})
+    assert view(run) == {(1, None, None): 1}
+    run.step({"a": {(7,): 3}})
+    assert view(run) == {(4, 19, 19 / 3): 1}
+
+
+def test_a_group_is_present_while_its_weight_is_positive() -> None:
+    run = start(lambda c: c.input("a", x=int, y=int).group_by("x").agg(n=count(), s=sum_("y"), low=min_("y")))
+    assert run.step({"a": {(1, 5): 1, (1, 6): 2}})["out"].to_dict() == {(1, 3, 17, 5): 1}
+    assert run.step({"a": {(1, 5): -1}})["out"].to_dict() == {(1, 3, 17, 5): -1, (1, 2, 12, 6): 1}
+    assert run.step({"a": {(1, 7): -2}})["out"].to_dict() == {(1, 2, 12, 6): -1}
+    assert run.step({"a": {(1, 8): 1}})["out"].to_dict() == {(1, 1, 6, 6): 1}
+    assert run.step({"a": {(1, 6): -2, (1, 7): 2, (1, 8): -1}})["out"].to_dict() == {(1, 1, 6, 6): -1}
+    assert view(run) == {}
+    run.compact()
+    assert run.state_rows == 0
+
+
+def test_a_group_whose_sums_are_zero_is_remembered_by_its_rows() -> None:
+    run = start(lambda c: c.input("a", y=int).group_by().agg(s=sum_("y")))
+    run.step({"a": {(1,): 1, (2,): -1, (3,): -1, (4,): 1}})  # weight 0, sum 0
+    assert view(run) == {}
+    run.step({"a": {(2,): 1}})
+    assert view(run) == {(2,): 1}
+
+
+def test_global_group_of_a_relation_without_columns() -> None:
+    run = start(lambda c: c.input("a", schema={}).group_by().agg(n=count()))
+    run.step({"a": {(): 3}})
+    assert view(run) == {(3,): 1}
+    run.step({"a": {(): -3}})
+    assert view(run) == {}
+
+
+# --- the ends of int64 -------------------------------------------------------------------------------
+
+
+def test_the_lowest_int_is_an_ordinary_value() -> None:
+    run = start(lambda c: c.input("a", y=int).group_by().agg(low=min_("y"), high=max_("y"), s=sum_("y")))
+    run.step({"a": [(LOWEST,)]})
+    assert view(run) == {(LOWEST, LOWEST, LOWEST): 1}
+    run.step({"a": [(7,)]})
+    assert view(run) == {(LOWEST, 7, LOWEST + 7): 1}
+
+
+def test_a_sum_that_leaves_int64_fails_and_one_whose_parts_do_does_not() -> None:
+    run = start(lambda c: c.input("a", x=int, y=int).group_by("x").agg(s=sum_("y")))
+    run.step({"a": [(1, 2**62)]})
+    with pytest.raises(
+        ValueOutOfRangeError, match=r"^Aggregate at test_aggregate\.py:\d+: the sum of a group leaves"
+    ):
+        run.step({"a": [(1, 2**62 + 1)]})
+    with pytest.raises(ValueOutOfRangeError, match="the sum of a group leaves int64"):
+        run.step({"a": {(1, 2**62): 1}})
+    assert view(run) == {(1, 2**62): 1}
+    assert run.step({"a": {(1, 2**62): -1, (1, -(2**62) - 5): 1}})["out"].to_dict() == {
+        (1, 2**62): -1,
+        (1, -(2**62) - 5): 1,
+    }
+
+
+def test_a_sum_that_would_be_the_code_of_none() -> None:
+    run = start(lambda c: c.input("a", y=int | None).group_by().agg(s=sum_("y")))
+    with pytest.raises(
+        ValueOutOfRangeError, match=r"the sum -2\*\*63 stands for None in an optional int column"
+    ):
+        run.step({"a": [(LOWEST + 1,), (-1,)]})
+    run.step({"a": [(LOWEST + 1,)]})
+    assert view(run) == {(LOWEST + 1,): 1}
+
+
+def test_a_number_of_rows_that_leaves_int64() -> None:
+    run = start(lambda c: c.input("a", y=int).group_by().agg(n=count()))
+    run.step({"a": {(1,): 2**63 - 1}})
+    with pytest.raises(
+        WeightOverflowError, match=r"Aggregate at test_aggregate\.py:\d+: the number of rows of a group"
+    ):
+        run.step({"a": {(2,): 1}})
+    run.step({"a": {(2,): 1, (1,): -1}})
+    assert view(run) == {(2**63 - 1,): 1}
+
+
+# --- objects -----------------------------------------------------------------------------------------
+
+
+def test_min_and_max_of_objects_compare_as_sorting_does() -> None:
+    run = start(lambda c: c.input("a", o=object).group_by().agg(low=min_("o"), high=max_("o")))
+    values: list[Any] = ["b", (1, "x"), 3, 2.5, True, "a", (0,), b"z"]
+    run.step({"a": [(value,) for value in values]})
+    ordered = [row[0] for row in in_order(values)]
+    assert run.view("out").rows() == [(ordered[0], ordered[-1])]
+    for value in values[:-1]:
+        run.step({"a": [(value,)]})
+        run.step({"a": {(value,): -2}})
+    assert run.view("out").rows() == [(b"z", b"z")]
+
+
+def in_order(values: list[Any]) -> list[Any]:
+    run = start(lambda c: c.input("a", o=object))
+    run.step({"a": [(value,) for value in values]})
+    return run.view("out").rows()
+
+
+@pytest.mark.parametrize("kind", [bool, bytes])
+def test_min_and_max_of_other_kinds(kind: type) -> None:
+    run = start(lambda c: c.input("a", v=kind).group_by().agg(low=min_("v"), high=max_("v")))
+    low, high = (False, True) if kind is bool else (b"a", b"\xff")
+    run.step({"a": [(high,), (low,)]})
+    assert run.view("out").rows() == [(low, high)]
+    run.step({"a": {(low,): -1}})
+    assert run.view("out").rows() == [(high, high)]
+
+
+KINDS: dict[type, st.SearchStrategy[Any]] = {
+    int: st.sampled_from([LOWEST + 1, -5, 0, 7, 2**63 - 1]),
+    float: floats | st.sampled_from([math.inf, -math.inf, -2.5]),
+    bool: st.booleans(),
+    str: words,
+    bytes: st.sampled_from([b"", b"a", b"\xff", b"ab"]),
+    dt.date: st.sampled_from([dt.date(1, 1, 1), dt.date(1969, 12, 31), dt.date(2024, 2, 29)]),
+    dt.datetime: st.sampled_from([dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2024, 2, 29)]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_kinds_of_values_as_keys_and_at_the_ends(kind: type, data: st.DataObject) -> None:
+    row = rows(st.none() | KINDS[kind], small)
+    follow(
+        lambda c: {
+            "ends": (a := c.input("a", v=kind | None, n=int)).group_by().agg(low=min_("v"), high=max_("v")),
+            "groups": a.group_by("v").agg(n=count()),
+            "pairs": a.join(a, on="v"),
+        },
+        lambda inputs: {
+            "ends": reference.aggregate(inputs["a"], [], [(least, 0), (largest, 0)]),
+            "groups": reference.aggregate(inputs["a"], [0], [(number, None)]),
+            "pairs": reference.join(inputs["a"], inputs["a"], [(0, 0)], [(0, 0), (0, 1), (1, 1)]),
+        },
+        data.draw(ticks({"a": row}, max_ticks=5)),
+    )

@@ -1,0 +1,59 @@
+"""Choice: against taking the rows one after the other, at the top level and in a scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbsp import SchemaError, Stream
+from tests.everywhere import follow_everywhere
+from tests.harness import start
+from tests.reference import Row, Z
+from tests.strategies import Tick, rows, small, ticks, words
+
+COLUMNS = {"x": int, "y": int, "s": str}
+ROW = rows(st.integers(0, 2), small, words)
+
+
+def chosen(domains: Sequence[Sequence[int]]) -> Callable[[Z], Z]:
+    def choose(a: Z) -> Z:
+        kept: list[Row] = []
+        for row in sorted(row for row, weight in a.items() if weight > 0):
+            if not any(all(row[c] == other[c] for c in domain) for other in kept for domain in domains):
+                kept.append(row)
+        return dict.fromkeys(kept, 1)
+
+    return choose
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "domains", [((0,),), ((0, 2),), ((0,), (2,)), ((0, 1), (0, 2)), ((2,), (0, 1)), ((0, 1, 2),)]
+)
+def test_is_what_taking_row_by_row_gives(domains: tuple[tuple[int, ...], ...]) -> None:
+    def operator(stream: Stream) -> Stream:
+        names = stream.schema.names
+        return stream.choice_domain(*([names[c] for c in domain] for domain in domains))
+
+    @given(ticks({"a": ROW}))
+    def check(sequence: list[Tick]) -> None:
+        follow_everywhere(operator, chosen(domains), COLUMNS, "x", sequence)
+
+    check()
+
+
+@pytest.mark.parametrize("domains", [(), ((),), ("x", ())])
+def test_a_domain_has_a_column(domains: tuple[Sequence[str], ...]) -> None:
+    with pytest.raises(SchemaError, match=r"ChoiceDomain at test_choice\.py:\d+: choice_domain takes one"):
+        start(lambda c: c.input("a", schema=COLUMNS).choice_domain(*domains))
+
+
+def test_a_domain_is_a_column_or_several_and_exists() -> None:
+    with pytest.raises(SchemaError, match="'z'"):
+        start(lambda c: c.input("a", schema=COLUMNS).choice_domain(["x", "z"]))
+    run = start(lambda c: c.input("a", schema=COLUMNS).choice_domain("x", ["y", "s"]))
+    run.step({"a": [(1, 1, "p"), (1, 2, "q"), (2, 1, "p"), (3, 2, "q")]})
+    assert run.view("out").rows() == [(1, 1, "p"), (3, 2, "q")]

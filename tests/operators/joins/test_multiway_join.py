@@ -1,0 +1,296 @@
+"""Multi-way join: random conjunctive queries beside nested loops, after every tick and in every stage."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dbsp import (
+    Circuit,
+    CircuitError,
+    EvaluationError,
+    Run,
+    SchemaError,
+    Stream,
+    WeightOverflowError,
+    col,
+    lit,
+    multiway_join,
+)
+from dbsp.circuit.stage import Stage
+from tests.harness import view
+from tests.random_conjunctions import Conjunction, Function, canonical, conjunctions
+from tests.reference import Z, minus
+from tests.strategies import Tick
+
+
+def started(query: Conjunction, stage: Stage = Stage.PHYSICAL) -> Run:
+    circuit = Circuit("test")
+    streams = {name: circuit.input(name, schema=query.schema(name)) for name in query.relations}
+    circuit.output("out", query.joined(streams))
+    return circuit.start(stage)
+
+
+def follow_query(
+    query: Conjunction, sequence: Sequence[Tick], stages: Sequence[Stage] = tuple(Stage)
+) -> None:
+    """Views and deltas of the stages after every tick are what the nested loops make of the inputs."""
+    runs = {stage: started(query, stage) for stage in stages}
+    inputs: dict[str, Z] = {name: {} for name in query.relations}
+    before: Z = {}
+    for number, tick in enumerate(sequence, 1):
+        inputs = {name: minus(rows, minus({}, tick.get(name, {}))) for name, rows in inputs.items()}
+        after = query.evaluate(inputs)
+        for stage, run in runs.items():
+            told = f"{stage}, tick {number} of {sequence}"
+            delta = canonical(run.step(tick)["out"].to_dict())
+            assert canonical(view(run)) == after, told
+            assert delta == minus(after, before), told
+        before = after
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(st.data())
+def test_random_queries(data: st.DataObject) -> None:
+    query = data.draw(conjunctions())
+    follow_query(query, data.draw(query.ticks()))
+
+
+@pytest.mark.slow
+@settings(max_examples=150)
+@given(st.data())
+def test_random_queries_over_ints_alone(data: st.DataObject) -> None:
+    """Variables meet more often than among values of all kinds."""
+    query = data.draw(conjunctions(("int",)))
+    follow_query(query, data.draw(query.ticks()))
+
+
+@given(st.data())
+def test_extreme_values(data: st.DataObject) -> None:
+    query = data.draw(conjunctions(("int", "int", "int?"), extremes=True))
+    follow_query(query, data.draw(query.ticks(extremes=True)))
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_the_lowest_int_as_a_constant_is_not_none(stage: Stage) -> None:
+    circuit = Circuit("test")
+    a = circuit.input("a", x=int, y=int | None)
+    b = circuit.input("b", x=int, y=int)
+    circuit.output("optional", multiway_join([a("v", lit(-(2**63)))]))
+    circuit.output("first", multiway_join([a("v", lit(-(2**63))), b("v", "w")]))
+    circuit.output("last", multiway_join([b("v", "w"), a("v", lit(-(2**63)))]))
+    circuit.output("plain", multiway_join([b("v", lit(-(2**63)))]))
+    run = circuit.start(stage)
+    run.step({"a": {(1, None): 1, (1, 5): 1}, "b": {(1, -(2**63)): 1}})
+    assert view(run, "optional") == view(run, "first") == view(run, "last") == {}
+    assert view(run, "plain") == {(1,): 1}
+
+
+# --- functions -------------------------------------------------------------------------------------
+
+
+def two(circuit: Circuit) -> tuple[Stream, Stream]:
+    return circuit.input("e", x=int, y=int), circuit.input("f", x=int, y=int)
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_an_extension_of_an_extension_finds_another_atom(stage: Stage) -> None:
+    circuit = Circuit("test")
+    e, f = two(circuit)
+    let = {"c": col("w") + 1, "w": col("a") + 1}
+    circuit.output("out", multiway_join([e("a", "b"), f("c", "d")], select=["a", "w", "d"], let=let))
+    run = circuit.start(stage)
+    assert run.step({"e": {(1, 2): 1}})["out"].to_dict() == {}
+    assert run.step({"f": {(3, 4): 2, (1, 5): 1}})["out"].to_dict() == {(1, 2, 4): 2}
+    assert run.step({"e": {(1, 7): -2}})["out"].to_dict() == {(1, 2, 4): -4}
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_what_has_no_value_for_rows_that_cancel_or_are_ruled_out(stage: Stage) -> None:
+    """The deltas of e and f meet in one tick and cancel; a condition rules the other row out."""
+    circuit = Circuit("test")
+    e, f = two(circuit)
+    let = {"z": 10 // col("a"), "zz": col("z") + 1}
+    atoms = [e("a", "b"), f("b", "c")]
+    joined = multiway_join(atoms, ["a", "zz"], let=let, where=[(col("c") == 0) | (col("a") != 0)])
+    circuit.output("out", joined)
+    circuit.output("tested", multiway_join(atoms, ["a"], where=(10 // col("a") > 2) & (col("c") == 0)))
+    run = circuit.start(stage)
+    run.step({"f": {(2, 0): 1, (3, 1): 1}})
+    result = run.step({"e": {(0, 2): 1, (0, 3): 1, (5, 3): 1}, "f": {(2, 0): -1}})
+    assert (result["out"].to_dict(), result["tested"].to_dict()) == ({(5, 3): 1}, {})
+    before = {name: view(run, name) for name in run.outputs}
+    with pytest.raises(EvaluationError, match=r"at test_multiway_join\.py:\d+: .*division by zero"):
+        run.step({"f": {(2, 0): 1}})
+    assert {name: view(run, name) for name in run.outputs} == before and run.tick == 2
+    assert run.step({"f": {(3, 0): 1}, "e": {(0, 3): -1}})["tested"].to_dict() == {}
+    assert view(run) == {(5, 3): 2}
+
+
+# --- errors ----------------------------------------------------------------------------------------
+
+
+def wrong(build: Callable[[Stream, Stream], object], error: str) -> None:
+    circuit = Circuit("test")
+    e, s = circuit.input("e", x=int, y=int), circuit.input("s", s=str)
+    nodes = len(circuit.nodes)
+    with pytest.raises(SchemaError, match=f"^{error}$"):
+        build(e, s)
+    assert len(circuit.nodes) == nodes
+
+
+HERE = r"MultiwayJoin at test_multiway_join\.py:\d+: "
+
+
+@pytest.mark.parametrize(
+    ("build", "error"),
+    [
+        (lambda e, s: e("a"), r"an atom of \(x: int, y: int\) takes one term per column, got 1"),
+        (lambda e, s: e("a", col("b")), r'col\("b"\) is no constant; name a variable and .* where='),
+        (
+            lambda e, s: multiway_join([e("a", "b"), s("b")]),
+            "variable 'b' is int in one place and str in another",
+        ),
+        (
+            lambda e, s: multiway_join([e("a", "b"), s("t")], let={"t": col("a") + 1}),
+            "variable 't' is str in one place and int in another",
+        ),
+        (lambda e, s: multiway_join([e("a", lit("w"))]), "'w' cannot be a value of 'y: int'"),
+        (lambda e, s: multiway_join([s(5)]), "5 cannot be a value of 's: str'"),
+        (
+            lambda e, s: multiway_join([e("a", "b")], where=col("q") > 1),
+            r"""col\("q"\) > 1: no column 'q' in \(a: int, b: int\)""",
+        ),
+        (
+            lambda e, s: multiway_join([e("a", "b")], let={"z": col("q") + 1}),
+            r"""'z = col\("q"\) \+ 1' needs q, which no atom binds""",
+        ),
+        (
+            lambda e, s: multiway_join([e("a", "b")], let={"z": col("z") + 1}),
+            r"""'z = col\("z"\) \+ 1' needs z, which no atom binds""",
+        ),
+        (lambda e, s: multiway_join([e("a", "b")], select=["q"]), r"no column 'q' in \(a: int, b: int\)"),
+        (lambda e, s: multiway_join([e("a", "b")], select=["a", "a"]), r"column 'a' occurs twice in .*"),
+        (
+            lambda e, s: multiway_join([e("a", "b")], where=col("a") + 1),
+            r"""col\("a"\) \+ 1 is of type int; a multi-way join takes conditions""",
+        ),
+        (
+            lambda e, s: multiway_join([e("a", "b")], where=[col("a") > 1, "b"]),
+            r"where takes conditions such as .*, not 'b'",
+        ),
+        (
+            lambda e, s: multiway_join([e("a", "b"), e("b", "c")], orders=[["c"]]),
+            "1 orders are given for 2 atoms",
+        ),
+        (
+            lambda e, s: multiway_join([e("a", "b"), e("b", "c")], orders=[["c"], []]),
+            r"the order \(\) has to name each of a once",
+        ),
+        (
+            lambda e, s: multiway_join([e("a", "b"), e("b", "c")], orders=[["c", "c"], ["a"]]),
+            r"the order \(c, c\) has to name each of c once",
+        ),
+        (
+            lambda e, s: multiway_join([e("a", "b"), e("b", "c")], orders=[["c", "b"], ["a"]]),
+            r"the order \(c, b\) has to name each of c once",
+        ),
+        (
+            lambda e, s: multiway_join(
+                [e("a", "b"), e("c", "d")],
+                let={"c": col("d") + 1, "d": col("c") - 1},
+                orders=[[], ["a", "b"]],
+            ),
+            r"the order \(\) has to name each of c, d once",
+        ),
+    ],
+)
+def test_what_does_not_fit(build: Callable[[Stream, Stream], object], error: str) -> None:
+    wrong(build, HERE + error)
+
+
+def test_no_atoms() -> None:
+    wrong(
+        lambda e, s: multiway_join([]), r"a multi-way join needs at least one atom, such as edge\('a', 'b'\)"
+    )
+    wrong(lambda e, s: multiway_join([e]), ".* is no atom; call a stream with its terms: .*")  # type: ignore[list-item]
+    wrong(lambda e, s: multiway_join([e("a", "b"), "b"]), "'b' is no atom; .*")  # type: ignore[list-item]
+
+
+def test_an_order_may_leave_out_what_is_computed() -> None:
+    query = Conjunction(
+        {"p": ("int", "int"), "q": ("int", "int")},
+        (("p", ("a", "b")), ("q", ("c", "d"))),
+        {"c": Function("next", ("b",))},
+        (),
+        ("a", "d"),
+    )
+    sequence: list[Tick] = [
+        {"p": {(1, 2): 1, (2, 2): -1, (3, 4): 1}},
+        {"q": {(3, 7): 2, (4, 8): 1}},
+        {"p": {(1, 2): 1}, "q": {(3, 7): -2, (5, 9): 1}},
+    ]
+    for orders_ in [(("d",), ("b", "a")), (("d", "c"), ("a", "b")), (("c", "d"), ("b", "a"))]:
+        follow_query(replace(query, orders=orders_), sequence)
+
+
+def test_streams_of_two_circuits() -> None:
+    one, other = Circuit("one"), Circuit("other")
+    with pytest.raises(CircuitError, match=f"^{HERE}inputs belong to circuits 'other' and 'one'"):
+        multiway_join([one.input("e", x=int)("a"), other.input("e", x=int)("a")])
+
+
+TRIANGLE = Conjunction(
+    {"p": ("int", "int"), "q": ("int", "int"), "r": ("int", "int")},
+    (("p", ("a", "b")), ("q", ("b", "c")), ("r", ("a", "c"))),
+    {},
+    (),
+    ("a", "b", "c"),
+)
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+@pytest.mark.parametrize(
+    "weights", [(2**30, 2**30, 8), (2**62, -1, 2**62), (-(2**63), 1, -1), (2**21, 2**21, 2**21)]
+)
+def test_a_product_of_weights_that_leaves_int64(weights: tuple[int, int, int], stage: Stage) -> None:
+    run = started(TRIANGLE, stage)
+    first, second, third = weights
+    run.step({"p": {(1, 1): first}, "r": {(1, 1): third}})
+    with pytest.raises(
+        WeightOverflowError,
+        match=r"MultiwayJoin at random_conjunctions\.py:\d+: the product of weights leaves",
+    ):
+        run.step({"q": {(1, 1): second}})
+    assert view(run) == {} and run.tick == 1
+    run.step({"r": {(1, 1): 1 - third}})
+    if abs(first * second) < 2**63:
+        run.step({"q": {(1, 1): second}})
+        assert view(run) == {(1, 1, 1): first * second}
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_a_sum_of_weights_that_leaves_int64(stage: Stage) -> None:
+    run = started(replace(TRIANGLE, select=("a",)), stage)
+    run.step({"p": {(1, 1): 2**62}, "q": {(1, 1): 1, (1, 2): 1}})
+    with pytest.raises(
+        WeightOverflowError, match=r"MultiwayJoin at random_conjunctions\.py:\d+: the sum of weights leaves"
+    ):
+        run.step({"r": {(1, 1): 1, (1, 2): 1}})
+    assert view(run) == {} and run.tick == 1
+    run.step({"r": {(1, 1): 1, (1, 2): -1}})
+    assert view(run) == {}
+    run.step({"r": {(1, 2): 1}})
+    assert view(run) == {(1,): 2**62}
+
+
+def test_it_can_be_the_first_thing_imported() -> None:
+    for module in ("dbsp.operators.streams.multiway_atoms", "dbsp.operators.joins.delta_term"):
+        subprocess.run([sys.executable, "-c", f"import {module}"], check=True)

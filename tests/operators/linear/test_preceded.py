@@ -1,0 +1,28 @@
+"""Preceded: against comparing the halves of each row as tuples."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from dbsp import SchemaError, Stream
+from tests.everywhere import follow_everywhere
+from tests.harness import start
+from tests.reference import select
+from tests.strategies import Tick, rows, small, ticks, words
+
+COLUMNS = {"x": int, "s": str, "y": int, "t": str}
+
+
+def preceded(stream: Stream) -> Stream:
+    return stream.preceded()
+
+
+@given(ticks({"a": rows(small, words, small, words)}))
+def test_is_what_comparing_tuples_gives(sequence: list[Tick]) -> None:
+    follow_everywhere(preceded, lambda a: select(a, lambda row: row[2:] < row[:2]), COLUMNS, "x", sequence)
+
+
+def test_the_halves_are_alike() -> None:
+    with pytest.raises(SchemaError, match="two rows of one kind are compared"):
+        start(lambda c: preceded(c.input("a", x=int, y=str)))

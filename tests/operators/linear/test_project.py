@@ -1,0 +1,113 @@
+"""Project and rename: a bag projection, and names that only the outside sees."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbsp import Circuit, Stream, col
+from tests import reference
+from tests.harness import follow, start
+from tests.reference import Z
+from tests.strategies import Tick, rows, small, ticks, words
+
+TRIPLE = rows(small, small, words)
+
+
+@given(ticks({"a": TRIPLE}), st.lists(st.sampled_from([0, 1, 2]), unique=True))
+def test_equals_the_batch_projection_tick_by_tick(sequence: list[Tick], columns: list[int]) -> None:
+    follow(
+        lambda c: c.input("a", x=int, y=int, s=str).project(*["xys"[i] for i in columns]),
+        lambda inputs: reference.project(inputs["a"], columns),
+        sequence,
+    )
+
+
+@given(ticks({"a": rows(small, small)}, max_size=9))
+def test_a_projection_of_a_set_is_no_set_unless_it_keeps_all_columns(sequence: list[Tick]) -> None:
+    def build(c: Circuit) -> dict[str, Stream]:
+        a = c.input("a", x=int, y=int, kind="set")
+        return {
+            "some": a.project("x").distinct(),
+            "all": a.project("y", "x").distinct(),
+            "twice": a.map(p=col("y"), q=col("x"), r=col("y")).distinct(),
+            "fused": a.project("y", "x").project("x").distinct(),
+        }
+
+    def model(inputs: dict[str, Z]) -> dict[str, Z]:
+        a = inputs["a"]
+        return {
+            "some": reference.distinct(reference.project(a, [0])),
+            "all": reference.project(a, [1, 0]),
+            "twice": reference.project(a, [1, 0, 1]),
+            "fused": reference.distinct(reference.project(a, [0])),
+        }
+
+    follow(build, model, sequence, sets={"a"})
+
+
+@given(ticks({"a": TRIPLE, "b": TRIPLE}))
+def test_projections_fused_into_joins(sequence: list[Tick]) -> None:
+    """One joined stream, read by projections of projections and as it is."""
+
+    def build(c: Circuit) -> dict[str, Stream]:
+        a = c.input("a", x=int, y=int, s=str)
+        b = c.input("b", x=int, z=int, t=str)
+        joined = a.join(b, on=["x"])
+        return {
+            "whole": joined,
+            "part": joined.project("t", "y"),
+            "less": joined.project("t", "y", "z").rename(u="z").project("u"),
+            "none": joined.project("t").project(),
+        }
+
+    def model(inputs: dict[str, Z]) -> dict[str, Z]:
+        whole = reference.join(inputs["a"], inputs["b"], [(0, 0)], [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2)])
+        return {
+            "whole": whole,
+            "part": reference.project(whole, [4, 1]),
+            "less": reference.project(whole, [3]),
+            "none": reference.project(whole, []),
+        }
+
+    follow(build, model, sequence)
+
+
+def test_names_of_outputs_are_those_given_last() -> None:
+    def build(c: Circuit) -> dict[str, Stream]:
+        a = c.input("a", x=int, s=str)
+        return {
+            "one": a.rename(p="x"),
+            "two": a.rename(q="x", r="s"),
+            "three": a.project("s", "x").rename(x="s", s="x"),
+        }
+
+    run = start(build)
+    assert {name: schema.describe() for name, schema in run.outputs.items()} == {
+        "one": "p: int, s: str",
+        "two": "q: int, r: str",
+        "three": "x: str, s: int",
+    }
+    run.step({"a": [(1, "a")]})
+    assert run.view("three").rows() == [("a", 1)]
+    assert run.view("three").schema.names == ("x", "s")
+
+
+def test_renamed_columns_in_functions_and_expressions() -> None:
+    def build(c: Circuit) -> dict[str, Stream]:
+        a = c.input("a", x=int, y=int)
+        return {
+            "one": a.filter(col("x") > col("y")),
+            "two": a.rename(x="y", y="x").filter(col("x") > col("y")),
+            "three": a.rename(left="x", right="y").filter(lambda row: row.left > row.right),
+            "four": a.rename(left="x").map(v=col("left") * 10 + col("y")),
+        }
+
+    run = start(build)
+    run.step({"a": [(1, 2), (4, 3)]})
+    assert [run.view(name).rows() for name in ("one", "two", "three", "four")] == [
+        [(4, 3)],
+        [(1, 2)],
+        [(4, 3)],
+        [(12,), (43,)],
+    ]

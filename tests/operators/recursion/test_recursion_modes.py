@@ -1,0 +1,404 @@
+"""How scopes are evaluated: every mode, and every way from one to another, gives the least fixpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dbsp import Circuit, IterationLimitError, Run, Stream, col, count, multiway_join
+from dbsp.operators.recursion import convergence, modes
+from dbsp.operators.recursion.evaluation_options import (
+    EvaluationOptions,
+    describe_evaluation,
+    evaluation_options,
+)
+from dbsp.operators.recursion.fixpoint import Fixpoint
+from tests.harness import apply_set, view
+from tests.reference import Z, add, distinct, fixpoint, minus
+from tests.strategies import Tick, rows, set_ticks, small, ticks
+
+EDGE = {"x": int, "y": int}
+MODES = ("auto", "incremental", "insert-only")
+TICKS = set_ticks({"edge": rows(small, small), "start": rows(small), "shut": rows(small)}, max_ticks=10)
+
+
+def then(a: Stream, b: Stream) -> Stream:
+    return a.join(b, on=[(a.schema.names[1], b.schema.names[0])], select=["x", "y_right"]).rename(y="y_right")
+
+
+def reach(c: Circuit, mode: str) -> Stream:
+    """What can be reached from a start and does not come from what is shut; nobody else keeps the starts."""
+    edge = c.input("edge", schema=EDGE, kind="set")
+    start = c.input("start", x=int, kind="set").filter(col("x") < 5)
+    shut = c.input("shut", x=int, kind="set")
+    with c.fixpoint("reach", recursion=mode) as scope:
+        found = scope.variable("found", start.schema)
+        open_ = found.antijoin(shut, on=["x"])
+        scope.define(found, (start + then_from(open_, edge)).distinct())
+    return scope.leave(found)
+
+
+def then_from(found: Stream, edge: Stream) -> Stream:
+    return found.join(edge, on=["x"], select=["y"]).rename(x="y")
+
+
+def even(c: Circuit, mode: str) -> Stream:
+    """Walks of even length, by two relations that need each other; only one of them leaves the scope."""
+    edge = c.input("edge", schema=EDGE, kind="set")
+    c.input("start", x=int, kind="set")
+    c.input("shut", x=int, kind="set")
+    with c.fixpoint("walks", recursion=mode) as scope:
+        odd, even = scope.variable("odd", EDGE), scope.variable("even", EDGE)
+        scope.define(odd, (edge + then(even, edge)).distinct())
+        scope.define(even, then(odd, edge).distinct())
+    return scope.leave(even)
+
+
+def loops(c: Circuit, mode: str) -> Stream:
+    """Two results of one scope, closures joined to themselves, put together outside."""
+    edge = c.input("edge", schema=EDGE, kind="set")
+    c.input("start", x=int, kind="set")
+    c.input("shut", x=int, kind="set")
+    with c.fixpoint("loops", recursion=mode) as scope:
+        path, loop = scope.variable("path", EDGE), scope.variable("loop", EDGE)
+        scope.define(path, (edge + then(path, path)).distinct())
+        scope.define(loop, (path.filter(col("x") == col("y")) + then(loop, edge)).distinct())
+    return (scope.leave(path) + scope.leave(loop)).distinct()
+
+
+def grown(base: set[tuple[int, ...]], step: Callable[[set[tuple[int, ...]]], set[tuple[int, ...]]]) -> Z:
+    found = base
+    while (more := found | step(found)) != found:
+        found = more
+    return dict.fromkeys(found, 1)
+
+
+def reach_model(edge: Z, shut: Z, start: Z) -> Z:
+    base: set[tuple[int, ...]] = {row for row in start if row[0] < 5}
+    return grown(base, lambda found: {(y,) for x, y in edge if (x,) in found and (x,) not in shut})
+
+
+def even_model(edge: Z, shut: Z, start: Z) -> Z:
+    two = {(x, z) for x, y in edge for w, z in edge if w == y}
+    return grown(set(two), lambda found: {(x, z) for x, y in found for w, z in two if w == y})
+
+
+def loops_model(edge: Z, shut: Z, start: Z) -> Z:
+    path = grown(set(edge), lambda found: {(x, z) for x, y in found for w, z in found if w == y})
+    loop = {(x, y) for x, y in path if x == y}
+    return path | grown(set(loop), lambda found: {(x, z) for x, y in found for w, z in edge if w == y})
+
+
+CIRCUITS = {"reach": (reach, reach_model), "even": (even, even_model), "loops": (loops, loops_model)}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def eager() -> Iterator[None]:
+    """Whatever can be taken back at once is, however little it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(convergence, "SAVED", 1_000_000)
+        yield
+
+
+def ways(run: Run) -> set[str]:
+    return set(run.evaluations().values())
+
+
+@pytest.mark.parametrize("name", CIRCUITS)
+@pytest.mark.parametrize("mode", MODES)
+@settings(max_examples=60)
+@given(TICKS, st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([0.0, 0.5, 100.0]), st.sampled_from([1, 100]))
+def test_every_mode_and_every_change_of_it(
+    name: str, mode: str, sequence: list[Tick], share: float, budget: float, many: int
+) -> None:
+    build, model = CIRCUITS[name]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(modes, "SHARE", share)
+        patch.setattr(modes, "BUDGET", budget)
+        patch.setattr(modes, "MANY", many)
+        circuit = Circuit("test")
+        circuit.output("out", build(circuit, mode))
+        run = circuit.start()
+        inputs: dict[str, Z] = {"edge": {}, "shut": {}, "start": {}}
+        before: Z = {}
+        for tick in sequence:
+            for relation, delta in tick.items():
+                inputs[relation] = apply_set(inputs[relation], delta)
+            after = model(*inputs.values())
+            assert run.step(tick)["out"].to_dict() == minus(after, before)
+            assert view(run) == after
+            before = after
+
+
+def test_a_scope_is_insert_only_until_something_leaves() -> None:
+    circuit = Circuit("test")
+    circuit.output("out", reach(circuit, "auto"))
+    run = circuit.start()
+    run.step({"edge": [(i, i + 1) for i in range(100)], "start": [(0,)]})
+    assert ways(run) == {"insert-only so far"}
+    run.step({"edge": [(100, 101)], "start": [(3,)]})
+    assert ways(run) == {"insert-only so far"}
+    run.step({"edge": {(40, 41): -1}})
+    assert ways(run) == {"incremental by now, begun anew once"}
+    run.step({"edge": {(40, 41): 1}})
+    assert ways(run) == {"incremental by now, begun anew once"}
+    assert len(run.view("out")) == 102
+
+
+def test_what_is_negated_counts_as_leaving_when_it_enters() -> None:
+    circuit = Circuit("test")
+    circuit.output("out", reach(circuit, "auto"))
+    run = circuit.start()
+    run.step({"edge": [(i, i + 1) for i in range(9)], "start": [(0,)], "shut": [(7,)]})
+    assert ways(run) == {"insert-only so far"} and len(run.view("out")) == 8
+    run.step({"shut": [(5,)]})
+    assert ways(run) == {"incremental by now, begun anew once"} and len(run.view("out")) == 6
+
+
+def test_insert_only_stays_so() -> None:
+    circuit = Circuit("test")
+    circuit.output("out", reach(circuit, "insert-only"))
+    run = circuit.start()
+    run.step({"edge": [(i, i + 1) for i in range(9)], "start": [(0,)]})
+    for times in ("once", "2 times"):
+        run.step({"edge": {(4, 5): -1}})
+        run.step({"edge": {(4, 5): 1}})
+        assert ways(run) == {f"insert-only so far, begun anew {times}"}
+
+
+def test_a_large_part_that_leaves_is_begun_anew() -> None:
+    circuit = Circuit("test")
+    circuit.output("out", even(circuit, "auto"))
+    run = circuit.start()
+    run.step({"edge": [(i, i + 1) for i in range(200)]})
+    run.step({"edge": {(0, 1): -1}})
+    run.step({"edge": {(i, i + 1): -1 for i in range(100, 150)}})
+    assert ways(run) == {"incremental by now, begun anew 2 times"}
+
+
+def by_range(path: Stream, edge: Stream) -> Stream:
+    pairs = path.range_join(edge, left="y", right="x", low=0, high=0, select=["x", "y_right"])
+    return pairs.rename(y="y_right")
+
+
+def by_prefixes(path: Stream, edge: Stream) -> Stream:
+    return multiway_join([path("x", "z"), edge("z", "y"), edge("z", "y")], ["x", "y"])
+
+
+LONGER = pytest.mark.parametrize("longer", [then, by_range, by_prefixes])
+NEAR, OTHERS = range(100, 150), range(1_000, 20_000)
+
+
+def fan(longer: Callable[[Stream, Stream], Stream], sources: range, far: range) -> Run:
+    """Paths from the sources to 0, from there to the near nodes, and by each of these to all far nodes."""
+    circuit = Circuit("test")
+    edge, start = (circuit.input(name, schema=EDGE, kind="set") for name in ("edge", "start"))
+    with circuit.fixpoint("paths") as scope:
+        path = scope.variable("path", EDGE)
+        scope.define(path, (start + longer(path, edge)).distinct())
+    circuit.output("out", scope.leave(path))
+    run = circuit.start()
+    edges = [(0, x) for x in NEAR] + [(x, y) for x in NEAR for y in far]
+    run.step({"edge": edges, "start": [(x, 0) for x in sources] + [(x, x) for x in OTHERS]})
+    run.step({"start": {(OTHERS[0], OTHERS[0]): -1}})
+    assert ways(run) == {"incremental by now, begun anew once"}
+    return run
+
+
+@LONGER
+def test_matches_count_as_work(longer: Callable[[Stream, Stream], Stream]) -> None:
+    """The retracted rows have 122,500 matches, a restart evaluates 19,000 rows and few matches."""
+    run = fan(longer, sources=range(300, 350), far=range(200, 250))
+    run.step({"start": {(OTHERS[1], OTHERS[1]): -1}})
+    assert ways(run) == {"incremental by now, begun anew once"}
+    run.step({"start": {(x, 0): -1 for x in range(301, 350)}})
+    assert len(run.view("out")) == 101 + len(OTHERS) - 2
+    assert ways(run) == {"incremental by now, begun anew 2 times"}
+
+
+@LONGER
+def test_matches_that_wait_count_as_work(longer: Callable[[Stream, Stream], Stream]) -> None:
+    """Edges are retracted at the first iteration, and the paths that they extend come at the third."""
+    run = fan(longer, sources=range(300, 600), far=range(200, 220))
+    run.step({"edge": {(x, y): -1 for x in NEAR[5:] for y in range(200, 220)}})
+    assert len(run.view("out")) == 300 * 71 + len(OTHERS) - 1
+    assert ways(run) == {"incremental by now, begun anew 2 times"}
+
+
+def test_a_cut_chain_takes_as_many_iterations_as_are_left() -> None:
+    circuit = Circuit("test")
+    circuit.output("out", reach(circuit, "incremental"))
+    run = circuit.start()
+    run.step({"edge": [(i, i + 1) for i in range(500)], "start": [(0,)]})
+    assert run.iterations() == {"reach": 502}
+    assert len(run.step({"edge": {(10, 11): -1}})["out"]) == 490
+    assert run.iterations()["reach"] < 15
+    run.step({"edge": {(20, 21): -1}})
+    run.step({"edge": [(10, 11)]})
+    assert len(run.view("out")) == 21
+
+
+def test_negative_weights_are_exact() -> None:
+    circuit = Circuit("test")
+    edge = circuit.input("edge", schema=EDGE)
+    with circuit.fixpoint("path", recursion="insert-only") as scope:
+        path = scope.variable("path", EDGE)
+        scope.define(path, (edge + then(path, edge)).distinct())
+    circuit.output("out", scope.leave(path))
+    run = circuit.start()
+    run.step({"edge": {(1, 2): 1, (2, 3): -2, (3, 4): 1}})
+    assert view(run) == {(1, 2): 1, (3, 4): 1}
+    run.step({"edge": {(2, 3): 3}})
+    assert len(view(run)) == 6
+    run.step({"edge": {(2, 3): -1, (1, 4): 1}})
+    assert view(run) == {(1, 2): 1, (3, 4): 1, (1, 4): 1}
+
+
+def bag_model(edge: Z, start: Z) -> Z:
+    """The distinct rows of start + the ends of edges, weighted, from what was found before."""
+
+    def body(now: Mapping[str, Z]) -> dict[str, Z]:
+        found = dict(start)
+        for (x, y), weight in edge.items():
+            if (x,) in now["found"]:
+                found[(y,)] = found.get((y,), 0) + weight
+        return {"found": distinct(found)}
+
+    return fixpoint(body, ["found"])["found"]
+
+
+def reach_of_bags(mode: str) -> Run:
+    circuit = Circuit("test")
+    edge, start = circuit.input("edge", schema=EDGE), circuit.input("start", x=int)
+    with circuit.fixpoint("reach", recursion=mode) as scope:
+        found = scope.variable("found", start.schema)
+        scope.define(found, (start + then_from(found, edge)).distinct())
+    circuit.output("out", scope.leave(found))
+    return circuit.start()
+
+
+def test_as_many_rows_come_as_go_at_an_iteration_that_is_not_the_last() -> None:
+    run = reach_of_bags("incremental")
+    run.step({"start": {(0,): 1}, "edge": {(n, n + 1): 1 for n in (0, *range(1, 9))}})
+    # 10 takes 11 away, which it brought with 10, at the iteration at which it brings 12.
+    new = {(0, 10): 1, (0, 11): 1, (10, 11): -1, (10, 12): 1, (12, 13): 1}
+    run.step({"edge": {(0, 1): -1, **new}})
+    assert view(run) == {(0,): 1, (10,): 1, (12,): 1, (13,): 1}
+
+
+UPWARDS = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda edge: edge[0] < edge[1])
+WEIGHTED = ticks(
+    {"edge": UPWARDS, "start": rows(st.integers(0, 2))}, weight=st.sampled_from([1, 1, 1, 2, -1])
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@settings(max_examples=200)
+@given(WEIGHTED)
+def test_edges_of_negative_weight(mode: str, sequence: list[Tick]) -> None:
+    run = reach_of_bags(mode)
+    inputs: dict[str, Z] = {"edge": {}, "start": {}}
+    for tick in sequence:
+        for relation, delta in tick.items():
+            inputs[relation] = add(inputs[relation], delta)
+        run.step(tick)
+        assert view(run) == bag_model(**inputs)
+
+
+def test_a_failed_tick_leaves_the_mode_as_it_was() -> None:
+    circuit = Circuit("test")
+    edge = circuit.input("edge", schema=EDGE, kind="set")
+    with circuit.fixpoint("path", max_iterations=6) as scope:
+        path = scope.variable("path", EDGE)
+        scope.define(path, (edge + then(path, edge)).distinct())
+    circuit.output("out", scope.leave(path))
+    run = circuit.start()
+    run.step({"edge": [(1, 2), (2, 3), (7, 8)]})
+    before, kept = view(run), run.state_rows
+    with pytest.raises(IterationLimitError):
+        run.step({"edge": {(7, 8): -1} | {(i, i + 1): 1 for i in range(3, 12)}})
+    assert (view(run), run.state_rows, ways(run)) == (before, kept, {"insert-only so far"})
+    run.step({"edge": {(7, 8): -1}})
+    assert ways(run) == {"incremental by now, begun anew once"}
+    before, kept = view(run), run.state_rows
+    with pytest.raises(IterationLimitError):
+        run.step({"edge": {(1, 2): -1} | {(i, i + 1): 1 for i in range(3, 12)}})
+    assert (view(run), run.state_rows) == (before, kept)
+    run.step({"edge": {(1, 2): -1}})
+    assert view(run) == {(2, 3): 1}
+
+
+def test_statistics_go_on_when_a_scope_is_begun_anew() -> None:
+    circuit = Circuit("test")
+    circuit.output("out", even(circuit, "auto"))
+    run = circuit.start()
+    run.observe()
+    run.step({"edge": [(1, 2), (2, 3), (3, 4)]})
+    joins = [stats for stats in run.stats() if stats.node.operator.name == "Join"]
+    counted = sum(stats.rows_out for stats in joins)
+    run.step({"edge": {(1, 2): -1}})
+    joins = [stats for stats in run.stats() if stats.node.operator.name == "Join"]
+    assert counted and sum(stats.rows_out for stats in joins) > counted
+
+
+def test_a_replanned_run_keeps_its_way() -> None:
+    circuit = Circuit("test")
+    circuit.output("out", even(circuit, "auto"))
+    run = circuit.start()
+    for number in range(3):
+        run.step({"edge": [(number, number + 1), (9, number)]})
+        run.replan(circuit.circuit("physical"))
+    assert ways(run) == {"insert-only so far"}
+    run.step({"edge": {(0, 1): -1}})
+    told, rows_ = ways(run), view(run)
+    run.replan(circuit.circuit("physical"))
+    assert ways(run) == told
+    run.step({"edge": {(0, 1): 1}})
+    run.step({"edge": {(0, 1): -1}})
+    assert view(run) == rows_
+
+
+def test_what_is_not_monotone_is_incremental() -> None:
+    circuit = Circuit("test")
+    edge = circuit.input("edge", schema=EDGE, kind="set")
+    with circuit.fixpoint("counted") as scope:
+        found = scope.variable("found", EDGE)
+        sizes = found.group_by("x").agg(y=count())
+        scope.define(found, (edge + sizes).distinct())
+    circuit.output("out", scope.leave(found))
+    (body,) = [n.operator.body for n in circuit.circuit("physical").nodes if isinstance(n.operator, Fixpoint)]
+    assert evaluation_options(body) == EvaluationOptions(restarts=True, insert_only=False, negated=None)
+    assert describe_evaluation(body) == (
+        "incremental by tick and iteration; begun anew where that costs less "
+        "(its variables need not grow with what enters)"
+    )
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    with pytest.raises(ValueError, match="'eager' is not a valid Recursion"):
+        Circuit("test").fixpoint("path", recursion="eager")
+
+
+def test_a_circuit_that_keeps_less_of_what_enters() -> None:
+    def query(pairs: bool) -> Circuit:
+        circuit = Circuit("test")
+        edge = circuit.input("edge", schema=EDGE, kind="set")
+        near = circuit.input("start", x=int, kind="set").filter(col("x") < 5)
+        with circuit.fixpoint("reach") as scope:
+            found = scope.variable("found", near.schema)
+            scope.define(found, (near + then_from(found, edge)).distinct())
+        circuit.output("out", scope.leave(found))
+        # A join keeps what enters the scope, too.
+        circuit.output("twice", near.join(near, on=["x"], select=["x"]) if pairs else near.scale(1))
+        return circuit
+
+    run = query(True).start()
+    run.step({"edge": [(i, i + 1) for i in range(6)], "start": [(0,), (3,)]})
+    before = view(run)
+    run.replan(query(False).circuit("physical"))
+    assert view(run) == before
+    run.step({"start": {(0,): -1}})
+    assert view(run) == {(i,): 1 for i in range(3, 7)}

@@ -1,0 +1,327 @@
+"""The rules of incrementalisation one by one: the graph each yields, and that it is D . Q . I."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from dbsp import Circuit, Stream, col, count, max_, sum_
+from dbsp.circuit.graph import Graph
+from dbsp.circuit.stage import Stage
+from dbsp.cli import main
+from dbsp.operators.stages.passes.laws import LAWS
+from dbsp.operators.stages.three_stages import incremental_circuit
+from dbsp.runtime.run import Run
+from tests import reference
+from tests.harness import apply, view
+from tests.reference import Z, minus
+from tests.strategies import Tick, rows, small, ticks
+
+X, Y = col("x"), col("y")
+PAIR = {"x": int, "y": int}
+PORT = ["Arrange by 0, 1", "Output out"]
+"""What every circuit ends in: the integral of the result, for the view, and the port."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query of one operator, its definition over whole Z-sets, the rule, and the nodes it becomes."""
+
+    rule: str
+    build: Callable[[Stream, Stream], Stream]
+    model: Callable[[Z, Z], Z]
+    nodes: tuple[str, ...]
+
+    def circuit(self) -> Circuit:
+        circuit = Circuit("one operator")
+        made = self.build(circuit.input("a", schema=PAIR), circuit.input("b", schema=PAIR))
+        circuit.output("out", made)
+        return circuit
+
+
+OLD = ("Integrate(a)", "Delay[Integrate]")
+"""z^-1(I(D(a))), with the strict input in brackets."""
+
+CASES = {
+    "filter": Case(
+        "linear",
+        lambda a, b: a.filter(X > 1),
+        lambda a, b: reference.select(a, lambda row: row[0] > 1),
+        ('Filter col("x") > 1(a)',),
+    ),
+    "map": Case(
+        "linear",
+        lambda a, b: a.map(x=X + Y, y=Y),
+        lambda a, b: reference.map_rows(a, lambda row: (row[0] + row[1], row[1])),
+        ('Map x = col("x") + col("y"), y = col("y")(a)',),
+    ),
+    "flat_map": Case(
+        "linear",
+        lambda a, b: a.flat_map(both_ways, PAIR),
+        lambda a, b: reference.flat_map(a, both_ways),
+        ("FlatMap both_ways(a)",),
+    ),
+    "union": Case("linear", lambda a, b: a + b, lambda a, b: reference.add(a, b), ("Union(a, b)",)),
+    "minus": Case("linear", lambda a, b: a - b, lambda a, b: minus(a, b), ("Minus(a, b)",)),
+    "negate": Case("linear", lambda a, b: -a, lambda a, b: reference.negate(a), ("Negate(a)",)),
+    "join": Case(
+        "bilinear",
+        lambda a, b: a.join(b, on=[("y", "x")], select=["x", "y_right"]),
+        lambda a, b: reference.join(a, b, [(1, 0)], [(0, 0), (1, 1)]),
+        (
+            "Integrate(b)",
+            "Delay[Integrate]",
+            "Join(a, Delay)",
+            "Integrate(a)",
+            "Join(Integrate, b)",
+            "Terms of Join(Join, Join)",
+        ),
+    ),
+    # One integral serves as the new of one term and, delayed, as the old of the other.
+    "self-join": Case(
+        "bilinear",
+        lambda a, b: a.join(a, on=[("y", "x")], select=["x", "y_right"]),
+        lambda a, b: reference.join(a, a, [(1, 0)], [(0, 0), (1, 1)]),
+        (*OLD, "Join(a, Delay)", "Join(Integrate, a)", "Terms of Join(Join, Join)"),
+    ),
+    "distinct": Case(
+        "distinct",
+        lambda a, b: a.distinct(),
+        lambda a, b: reference.distinct(a),
+        (*OLD, "Change of Distinct(Delay, a)"),
+    ),
+    "aggregate": Case(
+        "aggregate",
+        lambda a, b: a.group_by("x").agg(y=max_("y")),
+        lambda a, b: reference.aggregate(a, [0], [(reference.largest, 1)]),
+        (*OLD, "Change of Aggregate y(Delay, a)"),
+    ),
+}
+
+
+def both_ways(row: Any) -> list[Any]:
+    return [(row[0], row[1]), (row[1], row[0])]
+
+
+def parts(graph: Graph) -> list[str]:
+    """Every node by its label, with the labels of its inputs."""
+    short = {node: node.label.removeprefix("Input ").partition(" ")[0] for node in graph.nodes}
+    made = []
+    for node in graph.nodes:
+        inputs = ", ".join(short[stream.node] for stream in node.inputs)
+        strict = ", ".join(short[stream.node] for stream in node.strict)
+        label = node.label.removeprefix("Input ")
+        made.append(label + (f"({inputs})" if inputs else "") + (f"[{strict}]" if strict else ""))
+    return made
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_rule_yields(name: str) -> None:
+    case = CASES[name]
+    graph, firings = incremental_circuit(case.circuit())
+    made = parts(graph)
+    assert made[:2] == ["a", "b"]
+    assert tuple(made[2:-2]) == case.nodes
+    assert [text.partition("(")[0] for text in made[-2:]] == PORT
+    fired = [firing for firing in firings if firing.rule.name not in ("source", "output")]
+    assert [(firing.rule.name, firing.added) for firing in fired] == [(case.rule, len(case.nodes))]
+    assert fired[0].node.endswith(f"at test_rules.py:{case.build.__code__.co_firstlineno}")
+
+
+@pytest.mark.parametrize("name", CASES)
+@settings(max_examples=15)
+@given(sequence=ticks({"a": rows(small, small), "b": rows(small, small)}))
+def test_a_rule_is_d_q_i(name: str, sequence: list[Tick]) -> None:
+    """The incremental circuit of one operator gives D(Q(I(a, b))), by the definition of Q over dicts."""
+    case = CASES[name]
+    run = Run(incremental_circuit(case.circuit())[0])
+    inputs: dict[str, Z] = {"a": {}, "b": {}}
+    before: Z = {}
+    for number, tick in enumerate(sequence, 1):
+        delta = run.step(tick)["out"].to_dict()
+        apply(inputs, tick)
+        after = case.model(inputs["a"], inputs["b"])
+        assert delta == minus(after, before), f"tick {number} of {sequence}"
+        assert view(run) == after
+        before = after
+
+
+# --- time ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "build, nodes",
+    [
+        (lambda a: a.delay(), ["Delay[a]"]),
+        (lambda a: a.integrate(), ["Integrate(a)"]),
+        (lambda a: a.differentiate(), ["Differentiate(a)"]),
+        (lambda a: a.integrate().delay(), ["Integrate(a)", "Delay[Integrate]"]),
+    ],
+)
+@pytest.mark.parametrize("stage", list(Stage))
+def test_delay_integral_and_difference_commute_with_each_other(
+    build: Callable[[Stream], Stream], nodes: list[str], stage: Stage
+) -> None:
+    """They are linear and the same at all times, so each is its own incremental form."""
+    circuit = Circuit("time")
+    circuit.output("out", build(circuit.input("a", schema=PAIR)))
+    assert sorted(parts(incremental_circuit(circuit)[0])[1:-2]) == sorted(nodes)
+    operator, sequence = nodes, [{(1, 2): 2, (3, 4): -1}, {}, {(1, 2): -1}, {(5, 5): 1}]
+    given: list[Z] = [{}]
+    delayed: Z = {}
+    whole: Z = {}
+    run = circuit.start(stage)
+    for delta in sequence:
+        told = run.step({"a": delta})["out"].to_dict()
+        before, whole = whole, reference.add(whole, delta)
+        expected: Z = {
+            1: {"Delay[a]": delayed, "Integrate(a)": whole, "Differentiate(a)": minus(delta, given[-1])},
+            2: {"Integrate(a)": before},
+        }[len(operator)][operator[0]]
+        assert told == expected
+        delayed = delta
+        given.append(delta)
+
+
+def test_a_cycle_is_incrementalised_inside() -> None:
+    circuit = Circuit("cycle")
+    a = circuit.input("a", schema=PAIR)
+    before = circuit.feedback(PAIR)
+    reached = (a + before.join(a, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right")).distinct()
+    circuit.connect(before, reached)
+    circuit.output("out", reached)
+    graph, firings = incremental_circuit(circuit)
+    assert [firing.rule.name for firing in firings] == [
+        "source",
+        "delay",
+        "bilinear",
+        "linear",
+        "linear",
+        "distinct",
+        "output",
+    ]
+    cycle = next(
+        node for node in graph.nodes if node.strict and not node.inputs and node.schema.names == ("x", "y")
+    )
+    assert cycle.label == "Delay"
+    assert [stream.node.label for stream in cycle.strict] == ["Change of Distinct"]
+
+
+# --- scopes ----------------------------------------------------------------------------------------
+
+
+def scoped() -> Circuit:
+    circuit = Circuit("scope")
+    a = circuit.input("a", schema=PAIR)
+    with circuit.fixpoint("least") as scope:
+        far = scope.variable("far", PAIR)
+        step = far.join(a, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right")
+        outside = a.distinct().filter(X != Y)  # nothing of the scope: made incremental outside of it
+        scope.define(far, (outside + step).group_by("x").agg(y=max_("y")).map(x=X, y=Y).distinct())
+    circuit.output("out", scope.leave(far))
+    return circuit
+
+
+def test_rules_inside_a_scope() -> None:
+    graph, firings = incremental_circuit(scoped())
+    fired = [(firing.rule.name, firing.node.partition(" ")[0]) for firing in firings]
+    assert ("nested", "Join") in fired
+    assert ("nested", "Aggregate") in fired
+    assert fired.count(("nested", "Distinct")) == 1
+    assert ("distinct", "Distinct") in fired  # the one that reads the input alone
+    assert ("fixpoint", "Fixpoint") in fired
+    (body,) = (child for node in graph.nodes for child in node.operator.children())
+    labels = [node.label for node in body.nodes]
+    assert [text for text in labels if text.startswith("Change of ")] == [
+        "Change of Join",
+        "Change of Aggregate y",
+        "Change of Distinct",
+    ]
+    assert labels.count("Delta0") == 2
+    assert not {"Integrate", "Distinct", "Join"} & set(labels)
+
+
+@settings(max_examples=25)
+@given(ticks({"a": rows(small, small)}, max_ticks=4))
+def test_the_rules_of_scopes_give_what_recomputing_gives(sequence: list[Tick]) -> None:
+    def body(a: Z) -> Callable[[dict[str, Z]], dict[str, Z]]:
+        start = reference.select(reference.distinct(a), lambda row: row[0] != row[1])
+
+        def step(now: dict[str, Z]) -> dict[str, Z]:
+            longer = reference.join(now["far"], a, [(1, 0)], [(0, 0), (1, 1)])
+            grown = reference.aggregate(reference.add(start, longer), [0], [(reference.largest, 1)])
+            return {"far": reference.distinct(grown)}
+
+        return step
+
+    run = Run(incremental_circuit(scoped())[0])
+    inputs: dict[str, Z] = {"a": {}}
+    for tick in sequence:
+        following = dict(inputs)
+        apply(following, tick)
+        try:
+            expected = reference.fixpoint(body(following["a"]), ["far"], 60)["far"]
+        except reference.NoFixpoint:
+            return  # the largest value may swing for ever
+        inputs = following
+        run.step(tick)
+        assert view(run) == expected
+
+
+# --- the record ------------------------------------------------------------------------------------
+
+
+def test_every_rule_says_what_it_states_and_where_it_is_proved() -> None:
+    assert {case.rule for case in CASES.values()} | {
+        "source",
+        "output",
+        "delay",
+        "nested",
+        "fixpoint",
+    } <= set(LAWS)
+    for name, rule in LAWS.items():
+        assert rule.name == name
+        assert "D(" in rule.equation
+        assert "arXiv" in rule.reference
+        assert rule.apply.__doc__
+
+
+def test_the_record_of_firings_names_rule_operator_and_line() -> None:
+    circuit = Circuit("told")
+    a = circuit.input("a", schema=PAIR)
+    joined = a.filter(X > 0).join(a, on=["x"])
+    line = joined.node.source
+    circuit.output("out", joined.group_by("y").agg(n=count(), t=sum_("x")))
+    told = [str(firing) for firing in incremental_circuit(circuit)[1]]
+    assert [text.split()[0] for text in told] == [
+        "source",
+        "linear",
+        "bilinear",
+        "linear",
+        "aggregate",
+        "output",
+    ]
+    assert told[2] == f"bilinear   Join at {line}:  D(a x b) = D(a) x z^-1(I(D(b))) + I(D(a)) x D(b)"
+
+
+def test_the_command_names_rule_operator_and_line_of_the_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "p.dl"
+    program.write_text(
+        ".decl e(x: number, y: number)\n.input e\n.decl p(x: number, y: number)\n.output p\n"
+        "p(x, y) :- e(x, y), !e(y, x).\np(x, z) :- p(x, y), e(y, z).\n"
+    )
+    with pytest.raises(SystemExit) as stopped:
+        main(["check", str(program), "--ticks", "3", "--rules"])
+    assert not stopped.value.code
+    fired = [line.split() for line in capsys.readouterr().out.splitlines()[:-1]]
+    places = {(words[0], words[1]): words[3] for words in fired if words[2] == "at"}
+    assert places["nested", "Join"].startswith(f"{program}:6:")
+    assert places["bilinear", "Join"].startswith(f"{program}:5:")
+    assert ("fixpoint", "Fixpoint") in places

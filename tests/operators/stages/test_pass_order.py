@@ -1,0 +1,37 @@
+"""Every pass over circuits on small queries: the text after the pass is compared with a file.
+
+A case is Python code that makes the stream `out` from the inputs `a` and `b`, both (x: int, y: int).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import dbsp
+from dbsp import Circuit
+from dbsp.circuit.pass_manager import PassContext
+from dbsp.operators.stages.circuit_passes import CIRCUIT, CIRCUIT_PASSES
+from tests.pass_fixtures import PassCase, pass_cases
+
+CASES = list(pass_cases(Path(__file__).parent / "passes"))
+OPTIONAL = {one.name for one in CIRCUIT_PASSES if one.optional}
+
+
+def text_after(name: str, code: str) -> str:
+    """What is printed after a pass, without positions; of the optional passes only this one is done."""
+    circuit = Circuit("query")
+    columns = {"x": int, "y": int}
+    names = {"circuit": circuit, "col": dbsp.col, "count": dbsp.count, "columns": columns}
+    names |= {name: circuit.input(name, schema=columns) for name in ("a", "b")}
+    exec(code, names)
+    circuit.output("out", names["out"])
+    context = PassContext(disabled=OPTIONAL - {name})
+    return re.sub(r"  \[.*\]$", "", CIRCUIT.text_after(name, circuit, context), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name}: {case.title}")
+def test_pass(case: PassCase) -> None:
+    assert text_after(case.name, case.given) == case.expected

@@ -1,0 +1,90 @@
+"""Every operator is reached from a stream by one method; the methods' examples are run."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import dbsp.compiler
+import dbsp.operators.streams
+from dbsp import Circuit, SchemaError, Stream, ValueOutOfRangeError
+from dbsp.circuit.operator import Operator
+from dbsp.operators.streams.circuit_reader import catalogue
+from tests.harness import start
+
+MODULES = [module.name for module in pkgutil.iter_modules(dbsp.operators.streams.__path__)]
+COMPILER = sorted(Path(next(iter(dbsp.compiler.__path__))).rglob("*.py"))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_the_methods(name: str) -> None:
+    module = importlib.import_module(f"dbsp.operators.streams.{name}")
+    assert doctest.testmod(module).failed == 0
+
+
+def test_there_are_examples() -> None:
+    module = importlib.import_module("dbsp.operators.streams.set_methods")
+    assert doctest.testmod(module).attempted > 10
+
+
+def test_the_compiler_makes_no_operator_by_its_class() -> None:
+    """A front end adds nodes by the methods of streams, so that there is one way to each operator."""
+    operators = {name for name, value in catalogue().items() if issubclass(value, Operator)}
+    calls = [
+        f"{path.name}:{node.lineno} {node.func.id}"
+        for path in COMPILER
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in operators
+    ]
+    assert len(COMPILER) > 40
+    assert not calls
+
+
+# --- widen -----------------------------------------------------------------------------------------
+
+
+def widened(c: Circuit) -> Stream:
+    return c.input("a", x=int, s=str).widen("x", "s")
+
+
+def test_widen_allows_none_and_keeps_the_rows() -> None:
+    run = start(widened)
+    assert run.outputs["out"].describe() == "x: int?, s: str?"
+    assert run.step({"a": {(1, "p"): 2}})["out"].to_dict() == {(1, "p"): 2}
+    assert run.step({"a": {(1, "p"): -2}})["out"].to_dict() == {(1, "p"): -2}
+
+
+def test_a_widened_stream_meets_an_optional_one() -> None:
+    def build(c: Circuit) -> Stream:
+        optional = c.input("b", schema={"x": "int?", "s": "str?"})
+        return widened(c) - optional
+
+    run = start(build)
+    assert run.step({"a": [(1, "p")], "b": [(None, "q")]})["out"].to_dict() == {(1, "p"): 1, (None, "q"): -1}
+
+
+def test_the_int_that_stands_for_none_is_refused() -> None:
+    run = start(widened)
+    with pytest.raises(ValueOutOfRangeError, match=r"Widen at test_stream_methods\.py:\d+: -2\*\*63"):
+        run.step({"a": [(-(2**63), "p")]})
+    assert not run.view("out")
+
+
+def test_widen_names_columns_that_exist() -> None:
+    with pytest.raises(SchemaError, match=r"Widen at test_stream_methods\.py:\d+: .*'z'"):
+        start(lambda c: c.input("a", x=int).widen("z"))
+
+
+# --- number_rows ------------------------------------------------------------------------------------
+
+
+def test_numbers_go_to_rows_of_positive_weight() -> None:
+    run = start(lambda c: c.input("a", x=int).number_rows())
+    assert run.step({"a": {(7,): 2, (8,): -1}})["out"].to_dict() == {(7, 0): 1}
+    assert run.step({"a": {(7,): -1, (8,): 2}})["out"].to_dict() == {(8, 1): 1}
+    assert run.step({"a": {(7,): -1}})["out"].to_dict() == {(7, 0): -1}

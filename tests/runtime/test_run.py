@@ -1,0 +1,241 @@
+"""Runs: what a step returns, names and errors, statistics, statements about state."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from dbsp import Circuit, CircuitError, InputError, Run, Stream, TickResult, UserFunctionError, col, count
+from tests.harness import deltas_of, start, view, views
+from tests.reference import add
+from tests.strategies import Tick, rows, small, ticks, totals, words
+
+EDGE = {"x": int, "y": int}
+
+
+def closure(c: Circuit) -> dict[str, Stream]:
+    e = c.input("edge", schema=EDGE, kind="set")
+    names = c.input("name", x=int, s=str)
+    with c.fixpoint("closure") as scope:
+        p = scope.variable("p", EDGE)
+        step = p.join(e, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right")
+        scope.define(p, (e + step).distinct())
+    path = scope.leave(p)
+    return {"path": path, "named": path.join(names, on=["x"]), "sizes": path.group_by("x").agg(n=count())}
+
+
+# --- what a step returns -----------------------------------------------------------------------------
+
+
+def test_a_tick_result_is_a_mapping_of_every_output() -> None:
+    run = start(closure)
+    result = run.step({"edge": [(1, 2), (2, 3)]})
+    assert isinstance(result, TickResult)
+    assert list(result) == ["path", "named", "sizes"] and len(result) == 3
+    assert {name: len(delta) for name, delta in result.items()} == {"path": 3, "named": 0, "sizes": 2}
+    assert result.number == run.tick == 1 and result.seconds > 0
+    assert repr(result).startswith(
+        "<tick 1: path: ZSet({(1, 2): 1, (1, 3): 1, (2, 3): 1}, x: int, y: int), sizes:"
+    )
+    assert repr(run.step()) == "<tick 2: no change>"
+    with pytest.raises(KeyError):
+        result["edge"]
+
+
+def test_inputs_and_outputs_with_their_schemas() -> None:
+    run = start(closure)
+    assert {name: schema.describe() for name, schema in run.inputs.items()} == {
+        "edge": "x: int, y: int",
+        "name": "x: int, s: str",
+    }
+    assert {name: schema.describe() for name, schema in run.outputs.items()} == {
+        "path": "x: int, y: int",
+        "named": "x: int, y: int, s: str",
+        "sizes": "x: int, n: int",
+    }
+
+
+@given(ticks({"edge": rows(small, small), "name": rows(small, words)}))
+def test_ticks_and_empty_ticks(sequence: list[Tick]) -> None:
+    """A tick without changes, or whose changes come to nothing, changes nothing."""
+    run = start(closure)
+    for number, tick in enumerate(sequence, 1):
+        run.step(tick)
+        before = views(run)
+        assert deltas_of(run.step()) == {}
+        assert deltas_of(run.step({})) == {}
+        assert deltas_of(run.step({"name": {(1, "a"): 0}, "edge": []})) == {}
+        assert views(run) == before and run.tick == 4 * number
+
+
+@given(ticks({"name": rows(small, words)}))
+def test_runs_of_one_circuit_do_not_know_each_other(sequence: list[Tick]) -> None:
+    circuit = Circuit()
+    for name, stream in closure(circuit).items():
+        circuit.output(name, stream)
+    first = circuit.start()
+    for tick in sequence:
+        first.step(tick)
+    second = circuit.start()
+    assert not any(views(second).values()) and second.tick == 0
+    second.step({"name": totals(sequence).get("name", {}), "edge": [(1, 2)]})
+    first.step({"edge": [(1, 2)]})
+    assert views(first) == views(second)
+
+
+def test_interned_values_in_every_column() -> None:
+    """Strings that come in one relation are found in another, in any order of arrival."""
+    run = start(lambda c: c.input("a", x=str, y=bytes).join(c.input("b", x=str, o=object), on=["x"]))
+    run.step({"b": [("zeta", (1, "x")), ("alpha", (2.5, b"y"))]})
+    run.step({"a": [("alpha", b"1"), ("beta", b"2"), ("zeta", b"3")]})
+    assert view(run) == {("alpha", b"1", (2.5, b"y")): 1, ("zeta", b"3", (1, "x")): 1}
+    assert run.view("out").rows() == [("alpha", b"1", (2.5, b"y")), ("zeta", b"3", (1, "x"))]
+
+
+# --- errors ------------------------------------------------------------------------------------------
+
+
+def test_unknown_names() -> None:
+    run = start(closure)
+    with pytest.raises(InputError, match=r"^there is no input 'edges'; did you mean 'edge'\?$"):
+        run.step({"edges": [(1, 2)]})
+    with pytest.raises(InputError, match=r"^there is no input 'edges'; did you mean 'edge'\?$"):
+        run.input("edges")
+    with pytest.raises(InputError, match=r"^relation 'path' is derived; it cannot be changed directly$"):
+        run.step({"path": [(1, 2)]})
+    with pytest.raises(InputError, match=r"^there is no output 'edge'$"):
+        run.view("edge")
+    assert run.tick == 0
+
+
+def test_one_bad_relation_keeps_the_others_from_changing() -> None:
+    run = start(closure)
+    run.input("name").insert([(1, "staged")])
+    with pytest.raises(InputError):
+        run.step({"edge": [(1, 2)], "name": [(1, 2)]})
+    run.step()
+    assert not any(views(run).values())
+
+
+def test_a_step_within_a_step() -> None:
+    runs: list[Run] = []
+
+    def again(row: Any) -> bool:
+        runs[0].step({"a": [(2,)]})
+        return True
+
+    runs.append(start(lambda c: c.input("a", x=int).filter(again)))
+    with pytest.raises(UserFunctionError) as caught:
+        runs[0].step({"a": [(1,)]})
+    assert isinstance(caught.value.__cause__, CircuitError)
+    assert "step was called from inside a step" in str(caught.value)
+    with pytest.raises(UserFunctionError):
+        runs[0].step({"a": [(1,)]})
+    assert runs[0].tick == 0
+
+
+def test_a_circuit_may_be_started_before_it_is_finished() -> None:
+    circuit = Circuit()
+    a = circuit.input("a", x=int)
+    circuit.output("a", a)
+    run = circuit.start()
+    circuit.output("b", a.map(x=col("x") + 1))
+    later = circuit.start()
+    assert list(run.outputs) == ["a"] and list(later.outputs) == ["a", "b"]
+    run.step({"a": [(1,)]})
+    later.step({"a": [(1,)]})
+    assert views(run) == {"a": {(1,): 1}} and views(later) == {"a": {(1,): 1}, "b": {(2,): 1}}
+
+
+# --- statistics and state ----------------------------------------------------------------------------
+
+
+def test_statistics_per_node_while_observed() -> None:
+    run = start(closure)
+    assert run.stats() == []
+    run.step({"edge": [(1, 2)]})
+    run.observe()
+    run.step({"edge": [(2, 3), (3, 4)]})
+    by_label = {stats.node.label: stats for stats in run.stats()}
+    edge = by_label["Input edge"]
+    assert (edge.steps, edge.rows_out) == (1, 2) and edge.seconds > 0
+    assert by_label["Output path"].rows_out == 5
+    # rows per iteration inside: the distinct hands out each new path once
+    inside = [stats for stats in run.stats() if stats.node.graph.parent is not None]
+    assert {stats.steps for stats in inside} == {run.iterations()["closure"]}
+    assert sum(stats.rows_out for stats in inside if stats.node.operator.name == "Distinct") == 5
+    run.observe(False)
+    assert run.stats() == []
+    run.observe()
+    assert all(stats.steps == 0 for stats in run.stats())
+
+
+def test_iterations_of_the_latest_tick() -> None:
+    run = start(closure)
+    assert run.iterations() == {"closure": 0}
+    run.step({"edge": [(i, i + 1) for i in range(6)]})
+    assert run.iterations() == {"closure": 7}
+    run.step({"name": [(1, "a")]})
+    assert run.iterations() == {"closure": 0}
+
+
+def test_state_is_counted_and_comes_back() -> None:
+    run = start(closure)
+    run.step({"edge": [(1, 2), (8, 9)], "name": [(1, "a")]})
+    run.step({"edge": {(8, 9): -1}})  # a scope keeps more once something has left it
+    run.compact()
+    rows_before, bytes_before = run.state_rows, run.state_bytes
+    assert rows_before > 0 and bytes_before > rows_before * 16
+    for i in range(50):
+        change = {"edge": {(2, 3 + i): 1}, "name": {(1, str(i)): 1}}
+        run.step(change)
+        run.step({name: dict.fromkeys(delta, -1) for name, delta in change.items()})
+    run.compact()
+    assert (run.state_rows, run.state_bytes) == (rows_before, bytes_before)
+    run.step({"edge": {(1, 2): -1}, "name": {(1, "a"): -1}})
+    run.compact()
+    assert (run.state_rows, run.state_bytes) == (0, 0)
+
+
+def test_large_ticks_and_small_ones() -> None:
+    """After a large tick the deltas inside are let go; what was held for the next tick must not be."""
+
+    def build(c: Circuit) -> dict[str, Stream]:
+        a = c.input("a", x=int, y=int)
+        return {
+            "before": a.delay(),
+            "change": a.differentiate(),
+            "sum": a.integrate(),
+            "groups": a.group_by("y").agg(n=count()),
+            "pairs": a.join(a.delay(), on=["x", "y"]),
+        }
+
+    large = {(i, i % 10): 1 for i in range(5000)}
+    run = start(build)
+    run.step({"a": large})
+    run.step({"a": {(1, 1): 1}})
+    assert view(run, "before") == large
+    assert view(run, "change") == {(1, 1): 1}
+    assert view(run, "sum") == add(large, large, {(1, 1): 1})
+    assert view(run, "groups") == {(y, 501 if y == 1 else 500): 1 for y in range(10)}
+    assert view(run, "pairs")[1, 1] == 2 and len(view(run, "pairs")) == 5000
+    run.step({"a": dict.fromkeys(large, -1)})
+    run.step({"a": {(1, 1): -1}})
+    assert view(run, "before") == {(1, 1): 1} and view(run, "groups") == {}
+    run.step()
+    assert view(run, "before") == {} and view(run, "pairs") == {}
+
+
+def test_a_run_that_is_dropped_gives_its_memory_back() -> None:
+    run = start(closure)
+    run.step({"edge": [(i, i + 1) for i in range(30)]})
+    kept = run.view("path")
+    traces, reference = run.scope.traces, weakref.ref(run)
+    del run
+    gc.collect()
+    assert reference() is None and not any(trace.nbytes for trace in traces)
+    assert len(kept) == 465

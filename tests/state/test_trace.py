@@ -1,0 +1,375 @@
+"""Traces: old and new integrals, merging, memory after churn, rollback, weights near the end of int64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from dbsp.data.batch import Batch
+from dbsp.kernels import consolidate, sum_weights
+from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.state.journal import Journalled
+from dbsp.state.trace import MAX_RUNS, RATIO, SMALL, TAIL, Trace
+from tests import reference
+from tests.reference import Z
+
+ROW_BYTES = 2 * 8 + 8
+
+
+def batch_of(zset: Z, arity: int = 2) -> Batch:
+    rows = np.array(list(zset), np.int64).reshape(len(zset), arity)
+    return Batch(*consolidate(rows, np.array(list(zset.values()), np.int64)))
+
+
+def model_of(batch: Batch) -> Z:
+    pairs = [(tuple(row), w) for row, w in zip(batch.rows.tolist(), batch.weights.tolist(), strict=True)]
+    assert pairs == sorted(set(pairs)) and all(w for _, w in pairs)
+    return dict(pairs)
+
+
+class Owner:
+    """A trace with the journal that a scheduler would keep."""
+
+    def __init__(self, width: int = 2) -> None:
+        self.journal: list[Journalled] = []
+        self.trace = Trace(width, self.journal)
+
+    def append(self, zset: Z) -> None:
+        batch = batch_of(zset, self.trace.width)
+        if len(batch):
+            self.trace.append(batch.rows, batch.weights)
+
+    def commit(self, fuel: int = 4096) -> None:
+        for state in self.journal:
+            state.commit()
+        self.journal.clear()
+        self.trace.maintain(fuel)
+
+    def rollback(self) -> None:
+        for state in self.journal:
+            state.rollback()
+        self.journal.clear()
+
+    def tick(self, zset: Z, fuel: int = 4096) -> None:
+        self.append(zset)
+        self.commit(fuel)
+
+    @property
+    def value(self) -> Z:
+        return model_of(self.trace.contents())
+
+
+def interval(start: int, stop: int, weight: int = 1) -> Z:
+    return {(i, i % 7): weight for i in range(start, stop)}
+
+
+def through_the_table(trace: Trace, runs: int, rows: Codes) -> list[int]:
+    """The weights of rows as kernels see them in the first `runs` runs."""
+    return sum_weights(rows, trace.table, runs).tolist()
+
+
+class TraceMachine(RuleBasedStateMachine):
+    """Ticks of several appends, committed or abandoned, with any fuel: always the same as a dict."""
+
+    sizes = st.sampled_from([1, 2, 10, 300, 600, 3000])
+    weights = st.sampled_from([1, -1, 2])
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.owner = Owner()
+        self.committed: Z = {}
+        self.current: Z = {}
+        self.newest: Z = {}
+
+    @rule(start=st.integers(0, 2000), size=sizes, weight=weights)
+    def append(self, start: int, size: int, weight: int) -> None:
+        self.add(interval(start, start + size, weight))
+
+    def add(self, delta: Z) -> None:
+        self.owner.append(delta)
+        self.current = reference.add(self.current, delta)
+        self.newest = delta
+
+    @rule()
+    def undo(self) -> None:
+        """Deletions meet their insertions."""
+        value = reference.add(self.committed, self.current)
+        if value:
+            delta = dict(sorted(reference.negate(value).items())[: len(value) // 2 + 1])
+            self.add(delta)
+
+    @rule(fuel=st.sampled_from([1, 100, 4096, 10**6]))
+    def commit(self, fuel: int) -> None:
+        self.end_tick(fuel)
+
+    def end_tick(self, fuel: int) -> None:
+        self.owner.commit(fuel)
+        self.committed = reference.add(self.committed, self.current)
+        self.current, self.newest = {}, {}
+
+    @rule()
+    def rollback(self) -> None:
+        self.owner.rollback()
+        self.current, self.newest = {}, {}
+
+    @rule()
+    def compact(self) -> None:
+        if not self.current and not self.owner.journal:
+            self.owner.trace.compact()
+            assert len(self.owner.trace.runs) <= 1
+            assert self.owner.trace.rows == len(self.committed)
+
+    @invariant()
+    def holds_the_integral(self) -> None:
+        trace = self.owner.trace
+        value = reference.add(self.committed, self.current)
+        assert self.owner.value == value
+        assert trace.count == len(trace.runs) + len(trace.current) and trace.past == len(trace.runs)
+        rows = np.array([(i, i % 7) for i in range(0, 5000, 13)], np.int64)
+        wanted = [value.get(tuple(row), 0) for row in rows.tolist()]
+        assert through_the_table(trace, trace.count, rows) == wanted
+        if self.newest:
+            assert trace.fresh and trace.before == trace.count - 1
+            before = reference.minus(value, self.newest)
+            wanted = [before.get(tuple(row), 0) for row in rows.tolist()]
+            assert through_the_table(trace, trace.before, rows) == wanted
+        wanted = [self.committed.get(tuple(row), 0) for row in rows.tolist()]
+        assert through_the_table(trace, trace.past, rows) == wanted
+        assert trace._bound == sum(run.largest for run in (*trace.runs, *trace.current))
+
+
+class SmallStepsMachine(TraceMachine):
+    """The same with runs merged all the time, in instalments of a few rows."""
+
+    sizes = st.sampled_from([1, 2, 3, 5, 9])
+    limits: ClassVar = {"SMALL": 2, "TAIL": 2, "RATIO": 2, "MAX_RUNS": 3}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = mock.patch.multiple("dbsp.state.trace", **self.limits)
+        self.patch.start()
+
+    def teardown(self) -> None:
+        self.patch.stop()
+
+    @rule(start=st.integers(0, 40), size=sizes, weight=TraceMachine.weights)
+    def append(self, start: int, size: int, weight: int) -> None:
+        self.add(interval(start, start + size, weight))
+
+    @rule(fuel=st.integers(1, 12))
+    def commit(self, fuel: int) -> None:
+        self.end_tick(fuel)
+
+
+TraceMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestTraceMachine = TraceMachine.TestCase
+SmallStepsMachine.TestCase.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+TestSmallStepsMachine = SmallStepsMachine.TestCase
+
+
+# --- how many runs, how much work --------------------------------------------------------------------
+
+
+def test_single_row_ticks_keep_few_runs() -> None:
+    owner = Owner()
+    most = 0
+    for i in range(3000):
+        owner.tick({(i * 7919 % 3001, 0): 1})
+        most = max(most, owner.trace.count)
+    assert most <= TAIL + 4
+    assert owner.trace.rows == 3000
+
+
+@pytest.mark.parametrize(("size", "ticks"), [(1, 200), (100, 200), (700, 200), (5000, 40)])
+def test_the_number_of_runs_grows_with_the_logarithm(size: int, ticks: int) -> None:
+    owner = Owner()
+    most = 0
+    for i in range(ticks):
+        owner.tick(interval(i * size, (i + 1) * size), 4096 + 32 * size)
+        most = max(most, owner.trace.count)
+    assert most <= TAIL + 8
+    assert owner.value == interval(0, ticks * size)
+
+
+def merged_rows(owner: Owner, zset: Z, fuel: int) -> int:
+    """Rows written by merging in one tick."""
+    written = 0
+    trace = owner.trace
+    owner.append(zset)
+    before = int(trace._merge.state[2]) if trace._merge else 0
+    held = {id(run) for run in (*trace.runs, *trace.current)}
+    owner.commit(fuel)
+    written += sum(len(run) for run in trace.runs if id(run) not in held)
+    if trace._merge:
+        written += int(trace._merge.state[2])
+    return written - before
+
+
+def test_a_large_merge_is_spread_over_ticks() -> None:
+    """No tick merges much more than its fuel, though the runs are far larger."""
+    owner = Owner()
+    owner.append(interval(0, 100_000))
+    owner.commit(10**9)
+    owner.append(interval(100_000, 150_000))
+    fuel = 2000
+    owner.commit(fuel)
+    assert owner.trace._merge is not None
+    ticks = 0
+    while owner.trace._merge is not None:
+        before = int(owner.trace._merge.state[2])
+        owner.tick({(-ticks - 1, 0): 1}, fuel)
+        after = int(owner.trace._merge.state[2]) if owner.trace._merge else 150_000
+        assert after - before <= fuel
+        ticks += 1
+    assert ticks >= 150_000 // fuel - 2
+    assert owner.value == reference.add(interval(0, 150_000), {(-i - 1, 0): 1 for i in range(ticks)})
+    assert owner.trace.count <= TAIL + 2
+
+
+def test_a_merge_is_finished_at_once_when_there_are_too_many_runs() -> None:
+    owner = Owner()
+    for i in range(100):
+        owner.tick(interval(i * 1000, (i + 1) * 1000), fuel=1)
+        assert len(owner.trace.runs) <= MAX_RUNS + TAIL
+    assert owner.value == interval(0, 100_000)
+
+
+# --- memory after churn ------------------------------------------------------------------------------
+
+
+def test_churn_that_returns_to_the_same_relation_returns_to_the_same_memory() -> None:
+    owner = Owner()
+    base = interval(0, 20_000)
+    owner.tick(base, 10**9)
+    owner.trace.compact()
+    start = owner.trace.nbytes
+    assert start == 20_000 * ROW_BYTES
+    for i in range(300):
+        change = interval(20_000 + i * 50, 20_000 + (i + 1) * 50)
+        owner.tick(change)
+        owner.tick(reference.negate(change))
+    assert owner.value == base
+    # at most the small runs at the new end are not merged yet
+    assert owner.trace.rows <= 20_000 + TAIL * SMALL
+    owner.trace.compact()
+    assert owner.trace.nbytes == start
+
+
+def test_deleting_most_rows_gives_their_memory_back_by_merging_alone() -> None:
+    owner = Owner()
+    owner.tick(interval(0, 50_000), 10**9)
+    for i in range(49):
+        owner.tick(interval(i * 1000, (i + 1) * 1000, -1))
+    for i in range(100):
+        owner.tick({(-i, 0): 1})
+    left = len(owner.value)
+    assert left == 1100
+    assert owner.trace.rows <= left * (1 + 2 / RATIO) + TAIL * SMALL
+
+
+def test_everything_deleted_leaves_nothing() -> None:
+    owner = Owner()
+    owner.tick(interval(0, 3000))
+    owner.tick(interval(0, 3000, -1))
+    assert owner.trace.rows == owner.trace.count == 0 and owner.value == {}
+    owner.tick(interval(0, 5))
+    assert owner.value == interval(0, 5)
+
+
+def test_compact_of_cancelled_rows_leaves_no_run() -> None:
+    owner = Owner()
+    owner.tick(interval(0, 5))
+    owner.tick(interval(0, 5, -1))
+    owner.trace.compact()
+    assert owner.trace.count == owner.trace.rows == 0
+    owner.tick(interval(3, 9))
+    assert owner.value == interval(3, 9)
+
+
+# --- within a tick -----------------------------------------------------------------------------------
+
+
+def test_many_appends_in_one_tick_stay_few_runs_and_apart_from_the_past() -> None:
+    """As the iterations of a nested scope do; rows carry their iteration."""
+    owner = Owner(width=3)
+    owner.tick({(0, 0, 0): 1})
+    for i in range(200):
+        owner.append({(i, j, i): 1 for j in range(20)})
+        assert owner.trace.past == 1
+        assert owner.trace.before == owner.trace.count - 1
+        assert owner.trace.count <= TAIL + 8
+    assert len(owner.value) == 4000
+    owner.rollback()
+    assert owner.value == {(0, 0, 0): 1} and owner.trace.count == 1
+
+
+def test_appends_that_cancel_within_a_tick() -> None:
+    owner = Owner()
+    for _ in range(30):
+        owner.append(interval(0, 700))
+        owner.append(interval(0, 700, -1))
+    assert owner.value == {}
+    owner.commit()
+    assert owner.value == {}
+
+
+def test_empty_integral() -> None:
+    owner = Owner(width=0)
+    assert owner.value == {} and owner.trace.before == 0
+    owner.tick({(): 3})
+    owner.tick({(): -1})
+    assert owner.value == {(): 2}
+
+
+# --- weights near the end of int64 -------------------------------------------------------------------
+
+
+def test_a_weight_that_leaves_int64_is_refused_on_append() -> None:
+    owner = Owner()
+    owner.tick({(1, 1): INT64_MAX, (2, 2): INT64_MIN})
+    for row, weight in (((1, 1), 1), ((2, 2), -1)):
+        with pytest.raises(OverflowError, match="weight: the sum of weights leaves int64"):
+            owner.append({row: weight})
+        owner.rollback()
+        assert owner.value == {(1, 1): INT64_MAX, (2, 2): INT64_MIN}
+    owner.tick({(1, 1): -1, (2, 2): 1})
+    assert owner.value == {(1, 1): INT64_MAX - 1, (2, 2): INT64_MIN + 1}
+
+
+@given(
+    st.lists(st.sampled_from([2**62, -(2**62), INT64_MAX, -INT64_MAX, 1, -1]), max_size=40), st.integers(1, 3)
+)
+def test_heavy_weights_go_to_and_fro(sequence: Sequence[int], rows: int) -> None:
+    """Whatever the order, a tick fails exactly if a weight leaves int64; nothing else ever does."""
+    owner = Owner()
+    value: Z = {}
+    for number, weight in enumerate(sequence):
+        delta = {(number % rows, 0): weight}
+        after = reference.add(value, delta)
+        if all(INT64_MIN <= w <= INT64_MAX for w in after.values()):
+            owner.tick(delta, fuel=1)
+            value = after
+        else:
+            with pytest.raises(OverflowError):
+                owner.append(delta)
+            owner.rollback()
+        assert owner.value == value
+
+
+def test_heavy_churn_does_not_pile_up_runs() -> None:
+    owner = Owner()
+    owner.tick(interval(0, 2000))
+    for _ in range(200):
+        owner.tick({(5, 5): 2**62})
+        owner.tick({(5, 5): -(2**62)})
+        assert owner.trace.count <= MAX_RUNS + TAIL
+    assert owner.value == interval(0, 2000)
+    assert owner.trace.rows <= 2000 + MAX_RUNS + TAIL
