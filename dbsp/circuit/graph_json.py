@@ -1,6 +1,6 @@
 """Circuits as JSON documents and back, and as a hash of their content.
 
-    {"format": "dbsp circuit", "version": 1, "form": "query", "name": "closure", "nodes": [
+    {"format": "dbsp circuit", "version": 2, "form": "query", "name": "closure", "nodes": [
         {"operator": {"class": "Input", "fields": {...}}, "inputs": [], "source": "etl.py:3"},
         {"operator": {"class": "Distinct", "fields": {}}, "inputs": [0], "source": "etl.py:4"}, ...]}
 
@@ -24,7 +24,7 @@ from dbsp.circuit.value_json import Reading, decode, encode
 from dbsp.errors import CircuitError
 
 FORMAT = "dbsp circuit"
-VERSION = 1
+VERSION = 2
 
 NewScope = Callable[[Graph, Mapping[str, Any]], Graph]
 """Makes the empty scope of a document within a graph."""
