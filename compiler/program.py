@@ -53,7 +53,9 @@ class Program(QuestionMethods):
         planned: PlannedProgram = COMPILER.run(self.checked, context, start=CHECKED, until="plan")
         self.rewritten: checked.CheckedProgram = planned.program
         """What is planned and run: rules for the same outputs that cost less (see `datalog.rewrites`)."""
-        self.rewrites: tuple[AppliedPass, ...] = tuple(one for one in context.applied.values() if one.changes)
+        self.rewrites: tuple[AppliedPass, ...] = tuple(
+            applied for applied in context.applied.values() if applied.changes
+        )
         """What was changed on the way there, and why."""
         self.plans: dict[int, RulePlan] = planned.plans
         """The plan of every rule, by the rule's number, made by the shape of the rules alone."""
@@ -101,7 +103,11 @@ class Program(QuestionMethods):
         """By relation, the columns that hold fewer ints than there are of 64 bits, and which."""
         word = self.checked.types.word_size
         return {
-            name: {one.name: found for one in relation.attributes if (found := range_of(one.kind, word))}
+            name: {
+                attribute.name: found
+                for attribute in relation.attributes
+                if (found := range_of(attribute.kind, word))
+            }
             for name, relation in self.relations.items()
         }
 

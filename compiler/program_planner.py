@@ -61,16 +61,19 @@ class ProgramPlanner:
         counting takes.
         """
         program = self.program
-        worth = [
+        rules_to_count = [
             rule
             for rule in program.rewritten.clauses
             if any(
-                len(one.scans) > 2 and one.choice.kind != "multiway" for one in self.plans[rule.number].joined
+                len(group.scans) > 2 and group.choice.kind != "multiway"
+                for group in self.plans[rule.number].joined
             )
         ]
-        if not worth:
+        if not rules_to_count:
             return None
-        return self._proposal({**self.plans, **program.plans_for(statistics(program, run, rows), worth)})
+        return self._proposal(
+            {**self.plans, **program.plans_for(statistics(program, run, rows), rules_to_count)}
+        )
 
     def _proposal(self, plans: Mapping[int, RulePlan]) -> Proposal | None:
         """The circuit by these plans, unless they are those that the run goes by."""

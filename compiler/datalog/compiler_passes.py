@@ -216,5 +216,9 @@ PASSES: tuple[CompilePass | Repeat[CompileContext], ...] = (
 
 COMPILER: PassManager[CompileContext] = PassManager(PASSES)
 
-REWRITES = tuple(one.name for one in COMPILER if one.optional and one.takes is CHECKED)
+REWRITES = tuple(
+    compiler_pass.name
+    for compiler_pass in COMPILER
+    if compiler_pass.optional and compiler_pass.takes is CHECKED
+)
 """The rewritings of rules that can be left out, `compile(rewrites=...)`."""

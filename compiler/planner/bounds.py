@@ -132,15 +132,15 @@ def _best_order(
     best: dict[frozenset[str], tuple[tuple[float, int], list[str]]] = {frozenset(): ((0.0, 0), [])}
     for _ in names:
         following: dict[frozenset[str], tuple[tuple[float, int], list[str]]] = {}
-        for gone, ((widest, total), order) in best.items():
+        for eliminated, ((widest, total), order) in best.items():
             for variable in names:
-                if variable in gone:
+                if variable in eliminated:
                     continue
-                bag = _reached(near, gone, variable) | {variable}
+                bag = _reached(near, eliminated, variable) | {variable}
                 score = (max(widest, width(bag)), total + len(bag) ** 2)
-                known = following.get(gone | {variable})
+                known = following.get(eliminated | {variable})
                 if known is None or score < known[0]:
-                    following[gone | {variable}] = (score, [*order, variable])
+                    following[eliminated | {variable}] = (score, [*order, variable])
         best = following
     ((_, order),) = best.values()
     return order
@@ -154,7 +154,7 @@ def _min_fill(near: Mapping[str, frozenset[str]]) -> list[str]:
         return sum(b not in left[a] for a in left[name] for b in left[name] if a < b)
 
     while left:
-        name = min(left, key=lambda one: (fill(one), len(left[one]), one))
+        name = min(left, key=lambda candidate: (fill(candidate), len(left[candidate]), candidate))
         others = left.pop(name)
         for other in others:
             left[other] |= others - {other}
@@ -163,16 +163,16 @@ def _min_fill(near: Mapping[str, frozenset[str]]) -> list[str]:
     return order
 
 
-def _reached(near: Mapping[str, frozenset[str]], gone: frozenset[str], start: str) -> frozenset[str]:
+def _reached(near: Mapping[str, frozenset[str]], eliminated: frozenset[str], start: str) -> frozenset[str]:
     """The variables that are left and reached from `start` through eliminated ones only."""
     seen = {start}
     waiting = [start]
     while waiting:
         for name in near[waiting.pop()] - seen:
             seen.add(name)
-            if name in gone:
+            if name in eliminated:
                 waiting.append(name)
-    return frozenset(seen - gone - {start})
+    return frozenset(seen - eliminated - {start})
 
 
 def _contract(order: Sequence[str], bags: Sequence[frozenset[str]], width: float) -> Decomposition:

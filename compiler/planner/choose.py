@@ -182,12 +182,12 @@ def _counted(
     if strategy is Strategy.BINARY:
         plan = search.binary()
         return plan, (("binary", combiner.cost(plan)),), "two-way joins, as was asked for"
-    whole = search.worst_case_optimal()
+    wcoj_plan = search.worst_case_optimal()
     if strategy is Strategy.WCOJ:
-        return whole, (("multiway", combiner.cost(whole)),), "a multi-way join, as was asked for"
+        return wcoj_plan, (("multiway", combiner.cost(wcoj_plan)),), "a multi-way join, as was asked for"
     binary = search.binary()
     mixed = search.mixed()
-    found = {"binary": combiner.cost(binary), "multiway": combiner.cost(whole)}
+    found = {"binary": combiner.cost(binary), "multiway": combiner.cost(wcoj_plan)}
     found[kind(mixed.tree)] = combiner.cost(mixed)
     name = kind(mixed.tree)
     others = [f"{_times(cost, found[name])} {other}" for other, cost in found.items() if other != name]

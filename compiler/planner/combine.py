@@ -124,7 +124,7 @@ class Combiner:
                 rates[atom] = part.rates[atom] * term.results
                 change[atom] = part.change[atom] + part.rates[atom] * (costs.TRACE + term.work)
                 change[atom] += costs.NODE / costs.TICK
-        estimates = [one for part in parts for one in part.estimates]
+        estimates = [estimate for part in parts for estimate in part.estimates]
         return CostedPlan(
             tree, atoms, rows, rates,
             sum(part.load for part in parts) + parts[-1].rows * terms[-1].work,
@@ -137,8 +137,8 @@ class Combiner:
         """The rows that joining the parts makes: fewer than the atoms' join as far as they are projected."""
         joined = self.estimator.rows(frozenset().union(*(part.atoms for part in parts)))
         for part in parts:
-            whole = self.estimator.rows(part.atoms)
-            joined *= part.rows / whole if whole else 0.0
+            unprojected = self.estimator.rows(part.atoms)
+            joined *= part.rows / unprojected if unprojected else 0.0
         return joined
 
     def _order(self, parts: Sequence[CostedPlan], changed: CostedPlan, term: Term) -> tuple[str, ...]:
@@ -153,10 +153,10 @@ class Combiner:
         order: list[str] = []
         for name in term.order:
             sampled = self.conjunction.determined({*sampled, name})
-            for one in shown:
-                if one in sampled and one not in self.conjunction.determined(bound):
-                    order.append(one)
-                    bound.add(one)
+            for variable in shown:
+                if variable in sampled and variable not in self.conjunction.determined(bound):
+                    order.append(variable)
+                    bound.add(variable)
         return tuple(order)
 
     def _traces(self, parts: Sequence[CostedPlan], terms: Sequence[Term]) -> float:
@@ -190,7 +190,7 @@ class Combiner:
         chain: list[frozenset[int]] = []
         for name in (*bound, *term.order):
             bound |= self.conjunction.determined({*bound, name})
-            key = frozenset(columns[one] for one in columns if one in bound)
+            key = frozenset(columns[variable] for variable in columns if variable in bound)
             if key and key not in chain:
                 chain.append(key)
         return tuple(chain)

@@ -76,7 +76,7 @@ class Estimator:
 
     def rows(self, atoms: Part) -> float:
         """The rows of the join of some atoms over all variables that are used, never above its AGM bound."""
-        estimate = self._sample(atoms).count
+        estimate = self.sample(atoms).count
         edges = [self.edges[atom] for atom in sorted(atoms)]
         return min(estimate, self._bound(edges, [self.sizes[atom] for atom in sorted(atoms)], estimate))
 
@@ -87,7 +87,7 @@ class Estimator:
         atoms cut down to the variables kept.
         """
         rows = self.rows(atoms)
-        names = self._raw(atoms)
+        names = self.source_variables(atoms)
         if names >= set().union(*(self.edges[atom] for atom in atoms)):
             return rows
         cut = [(atom, names & self.edges[atom]) for atom in sorted(atoms)]
@@ -96,7 +96,7 @@ class Estimator:
         )
         return places * -math.expm1(-rows / places) if places > 0 else 0.0
 
-    def _raw(self, atoms: Part) -> frozenset[str]:
+    def source_variables(self, atoms: Part) -> frozenset[str]:
         """The variables of atoms among those kept; for computed ones the arguments they come from."""
         kept = set(self.conjunction.kept(atoms))
         own = set().union(*(self.edges[atom] for atom in atoms))
@@ -119,7 +119,7 @@ class Estimator:
             self._bounds[key] = agm_bound(edges, rows)
         return self._bounds[key]
 
-    def _sample(self, atoms: Part) -> Prefixes:
+    def sample(self, atoms: Part) -> Prefixes:
         """A sample of the join of some atoms, grown from that of fewer.
 
         Best is to leave out the atoms with some variable, so that they bind it together, as the
@@ -135,7 +135,7 @@ class Estimator:
             found = self.sampling.pair(left, right, self.edges[left] | self.edges[right])
         else:
             smaller = self._smaller(atoms)
-            found = self._grow(self._sample(smaller), smaller, atoms)
+            found = self._grow(self.sample(smaller), smaller, atoms)
         self._joined[atoms] = found
         return found
 
@@ -203,7 +203,7 @@ class _Walk:
         self.estimator = estimator
         self.sampling = estimator.sampling
         self.conjunction = estimator.conjunction
-        kept = [estimator._raw(part) for part in parts]
+        kept = [estimator.source_variables(part) for part in parts]
         own = kept[changed]
         # The atoms of the other parts, cut down to the variables that their part hands on.
         self.atoms = {
@@ -216,11 +216,11 @@ class _Walk:
         self.written = tuple(name for name in self.conjunction.variables if any(name in e for e in kept))
         if len(parts[changed]) == 1:
             (atom,) = parts[changed]
-            begun = self.sampling.start(atom, own, per_row=True)
+            prefixes = self.sampling.start(atom, own, per_row=True)
         else:
-            begun = self.sampling.restart(estimator._sample(parts[changed]), sorted(own))
+            prefixes = self.sampling.restart(estimator.sample(parts[changed]), sorted(own))
         tested = [atom for atom, edge in self.atoms.items() if edge <= own]
-        self.begin = self._complete(self.sampling.filter(begun, tested))
+        self.begin = self._complete(self.sampling.filter(prefixes, tested))
         self._states: dict[frozenset[str], Prefixes] = {frozenset(self.begin.names): self.begin}
         self._steps: dict[tuple[frozenset[str], str], _Step] = {}
 
@@ -247,13 +247,13 @@ class _Walk:
         having = [atom for atom, edge in self.atoms.items() if variable in edge]
         extension = self.sampling.extend(sample, variable, having)
         after = self._complete(extension.prefixes)
-        now = frozenset(after.names)
-        self._states.setdefault(now, after)
-        prefixes = self._states[now].count if len(sample.rows) else 0.0
+        bound_after = frozenset(after.names)
+        self._states.setdefault(bound_after, after)
+        prefixes = self._states[bound_after].count if len(sample.rows) else 0.0
         level = Level(variable, extension.proposer, extension.proposals, prefixes)
         work = sample.count * len(having) * costs.COUNT
         work += extension.proposals * max(1, len(having) - 1) * costs.PROBE
-        return level, work, now
+        return level, work, bound_after
 
     def best(self) -> tuple[str, ...]:
         reached: dict[frozenset[str], tuple[float, tuple[str, ...]]] = {
@@ -267,9 +267,9 @@ class _Walk:
                 if not left and (done is None or work < done[0]):
                     done = (work, order)
                 for variable in left:
-                    _, more, now = self.step(bound, variable)
-                    if now not in following or work + more < following[now][0]:
-                        following[now] = (work + more, (*order, variable))
+                    _, more, bound_after = self.step(bound, variable)
+                    if bound_after not in following or work + more < following[bound_after][0]:
+                        following[bound_after] = (work + more, (*order, variable))
             reached = following
         return expect_present(done, "an order that binds every variable")[1]
 

@@ -32,7 +32,7 @@ def report(choice: ChosenPlan) -> Iterator[str]:
             f"{name}: {_seconds(cost.load)} to load, {_seconds(cost.change)} per changed row, "
             f"{show_number(cost.kept)} rows kept"
         )
-    estimates = {id(one.tree): one for one in choice.estimates}
+    estimates = {id(estimate.tree): estimate for estimate in choice.estimates}
     for node in nodes(choice.tree):
         if not isinstance(node, LeafNode):
             yield from _node(node, estimates.get(id(node)), atoms)

@@ -83,12 +83,12 @@ class Sampling:
         Drawn key by key, in proportion to the product of what both have under it: what starts from rows
         of one side would miss the few that meet very many of the other.
         """
-        one, two = (self.conjunction.atoms[atom] for atom in (left, right))
-        shared = tuple(name for name in one.names if name in two.names and name in names)
-        mine = tuple(name for name in one.names if name in names)
-        theirs = tuple(name for name in two.names if name in names and name not in shared)
-        by_left = self.statistics.index(one, shared, mine)
-        by_right = self.statistics.index(two, shared, theirs)
+        first, second = (self.conjunction.atoms[atom] for atom in (left, right))
+        shared = tuple(name for name in first.names if name in second.names and name in names)
+        mine = tuple(name for name in first.names if name in names)
+        theirs = tuple(name for name in second.names if name in names and name not in shared)
+        by_left = self.statistics.index(first, shared, mine)
+        by_right = self.statistics.index(second, shared, theirs)
         keys = by_left.pairs(by_right)
         counts = keys.left_degrees * keys.right_degrees
         total = int(counts.sum())
@@ -103,7 +103,7 @@ class Sampling:
         )
         # Without a match no row can have been missed.
         each = total / len(rows) if total else 0.0
-        each *= self.statistics.share(one) * self.statistics.share(two)
+        each *= self.statistics.share(first) * self.statistics.share(second)
         return self._linked(Prefixes((*mine, *theirs), rows, each), frozenset())
 
     def restart(self, sample: Prefixes, names: Sequence[str]) -> Prefixes:
@@ -169,8 +169,8 @@ class Sampling:
     def _linked(self, sample: Prefixes, before: frozenset[str]) -> Prefixes:
         """The sample after the conditions that could not be tested before."""
         known = self.conjunction.determined(before)
-        now = self.conjunction.determined(sample.names)
-        tested = sum(link <= now and not link <= known for link in self.conjunction.links)
+        determined = self.conjunction.determined(sample.names)
+        tested = sum(link <= determined and not link <= known for link in self.conjunction.links)
         return Prefixes(sample.names, sample.rows, sample.each * LINK**tested)
 
 

@@ -55,11 +55,11 @@ class Search:
         best = self._plan(atoms, cores)
         if len(atoms) < 3:
             return best
-        whole = self._over(sorted(atoms))
+        multiway_plan = self._over(sorted(atoms))
         if not cores:
             margin = costs.ACYCLIC_MARGIN * self.combiner.total(best)
-            return whole if self.combiner.total(whole) < margin else best
-        candidates = [best, whole]
+            return multiway_plan if self.combiner.total(multiway_plan) < margin else best
+        candidates = [best, multiway_plan]
         hanging = self._hanging(atoms)
         if any(len(part) > 1 for part in hanging):
             core = reduce_ears([self.edges[atom] for atom in sorted(atoms)]).core
@@ -115,12 +115,12 @@ class Search:
 
         while len(plans) > 1:
             found = [
-                (one[0], one[1], a, b)
+                (join[0], join[1], a, b)
                 for at, a in enumerate(plans)
                 for b in plans[at + 1 :]
-                if (one := joined(a, b)) is not None
+                if (join := joined(a, b)) is not None
             ]
-            _, plan, a, b = min(found, key=lambda one: one[0])
+            _, plan, a, b = min(found, key=lambda candidate: candidate[0])
             plans = [plan, *(other for other in plans if other is not a and other is not b)]
         return plans[0]
 

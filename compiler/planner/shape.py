@@ -22,9 +22,9 @@ def by_shape(conjunction: Conjunction) -> Tree:
     parts: list[list[int]] = [list(block) for block in blocks(edges, reduction.core)]
     for ear in sorted(ear for ear, _ in reduction.ears):
         shown = frozenset(conjunction.kept((ear,)))
-        homes = [part for part in parts if len(part) > 1 and shown and shown <= _all(edges, part)]
-        if homes:
-            homes[0].append(ear)
+        containing = [part for part in parts if len(part) > 1 and shown and shown <= _all(edges, part)]
+        if containing:
+            containing[0].append(ear)
         else:
             parts.append([ear])
     trees = [multiway(conjunction, [LeafNode(atom) for atom in sorted(part)]) for part in parts]

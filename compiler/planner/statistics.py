@@ -233,8 +233,8 @@ class Statistics:
                     fits[:] = False
                 else:
                     fits &= rows[:, column] == code
-            for one, other in atom.equal:
-                fits &= rows[:, one] == rows[:, other]
+            for left, right in atom.equal:
+                fits &= rows[:, left] == rows[:, right]
             self._matching[pattern] = (rows if fits.all() else rows[fits], share)
         return self._matching[pattern]
 

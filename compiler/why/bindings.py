@@ -23,7 +23,7 @@ class Bindings:
         self.chosen = chosen
 
     @classmethod
-    def one(cls, values: Mapping[str, int]) -> Bindings:
+    def single(cls, values: Mapping[str, int]) -> Bindings:
         """A single binding."""
         return cls(1, {name: np.array([code], np.int64) for name, code in values.items()}, {})
 

@@ -67,10 +67,10 @@ class _Index:
         number = np.zeros(len(keys), np.int64)
         known = np.ones(len(keys), bool)
         for (values, prefixes), column in zip(self._levels, keys.T, strict=True):
-            rank, there = _position(values, column)
-            known &= there
-            number, there = _position(prefixes, number * len(values) + rank)
-            known &= there
+            rank, present = _position(values, column)
+            known &= present
+            number, present = _position(prefixes, number * len(values) + rank)
+            known &= present
         first = np.where(known, self._starts[number], 0)
         counts = np.where(known, self._starts[number + 1] - first, 0)
         of_key = np.repeat(np.arange(len(keys)), counts)
@@ -81,5 +81,5 @@ class _Index:
 def _position(values: Codes, wanted: Codes) -> tuple[Codes, Codes]:
     """Where the wanted stand among the sorted values, and whether they do; 0 for those that do not."""
     position = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
-    there = values[position] == wanted
-    return np.where(there, position, 0), there
+    present = values[position] == wanted
+    return np.where(present, position, 0), present

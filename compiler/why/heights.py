@@ -54,27 +54,27 @@ def heights(
 ) -> dict[str, FactTable]:
     """Tables of these relations and of all that they depend on, in the codes of `interner`.
 
-    `inputs` gives what was put into a relation. `progress` is told of the rounds and rows so far.
+    `inputs` gives what was put into a relation. `progress` is called with the rounds and rows so far.
     """
     needed = needed_by(program.rules, relations)
     level = _levels(program)
     tables: dict[str, FactTable] = {}
-    told = _Progress(progress)
+    counter = _Progress(progress)
     for height in sorted({level[name] for name in needed}):
         names = [name for name in program.relations if name in needed and level[name] == height]
-        tables.update(_Level(program, names, inputs, interner, tables, told).tables())
+        tables.update(_Level(program, names, inputs, interner, tables, counter).tables())
     return tables
 
 
 class _Progress:
-    def __init__(self, tell: Callable[[int, int], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[int, int], None]) -> None:
+        self._report = report
         self._rounds = self._rows = 0
 
     def add(self, rows: int) -> None:
         self._rounds += 1
         self._rows += rows
-        self._tell(self._rounds, self._rows)
+        self._report(self._rounds, self._rows)
 
 
 def _levels(program: checked.CheckedProgram) -> dict[str, int]:
@@ -217,27 +217,27 @@ def _round_circuit(
     inputs = tuple(relations)
     for new, name in derived.items():
         relations[new] = replace(program.relations[name], name=new)
-    apart = [_apart(rule) for rule in rules]
+    renamed_rules = [_with_round_names(rule) for rule in rules]
     strata = tuple(
-        checked.Stratum((name,), tuple(rule for rule in apart if rule.head.relation == name), False)
+        checked.Stratum((name,), tuple(rule for rule in renamed_rules if rule.head.relation == name), False)
         for name in derived
     )
-    one = replace(
+    round_program = replace(
         program,
         relations=relations,
         facts=(),
-        rules=tuple(apart),
+        rules=tuple(renamed_rules),
         strata=strata,
         inputs=inputs,
         outputs=tuple(derived),
         sizes=(),
     )
     policy = Policy(Statistics.none(), Strategy.AUTO)
-    plans = {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in apart}
-    return lower(one, plans, "round", 1).start()
+    plans = {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in renamed_rules}
+    return lower(round_program, plans, "round", 1).start()
 
 
-def _apart(rule: checked.Rule) -> checked.Rule:
+def _with_round_names(rule: checked.Rule) -> checked.Rule:
     """The rule with names of their own for what it derives and for what it takes as complete."""
     head = map_children(rule.head, _reading)
     head = replace(head, relation=_derived(rule.head.relation))

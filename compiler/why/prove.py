@@ -71,10 +71,10 @@ class Prover:
         atom = expect_type(goal.body[0], syntax.Atom, "the single atom of a goal")
         body = RuleBody(goal, self.program.relations)
         scan = body.scan_of(0)
-        pieces = [found.chosen[scan] for found in self.solver.solutions(body.body, Bindings.one({}))]
+        pieces = [found.chosen[scan] for found in self.solver.solutions(body.body, Bindings.single({}))]
         at = np.unique(np.concatenate([np.empty(0, np.int64), *pieces]))
         at = at[np.argsort(self.tables[atom.relation].heights[at], kind="stable")][:limit]
-        return [row_at(self.solver, atom.relation, one) for one in at.tolist()]
+        return [row_at(self.solver, atom.relation, position) for position in at.tolist()]
 
     def refuse(self, goal: checked.Rule, depth: int) -> Refusal | None:
         """Why no row fits the single atom of a goal; None if one does. See `refute` for the depth.
@@ -86,11 +86,11 @@ class Prover:
         atom = expect_type(goal.body[0], syntax.Atom, "the single atom of a goal")
         body = RuleBody(goal, self.program.relations)
         scan = expect_type(body.body[body.scan_of(0)], Scan, "the scan of the atom")
-        conditions = [one for one in body.body if isinstance(one, Condition)]
+        conditions = [literal for literal in body.body if isinstance(literal, Condition)]
         constant = askable(conditions, ())
         if len(constant) < len(conditions):
             raise InputError(f"{show_literal(atom)}: only constants and variables can be asked for")
-        values = next(self.solver.solutions(constant, Bindings.one({})), Bindings.one({})).values
+        values = next(self.solver.solutions(constant, Bindings.single({})), Bindings.single({})).values
         pattern = [
             None if name is None or name not in values else int(values[name][0]) for name in scan.variables
         ]
@@ -199,5 +199,5 @@ class Prover:
         yield from self._aggregates(body, len(body.rule.body), found)
 
     def _aggregates(self, body: RuleBody, place: int, found: Bindings) -> Iterator[Premise]:
-        for one in body.aggregations(place, found, self.solver):
-            yield Premise("aggregate", one.text, None, one.solutions, one.rows)
+        for aggregation in body.aggregations(place, found, self.solver):
+            yield Premise("aggregate", aggregation.text, None, aggregation.solutions, aggregation.rows)

@@ -53,7 +53,7 @@ def read_question(program: checked.CheckedProgram, text: str, file: str = "<ques
         clause = _clause(parse(f"q() :-\n{text}\n.", report), text, report)
         return _question(program, clause, report)
     except CompileError as error:
-        raise CompileError([_of_text(one, text) for one in error.diagnostics]) from None
+        raise CompileError([_of_text(diagnostic, text) for diagnostic in error.diagnostics]) from None
 
 
 def _of_text(found: Diagnostic, text: str) -> Diagnostic:
@@ -95,10 +95,10 @@ def _question(program: checked.CheckedProgram, clause: parsed.Clause, report: Re
                 typed.append(found)
     report.raise_errors()
     columns = _columns(typed)
-    attributes = tuple(Attribute(one.name, one.kind.value, one.kind) for one in columns)
+    attributes = tuple(Attribute(variable.name, variable.kind.value, variable.kind) for variable in columns)
     rules = tuple(
-        checked.Rule(number, replace(one.head, arguments=columns), one.body, one.span)
-        for number, one in enumerate(typed, 1)
+        checked.Rule(number, replace(clause.head, arguments=columns), clause.body, clause.span)
+        for number, clause in enumerate(typed, 1)
     )
     return Question(replace(answer, attributes=attributes), rules)
 
@@ -107,10 +107,10 @@ def _columns(typed: Sequence[TypedClause]) -> tuple[syntax.Variable, ...]:
     """The variables bound in every alternative, in the order in which they are met."""
     met = [
         {
-            one.name: one
+            variable.name: variable
             for literal in clause.body
             if not isinstance(literal, syntax.Negation)
-            for one in outer_variables(literal)
+            for variable in outer_variables(literal)
         }
         for clause in typed
     ]
@@ -118,10 +118,10 @@ def _columns(typed: Sequence[TypedClause]) -> tuple[syntax.Variable, ...]:
         return ()
     first, *others = met
     return tuple(
-        one
-        for name, one in first.items()
+        variable
+        for name, variable in first.items()
         if not name.startswith("_")
-        and all(name in other and other[name].kind is one.kind for other in others)
+        and all(name in other and other[name].kind is variable.kind for other in others)
     )
 
 

@@ -50,7 +50,9 @@ class Refuter:
             yield Match((LiteralStatus("fails", body.head_text({}), "the head has equal values there"),))
             return
         places = range(len(body.rule.body) + 1)
-        never = {at for at, one in enumerate(body.rule.body) if one == syntax.Truth(False, one.span)}
+        never = {
+            at for at, literal in enumerate(body.rule.body) if literal == syntax.Truth(False, literal.span)
+        }
         left = [place for place in places if place not in never and self._of(body, {place})]
         for number in (1, 2) if len(left) <= _PAIRS else (1,):
             ways: list[tuple[int, Match]] = []
@@ -72,13 +74,17 @@ class Refuter:
 
     def _of(self, body: RuleBody, places: Collection[int]) -> list[NormalLiteral]:
         """The literals that come from these places of a rule."""
-        return [one for one, origin in zip(body.body, body.origins, strict=True) if origin in places]
+        return [literal for literal, origin in zip(body.body, body.origins, strict=True) if origin in places]
 
     def _solve(self, body: RuleBody, given: Bindings, places: Collection[int]) -> Bindings | None:
         """The first way to satisfy what stands at these places and can be asked."""
         literals = askable(self._of(body, places), given.values)
         # Rows taken are known by the place of the scan in the whole body.
-        numbered = [(at, one) for at, one in enumerate(body.body) if any(one is other for other in literals)]
+        numbered = [
+            (at, literal)
+            for at, literal in enumerate(body.body)
+            if any(literal is other for other in literals)
+        ]
         return next((found.take(slice(0, 1)) for found in self.solver.solve(numbered, given)), None)
 
     # --- the parts of a match --------------------------------------------------------------------
@@ -138,8 +144,8 @@ class Refuter:
         for literal in literals:
             if isinstance(literal, Absent):
                 scan = literal.pattern
-                others = [one for one in literals if one is not literal]
-                for piece in self.solver.solve([(0, scan), *((1, one) for one in others)], found):
+                others = [other for other in literals if other is not literal]
+                for piece in self.solver.solve([(0, scan), *((1, other) for other in others)], found):
                     return f"{self._row_text(scan.relation, int(piece.chosen[0][0]))} is there"
         return "has no value"
 
@@ -151,12 +157,15 @@ class Refuter:
         text: str,
         found: Bindings,
     ) -> LiteralStatus:
-        aggregates = [(at, one) for at, one in enumerate(literals) if isinstance(one, AggregateLiteral)]
+        aggregates = [
+            (at, literal) for at, literal in enumerate(literals) if isinstance(literal, AggregateLiteral)
+        ]
         if not aggregates:
             return LiteralStatus("fails", text, "does not hold")
         for piece in self.solver.solve(aggregates, found):
             values = [
-                f"the {one.function} is {one.value}" for one in body.aggregations(place, piece, self.solver)
+                f"the {aggregation.function} is {aggregation.value}"
+                for aggregation in body.aggregations(place, piece, self.solver)
             ]
             return LiteralStatus("fails", text, f"does not hold: {', '.join(values)}")
         return LiteralStatus("fails", text, "has no value")
@@ -165,7 +174,9 @@ class Refuter:
         """What the rule derives where everything in its body holds."""
         place = len(body.rule.body)
         aggregates = [
-            (at, one) for at, one in enumerate(self._of(body, {place})) if isinstance(one, AggregateLiteral)
+            (at, literal)
+            for at, literal in enumerate(self._of(body, {place}))
+            if isinstance(literal, AggregateLiteral)
         ]
         for piece in self.solver.solve(aggregates, found):
             found = piece

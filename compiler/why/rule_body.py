@@ -90,12 +90,12 @@ class RuleBody:
         """The rule for rows of the head that have equal values in these columns."""
         if not equal:
             return self
-        made = RuleBody(self.rule, self.relations)
+        restricted = RuleBody(self.rule, self.relations)
         for first, second in equal:
             comparison = syntax.Comparison("=", self._of_head(first), self._of_head(second), self.rule.span)
-            made.body += (Condition(comparison),)
-            made.origins += (len(self.rule.body),)
-        return made
+            restricted.body += (Condition(comparison),)
+            restricted.origins += (len(self.rule.body),)
+        return restricted
 
     def _of_head(self, column: int) -> syntax.Variable:
         """The variable that has the value of a column of the head."""
@@ -109,7 +109,10 @@ class RuleBody:
         """The kinds of the variables outside of aggregates."""
         found: dict[str, AnyKind] = {}
         for part in (self.rule.head, *self.rule.body):
-            found.update((one.name, one.kind) for one in find(part, syntax.Variable, into_aggregates=False))
+            found.update(
+                (variable.name, variable.kind)
+                for variable in find(part, syntax.Variable, into_aggregates=False)
+            )
         for literal in self.body:
             if isinstance(literal, AggregateLiteral):
                 found.update((result.variable, result.kind) for result in literal.results)
@@ -124,7 +127,7 @@ class RuleBody:
                 continue
             if values.setdefault(name, code) != code:
                 return None
-        return Bindings.one(values)
+        return Bindings.single(values)
 
     def scan_of(self, place: int) -> int:
         """The place in `body` of the scan that an atom of the rule has become."""
@@ -185,7 +188,7 @@ class RuleBody:
         solver: Solver,
     ) -> Aggregation:
         (result,) = literal.results
-        given = Bindings.one({name: int(found.values[name][0]) for name in literal.injected})
+        given = Bindings.single({name: int(found.values[name][0]) for name in literal.injected})
         value = int(found.values[result.variable][0])
         witness = result.function in ("min", "max")
         solutions = 0

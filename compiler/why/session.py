@@ -57,9 +57,9 @@ class WhySession:
         self._plain = without_rules(program, self._wholes)
         self._tables: dict[str, FactTable] = {}
         self._prover: Prover | None = None
-        self._again: Run | None = None
+        self._recomputed: Run | None = None
         self.progress: Progress | None = None
-        """Told of the rounds and rows so far while relations are derived."""
+        """Called with the rounds and rows so far while relations are derived."""
         self._with_rules = {rule.head.relation for rule in program.rules}
 
     @property
@@ -91,7 +91,7 @@ class WhySession:
             # The rules of a relation taken as a whole are looked at, too, for rows that are not there.
             wanted = needed_by(self.program.rules, [*self._tables, *names])
             self._prover = None
-            self._tables = heights(self._plain, self._put_in, self._interner, wanted, self._tell)
+            self._tables = heights(self._plain, self._put_in, self._interner, wanted, self._report_progress)
         return self._tables
 
     def _put_in(self, name: str) -> ZSet:
@@ -105,17 +105,17 @@ class WhySession:
                 f"the numbers that autoinc() gave are not kept of '{name}', which is no output; "
                 "give it an .output directive to ask for its rows"
             )
-        if self._again is None:
+        if self._recomputed is None:
             everything = replace(self.program, outputs=tuple(self._wholes), sizes=())
             policy = Policy(Statistics.none(), Strategy.AUTO)
             plans = {
                 rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in self.program.clauses
             }
-            self._again = lower(everything, plans, "again", MAX_ITERATIONS).start()
-            self._again.step({one: self.run.asserted(one) for one in self.program.inputs})
-        return self._again.view(name)
+            self._recomputed = lower(everything, plans, "again", MAX_ITERATIONS).start()
+            self._recomputed.step({relation: self.run.asserted(relation) for relation in self.program.inputs})
+        return self._recomputed.view(name)
 
-    def _tell(self, rounds: int, rows: int) -> None:
+    def _report_progress(self, rounds: int, rows: int) -> None:
         if self.progress is not None:
             self.progress(rounds, rows)
 
@@ -156,7 +156,7 @@ class WhySession:
         rows = {name: self.rows(name) for name in used}
         policy = Policy(Statistics.none(), Strategy.AUTO)
         plans = {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in question.rules}
-        asked = replace(
+        question_program = replace(
             self.program,
             relations={**used, ANSWER: question.answer},
             facts=(),
@@ -166,6 +166,6 @@ class WhySession:
             outputs=(ANSWER,),
             sizes=(),
         )
-        run = lower(asked, plans, "question", 1).start()
+        run = lower(question_program, plans, "question", 1).start()
         run.step({name: zset for name, zset in rows.items() if zset})
         return run.view(ANSWER)

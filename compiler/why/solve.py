@@ -107,8 +107,8 @@ class Solver:
         match literal:
             case Scan():
                 free = sum(name is not None and name not in known for name in literal.variables)
-                looked_at = len(literal.variables) - literal.variables.count(None)
-                bound = looked_at - free + len(literal.constants)
+                named_columns = len(literal.variables) - literal.variables.count(None)
+                bound = named_columns - free + len(literal.constants)
                 # Where no column is looked at, all that is asked is whether there is a row.
                 return (2 if bound or not free else 6), free, len(self.tables[literal.relation])
             case Generated(variable=variable):
@@ -171,10 +171,10 @@ class Solver:
     # --- conditions and terms --------------------------------------------------------------------
 
     def _conditioned(self, comparison: syntax.Comparison, given: Bindings) -> Bindings:
-        for one, other in ((comparison.left, comparison.right), (comparison.right, comparison.left)):
-            if isinstance(one, syntax.Variable) and one.name not in given.values:
+        for side, other in ((comparison.left, comparison.right), (comparison.right, comparison.left)):
+            if isinstance(side, syntax.Variable) and side.name not in given.values:
                 found, codes = self.evaluate(other, given)
-                return found.bind(one.name, codes)
+                return found.bind(side.name, codes)
         found, holds = self._evaluated(comparison, given)
         return found.take(holds == 1)
 
@@ -205,10 +205,10 @@ class Solver:
     def _bind(self, what: syntax.Term | syntax.Comparison) -> Bound:
         known = self._bound.get(id(what))
         if known is None:
-            made = predicate(what) if isinstance(what, syntax.Comparison) else expression(what)
+            unbound = predicate(what) if isinstance(what, syntax.Comparison) else expression(what)
             kinds = {variable.name: variable.kind for variable in find(what, syntax.Variable)}
             schema = Schema(tuple(kinds), tuple(type_of(kind) for kind in kinds.values()))
-            known = self._bound[id(what)] = (what, bind(made, schema))
+            known = self._bound[id(what)] = (what, bind(unbound, schema))
         return known[1]
 
     # --- generators ------------------------------------------------------------------------------
@@ -223,15 +223,15 @@ class Solver:
             given = given.bind(name, codes)
         kind = type_of(literal.call.kind).kind
         found: list[int] = []
-        made: list[Codes] = [np.empty(0, np.int64)]
+        value_codes: list[Codes] = [np.empty(0, np.int64)]
         for at, ends in enumerate(given.matrix(names)):
             try:
                 values, _ = coded_series(kind, [ends[place : place + 1] for place in range(len(names))])
             except DbspError:
                 continue
             found += [at] * len(values)
-            made.append(values)
-        return given.take(np.array(found, np.int64)).bind(literal.variable, np.concatenate(made))
+            value_codes.append(values)
+        return given.take(np.array(found, np.int64)).bind(literal.variable, np.concatenate(value_codes))
 
     # --- aggregates ------------------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ class Solver:
 
     def aggregates(self, literal: AggregateLiteral, injected: Mapping[str, int]) -> list[int] | None:
         """The codes of the results for one binding; None if one of them has no value."""
-        inner = list(self.solutions(literal.body, Bindings.one(injected)))
+        inner = list(self.solutions(literal.body, Bindings.single(injected)))
         codes = [self._aggregate(result, inner) for result in literal.results]
         found = [code for code in codes if code is not None]
         return found if len(found) == len(codes) else None
@@ -298,7 +298,7 @@ class Solver:
 def askable(body: Body, bound: Collection[str]) -> list[NormalLiteral]:
     """The literals of a part of a body that can be asked, given what is bound and what they bind."""
     known = set(bound)
-    asked: list[NormalLiteral] = []
+    ready_literals: list[NormalLiteral] = []
     waiting = list(body)
     while ready := [literal for literal in waiting if _is_ready(literal, known)]:
         for literal in ready:
@@ -311,9 +311,9 @@ def askable(body: Body, bound: Collection[str]) -> list[NormalLiteral]:
                     known.update(literal.names)
                 case Generated(variable=variable):
                     known.add(variable)
-        asked += ready
+        ready_literals += ready
         waiting = [literal for literal in waiting if literal not in ready]
-    return asked
+    return ready_literals
 
 
 def _is_ready(literal: NormalLiteral, known: Collection[str]) -> bool:

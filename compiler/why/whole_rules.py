@@ -46,16 +46,16 @@ def without_rules(program: checked.CheckedProgram, names: Mapping[str, str]) -> 
     """The program with some relations as inputs that have no rules."""
     rules = tuple(rule for rule in program.rules if rule.head.relation not in names)
     relations = {
-        name: replace(one, equivalence=False, choices=(), subsumed=False, limit=None)
+        name: replace(relation, equivalence=False, choices=(), subsumed=False, limit=None)
         if name in names
-        else one
-        for name, one in program.relations.items()
+        else relation
+        for name, relation in program.relations.items()
     }
     return replace(
         program,
         relations=relations,
         rules=rules,
         subsumptions=(),
-        strata=tuple(one for one in program.strata if not names.keys() & set(one.relations)),
+        strata=tuple(stratum for stratum in program.strata if not names.keys() & set(stratum.relations)),
         inputs=tuple(dict.fromkeys((*program.inputs, *names))),
     )

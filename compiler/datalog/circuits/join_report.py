@@ -59,8 +59,8 @@ def _rows(step: PlannedMultiwayJoin, plan: RulePlan, met: Terms) -> tuple[TermRo
     """What the join of this step has met, if the rule has one of its own."""
     source = str(plan.rule.rule.span)
     for node, rows in met.items():
-        made = expect_type(node.operator, DeltaMultiwayJoin, "a join with statistics")
-        if node.source == source and made.join.term_orders() == step.orders:
+        operator = expect_type(node.operator, DeltaMultiwayJoin, "a join with statistics")
+        if node.source == source and operator.join.term_orders() == step.orders:
             return rows
     return None
 

@@ -60,9 +60,9 @@ def plans_text(program: checked.CheckedProgram, plans: Mapping[int, RulePlan]) -
 
 def _rewrites(rewrites: Sequence[AppliedPass]) -> Iterator[str]:
     """What was changed before the rules were planned."""
-    for one in rewrites:
-        yield f"rewritten by {one.name}"
-        yield from (f"  {change}" for change in one.changes)
+    for applied in rewrites:
+        yield f"rewritten by {applied.name}"
+        yield from (f"  {change}" for change in applied.changes)
     if rewrites:
         yield ""
 

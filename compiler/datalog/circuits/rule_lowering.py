@@ -116,8 +116,8 @@ class RuleLowering:
 
     def multiway(self, found: Stream | None, step: PlannedMultiwayJoin, bag: bool) -> Stream:
         """All parts joined at once, over the traces of the relations themselves."""
-        looked_at = step.looked_at
-        parts = [self.part(part, found, looked_at, bag) for part in step.parts]
+        used_variables = step.used_variables
+        parts = [self.part(part, found, used_variables, bag) for part in step.parts]
         return multiway_join(
             [stream(*terms) for stream, terms in parts],
             step.keep,
@@ -127,7 +127,7 @@ class RuleLowering:
         )
 
     def part(
-        self, part: JoinPart, found: Stream | None, looked_at: Collection[str], bag: bool
+        self, part: JoinPart, found: Stream | None, used_variables: Collection[str], bag: bool
     ) -> tuple[Stream, tuple[Term, ...]]:
         """The stream of a part of a multi-way join, and its term for each column."""
         terms: list[Term]
@@ -145,7 +145,7 @@ class RuleLowering:
                     terms[position] = constant(value)
                 for first, second in part.equal:
                     terms[second] = terms[first]
-        terms = [None if isinstance(term, str) and term not in looked_at else term for term in terms]
+        terms = [None if isinstance(term, str) and term not in used_variables else term for term in terms]
         columns = [column for column, term in enumerate(terms) if term is not None]
         if bag or len(columns) == len(terms):
             return stream, tuple(terms)

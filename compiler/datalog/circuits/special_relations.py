@@ -53,17 +53,17 @@ def dominating_names(names: Sequence[str]) -> list[str]:
     return [f"{name}#" for name in names]
 
 
-def undominated(candidates: Stream, pairs: Stream, one_way: bool) -> Stream:
+def undominated(candidates: Stream, pairs: Stream, antisymmetric: bool) -> Stream:
     """The candidates that no other one dominates.
 
-    `pairs` has (dominated, dominating) rows side by side; `one_way` says that no two different rows can
-    dominate each other. Where two do, the least of them is not dominated by the others.
+    `pairs` has (dominated, dominating) rows side by side; `antisymmetric` says that no two different
+    rows can dominate each other. Where two do, the least of them is not dominated by the others.
     """
     names = candidates.schema.names
     others = dominating_names(names)
     both = [*names, *others]
     pairs = pairs.filter(~_equal(names, others)).distinct()
-    if not one_way:
+    if not antisymmetric:
         turned = pairs.map(**{a: col(b) for a, b in zip(both, [*others, *names], strict=True)})
         mutual = pairs.semijoin(turned, on=both)
         pairs = pairs.antijoin(turned, on=both) + mutual.preceded()

@@ -78,8 +78,8 @@ class StratumLowering:
             pairs = RuleLowering(self.context, {**self.before, **known}).rules(subsumptions)
             if not pairs:
                 return rows
-            one_way = len(subsumptions) == 1 and decided_by(subsumptions[0]) is not None
-            return undominated(rows, pairs[0].union(*pairs[1:]), one_way)
+            antisymmetric = len(subsumptions) == 1 and decided_by(subsumptions[0]) is not None
+            return undominated(rows, pairs[0].union(*pairs[1:]), antisymmetric)
 
     # --- recursion -------------------------------------------------------------------------------
 
@@ -142,8 +142,8 @@ class StratumLowering:
         if not (relation.equivalence or relation.choices):
             return self.context.union(name, parts)
         with self.context.at(name):
-            whole = parts[0].union(*parts[1:])
-            return classes(whole) if relation.equivalence else chosen(relation, whole, before)
+            combined = parts[0].union(*parts[1:])
+            return classes(combined) if relation.equivalence else chosen(relation, combined, before)
 
     def _limit(self, name: str, rows: Stream, number: int) -> Stream:
         """Whether a relation has reached its limit in the iteration before."""

@@ -25,24 +25,26 @@ def assemble(program: TypedProgram, report: Report) -> checked.CheckedProgram:
     rules: list[checked.Rule] = []
     subsumptions: list[checked.Rule] = []
     plans = plans_of_clauses(tree.items, report)
-    for one, typed in program.clauses:
-        report.note = tree.notes.get(one.place)
+    for placed, typed in program.clauses:
+        report.note = tree.notes.get(placed.place)
         row = _constants(typed)
-        if one.clause.is_fact and row is not None:
-            facts.append((one.place, checked.Fact(typed.head.relation, row, typed.span)))
+        if placed.clause.is_fact and row is not None:
+            facts.append((placed.place, checked.Fact(typed.head.relation, row, typed.span)))
             continue
-        plan = plans.get(one.place)
-        order = None if plan is None else order_of(plan, one.written.body, report)
+        plan = plans.get(placed.place)
+        order = None if plan is None else order_of(plan, placed.written.body, report)
         rule = checked.Rule(len(rules) + 1, typed.head, typed.body, typed.span, order)
-        if one.clause.subsumes:
+        if placed.clause.subsumes:
             dominating = expect_type(typed.body[1], syntax.Atom, "the dominating atom")
             subsumptions.append(replace(rule, dominating=dominating))
         else:
             rules.append(rule)
     report.note = None
-    facts.sort(key=lambda placed: placed[0])
+    facts.sort(key=lambda entry: entry[0])
     subsumptions = [replace(rule, number=n) for n, rule in enumerate(subsumptions, len(rules) + 1)]
-    relations = {n: one for n, one in declarations.relations.items() if n not in declarations.inlined}
+    relations = {
+        n: relation for n, relation in declarations.relations.items() if n not in declarations.inlined
+    }
     declarations = replace(declarations, relations=relations)
     rules = with_numbers(rules)
     strata = stratify(declarations.relations, rules, subsumptions, report)

@@ -106,8 +106,8 @@ def inline(program: FlatProgram, report: Report) -> FlatProgram:
         return program
     inlining = _inlining(tree, declarations, report)
     by_place: dict[int, list[FlatClause]] = {}
-    for one in program.clauses:
-        by_place.setdefault(one.place, []).append(one.clause)
+    for placed in program.clauses:
+        by_place.setdefault(placed.place, []).append(placed.clause)
     facts = {place for place, _ in program.facts}
     clauses: list[PlacedClause] = []
     for place, item in enumerate(tree.items):
@@ -121,7 +121,7 @@ def inline(program: FlatProgram, report: Report) -> FlatProgram:
 
 def check_functors(program: FlatProgram, report: Report) -> FlatProgram:
     """The program; reports the functors that it calls and that have no Python function."""
-    used = {name for one in program.clauses for name in functors_in(one.clause)}
+    used = {name for placed in program.clauses for name in functors_in(placed.clause)}
     check_functions(program.declared.tree, used, program.declared.declarations.functors, report)
     return program
 
@@ -132,11 +132,11 @@ def each_clause(
     """The program with every clause changed; `change` returns None for one with an error."""
     notes = program.declared.tree.notes
     kept: list[PlacedClause] = []
-    for one in program.clauses:
-        report.note = notes.get(one.place)
-        clause = change(one.clause)
+    for placed in program.clauses:
+        report.note = notes.get(placed.place)
+        clause = change(placed.clause)
         if clause is not None:
-            kept.append(PlacedClause(one.place, one.written, clause))
+            kept.append(PlacedClause(placed.place, placed.written, clause))
     report.note = None
     return replace(program, clauses=tuple(kept))
 
@@ -145,11 +145,11 @@ def infer_kinds(program: FlatProgram, report: Report) -> TypedProgram:
     """The program with the kinds of all terms."""
     notes, declarations = program.declared.tree.notes, program.declared.declarations
     typed: list[tuple[PlacedClause, TypedClause]] = []
-    for one in program.clauses:
-        report.note = notes.get(one.place)
-        found = infer(one.clause, declarations, report)
+    for placed in program.clauses:
+        report.note = notes.get(placed.place)
+        found = infer(placed.clause, declarations, report)
         if found is not None:
-            typed.append((one, found))
+            typed.append((placed, found))
     report.note = None
     return TypedProgram(program.declared, program.facts, tuple(typed))
 
@@ -158,10 +158,10 @@ def check_types(program: TypedProgram, report: Report) -> TypedProgram:
     """The clauses that mix no declared types."""
     notes, declarations = program.declared.tree.notes, program.declared.declarations
     kept: list[tuple[PlacedClause, TypedClause]] = []
-    for one, typed in program.clauses:
-        report.note = notes.get(one.place)
-        if check_subtypes(one.clause, declarations, typed.structured, report):
-            kept.append((one, typed))
+    for placed, typed in program.clauses:
+        report.note = notes.get(placed.place)
+        if check_subtypes(placed.clause, declarations, typed.structured, report):
+            kept.append((placed, typed))
     report.note = None
     return replace(program, clauses=tuple(kept))
 
@@ -177,7 +177,7 @@ def _inlining(tree: parsed.ParsedProgram, declarations: Declarations, report: Re
     for item in tree.items:
         if not isinstance(item, parsed.Clause) or item.subsumes:
             continue
-        if any(one.relation in inlining.names for one in item.heads):
+        if any(head.relation in inlining.names for head in item.heads):
             inlining.add(item)
             scratch = Report(report.file, "")
             _resolved(item, declarations, scratch)

@@ -73,7 +73,7 @@ class _ComponentScope:
     def names(self) -> Iterable[str]:
         scope: _ComponentScope | None = self
         while scope is not None:
-            yield from (one.head.name.text for one in scope.items if isinstance(one, parsed.Component))
+            yield from (item.head.name.text for item in scope.items if isinstance(item, parsed.Component))
             scope = scope.around
 
 
@@ -133,21 +133,25 @@ class _Instantiator:
             return []
         component, inner = found
         name = init.name.text
-        whole = f"{path}{name}"
+        full_name = f"{path}{name}"
         note = (
-            f"in instance '{whole}' of component '{_of(component).head.name.text}', made at {init.span.place}"
+            f"in instance '{full_name}' of component '{_of(component).head.name.text}', "
+            f"made at {init.span.place}"
         )
-        content = self.collect(component, inner, frozenset(), f"{whole}.", depth + 1, note, ())
+        content = self.collect(component, inner, frozenset(), f"{full_name}.", depth + 1, note, ())
         relations = [
-            one.text
+            declared_name.text
             for item, _ in content
             if isinstance(item, parsed.RelationDeclaration)
-            for one in item.names
+            for declared_name in item.names
         ]
         declared = [item for item, _ in content if isinstance(item, parsed.TypeDeclaration)]
         types = [item.name.text for item in declared]
         types += [branch.name.text for item in declared if item.form == "adt" for branch in item.branches]
-        namer = _Namer({one: f"{name}.{one}" for one in relations}, {one: f"{name}.{one}" for one in types})
+        namer = _Namer(
+            {relation: f"{name}.{relation}" for relation in relations},
+            {type_name: f"{name}.{type_name}" for type_name in types},
+        )
         return [(namer.item(item), note) for item, note in content]
 
     def collect(
@@ -196,8 +200,8 @@ class _Instantiator:
                 f"declared at {_of(found).span.place}",
             )
             return None
-        given = (binding.get(one.text, one.text) for one in kind.parameters)
-        return found, {**dict(zip((one.text for one in formal), given, strict=True))}
+        given = (binding.get(parameter.text, parameter.text) for parameter in kind.parameters)
+        return found, {**dict(zip((parameter.text for parameter in formal), given, strict=True))}
 
     # --- checks ------------------------------------------------------------------------------------
 
@@ -246,7 +250,9 @@ class _Namer:
                 return replace(item, names=self.named(names, self.relations), attributes=columns)
             case parsed.TypeDeclaration(name=name, parents=parents):
                 (own,) = self.named((name,), self.types)
-                if self.parameters and own.text in {one.text for one in self.named(parents, self.types)}:
+                if self.parameters and own.text in {
+                    parent.text for parent in self.named(parents, self.types)
+                }:
                     own = name  # it would stand on itself
                 branches = tuple(map(self.branch, item.branches))
                 return replace(item, name=own, parents=self.named(parents, self.types), branches=branches)
@@ -262,7 +268,8 @@ class _Namer:
         self, attributes: tuple[parsed.AttributeDeclaration, ...]
     ) -> tuple[parsed.AttributeDeclaration, ...]:
         return tuple(
-            replace(one, type_name=self.types.get(one.type_name, one.type_name)) for one in attributes
+            replace(attribute, type_name=self.types.get(attribute.type_name, attribute.type_name))
+            for attribute in attributes
         )
 
     def branch(self, branch: parsed.BranchDeclaration) -> parsed.BranchDeclaration:

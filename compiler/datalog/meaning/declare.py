@@ -87,7 +87,7 @@ def declare(
         relations[name] = replace(relations[name], subsumed=True)
     inlined = _inlined(program, pragmas.not_inlined, report)
     functors = declare_functors(program, types, functions, report)
-    named = {f"@{one.name.text}" for one in program.items if isinstance(one, parsed.FunctorDeclaration)}
+    named = {f"@{item.name.text}" for item in program.items if isinstance(item, parsed.FunctorDeclaration)}
     broken |= named - functors.keys()
     return Declarations(types, relations, frozenset(broken), inlined, functors)
 

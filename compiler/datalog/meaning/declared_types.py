@@ -64,16 +64,16 @@ class TypeEnvironment:
     def complete(self, declaration: parsed.TypeDeclaration) -> None:
         """Gives a type that was added its constructors; by now the types of all fields are known."""
         name = declaration.name.text
-        made = []
+        constructors = []
         for branch in declaration.branches:
             self._fields[name, branch.name.text] = branch.fields
-            kinds = [self.kind(one.type_name) for one in branch.fields]
+            kinds = [self.kind(field.type_name) for field in branch.fields]
             fields = (
-                Field(one.name, type_of(kind), range_of(kind, self.word_size))
-                for one, kind in zip(branch.fields, kinds, strict=True)
+                Field(field.name, type_of(kind), range_of(kind, self.word_size))
+                for field, kind in zip(branch.fields, kinds, strict=True)
             )
-            made.append(Constructor(branch.name.text, tuple(fields)))
-        self.structured[name].structure.constructors = tuple(made)
+            constructors.append(Constructor(branch.name.text, tuple(fields)))
+        self.structured[name].structure.constructors = tuple(constructors)
 
     def add(self, name: str, form: parsed.TypeForm, parents: Sequence[str]) -> None:
         """Adds a type over types that are known already."""
@@ -91,9 +91,10 @@ class TypeEnvironment:
     def remove(self, name: str) -> None:
         """Takes a type away that turned out to be broken."""
         kind = self.structured.pop(name)
-        for other in [one for one, known in self._kinds.items() if known == kind]:  # itself, and its aliases
-            self.broken.add(other)
-            del self._kinds[other]
+        # The type itself, and its aliases.
+        for alias in [alias for alias, known in self._kinds.items() if known == kind]:
+            self.broken.add(alias)
+            del self._kinds[alias]
 
     def resolve(self, name: str) -> str:
         """The name behind aliases."""
@@ -107,9 +108,9 @@ class TypeEnvironment:
         """Whether every value of type a is one of type b."""
         a, b = self.resolve(a), self.resolve(b)
         allowed = self._members[b]
-        return a == b or all(self._stands_on(member, allowed) for member in self._members[a])
+        return a == b or all(self._derives_from(member, allowed) for member in self._members[a])
 
-    def _stands_on(self, name: str, allowed: frozenset[str]) -> bool:
+    def _derives_from(self, name: str, allowed: frozenset[str]) -> bool:
         """Whether a type that is no union, or one of the types below it, is among the allowed ones."""
         while name not in allowed:
             if name not in self._bases:
@@ -126,8 +127,8 @@ class TypeEnvironment:
             return frozenset({b})
         if not (self.is_union(a) and self.is_union(b)):
             return frozenset()
-        below_b = {member for member in self._members[a] if self._stands_on(member, self._members[b])}
-        below_a = {member for member in self._members[b] if self._stands_on(member, self._members[a])}
+        below_b = {member for member in self._members[a] if self._derives_from(member, self._members[b])}
+        below_a = {member for member in self._members[b] if self._derives_from(member, self._members[a])}
         return frozenset(below_a | below_b)
 
 
@@ -180,7 +181,7 @@ def _break_with_fields(structured: Sequence[parsed.TypeDeclaration], environment
         grown = False
         for declaration in structured:
             name = declaration.name.text
-            fields = [one.type_name for branch in declaration.branches for one in branch.fields]
+            fields = [field.type_name for branch in declaration.branches for field in branch.fields]
             if name in environment and not environment.broken.isdisjoint([name, *fields]):
                 environment.remove(name)
                 grown = True

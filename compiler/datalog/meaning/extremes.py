@@ -39,7 +39,7 @@ def gets_better(rule: checked.Rule, own: Collection[str], orders: Orders) -> boo
     results: set[str] = set()
     aggregates: list[syntax.Aggregate] = []
     for literal in rule.body:
-        if not _looks_at(literal, own):
+        if not _mentions(literal, own):
             continue
         match literal:
             case syntax.Comparison(
@@ -49,14 +49,14 @@ def gets_better(rule: checked.Rule, own: Collection[str], orders: Orders) -> boo
                 aggregates.append(aggregate)
             case _:
                 return False
-    kept = [literal for literal in rule.body if not _looks_at(literal, own)]
+    kept = [literal for literal in rule.body if not _mentions(literal, own)]
     others = [term for at, term in enumerate(rule.head.arguments) if at != column]
-    if any(variables(part) & results or _looks_at(part, own) for part in (*kept, *others)):
+    if any(variables(part) & results or _mentions(part, own) for part in (*kept, *others)):
         return False
     best = rule.head.arguments[column]
-    if isinstance(best, syntax.Aggregate) and _looks_at(best, own):
+    if isinstance(best, syntax.Aggregate) and _mentions(best, own):
         aggregates.append(best)
-    elif not _rises(best, results) or _looks_at(best, own):
+    elif not _rises(best, results) or _mentions(best, own):
         return False
     return all(_gets_better(aggregate, own, orders, greatest) for aggregate in aggregates)
 
@@ -77,15 +77,15 @@ def _gets_better(aggregate: syntax.Aggregate, own: Collection[str], orders: Orde
             elif not isinstance(best, syntax.Wildcard):
                 return False
             rest += [term for at, term in enumerate(literal.arguments) if at != column]
-        elif _looks_at(literal, own):
+        elif _mentions(literal, own):
             return False
         else:
             rest.append(literal)
     grown = True
     while grown:
         grown = False
-        for one in rest:
-            match one:
+        for remaining in rest:
+            match remaining:
                 case syntax.Comparison("=", syntax.Variable(name=name), term) if _risen(term, rising):
                     pass
                 case syntax.Comparison("=", term, syntax.Variable(name=name)) if _risen(term, rising):
@@ -93,7 +93,7 @@ def _gets_better(aggregate: syntax.Aggregate, own: Collection[str], orders: Orde
                 case _:
                     continue
             rising.add(name)
-            rest.remove(one)
+            rest.remove(remaining)
             grown = True
             break
     fixed = set(aggregate.injected).union(*map(variables, rest))
@@ -117,6 +117,6 @@ def _rises(term: syntax.Term, rising: set[str]) -> bool:
             return not variables(term) & rising
 
 
-def _looks_at(node: syntax.Node, relations: Collection[str]) -> bool:
+def _mentions(node: syntax.Node, relations: Collection[str]) -> bool:
     """Whether one of the relations stands in a literal or a term."""
     return any(atom.relation in relations for atom in find(node, syntax.Atom))

@@ -23,7 +23,7 @@ def declare_fields(declaration: parsed.TypeDeclaration, environment: TypeEnviron
         name = branch.name.text
         if declaration.form == "adt":
             other = environment.branches.setdefault(name, type_name)
-            if other != type_name or [one.name.text for one in declaration.branches].count(name) > 1:
+            if other != type_name or [sibling.name.text for sibling in declaration.branches].count(name) > 1:
                 where = f"it is one of '{other}' already" if other != type_name else "it is there twice"
                 report.error(branch.name.span, f"branch '{name}' of '{type_name}' is not unique: {where}")
         seen: set[str] = set()

@@ -32,7 +32,7 @@ def declare_functors(
             declared = f"first declared at {first[name.text].span.place}"
             report.error(name.span, f"functor '{name.text}' is declared twice", declared)
             continue
-        known = [_plain_kind(one, types, report) for one in (*item.parameters, item.result)]
+        known = [_plain_kind(type_name, types, report) for type_name in (*item.parameters, item.result)]
         if None not in known:
             *kinds, result = (kind for kind in known if kind is not None)
             function = functions.get(name.text, _Missing())

@@ -37,12 +37,12 @@ def bound_variables(
     equalities: list[tuple[set[str], set[str]]] = []
     for literal in body:
         if isinstance(literal, syntax.Atom):
-            bound.update(one.name for term in literal.arguments for one in pattern_variables(term))
+            bound.update(variable.name for term in literal.arguments for variable in pattern_variables(term))
         elif isinstance(literal, syntax.Comparison) and literal.operator == "=":
-            for one, other in ((literal.left, literal.right), (literal.right, literal.left)):
-                if not has_wildcard(other):
-                    names = {variable.name for variable in pattern_variables(one)}
-                    equalities.append((names, {variable.name for variable in needs(other)}))
+            for pattern, term in ((literal.left, literal.right), (literal.right, literal.left)):
+                if not has_wildcard(term):
+                    names = {variable.name for variable in pattern_variables(pattern)}
+                    equalities.append((names, {variable.name for variable in needs(term)}))
     changed = True
     while changed:
         changed = False
@@ -107,9 +107,9 @@ class _GroundCheck:
     def _hint(self, variable: str, bound: set[str]) -> str | None:
         name = source_name(variable)
         aggregates = (
-            one
+            aggregate
             for literal in self.clause.body
-            for one in find(literal, syntax.Aggregate, into_aggregates=False)
+            for aggregate in find(literal, syntax.Aggregate, into_aggregates=False)
         )
         for aggregate in aggregates:
             inside = variables(aggregate)

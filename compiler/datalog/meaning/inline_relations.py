@@ -39,7 +39,7 @@ class Inlining:
         self.report = report
         self.rules: dict[str, list[tuple[syntax.Atom, syntax.Formula | None]]] = {n: [] for n in self.names}
         self.broken: set[str] = set()
-        self._numbers = count(1)
+        self.numbers = count(1)
 
     def add(self, clause: parsed.Clause) -> None:
         """Notes a clause with inlined heads."""
@@ -155,7 +155,7 @@ class _Copier:
         return replace(
             term,
             arguments=tuple(
-                syntax.Variable(f"_#w{next(self.inlining._numbers)}", part.span)
+                syntax.Variable(f"_#w{next(self.inlining.numbers)}", part.span)
                 if isinstance(part, syntax.Wildcard)
                 else self.without_wildcards(part)
                 for part in term.arguments
@@ -163,14 +163,14 @@ class _Copier:
         )
 
     def copy(self, atom: syntax.Atom, head: syntax.Atom, body: syntax.Formula | None) -> syntax.Formula:
-        number = next(self.inlining._numbers)
+        number = next(self.inlining.numbers)
         names: dict[str, syntax.Term] = {}
         equal: list[tuple[syntax.Term, syntax.Term]] = []
-        whole = body is None or not any(find(body, syntax.Aggregate))
+        without_aggregate = body is None or not any(find(body, syntax.Aggregate))
         for formal, given in zip(head.arguments, atom.arguments, strict=True):
             if isinstance(given, syntax.Wildcard):
                 continue  # a variable there is renamed as all others are, another term asks for nothing
-            simple = isinstance(given, syntax.Variable) or whole
+            simple = isinstance(given, syntax.Variable) or without_aggregate
             if isinstance(formal, syntax.Variable) and formal.name not in names and simple:
                 names[formal.name] = given
             else:
@@ -181,7 +181,7 @@ class _Copier:
         ]
         if body is not None:
             parts.append(self.part(renamer.part(body)))
-        if not self.positive and (renamer.fresh or not whole):
+        if not self.positive and (renamer.fresh or not without_aggregate):
             name = min(renamer.fresh, default=None)
             reason = "an aggregate" if name is None else f"'{name}', which the negation does not give a value"
             self.report.error(

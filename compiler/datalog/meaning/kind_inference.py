@@ -44,7 +44,7 @@ class KindInference(Kinds):
         self.relations = declarations.relations
         self.types = declarations.types
         self.structured = frozenset(declarations.types.structured.values())
-        self.records = frozenset({ANONYMOUS, *(one for one in self.structured if one.structure.is_record)})
+        self.records = frozenset({ANONYMOUS, *(kind for kind in self.structured if kind.structure.is_record)})
         super().__init__(frozenset(Kind) | self.structured | {ANONYMOUS}, report)
         self.constructs: list[tuple[syntax.Construct, int, tuple[int, ...]]] = []
         self.opened: dict[int, Structured] = {}
@@ -126,8 +126,8 @@ class KindInference(Kinds):
         why = f"the arguments and the result of '{call.function}' are of one type"
         if all(set(signature.parameters) == {signature.result} for signature in fitting):
             # Arguments and result are of one kind, whichever it is.
-            for one, argument in zip(inner, arguments, strict=True):
-                self._join(node, one, argument, why)
+            for argument_node, argument in zip(inner, arguments, strict=True):
+                self._join(node, argument_node, argument, why)
             kinds = frozenset(signature.result for signature in fitting)
             self._narrow(node, kinds, call, f"'{call.function}' needs")
             return
@@ -207,9 +207,9 @@ class KindInference(Kinds):
             self._ambiguous(term)
         joined = False
         if term.function == "[]":
-            for part, one, other in zip(term.arguments, inner, others[0], strict=True):
-                joined = joined or not self._same(one, other)
-                self._join(other, one, part, "it is a part of records that are compared")
+            for part, part_node, other_node in zip(term.arguments, inner, others[0], strict=True):
+                joined = joined or not self._same(part_node, other_node)
+                self._join(other_node, part_node, part, "it is a part of records that are compared")
         return joined
 
     def _same(self, a: int, b: int) -> bool:
@@ -225,9 +225,9 @@ class KindInference(Kinds):
             return kind
         root = self._find(node)
         record, parts = next(
-            (one, parts)
-            for one, at, parts in self.constructs
-            if self._same(at, root) and one.function == "[]"
+            (construct, parts)
+            for construct, at, parts in self.constructs
+            if self._same(at, root) and construct.function == "[]"
         )
         if root in around:
             self._mismatch(term.span, f"the record {quoted(record)} would be a part of itself", None)

@@ -61,8 +61,8 @@ class _OverrideCheck:
         inherited = _relations(bases)
         open_ = any(
             base.name.text not in known or base.name.text in parameters
-            for one in (component, *bases)
-            for base in one.bases
+            for derived in (component, *bases)
+            for base in derived.bases
         )
         for name in (
             name for item in component.items if isinstance(item, parsed.Override) for name in item.names
@@ -75,7 +75,7 @@ class _OverrideCheck:
                 )
             elif name.text in inherited:
                 declaration = inherited[name.text]
-                if all(one.text != "overridable" for one in declaration.qualifiers):
+                if all(qualifier.text != "overridable" for qualifier in declaration.qualifiers):
                     hint = f"declare it so at {declaration.span.place}: .decl {name.text}(...) overridable"
                     self.report.error(name.span, f"relation '{name.text}' is not overridable", hint)
             elif not open_:

@@ -47,15 +47,15 @@ def declared_text(program: DeclaredProgram) -> str:
 
 def flat_text(program: FlatProgram) -> str:
     """Relations, facts and flat clauses."""
-    clauses = ((one.place, _flat(one.clause)) for one in program.clauses)
+    clauses = ((placed.place, _flat(placed.clause)) for placed in program.clauses)
     return _placed_text(program.declared, program.facts, clauses)
 
 
 def typed_text(program: TypedProgram) -> str:
     """Relations, facts and the clauses with the kinds of their variables behind them."""
     clauses = (
-        (one.place, f"{_flat(one.clause)}{_kinds((typed.head, *typed.body))}")
-        for one, typed in program.clauses
+        (placed.place, f"{_flat(placed.clause)}{_kinds((typed.head, *typed.body))}")
+        for placed, typed in program.clauses
     )
     return _placed_text(program.declared, program.facts, clauses)
 
@@ -103,7 +103,7 @@ def _placed_text(
     clauses: Iterable[tuple[int, str]],
 ) -> str:
     placed = [*((place, _fact(fact)) for place, fact in facts), *clauses]
-    placed.sort(key=lambda one: one[0])
+    placed.sort(key=lambda entry: entry[0])
     return "\n".join((*_relations(declared.declarations.relations), *(text for _, text in placed)))
 
 
@@ -163,7 +163,7 @@ def _item(item: parsed.Item) -> Iterator[str]:
             yield f".functor {name.text}({_names(kinds)}): {result.text}"
         case parsed.PlanDirective(orders=orders):
             shown = (
-                f"{order.version.value}: ({', '.join(str(one.value) for one in order.positions)})"
+                f"{order.version.value}: ({', '.join(str(position.value) for position in order.positions)})"
                 for order in orders
             )
             yield f".plan {', '.join(shown)}"
@@ -212,7 +212,7 @@ def _names(names: Iterable[syntax.Name]) -> str:
 
 
 def _columns(attributes: Iterable[parsed.AttributeDeclaration]) -> str:
-    return ", ".join(f"{one.name}: {one.type_name}" for one in attributes)
+    return ", ".join(f"{attribute.name}: {attribute.type_name}" for attribute in attributes)
 
 
 def _parameters(parameters: Iterable[tuple[str, str]]) -> str:

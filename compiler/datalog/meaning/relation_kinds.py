@@ -31,7 +31,7 @@ def check_qualifiers(item: parsed.RelationDeclaration, report: Report, legacy: b
         if text in seen:
             report.error(qualifier.span, f"'{text}' is written twice")
         elif text in REPRESENTATIONS and not seen.isdisjoint(REPRESENTATIONS):
-            first = next(one for one in REPRESENTATIONS if one in seen)
+            first = next(representation for representation in REPRESENTATIONS if representation in seen)
             message = f"the relation is '{first}' already, which leaves no room for '{text}'"
             report.error(qualifier.span, message)
         elif text in DEPRECATED and not legacy:
@@ -47,7 +47,7 @@ def is_equivalence(
     report: Report,
 ) -> bool:
     """Whether the relation is declared `eqrel`, which takes two columns of one type."""
-    qualifier = next((one for one in item.qualifiers if one.text == "eqrel"), None)
+    qualifier = next((candidate for candidate in item.qualifiers if candidate.text == "eqrel"), None)
     if qualifier is None:
         return False
     name = item.names[0].text
@@ -56,7 +56,7 @@ def is_equivalence(
         message = f"equivalence relation '{name}' has {number}"
         report.error(qualifier.span, message, "it relates two values: .decl r(x: T, y: T) eqrel")
         return False
-    first, second = (one.type_name for one in attributes)
+    first, second = (attribute.type_name for attribute in attributes)
     if {first, second} <= set(types.names()) and types.resolve(first) != types.resolve(second):
         message = f"the columns of equivalence relation '{name}' are of different types, {first} and {second}"
         report.error(qualifier.span, message, "any value stands on either side")
@@ -68,7 +68,7 @@ def choice_domains(
     item: parsed.RelationDeclaration, attributes: tuple[Attribute, ...], report: Report
 ) -> tuple[tuple[int, ...], ...]:
     """The domains of a relation as columns, each column once and no domain twice."""
-    names = [one.name for one in attributes]
+    names = [attribute.name for attribute in attributes]
     domains: dict[tuple[int, ...], None] = {}
     for domain in item.choices:
         columns: set[int] = set()

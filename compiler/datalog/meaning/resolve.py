@@ -147,8 +147,8 @@ class _Resolver:
         self.report.error(span, message, hint)
 
 
-def _count(number: int, thing: str) -> str:
-    return f"{'no' if number == 0 else number} {thing}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{'no' if number == 0 else number} {noun}{'' if number == 1 else 's'}"
 
 
 def _be(number: int) -> str:

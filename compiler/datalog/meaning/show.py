@@ -101,8 +101,8 @@ def show_literal(literal: syntax.Formula) -> str:
         case syntax.Negation(atom=atom):
             return f"!{show_literal(atom)}"
         case syntax.Comparison(left=syntax.Part(position=None, arguments=(value,)) as part):
-            made = f"${part.constructor}" if part.constructor else "a record"
-            return f"{show_term(value)} is {made}"
+            constructor = f"${part.constructor}" if part.constructor else "a record"
+            return f"{show_term(value)} is {constructor}"
         case syntax.Comparison():
             if literal.operator in TEXT_TESTS:
                 return f"{literal.operator}({show_term(literal.left)}, {show_term(literal.right)})"

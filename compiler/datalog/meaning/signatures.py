@@ -113,7 +113,7 @@ FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
     "autoinc": (Signature((), _NUMBER),),
     "range": _same(*_NUMERIC) + _same(*_NUMERIC, arity=3),
     # The kind of the result is that of the type after the comma.
-    "as": (*_same(*Kind, arity=1), *(Signature((one,), other) for one, other in CASTS)),
+    "as": (*_same(*Kind, arity=1), *(Signature((source,), target) for source, target in CASTS)),
     "itof": (Signature((_NUMBER,), _FLOAT),),
     "itou": (Signature((_NUMBER,), _UNSIGNED),),
     "ftoi": (Signature((_FLOAT,), _NUMBER),),

@@ -38,10 +38,13 @@ def stratify(
         components.append(sorted(component, key=order.__getitem__))
     orders = orders_of(subsumptions)
     every = list(found)
-    for rule, one in of_rules:
-        recursive = one.how == "aggregates over" and component_of[one.used] == component_of[one.user]
-        if recursive and gets_better(rule, components[component_of[one.user]], orders):
-            found.remove(one)
+    for rule, dependency in of_rules:
+        recursive = (
+            dependency.how == "aggregates over"
+            and component_of[dependency.used] == component_of[dependency.user]
+        )
+        if recursive and gets_better(rule, components[component_of[dependency.user]], orders):
+            found.remove(dependency)
     _check_cycles(graph, component_of, found, every, orders, report)
 
     condensed = nx.DiGraph()
@@ -55,7 +58,7 @@ def stratify(
     subsumed: dict[int, list[Rule]] = {}
     for rule in subsumptions:
         subsumed.setdefault(component_of[rule.head.relation], []).append(rule)
-    sequence = nx.lexicographical_topological_sort(condensed, key=lambda one: order[components[one][0]])
+    sequence = nx.lexicographical_topological_sort(condensed, key=lambda number: order[components[number][0]])
     strata: list[Stratum] = []
     for number in sequence:
         names = components[number]
@@ -81,7 +84,7 @@ def _check_cycles(
     `every` has those aggregates, too, that may stand in a recursion.
     """
     by_edge: dict[tuple[str, str], Dependency] = {}
-    for dependency in sorted(every, key=lambda one: bool(one.how)):
+    for dependency in sorted(every, key=lambda dependency: bool(dependency.how)):
         by_edge.setdefault((dependency.used, dependency.user), dependency)
     reported: set[int] = set()
     for dependency in found:

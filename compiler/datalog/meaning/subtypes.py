@@ -107,7 +107,9 @@ class _SubtypeCheck:
             if known is None:
                 types[group] = frozenset({self.types.resolve(type_name)})
                 continue
-            types[group] = frozenset().union(*(self.types.common(one, type_name) for one in known))
+            types[group] = frozenset().union(
+                *(self.types.common(candidate, type_name) for candidate in known)
+            )
             if not types[group]:
                 listed = " or ".join(f"'{name}'" for name in sorted(known))
                 self.report.error(

@@ -38,8 +38,12 @@ def expression(term: syntax.Term) -> Expression:
         case syntax.Construct(arguments=arguments):
             return construct(type_of(term.kind), term.constructor, *map(expression, arguments))
         case syntax.Part(arguments=(value,), constructor=constructor, position=position):
-            whole = expression(value)
-            return made_by(whole, constructor) if position is None else field_of(whole, constructor, position)
+            operand = expression(value)
+            return (
+                made_by(operand, constructor)
+                if position is None
+                else field_of(operand, constructor, position)
+            )
         case syntax.Call(functor=FunctorSignature() as functor):
             given = tuple(map(expression, term.arguments))
             called = FunctorCall(term.function, given, _functor(functor))

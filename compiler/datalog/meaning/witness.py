@@ -28,7 +28,7 @@ _EXTREMES = ("min", "max")
 
 def ground_witnesses(clause: FlatClause) -> FlatClause:
     """The clause with every witness bound by literals of its own."""
-    if not any(one.function in _EXTREMES for one in find(clause, syntax.Aggregate)):
+    if not any(aggregate.function in _EXTREMES for aggregate in find(clause, syntax.Aggregate)):
         return clause
     scope = _WitnessedBody(clause.body, set(), clause.head.arguments, count(1))
     head = map_children(clause.head, scope.part)

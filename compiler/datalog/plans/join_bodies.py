@@ -90,12 +90,12 @@ def conjunction_of(
         if (isinstance(literal, Condition) and fits(literal, bound))
         or (isinstance(literal, Scan) and any(literal is scan for scan in scans))
     ]
-    outside = [literal for literal in body if not any(literal is one for one in inside)]
+    outside = [literal for literal in body if not any(literal is inner for inner in inside)]
     return Conjunction(
         tuple(atoms),
         bound & needed.union(*map(uses, outside)),
         tuple(literal.names for literal in inside if isinstance(literal, Condition)),
-        tuple(one for one in functions if one[1] <= bound),
+        tuple(function for function in functions if function[1] <= bound),
     )
 
 

@@ -51,12 +51,12 @@ def equations(literal: Condition) -> Iterator[tuple[str, syntax.Term]]:
     comparison = literal.comparison
     if comparison.operator != "=":
         return
-    for one, other in (
+    for side, other in (
         (comparison.left, comparison.right),
         (comparison.right, comparison.left),
     ):
-        if isinstance(one, syntax.Variable) and one.name not in variables(other):
-            yield one.name, other
+        if isinstance(side, syntax.Variable) and side.name not in variables(other):
+            yield side.name, other
 
 
 def is_partial(literal: Condition) -> bool:
@@ -95,15 +95,17 @@ def excludes_zero(variable: str, body: Iterable[NormalLiteral]) -> bool:
     """Whether a condition of the body compares the variable with a constant, and 0 fails it."""
     comparisons = [literal.comparison for literal in body if isinstance(literal, Condition)]
     names = {variable}
-    for one in comparisons:
-        sides = {side.name for side in (one.left, one.right) if isinstance(side, syntax.Variable)}
-        if one.operator == "=" and len(sides) == 2 and sides & names:
+    for comparison in comparisons:
+        sides = {
+            side.name for side in (comparison.left, comparison.right) if isinstance(side, syntax.Variable)
+        }
+        if comparison.operator == "=" and len(sides) == 2 and sides & names:
             names |= sides
-    for one in comparisons:
-        compare = _COMPARE.get(one.operator)
+    for comparison in comparisons:
+        compare = _COMPARE.get(comparison.operator)
         if compare is None:
             continue
-        match one.left, one.right:
+        match comparison.left, comparison.right:
             case syntax.Variable(name=name), syntax.Constant(value=int() | float() as value):
                 if name in names and not compare(0, value):
                     return True

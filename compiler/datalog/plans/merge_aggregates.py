@@ -93,10 +93,10 @@ def _number_locals(literal: AggregateLiteral) -> dict[str, str]:
                 scan = inner if isinstance(inner, Scan) else inner.pattern
                 names.update(dict.fromkeys(scan.names))
             case Condition(comparison=comparison):
-                names.update((one.name, None) for one in find(comparison, syntax.Variable))
+                names.update((part.name, None) for part in find(comparison, syntax.Variable))
             case Generated(variable=variable, call=call):
                 names[variable] = None
-                names.update((one.name, None) for one in find(call, syntax.Variable))
+                names.update((part.name, None) for part in find(call, syntax.Variable))
             case _:
                 pass
     own = [name for name in names if name not in literal.injected]

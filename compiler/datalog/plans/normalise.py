@@ -62,14 +62,14 @@ class Absent:
 class Condition:
     """A comparison without aggregates; an equation may also serve to bind a variable.
 
-    What takes a record or branch apart is several conditions, of the same `form`: the equation that makes
-    the value of its parts, which is `whole`, and those that say what it is made by and what its parts are.
-    The first implies the others and the other way round.
+    A record or branch is destructured by several conditions of the same `form`: the equation that
+    `constructs` the value from its parts, and the conditions on its constructor and on each part. The
+    equation implies the others, and together they imply the equation.
     """
 
     comparison: syntax.Comparison
     form: int | None = field(default=None, compare=False)
-    whole: bool = field(default=False, compare=False)
+    constructs: bool = field(default=False, compare=False)
 
     @property
     def names(self) -> frozenset[str]:
@@ -228,7 +228,7 @@ class _Normaliser:
                     name = argument.name
                 case syntax.Construct() if positive:
                     name = self.new_name()
-                    self.take_apart(syntax.Variable(name, argument.span, argument.kind), argument, out)
+                    self.destructure(syntax.Variable(name, argument.span, argument.kind), argument, out)
                 case _:
                     name = self.equal_to(argument, out)
             names.append(name)
@@ -237,14 +237,14 @@ class _Normaliser:
     def equation(
         self, left: syntax.Term, right: syntax.Term, span: SourceSpan, out: list[NormalLiteral]
     ) -> None:
-        """`x = [a, b]`, also the other way round; of two patterns one is taken apart by the other's value."""
+        """`x = [a, b]`, also the other way round; of two patterns one destructures the other's value."""
         if not isinstance(right, syntax.Construct) or has_wildcard(left):
             left, right = right, left
         pattern = expect_type(right, syntax.Construct, "a pattern on a side of an equation")
         if isinstance(left, syntax.Construct) and left.function == pattern.function:
-            for one, other in zip(left.arguments, pattern.arguments, strict=True):
-                if not isinstance(one, syntax.Wildcard) and not isinstance(other, syntax.Wildcard):
-                    self.body((syntax.Comparison("=", one, other, span),), out)
+            for left_part, right_part in zip(left.arguments, pattern.arguments, strict=True):
+                if not isinstance(left_part, syntax.Wildcard) and not isinstance(right_part, syntax.Wildcard):
+                    self.body((syntax.Comparison("=", left_part, right_part, span),), out)
             return
         if isinstance(left, syntax.Construct):
             # Made differently, so never equal; a comparison that no row meets keeps this a matter of data.
@@ -252,16 +252,18 @@ class _Normaliser:
             out.append(Condition(syntax.Comparison("!=", zero, zero, span)))
             return
         if isinstance(left, syntax.Variable):
-            self.take_apart(left, pattern, out)
+            self.destructure(left, pattern, out)
             return
         variable = syntax.Variable(self.equal_to(left, out), span, left.kind)
-        self.take_apart(variable, pattern, out)
+        self.destructure(variable, pattern, out)
 
-    def take_apart(self, value: syntax.Variable, pattern: syntax.Construct, out: list[NormalLiteral]) -> None:
+    def destructure(
+        self, value: syntax.Variable, pattern: syntax.Construct, out: list[NormalLiteral]
+    ) -> None:
         """The conditions that a value equals a pattern; see `Condition`."""
         form = next(self.forms)
         span, constructor = pattern.span, pattern.constructor
-        made = syntax.Part("made", (value,), span, Kind.NUMBER, constructor=constructor)
+        has_constructor = syntax.Part("made", (value,), span, Kind.NUMBER, constructor=constructor)
         true = syntax.Constant(True, span, Kind.NUMBER)
         parts: list[syntax.Term] = []
         found: list[tuple[int, syntax.Term]] = []
@@ -280,15 +282,15 @@ class _Normaliser:
             parts.append(part)
             found.append((position, part))
         if len(parts) == len(pattern.arguments):
-            whole = syntax.Construct(pattern.function, tuple(parts), span, pattern.kind)
-            out.append(Condition(syntax.Comparison("=", value, whole, span), form, whole=True))
-        out.append(Condition(syntax.Comparison("=", made, true, span), form))
+            construction = syntax.Construct(pattern.function, tuple(parts), span, pattern.kind)
+            out.append(Condition(syntax.Comparison("=", value, construction, span), form, constructs=True))
+        out.append(Condition(syntax.Comparison("=", has_constructor, true, span), form))
         for position, part in found:
             kind = part.kind
             place = syntax.Part("part", (value,), span, kind, constructor=constructor, position=position)
             out.append(Condition(syntax.Comparison("=", part, place, span), form))
         for inner, inner_pattern in nested:
-            self.take_apart(inner, inner_pattern, out)
+            self.destructure(inner, inner_pattern, out)
 
     def equal_to(self, term: syntax.Term, out: list[NormalLiteral]) -> str:
         """A new variable and the equation that it equals the term."""
@@ -306,7 +308,9 @@ class _Normaliser:
                 return syntax.Variable(name, span, kind)
             case syntax.Call(function="autoinc", kind=kind, span=span):
                 name = self.new_name()
-                first, step = (one.value for one in term.arguments if isinstance(one, syntax.Constant))
+                first, step = (
+                    argument.value for argument in term.arguments if isinstance(argument, syntax.Constant)
+                )
                 out.append(
                     Numbered(name, expect_type(first, int, "a number"), expect_type(step, int, "a step"))
                 )

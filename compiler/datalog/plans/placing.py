@@ -39,10 +39,14 @@ class Placing:
         self.left = list(body)
         self.bound = dict.fromkeys(given)
         self.needed = needed
-        self.reserved = {name for one in body if isinstance(one, AggregateLiteral) for name in one.variables}
-        self.reserved.update(one.variable for one in body if isinstance(one, Numbered))
+        self.reserved = {
+            name for literal in body if isinstance(literal, AggregateLiteral) for name in literal.variables
+        }
+        self.reserved.update(literal.variable for literal in body if isinstance(literal, Numbered))
         self.order = tuple(
-            dict.fromkeys(name for one in body if not isinstance(one, Numbered) for name in uses(one))
+            dict.fromkeys(
+                name for literal in body if not isinstance(literal, Numbered) for name in uses(literal)
+            )
         )
         self.done: list[PlanStep] = []
 
@@ -131,10 +135,12 @@ class Placing:
         """Leaves out what need not be asked of a record or branch any more, after one of its conditions."""
         if placed.form is None:
             return
-        others = [one for one in self.left if isinstance(one, Condition) and one.form == placed.form]
-        if placed.whole or all(one.whole for one in others):
+        others = [
+            literal for literal in self.left if isinstance(literal, Condition) and literal.form == placed.form
+        ]
+        if placed.constructs or all(literal.constructs for literal in others):
             self.take(*others)
 
     def take(self, *literals: object) -> None:
         """These are placed now. (Equal literals may be there twice.)"""
-        self.left = [literal for literal in self.left if not any(literal is one for one in literals)]
+        self.left = [literal for literal in self.left if not any(literal is placed for placed in literals)]

@@ -128,7 +128,7 @@ class _Planner(Placing):
 
     def _place_multiway(self) -> bool:
         tree = self.line[0] if self.line else None
-        if isinstance(tree, trees.MultiwayNode) and self._goes_on(tree):
+        if isinstance(tree, trees.MultiwayNode) and self._extends_found_rows(tree):
             del self.line[0]
             self._multiway(tree)
             return True
@@ -139,13 +139,13 @@ class _Planner(Placing):
             scan = self._next_scan(connected)
             if scan is None:
                 return False
-            if not any(scan is one for one in self.greedy):
+            if not any(scan is other for other in self.greedy):
                 self._choose(scan)
             if not self.line:
                 self._join(scan)
                 return True
         tree = self.line[0]
-        if isinstance(tree, trees.MultiwayNode) and self._goes_on(tree):
+        if isinstance(tree, trees.MultiwayNode) and self._extends_found_rows(tree):
             return self._place_multiway()
         del self.line[0]
         self._join(self._source(tree))
@@ -170,16 +170,15 @@ class _Planner(Placing):
 
     def _boundness(self, scan: Scan) -> tuple[float, int, bool]:
         fixed = len(scan.constants) + len(scan.equal) + sum(name in self.bound for name in scan.names)
-        return (fixed / max(1, len(scan.variables)), fixed, bool(self.bound) or self._is_whole(scan))
+        return (fixed / max(1, len(scan.variables)), fixed, bool(self.bound) or self._uses_all_columns(scan))
 
-    def _is_whole(self, scan: Scan) -> bool:
+    def _uses_all_columns(self, scan: Scan) -> bool:
         """Whether all of a row is used: of others many may be alike, and it matters only if there is one."""
-        rest = (one for one in self.left if one is not scan)
+        rest = (literal for literal in self.left if literal is not scan)
         live = self.needed.union(*map(uses, rest))
-        looked_at = {column for column, _ in scan.constants} | {column for _, column in scan.equal}
+        compared = {column for column, _ in scan.constants} | {column for _, column in scan.equal}
         return all(
-            column in looked_at if name is None else name in live
-            for column, name in enumerate(scan.variables)
+            column in compared if name is None else name in live for column, name in enumerate(scan.variables)
         )
 
     def _choose(self, start: Scan | None = None) -> None:
@@ -222,7 +221,7 @@ class _Planner(Placing):
             self.take(source)
         self.done.append(PlannedJoin(source, on, self.keep(source.names)))
 
-    def _goes_on(self, tree: trees.MultiwayNode) -> bool:
+    def _extends_found_rows(self, tree: trees.MultiwayNode) -> bool:
         """Whether a multi-way join goes on from the rows found so far, and is not made beside them."""
         return (not self.done and not self.bound) or any(self._is_found(part) for part in tree.parts)
 
@@ -261,8 +260,8 @@ class _Planner(Placing):
     def _multiway(self, tree: trees.MultiwayNode) -> None:
         parts: list[JoinPart] = []
         beside: set[str] = set()
-        for one in tree.parts:
-            part = BoundRows(tuple(self.bound)) if self._is_found(one) else self._source(one, beside)
+        for subtree in tree.parts:
+            part = BoundRows(tuple(self.bound)) if self._is_found(subtree) else self._source(subtree, beside)
             parts.append(part)
             beside.update(part.names)
         self.take(*parts)
@@ -273,7 +272,11 @@ class _Planner(Placing):
         for literal in self.conditions(partial=False):
             if fits(literal, bound):
                 self.take(literal)
-                found = [one for one in equations(literal) if one[0] not in self.reserved and is_safe(one[1])]
+                found = [
+                    equation
+                    for equation in equations(literal)
+                    if equation[0] not in self.reserved and is_safe(equation[1])
+                ]
                 extensions += found
                 conditions += [] if found else [literal.comparison]
         keep = self.keep((*names, *(name for name, _ in extensions)))
@@ -284,7 +287,9 @@ class _Planner(Placing):
 
     def _expected(self, tree: trees.MultiwayNode) -> tuple[Term, ...]:
         """What the planner expects of each delta term."""
-        return next((one.terms for one in self._group().choice.estimates if one.tree == tree), ())
+        return next(
+            (estimate.terms for estimate in self._group().choice.estimates if estimate.tree == tree), ()
+        )
 
     # --- the rest --------------------------------------------------------------------------------
 
@@ -306,7 +311,7 @@ def _orders(step: PlannedMultiwayJoin, planned: Sequence[Sequence[str]]) -> tupl
     """The planned orders, naming what the join looks at and no part of the order's own binds."""
     free = {name for name, _ in step.extensions}
     functions = [(name, variables(term)) for name, term in step.extensions]
-    every = [name for part in step.parts for name in part.names if name in step.looked_at]
+    every = [name for part in step.parts for name in part.names if name in step.used_variables]
     orders = []
     for part, order in zip(step.parts, planned, strict=True):
         others = dict.fromkeys(name for name in every if name not in part.names)

@@ -65,13 +65,13 @@ class PlannedMultiwayJoin:
     expected: tuple[Term, ...] = field(default=(), compare=False, repr=False)
 
     @property
-    def looked_at(self) -> frozenset[str]:
+    def used_variables(self) -> frozenset[str]:
         """The variables of the parts that matter: the others stand in one place and go nowhere."""
         uses = Counter(name for part in self.parts for name in part.names)
         for part in self.parts:
             if isinstance(part, Scan):
                 uses.update(name for first, _ in part.equal if (name := part.variables[first]) is not None)
-        terms = [term for one in self.conditions for term in (one.left, one.right)]
+        terms = [term for condition in self.conditions for term in (condition.left, condition.right)]
         terms += [term for _, term in self.extensions]
         used = set(self.keep).union(name for name, _ in self.extensions)
         return frozenset(used.union(*map(variables, terms))).union(

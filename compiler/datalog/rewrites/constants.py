@@ -37,23 +37,23 @@ def propagate_constants(program: checked.CheckedProgram, changes: list[str]) -> 
 
 
 def simplified(rule: checked.Rule, known: list[str]) -> checked.Rule | None:
-    """The rule with its equations used up, None if it never holds; `known` is told what was used."""
+    """The rule with its equations used up, None if it never holds; appends them to `known`."""
     rule = _folded(rule)
     place = 0
     while place < len(rule.body):
         literal = rule.body[place]
-        told = _says(literal)
-        if told is None:
+        outcome = _consequence(literal)
+        if outcome is None:
             place += 1
             continue
         rest = (*rule.body[:place], *rule.body[place + 1 :])
-        if isinstance(told, bool):
-            if not told:
+        if isinstance(outcome, bool):
+            if not outcome:
                 known.append(show_literal(literal))
                 return None
             rule = replace(rule, body=rest)
             continue
-        (name, term) = told
+        (name, term) = outcome
         known.append(show_literal(literal))
         rule = _folded(substitute(replace(rule, body=rest), {name: term}))
         place = 0
@@ -64,20 +64,20 @@ def _folded(rule: checked.Rule) -> checked.Rule:
     return map_children(rule, lambda part: map_children(part, fold))
 
 
-def _says(literal: syntax.Literal) -> bool | tuple[str, syntax.Term] | None:
+def _consequence(literal: syntax.Literal) -> bool | tuple[str, syntax.Term] | None:
     """Whether a literal always or never holds, or what a variable is by it."""
     match literal:
         case syntax.Truth(value=value):
             return value
-        case syntax.Comparison(operator="=", left=syntax.Variable() as one, right=other) if one == other:
+        case syntax.Comparison(operator="=", left=syntax.Variable() as var, right=other) if var == other:
             return True
-        case syntax.Comparison(operator="=", left=syntax.Variable() as one, right=syntax.Constant() as c):
-            return one.name, c
-        case syntax.Comparison(operator="=", left=syntax.Constant() as c, right=syntax.Variable() as one):
-            return one.name, c
-        case syntax.Comparison(operator="=", left=syntax.Variable() as one, right=syntax.Variable() as other):
+        case syntax.Comparison(operator="=", left=syntax.Variable() as var, right=syntax.Constant() as c):
+            return var.name, c
+        case syntax.Comparison(operator="=", left=syntax.Constant() as c, right=syntax.Variable() as var):
+            return var.name, c
+        case syntax.Comparison(operator="=", left=syntax.Variable() as var, right=syntax.Variable() as other):
             # A name that was written is kept rather than one that was made.
-            return (one.name, other) if "#" in one.name else (other.name, one)
+            return (var.name, other) if "#" in var.name else (other.name, var)
         case syntax.Comparison():
             return holds(literal)
         case _:

@@ -32,7 +32,7 @@ def _without_empty(program: checked.CheckedProgram, changes: list[str]) -> check
         return program
     rules = []
     for rule in program.rules:
-        missing = next((one for one in _positive(rule.body) if one in empty), None)
+        missing = next((name for name in _positive(rule.body) if name in empty), None)
         if missing is not None:
             changes.append(f"rule {rule.number} at {rule.span} never fires: {missing} stays empty")
             continue

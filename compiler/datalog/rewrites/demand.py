@@ -61,13 +61,13 @@ def demand(
     program: checked.CheckedProgram, relations: Collection[str], changes: list[str]
 ) -> checked.CheckedProgram:
     """The program in which those of the relations for which it is possible are derived on demand."""
-    why = _whole(program)
+    why = _derived_in_full(program)
     wanted = {rule.head.relation for rule in program.rules if rule.head.relation in relations} - why.keys()
     while True:
         columns = _bound_columns(program, wanted, why)
         rules = _guarded(program, columns)
         rewritten = replace(program, rules=rules, relations=_with_demands(program, columns))
-        unstratified = _below_themselves(rules, columns)
+        unstratified = _unstratified(rules, columns)
         if not unstratified:
             break
         why.update(dict.fromkeys(unstratified, "its demand would depend on what is not in it"))
@@ -75,8 +75,8 @@ def demand(
     for name in sorted(relations):
         if name in columns:
             attributes = program.relations[name].attributes
-            asked = ", ".join(attributes[column].name for column in columns[name])
-            changes.append(f"{name}: only rows whose {asked} is asked for are derived")
+            column_names = ", ".join(attributes[column].name for column in columns[name])
+            changes.append(f"{name}: only rows whose {column_names} is asked for are derived")
             changes.extend(
                 f"  {show_rule(rule)} (rule {rule.number} at {rule.span})"
                 for rule in rules
@@ -91,7 +91,7 @@ def _demand(name: str) -> str:
     return f"{name}#demand"  # `#` stands in no name of a source
 
 
-def _whole(program: checked.CheckedProgram) -> dict[str, str]:
+def _derived_in_full(program: checked.CheckedProgram) -> dict[str, str]:
     """The relations of which all rows are needed, and why."""
     why: dict[str, str] = {}
     for name in (*program.outputs, *program.sizes):
@@ -196,7 +196,7 @@ def _with_demands(program: checked.CheckedProgram, columns: Columns) -> dict[str
     return relations
 
 
-def _below_themselves(rules: tuple[checked.Rule, ...], columns: Columns) -> set[str]:
+def _unstratified(rules: tuple[checked.Rule, ...], columns: Columns) -> set[str]:
     """The relations on demand in a cycle through a negation or an aggregate."""
     found = [use for rule in rules for use in dependencies(rule)]
     graph: nx.DiGraph[str] = nx.DiGraph((use.used, use.user) for use in found)

@@ -59,15 +59,15 @@ def inline_once(program: checked.CheckedProgram, changes: list[str]) -> checked.
     for name in _used_first(program, once):
         (number,) = users[name]
         user = rules[number]
-        own = [rules[one] for one in rules_of[name]]
+        own = [rules[rule_number] for rule_number in rules_of[name]]
         if user.head.relation in fixed or not _pays(name, own, user, groups):
             continue
-        made = [_inlined(user, one) for one in own]
-        numbers = [number, *range(last + 1, last + len(made))]
+        inlined = [_inlined(user, rule) for rule in own]
+        numbers = [number, *range(last + 1, last + len(inlined))]
         last = max(last, *numbers)
-        for one in rules_of[name]:
-            del rules[one]
-        rules.update((n, replace(rule, number=n)) for n, rule in zip(numbers, made, strict=True))
+        for rule_number in rules_of[name]:
+            del rules[rule_number]
+        rules.update((n, replace(rule, number=n)) for n, rule in zip(numbers, inlined, strict=True))
         rules_of[user.head.relation].extend(numbers[1:])
         changes.append(f"{name} is put into rule {number} at {user.span}, the only one that uses it")
     return replace(program, rules=tuple(rules.values()))
@@ -80,20 +80,20 @@ def _used_first(program: checked.CheckedProgram, names: set[str]) -> Iterator[st
     for rule in program.rules:
         if rule.head.relation in names:
             used = (atom.relation for atom in uses(rule))
-            graph.add_edges_from((one, rule.head.relation) for one in used if one in names)
+            graph.add_edges_from((relation, rule.head.relation) for relation in used if relation in names)
     yield from nx.lexicographical_topological_sort(graph)
 
 
 def _pays(name: str, own: Sequence[checked.Rule], user: checked.Rule, groups: dict[str, int]) -> bool:
     """Whether the relation with these rules may be put into the rule that uses it, and should."""
-    place = next((one for one in _positive(user) if one.relation == name), None)
+    place = next((atom for atom in _positive(user) if atom.relation == name), None)
     if place is None or user.order is not None or not is_total(place) or numbers_rows(user):
         return False
     if not all(is_total(part) for rule in own for part in (*rule.head.arguments, *rule.body)):
         return False
     if any(rule.order is not None for rule in own):
         return False
-    others = [one for one in _positive(user) if one is not place]
+    others = [atom for atom in _positive(user) if atom is not place]
     if any(len(others) + len(_positive(rule)) > MAX_ATOMS for rule in own):
         return False
     if any(len(user.body) + len(rule.body) > MAX_LITERALS for rule in own):
@@ -112,9 +112,9 @@ def _pays(name: str, own: Sequence[checked.Rule], user: checked.Rule, groups: di
 def _keeps_all(rule: checked.Rule) -> bool:
     """Whether a row of the head comes of one binding of the body only."""
     positive = _positive(rule)
-    if any(isinstance(one, syntax.Wildcard) for atom in positive for one in atom.arguments):
+    if any(isinstance(argument, syntax.Wildcard) for atom in positive for argument in atom.arguments):
         return False
-    known = {one.name for one in rule.head.arguments if isinstance(one, syntax.Variable)}
+    known = {argument.name for argument in rule.head.arguments if isinstance(argument, syntax.Variable)}
     grown = True
     while grown:
         found = set(_determined(rule, known))
@@ -126,12 +126,12 @@ def _keeps_all(rule: checked.Rule) -> bool:
 def _determined(rule: checked.Rule, known: set[str]) -> Iterator[str]:
     for literal in rule.body:
         if isinstance(literal, syntax.Comparison) and literal.operator == "=":
-            for one, other in ((literal.left, literal.right), (literal.right, literal.left)):
+            for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
                 if (
-                    isinstance(one, syntax.Variable)
+                    isinstance(side, syntax.Variable)
                     and {variable.name for variable in free_variables(other)} <= known
                 ):
-                    yield one.name
+                    yield side.name
 
 
 def _positive(rule: checked.Rule) -> list[syntax.Atom]:
@@ -145,7 +145,7 @@ def _inlined(user: checked.Rule, rule: checked.Rule) -> checked.Rule:
         for place, literal in enumerate(user.body)
         if isinstance(literal, syntax.Atom) and literal.relation == rule.head.relation
     )
-    rule = _renamed_apart(rule, {name.split("#")[0] for name in variables(user)})
+    rule = _without_name_clashes(rule, {name.split("#")[0] for name in variables(user)})
     names: dict[str, syntax.Term] = {}
     equations: list[syntax.Comparison] = []
     for term, argument in zip(rule.head.arguments, atom.arguments, strict=True):
@@ -163,7 +163,7 @@ def _inlined(user: checked.Rule, rule: checked.Rule) -> checked.Rule:
     return replace(user, body=(*user.body[:place], *body, *user.body[place + 1 :]))
 
 
-def _renamed_apart(rule: checked.Rule, taken: set[str]) -> checked.Rule:
+def _without_name_clashes(rule: checked.Rule, taken: set[str]) -> checked.Rule:
     """The rule with other names for the variables whose names are taken."""
     names: dict[str, str] = {}
     own = variables(rule)

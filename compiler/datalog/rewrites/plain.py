@@ -36,7 +36,7 @@ def by_iterations(program: checked.CheckedProgram) -> frozenset[str]:
     return frozenset(
         name
         for stratum in program.strata
-        if stratum.recursive and any(counts(program.relations[one]) for one in stratum.relations)
+        if stratum.recursive and any(counts(program.relations[relation]) for relation in stratum.relations)
         for name in stratum.relations
     )
 

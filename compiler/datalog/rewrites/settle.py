@@ -54,7 +54,7 @@ def restratified(program: checked.CheckedProgram) -> checked.CheckedProgram:
     report = Report("", "")
     strata = stratify(program.relations, program.rules, program.subsumptions, report)
     report.raise_errors()
-    there = {*program.inputs, *(name for stratum in strata for name in stratum.relations)}
-    asked = needed_relations(program) - there
-    empty = tuple(checked.Stratum((name,), (), False) for name in program.relations if name in asked)
+    present = {*program.inputs, *(name for stratum in strata for name in stratum.relations)}
+    missing = needed_relations(program) - present
+    empty = tuple(checked.Stratum((name,), (), False) for name in program.relations if name in missing)
     return replace(program, strata=(*empty, *strata))

@@ -32,16 +32,16 @@ def share(program: checked.CheckedProgram, changes: list[str]) -> checked.Checke
     first: dict[object, tuple[checked.Rule, syntax.Atom, syntax.Atom]] = {}
     for rule in program.rules:
         if _is_open(rule):
-            match = max(_matches(rule, first), key=lambda one: len(one.atoms), default=None)
+            match = max(_matches(rule, first), key=lambda candidate: len(candidate.atoms), default=None)
             if match is not None:
                 alike = match.applied(rule)
                 if alike != rule:
-                    told = f"rule {rule.number} at {rule.span} joins {len(match.atoms)} atoms as rule"
-                    changes.append(f"{told} {match.rule.number} does")
+                    subject = f"rule {rule.number} at {rule.span} joins {len(match.atoms)} atoms as rule"
+                    changes.append(f"{subject} {match.rule.number} does")
                     rule = alike
-            for one, other in permutations(_positive(rule), 2):
-                if not variables(one).isdisjoint(variables(other)):
-                    first.setdefault(_shape((one, other)), (rule, one, other))
+            for left, right in permutations(_positive(rule), 2):
+                if not variables(left).isdisjoint(variables(right)):
+                    first.setdefault(_shape((left, right)), (rule, left, right))
         rules.append(rule)
     return replace(program, rules=tuple(rules))
 
@@ -65,11 +65,11 @@ def _shape(atoms: Sequence[syntax.Atom]) -> object:
     shape: list[object] = []
     for atom in atoms:
         shape.append(atom.relation)
-        for one in walk(atom):
-            if isinstance(one, syntax.Variable):
-                shape.append(numbers.setdefault(one.name, len(numbers)))
-            elif not isinstance(one, syntax.Atom):
-                shape.append(one if isinstance(one, syntax.Constant) else type(one))
+        for part in walk(atom):
+            if isinstance(part, syntax.Variable):
+                shape.append(numbers.setdefault(part.name, len(numbers)))
+            elif not isinstance(part, syntax.Atom):
+                shape.append(part if isinstance(part, syntax.Constant) else type(part))
     return tuple(shape)
 
 
@@ -113,13 +113,13 @@ def _matches(
         found = first.get(_shape(pair)) if not variables(pair[0]).isdisjoint(variables(pair[1])) else None
         if found is None:
             continue
-        earlier, one, other = found
+        earlier, left, right = found
         names: dict[str, str] = {}
         partners: dict[int, syntax.Atom] = {}
-        for theirs in (one, other, *_positive(earlier)):
+        for theirs in (left, right, *_positive(earlier)):
             if id(theirs) in partners:
                 continue
-            for own in pair if theirs in (one, other) else atoms:
+            for own in pair if theirs in (left, right) else atoms:
                 more = None if any(own is p for p in partners.values()) else _renaming(own, theirs, names)
                 if more is not None:
                     names, partners[id(theirs)] = more, own
@@ -134,10 +134,10 @@ def _renaming(own: syntax.Atom, theirs: syntax.Atom, names: Mapping[str, str]) -
     if own.relation != theirs.relation:
         return None
     found = dict(names)
-    for one, other in zip(own.arguments, theirs.arguments, strict=True):
-        if isinstance(one, syntax.Variable) and isinstance(other, syntax.Variable):
-            if found.setdefault(one.name, other.name) != other.name:
+    for argument, their_argument in zip(own.arguments, theirs.arguments, strict=True):
+        if isinstance(argument, syntax.Variable) and isinstance(their_argument, syntax.Variable):
+            if found.setdefault(argument.name, their_argument.name) != their_argument.name:
                 return None
-        elif one != other or not isinstance(one, syntax.Constant | syntax.Wildcard):
+        elif argument != their_argument or not isinstance(argument, syntax.Constant | syntax.Wildcard):
             return None
     return found if len(set(found.values())) == len(found) else None

@@ -36,13 +36,17 @@ def passes(
     left = [literal for literal in rule.body if isinstance(literal, syntax.Atom)]
     conditions = [literal for literal in rule.body if isinstance(literal, syntax.Comparison)]
     while left:
-        atom = max(left, key=lambda one: _boundness(one, known, wanted))  # of equals the first
-        left = [one for one in left if one is not atom]
+        atom = max(left, key=lambda candidate: _boundness(candidate, known, wanted))  # of equals the first
+        left = [candidate for candidate in left if candidate is not atom]
         if atom.relation in wanted:
             columns = frozenset(c for c in wanted[atom.relation] if _is_bound(atom.arguments[c], known))
-            asked = [one for one in conditions if _only_compares(one) and variables(one) <= known]
+            checks = [
+                condition
+                for condition in conditions
+                if _only_compares(condition) and variables(condition) <= known
+            ]
             terms = set().union(*(variables(atom.arguments[column]) for column in columns))
-            yield Passed(atom, columns, _connected(terms, (*before, *asked)))
+            yield Passed(atom, columns, _connected(terms, (*before, *checks)))
         before.append(_plainly(atom))
         known |= _plain(atom)
 

@@ -27,9 +27,9 @@ def is_simple(node: Any) -> bool:
 
 def is_total(node: Any) -> bool:
     """Whether it is simple and has a value for all arguments."""
-    calls = (one for one in walk(node) if isinstance(one, syntax.Call))
+    calls = (call for call in walk(node) if isinstance(call, syntax.Call))
     return is_simple(node) and all(
-        one.kind is Kind.SYMBOL or one.function not in ("+", "-", "*") for one in calls
+        call.kind is Kind.SYMBOL or call.function not in ("+", "-", "*") for call in calls
     )
 
 

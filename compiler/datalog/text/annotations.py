@@ -19,7 +19,7 @@ def without_annotations(tokens: Iterable[PlacedToken], report: Report) -> Iterat
             _skip(held[0], token, rest, report)
             held = []
         elif (not held and token.type == "AT") or (
-            [one.type for one in held] == ["AT"] and token.type == "NOT"
+            [held_token.type for held_token in held] == ["AT"] and token.type == "NOT"
         ):
             held.append(token)
         else:

@@ -148,14 +148,14 @@ class _ConditionParser:
         return value
 
     @staticmethod
-    def _computed(sign: str, function: Callable[[int, int], int], one: int, other: int) -> int:
-        if sign in ("/", "%") and other == 0:
+    def _computed(sign: str, function: Callable[[int, int], int], left: int, right: int) -> int:
+        if sign in ("/", "%") and right == 0:
             raise ValueError("division by zero")
-        if sign in ("<<", ">>") and not 0 <= other < 64:
-            raise ValueError(f"a shift by {other} bits")
-        value = int(function(one, other))
+        if sign in ("<<", ">>") and not 0 <= right < 64:
+            raise ValueError(f"a shift by {right} bits")
+        value = int(function(left, right))
         if not -_WORD <= value < _WORD:
-            raise ValueError(f"{one} {sign} {other} does not fit 64 bits")
+            raise ValueError(f"{left} {sign} {right} does not fit 64 bits")
         return value
 
     def _unary(self, live: bool) -> int:

@@ -42,7 +42,7 @@ class ItemBuilder(FormulaBuilder):
             case "directive":
                 return self._directive(tree)
             case "component":
-                head, *bases = [self._component_type(one) for one in _component_types(tree)]
+                head, *bases = [self._component_type(subtree) for subtree in _component_types(tree)]
                 return parsed.Component(head, tuple(bases), (), self.span(tree))
             case "component_end":
                 return parsed.ComponentEnd(self.span(tree))
@@ -108,9 +108,9 @@ class ItemBuilder(FormulaBuilder):
     def _type(self, tree: ParseTree) -> parsed.TypeDeclaration:
         if tree.data in ("record_type", "adt_type"):
             named = self.name(cast(Token, tree.children[1]))
-            made: parsed.TypeForm = "record" if tree.data == "record_type" else "adt"
+            structured_form: parsed.TypeForm = "record" if tree.data == "record_type" else "adt"
             branches = self._branches(tree)
-            return parsed.TypeDeclaration(named, made, (), self.span(tree), branches=branches)
+            return parsed.TypeDeclaration(named, structured_form, (), self.span(tree), branches=branches)
         names = [self.name(token) for token in _tokens(tree) if token.type in ("IDENT", "QUALIFIED")]
         parents = tuple(names[1:])
         form: parsed.TypeForm = "subtype"
@@ -156,8 +156,8 @@ class ItemBuilder(FormulaBuilder):
         numbers = count(1)
         dominated, dominating = (_without_wildcards(self.atom(tree.children[at]), numbers) for at in (0, 2))
         body = self.formula(tree.children[4])
-        whole = syntax.Conjunction((dominated, dominating, body), body.span)
-        return parsed.Clause((dominated,), whole, self.span(tree), subsumes=True)
+        conjunction = syntax.Conjunction((dominated, dominating, body), body.span)
+        return parsed.Clause((dominated,), conjunction, self.span(tree), subsumes=True)
 
 
 def _without_wildcards(node: N, numbers: Iterator[int]) -> N:

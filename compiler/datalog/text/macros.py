@@ -47,7 +47,7 @@ class Expander:
         self.macros = macros
         self.report = report
         self.pending: deque[Hidden] = deque()
-        self.made = 0
+        self.token_count = 0
 
     def tokens(self) -> Iterator[PlacedToken]:
         for token, _ in self._expanded():
@@ -55,13 +55,15 @@ class Expander:
 
     def _expanded(self) -> Iterator[Hidden]:
         """The tokens to come that are no macros."""
-        while (one := self._next()) is not None:
-            token, hidden = self._spelt(one[0], {}), one[1]
+        while (next_token := self._next()) is not None:
+            token, hidden = self._expand_qualified(next_token[0], {}), next_token[1]
             macro = None if token.type == "BROKEN" else self.macros.get(token)
             if macro is None or token in hidden or not self._expand(macro, token, hidden):
                 yield token, hidden
 
-    def _spelt(self, token: PlacedToken, arguments: Mapping[str, Sequence[PlacedToken]]) -> PlacedToken:
+    def _expand_qualified(
+        self, token: PlacedToken, arguments: Mapping[str, Sequence[PlacedToken]]
+    ) -> PlacedToken:
         """A qualified name with the macros and parameters in it replaced: in C it is several tokens."""
         if token.type != "QUALIFIED":
             return token
@@ -113,14 +115,14 @@ class Expander:
             )
             self.pending.appendleft((_broken(token, span), hidden))
             return True
-        expanded = [self._apart(argument) for argument in arguments]
-        plain = [[one for one, _ in argument] for argument in arguments]
+        expanded = [self._expand_argument(argument) for argument in arguments]
+        plain = [[token for token, _ in argument] for argument in arguments]
         self._put(self._body(macro, span, plain, expanded), (hidden & end[1]) | {macro.name})
         return True
 
     def _put(self, tokens: Sequence[Hidden], hidden: frozenset[str]) -> None:
-        self.made += len(tokens)
-        if self.made > MAX_TOKENS:
+        self.token_count += len(tokens)
+        if self.token_count > MAX_TOKENS:
             self.report.error(tokens[0][0].span, f"macros stand for more than {MAX_TOKENS:,} tokens here")
             self.report.raise_errors()
         self.pending.extendleft((token, before | hidden) for token, before in reversed(tokens))
@@ -129,27 +131,27 @@ class Expander:
         """The tokens between the brackets, at their commas, and the closing bracket."""
         arguments: list[list[Hidden]] = [[]]
         depth = 0
-        while (one := self._next()) is not None:
-            kind = one[0].type
+        while (next_token := self._next()) is not None:
+            kind = next_token[0].type
             if kind == "RPAREN" and depth == 0:
                 none = not macro.parameters and arguments == [[]]
-                return ([] if none else arguments), one
+                return ([] if none else arguments), next_token
             depth += (kind == "LPAREN") - (kind == "RPAREN")
             if kind == "COMMA" and depth == 0:
                 arguments.append([])
             else:
-                arguments[-1].append(one)
+                arguments[-1].append(next_token)
         self.report.error(
             name.span, f"the arguments of macro '{name}' are never closed", "add the missing ')'"
         )
         return [], None
 
-    def _apart(self, argument: Sequence[Hidden]) -> list[Hidden]:
+    def _expand_argument(self, argument: Sequence[Hidden]) -> list[Hidden]:
         """An argument with the macros in it expanded, by itself."""
         inner = Expander(iter(()), self.macros, self.report)
         inner.pending.extend(argument)
         found = list(inner._expanded())
-        self.made += inner.made
+        self.token_count += inner.token_count
         return found
 
     def _body(
@@ -179,12 +181,12 @@ class Expander:
                 piece: list[Hidden] = [(_quoted(plain[places[after]], span), frozenset())]
                 position += 1
             elif token in places and (paste or after == "##"):
-                piece = [(one, frozenset()) for one in plain[places[token]]]
+                piece = [(argument_token, frozenset()) for argument_token in plain[places[token]]]
             elif token in places:
                 piece = list(expanded[places[token]])
             else:
                 given = {name: plain[place] for name, place in places.items()}
-                piece = [(self._spelt(token, given).moved(span), frozenset())]
+                piece = [(self._expand_qualified(token, given).moved(span), frozenset())]
             if paste and piece:
                 piece[0] = (self._pasted(found.pop()[0], piece[0][0], span), frozenset())
             empty = not piece and not paste

@@ -134,8 +134,8 @@ def _starts_line(tokens: Sequence[Token], position: int) -> bool:
 
 
 def _on_new_line(tokens: Sequence[Token], position: int) -> bool:
-    before, here = (ItemBuilder.span_of(tokens[at]) for at in (position - 1, position))
-    return here.file != before.file or here.line > before.end_line
+    previous, current = (ItemBuilder.span_of(tokens[at]) for at in (position - 1, position))
+    return current.file != previous.file or current.line > previous.end_line
 
 
 # --- what was expected, in words -----------------------------------------------------------------

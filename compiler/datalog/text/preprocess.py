@@ -178,12 +178,12 @@ class _Preprocessor:
         else:
             condition = open_[-1]
             condition.done |= condition.active
-            asked = condition.outer and not condition.done
+            reachable = condition.outer and not condition.done
             if kind == "else":
                 condition.otherwise = word
-                condition.active = asked
+                condition.active = reachable
             else:
-                condition.active = asked and self._holds(word, lexer, rest)
+                condition.active = reachable and self._holds(word, lexer, rest)
 
     def _holds(self, word: SourceSpan, lexer: Lexer, rest: tuple[int, int]) -> bool:
         text = lexer.text[slice(*rest)]
@@ -253,7 +253,7 @@ class _Preprocessor:
             return
         inside = (*around, file)
         if len(inside) > MAX_DEPTH:
-            self._endless(span, included, inside)
+            self._report_include_cycle(span, included, inside)
         text = self._read(included, span)
         if text is not None:
             self.report.add_source(included.name, text)
@@ -277,7 +277,7 @@ class _Preprocessor:
             self.report.error(span, f"cannot read '{file.name}': {error.strerror}")
         return None
 
-    def _endless(self, span: SourceSpan, included: _File, inside: tuple[_File, ...]) -> None:
+    def _report_include_cycle(self, span: SourceSpan, included: _File, inside: tuple[_File, ...]) -> None:
         """Ends the run: a file that is within itself without end, or very many within each other."""
         names = [file.name for file in (*inside, included)]
         real = [file.path and file.path.resolve() for file in (*inside, included)]

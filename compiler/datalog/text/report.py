@@ -56,7 +56,9 @@ class Report:
         """The diagnostics of one severity, in the order of their places."""
         found = (diagnostic for diagnostic in self._found.values() if diagnostic.severity == severity)
         files = list(self.sources)
-        return tuple(sorted(found, key=lambda one: (files.index(one.span.file), one.span)))
+        return tuple(
+            sorted(found, key=lambda diagnostic: (files.index(diagnostic.span.file), diagnostic.span))
+        )
 
     def raise_errors(self) -> None:
         """Raises CompileError with all errors, in the order of their places, if there are any."""

@@ -44,10 +44,10 @@ def map_children(node: N, change: Callable[[Any], Any]) -> N:
         value = getattr(node, name)
         if isinstance(value, tuple):
             new = tuple(map(change, value))
-            if any(one is not other for one, other in zip(new, value, strict=True)):
+            if any(after is not before for after, before in zip(new, value, strict=True)):
                 changed[name] = new
-        elif value is not None and (one := change(value)) is not value:
-            changed[name] = one
+        elif value is not None and (new_value := change(value)) is not value:
+            changed[name] = new_value
     return replace(node, **changed) if changed else node  # type: ignore[type-var]  # nodes are dataclasses
 
 
@@ -85,7 +85,7 @@ def walk(node: Node, into_aggregates: bool = True) -> Iterator[Any]:
 
 def find(node: Node, kind: type[N], into_aggregates: bool = True) -> Iterator[N]:
     """The nodes of a class among those of `walk`."""
-    return (one for one in walk(node, into_aggregates) if isinstance(one, kind))
+    return (part for part in walk(node, into_aggregates) if isinstance(part, kind))
 
 
 def terms_of(literal: Formula) -> list[Term]:
@@ -98,7 +98,7 @@ def terms_of(literal: Formula) -> list[Term]:
 
 def variables(node: Node, into_aggregates: bool = True) -> frozenset[str]:
     """The names of the variables in a node."""
-    return frozenset(one.name for one in find(node, Variable, into_aggregates))
+    return frozenset(variable.name for variable in find(node, Variable, into_aggregates))
 
 
 def outer_variables(node: Node) -> Iterator[Variable]:
@@ -108,12 +108,12 @@ def outer_variables(node: Node) -> Iterator[Variable]:
 
 def free_variables(node: Node) -> Iterator[Variable]:
     """The variables that a node shares with its surroundings: of an aggregate, the injected ones."""
-    for one in walk(node, into_aggregates=False):
-        if isinstance(one, Variable):
-            yield one
-        elif isinstance(one, Aggregate):
-            injected = set(one.injected)
-            for variable in find(one, Variable):
+    for part in walk(node, into_aggregates=False):
+        if isinstance(part, Variable):
+            yield part
+        elif isinstance(part, Aggregate):
+            injected = set(part.injected)
+            for variable in find(part, Variable):
                 if variable.name in injected:
                     injected.remove(variable.name)
                     yield variable
@@ -128,15 +128,17 @@ def substitute(node: N, terms: Mapping[str, Term]) -> N:
         names: dict[str, None] = {}
         for name in node.injected:
             term = terms.get(name)
-            names.update((one, None) for one in ([name] if term is None else variables(term)))
+            names.update((new_name, None) for new_name in ([name] if term is None else variables(term)))
         node = replace(node, injected=tuple(names))
     return map_children(node, lambda part: substitute(part, terms))
 
 
 def rename(node: N, names: Mapping[str, str]) -> N:
     """The node with other names for some of its variables."""
-    found = (one for one in find(node, Variable) if one.name in names)
-    return substitute(node, {one.name: replace(one, name=names[one.name]) for one in found})
+    found = (variable for variable in find(node, Variable) if variable.name in names)
+    return substitute(
+        node, {variable.name: replace(variable, name=names[variable.name]) for variable in found}
+    )
 
 
 # --- patterns ----------------------------------------------------------------------------------

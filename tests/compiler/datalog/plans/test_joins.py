@@ -177,7 +177,7 @@ def test_counted_rows_decide() -> None:
 def test_what_is_looked_at_nowhere_else_is_projected_away() -> None:
     program = compiled("o(x) :- e(x, y), e(y, z), e(z, x), t(x, _, w), t(y, _, _).")
     (step,) = (one for one in all_steps(program.plans[1].steps or ()) if isinstance(one, PlannedMultiwayJoin))
-    assert step.looked_at == {"x", "y", "z"}
+    assert step.used_variables == {"x", "y", "z"}
     assert step.keep == ("x",)
     run = program.start()
     triangle = {(1, 2): 1, (2, 3): 1, (3, 1): 1}
