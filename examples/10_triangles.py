@@ -31,8 +31,8 @@ print(tick["triangle"].to_dict(), tick["ring"].to_dict())
 for line in circuit.explain().splitlines():
     if "trace of Input" in line:
         print(line.strip().partition(", read by")[0])
-# -> trace of Input follows (10_triangles.py:7) by (y, x)
 # -> trace of Input follows (10_triangles.py:7) by (x, y)
+# -> trace of Input follows (10_triangles.py:7) by (y, x)
 
 # The same from rules, where the strategy is chosen for you.
 program = dbsp.compile("""

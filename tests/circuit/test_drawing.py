@@ -33,7 +33,7 @@ def test_dot_shows_operators_streams_and_scopes() -> None:
     assert r'label="a \"closure\""' in dot
     assert "subgraph cluster_" in dot
     assert 'label="Fixpoint closure"' in dot
-    assert r'label="Input edge\nx: int, y: int\ntest_draw.py:' in dot
+    assert r'label="Input edge\nx: int, y: int\ntest_drawing.py:' in dot
     assert "rules.dl:7" in dot
     assert "Output path" in dot
     # The variable of the recursion is read one iteration late.

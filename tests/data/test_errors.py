@@ -27,9 +27,16 @@ def test_a_value_of_another_type_is_named_with_its_place() -> None:
     assert str(caught.value) == "Join at etl.py:41: expected a number, got str; this is a defect of dbsp"
 
 
+class Plain(Step):
+    """A step that arranges nothing."""
+
+    def step(self) -> None:
+        self.out = None
+
+
 def test_an_input_that_is_not_arranged_is_named_with_its_node() -> None:
     stream = Circuit("test").input("a", x=int).filter(lambda row: True)
     with pytest.raises(
-        InvariantError, match=r"^Filter at test_errors\.py:\d+: expected arrangements as inputs, got Step"
+        InvariantError, match=r"^Filter at test_errors\.py:\d+: expected arrangements as inputs, got Plain"
     ):
-        expect_arranged(stream.node, [Step()])
+        expect_arranged(stream.node, [Plain()])

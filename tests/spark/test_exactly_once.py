@@ -96,7 +96,7 @@ def test_the_end_between_the_durable_tick_and_its_file(
     arrivals.put((1, 2, 1))
     with monkeypatch.context() as patched:
         patched.setattr(
-            FolderTarget, "put", lambda self, table, tick: (_ for _ in ()).throw(SystemExit("killed"))
+            FolderTarget, "write", lambda self, table, tick: (_ for _ in ()).throw(SystemExit("killed"))
         )
         assert "killed" in failure(build())
     assert not list((tmp_path / "out").glob("*.parquet"))
@@ -121,7 +121,7 @@ def test_a_view_that_became_empty_before_the_end_is_empty_after_it(
     arrivals.put((1, 2, -1))
     with monkeypatch.context() as patched:
         patched.setattr(
-            FolderTarget, "put", lambda self, table, tick: (_ for _ in ()).throw(SystemExit("killed"))
+            FolderTarget, "write", lambda self, table, tick: (_ for _ in ()).throw(SystemExit("killed"))
         )
         failure(build())
     finish(build())

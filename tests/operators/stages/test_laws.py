@@ -130,7 +130,7 @@ def test_what_a_rule_yields(name: str) -> None:
     assert [text.partition("(")[0] for text in made[-2:]] == PORT
     fired = [firing for firing in firings if firing.rule.name not in ("source", "output")]
     assert [(firing.rule.name, firing.added) for firing in fired] == [(case.rule, len(case.nodes))]
-    assert fired[0].node.endswith(f"at test_rules.py:{case.build.__code__.co_firstlineno}")
+    assert fired[0].node.endswith(f"at test_laws.py:{case.build.__code__.co_firstlineno}")
 
 
 @pytest.mark.parametrize("name", CASES)

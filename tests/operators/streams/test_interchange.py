@@ -203,3 +203,10 @@ def test_a_stream_of_a_circuit_that_was_read_can_be_built_on() -> None:
     assert isinstance(more, Stream)
     with pytest.raises(CircuitError, match="has an input 'edge' already"):
         circuit.input("edge", x=int)
+
+
+def test_a_circuit_of_an_earlier_format_is_refused_by_its_number() -> None:
+    written = json.loads(closure().to_json())
+    written["version"] = 1
+    with pytest.raises(CircuitError, match=r"^this circuit is of version 1, not 2$"):
+        from_json(json.dumps(written))
