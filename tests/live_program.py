@@ -15,7 +15,8 @@ from dbsp.compiler.planner.statistics import Statistics
 from dbsp.data.terms import Branch, Record
 from dbsp.kernels.arrays import Codes
 
-from .reference_datalog import NoValueError, Row, TooLargeError, evaluate
+from .reference_datalog.evaluation import evaluate
+from .reference_datalog.values import NoValueError, Row, TooLargeError
 
 Change: TypeAlias = tuple[str, Row, int]
 """(relation, row, weight): a positive weight asserts the row, a negative one retracts it."""

@@ -11,19 +11,10 @@ from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.why.proof import Proof, ProofStep
 
-from .reference_datalog import (
-    Bindings,
-    EmptyError,
-    NoValueError,
-    Relations,
-    Row,
-    choices,
-    match_row,
-    settled,
-    uses,
-    with_head,
-    without_ranges,
-)
+from .reference_datalog.bodies import choices, settled
+from .reference_datalog.evaluation import uses, with_head
+from .reference_datalog.matching import match_row, without_ranges
+from .reference_datalog.values import Bindings, EmptyError, NoValueError, Relations, Row
 
 
 def heights(

@@ -24,7 +24,7 @@ from dbsp.cli.commands import HELP, ConsoleCommands
 from dbsp.cli.completion import LiveCompleter, LiveLexer
 from dbsp.cli.interrupt import ends_tick
 from dbsp.cli.prompt import _history, converse
-from tests.cli.test_cli import read_answer, read_until
+from tests.cli.support import read_answer, read_until
 
 PROGRAM = """\
 .decl edge(x: symbol, y: symbol)

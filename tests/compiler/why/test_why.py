@@ -19,7 +19,8 @@ from dbsp.compiler.why.whole_rules import wholes, without_rules
 from tests.live_program import Change, LiveProgram, Subject
 from tests.proof_checker import check_proof, heights, is_positive
 from tests.random_datalog import programs
-from tests.reference_datalog import TooLargeError, evaluate
+from tests.reference_datalog.evaluation import evaluate
+from tests.reference_datalog.values import TooLargeError
 from tests.test_programs import OWN_VALUES, PROGRAMS, SCALE, VALUES, program_changes, subject_of, values_of
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]

@@ -1,15 +1,15 @@
-"""How scopes are evaluated: every mode, and every way from one to another, gives the least fixpoint."""
+"""The modes of a scope and every switch from one to another give the least fixpoint."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbsp import Circuit, IterationLimitError, Run, Stream, col, count, multiway_join
-from dbsp.operators.recursion import convergence, modes
+from dbsp import Circuit, IterationLimitError, Stream, col, count
+from dbsp.operators.recursion import modes
 from dbsp.operators.recursion.evaluation_options import (
     EvaluationOptions,
     describe_evaluation,
@@ -17,32 +17,15 @@ from dbsp.operators.recursion.evaluation_options import (
 )
 from dbsp.operators.recursion.fixpoint import Fixpoint
 from tests.harness import apply_set, view
-from tests.reference import Z, add, distinct, fixpoint, minus
-from tests.strategies import Tick, rows, set_ticks, small, ticks
+from tests.operators.recursion.closures import EDGE, then
+from tests.operators.recursion.reachability import MODES, reach, then_from, ways
+from tests.reference import Z, minus
+from tests.strategies import Tick, rows, set_ticks, small
 
-EDGE = {"x": int, "y": int}
-MODES = ("auto", "incremental", "insert-only")
+pytestmark = pytest.mark.usefixtures("eager")
+
+
 TICKS = set_ticks({"edge": rows(small, small), "start": rows(small), "shut": rows(small)}, max_ticks=10)
-
-
-def then(a: Stream, b: Stream) -> Stream:
-    return a.join(b, on=[(a.schema.names[1], b.schema.names[0])], select=["x", "y_right"]).rename(y="y_right")
-
-
-def reach(c: Circuit, mode: str) -> Stream:
-    """What can be reached from a start and does not come from what is shut; nobody else keeps the starts."""
-    edge = c.input("edge", schema=EDGE, kind="set")
-    start = c.input("start", x=int, kind="set").filter(col("x") < 5)
-    shut = c.input("shut", x=int, kind="set")
-    with c.fixpoint("reach", recursion=mode) as scope:
-        found = scope.variable("found", start.schema)
-        open_ = found.antijoin(shut, on=["x"])
-        scope.define(found, (start + then_from(open_, edge)).distinct())
-    return scope.leave(found)
-
-
-def then_from(found: Stream, edge: Stream) -> Stream:
-    return found.join(edge, on=["x"], select=["y"]).rename(x="y")
 
 
 def even(c: Circuit, mode: str) -> Stream:
@@ -93,18 +76,6 @@ def loops_model(edge: Z, shut: Z, start: Z) -> Z:
 
 
 CIRCUITS = {"reach": (reach, reach_model), "even": (even, even_model), "loops": (loops, loops_model)}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def eager() -> Iterator[None]:
-    """Whatever can be taken back at once is, however little it is."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(convergence, "SAVED", 1_000_000)
-        yield
-
-
-def ways(run: Run) -> set[str]:
-    return set(run.evaluations().values())
 
 
 @pytest.mark.parametrize("name", CIRCUITS)
@@ -177,135 +148,6 @@ def test_a_large_part_that_leaves_is_begun_anew() -> None:
     run.step({"edge": {(0, 1): -1}})
     run.step({"edge": {(i, i + 1): -1 for i in range(100, 150)}})
     assert ways(run) == {"incremental by now, begun anew 2 times"}
-
-
-def by_range(path: Stream, edge: Stream) -> Stream:
-    pairs = path.range_join(edge, left="y", right="x", low=0, high=0, select=["x", "y_right"])
-    return pairs.rename(y="y_right")
-
-
-def by_prefixes(path: Stream, edge: Stream) -> Stream:
-    return multiway_join([path("x", "z"), edge("z", "y"), edge("z", "y")], ["x", "y"])
-
-
-LONGER = pytest.mark.parametrize("longer", [then, by_range, by_prefixes])
-NEAR, OTHERS = range(100, 150), range(1_000, 20_000)
-
-
-def fan(longer: Callable[[Stream, Stream], Stream], sources: range, far: range) -> Run:
-    """Paths from the sources to 0, from there to the near nodes, and by each of these to all far nodes."""
-    circuit = Circuit("test")
-    edge, start = (circuit.input(name, schema=EDGE, kind="set") for name in ("edge", "start"))
-    with circuit.fixpoint("paths") as scope:
-        path = scope.variable("path", EDGE)
-        scope.define(path, (start + longer(path, edge)).distinct())
-    circuit.output("out", scope.leave(path))
-    run = circuit.start()
-    edges = [(0, x) for x in NEAR] + [(x, y) for x in NEAR for y in far]
-    run.step({"edge": edges, "start": [(x, 0) for x in sources] + [(x, x) for x in OTHERS]})
-    run.step({"start": {(OTHERS[0], OTHERS[0]): -1}})
-    assert ways(run) == {"incremental by now, begun anew once"}
-    return run
-
-
-@LONGER
-def test_matches_count_as_work(longer: Callable[[Stream, Stream], Stream]) -> None:
-    """The retracted rows have 122,500 matches, a restart evaluates 19,000 rows and few matches."""
-    run = fan(longer, sources=range(300, 350), far=range(200, 250))
-    run.step({"start": {(OTHERS[1], OTHERS[1]): -1}})
-    assert ways(run) == {"incremental by now, begun anew once"}
-    run.step({"start": {(x, 0): -1 for x in range(301, 350)}})
-    assert len(run.view("out")) == 101 + len(OTHERS) - 2
-    assert ways(run) == {"incremental by now, begun anew 2 times"}
-
-
-@LONGER
-def test_matches_that_wait_count_as_work(longer: Callable[[Stream, Stream], Stream]) -> None:
-    """Edges are retracted at the first iteration, and the paths that they extend come at the third."""
-    run = fan(longer, sources=range(300, 600), far=range(200, 220))
-    run.step({"edge": {(x, y): -1 for x in NEAR[5:] for y in range(200, 220)}})
-    assert len(run.view("out")) == 300 * 71 + len(OTHERS) - 1
-    assert ways(run) == {"incremental by now, begun anew 2 times"}
-
-
-def test_a_cut_chain_takes_as_many_iterations_as_are_left() -> None:
-    circuit = Circuit("test")
-    circuit.output("out", reach(circuit, "incremental"))
-    run = circuit.start()
-    run.step({"edge": [(i, i + 1) for i in range(500)], "start": [(0,)]})
-    assert run.iterations() == {"reach": 502}
-    assert len(run.step({"edge": {(10, 11): -1}})["out"]) == 490
-    assert run.iterations()["reach"] < 15
-    run.step({"edge": {(20, 21): -1}})
-    run.step({"edge": [(10, 11)]})
-    assert len(run.view("out")) == 21
-
-
-def test_negative_weights_are_exact() -> None:
-    circuit = Circuit("test")
-    edge = circuit.input("edge", schema=EDGE)
-    with circuit.fixpoint("path", recursion="insert-only") as scope:
-        path = scope.variable("path", EDGE)
-        scope.define(path, (edge + then(path, edge)).distinct())
-    circuit.output("out", scope.leave(path))
-    run = circuit.start()
-    run.step({"edge": {(1, 2): 1, (2, 3): -2, (3, 4): 1}})
-    assert view(run) == {(1, 2): 1, (3, 4): 1}
-    run.step({"edge": {(2, 3): 3}})
-    assert len(view(run)) == 6
-    run.step({"edge": {(2, 3): -1, (1, 4): 1}})
-    assert view(run) == {(1, 2): 1, (3, 4): 1, (1, 4): 1}
-
-
-def bag_model(edge: Z, start: Z) -> Z:
-    """The distinct rows of start + the ends of edges, weighted, from what was found before."""
-
-    def body(now: Mapping[str, Z]) -> dict[str, Z]:
-        found = dict(start)
-        for (x, y), weight in edge.items():
-            if (x,) in now["found"]:
-                found[(y,)] = found.get((y,), 0) + weight
-        return {"found": distinct(found)}
-
-    return fixpoint(body, ["found"])["found"]
-
-
-def reach_of_bags(mode: str) -> Run:
-    circuit = Circuit("test")
-    edge, start = circuit.input("edge", schema=EDGE), circuit.input("start", x=int)
-    with circuit.fixpoint("reach", recursion=mode) as scope:
-        found = scope.variable("found", start.schema)
-        scope.define(found, (start + then_from(found, edge)).distinct())
-    circuit.output("out", scope.leave(found))
-    return circuit.start()
-
-
-def test_as_many_rows_come_as_go_at_an_iteration_that_is_not_the_last() -> None:
-    run = reach_of_bags("incremental")
-    run.step({"start": {(0,): 1}, "edge": {(n, n + 1): 1 for n in (0, *range(1, 9))}})
-    # 10 takes 11 away, which it brought with 10, at the iteration at which it brings 12.
-    new = {(0, 10): 1, (0, 11): 1, (10, 11): -1, (10, 12): 1, (12, 13): 1}
-    run.step({"edge": {(0, 1): -1, **new}})
-    assert view(run) == {(0,): 1, (10,): 1, (12,): 1, (13,): 1}
-
-
-UPWARDS = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda edge: edge[0] < edge[1])
-WEIGHTED = ticks(
-    {"edge": UPWARDS, "start": rows(st.integers(0, 2))}, weight=st.sampled_from([1, 1, 1, 2, -1])
-)
-
-
-@pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=200)
-@given(WEIGHTED)
-def test_edges_of_negative_weight(mode: str, sequence: list[Tick]) -> None:
-    run = reach_of_bags(mode)
-    inputs: dict[str, Z] = {"edge": {}, "start": {}}
-    for tick in sequence:
-        for relation, delta in tick.items():
-            inputs[relation] = add(inputs[relation], delta)
-        run.step(tick)
-        assert view(run) == bag_model(**inputs)
 
 
 def test_a_failed_tick_leaves_the_mode_as_it_was() -> None:

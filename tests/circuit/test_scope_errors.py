@@ -1,0 +1,176 @@
+"""Errors of scopes, delays and feedback name the operator and the caller's line."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbsp import Circuit, CircuitError, SchemaError, Stream, col
+from tests.circuit.support import PAIR, Build, Refusal, check_refused, edges
+
+
+def scope_of_another_circuit(c: Circuit, e: Stream) -> None:
+    with c.fixpoint("f") as scope:
+        v = scope.variable("v", PAIR)
+        scope.define(v, e + edges("other")[1])
+
+
+def undefined_variable(c: Circuit, e: Stream) -> None:
+    with c.fixpoint("closure") as scope:
+        path = scope.variable("path", PAIR)  # undefined
+        scope.define(scope.variable("other", PAIR), e + path)
+
+
+def variable_defined_twice(c: Circuit, e: Stream) -> None:
+    with c.fixpoint("closure") as scope:
+        path = scope.variable("path", PAIR)
+        scope.define(path, e)
+        scope.define(path, e)
+
+
+def variable_of_other_types(c: Circuit, e: Stream) -> None:
+    with c.fixpoint("closure") as scope:
+        scope.define(scope.variable("path", {"x": int, "y": str}), e)
+
+
+def variable_of_other_arity(c: Circuit, e: Stream) -> None:
+    with c.fixpoint("closure") as scope:
+        scope.define(scope.variable("path", {"x": int}), e)
+
+
+def variable_without_none(c: Circuit, e: Stream) -> None:
+    with c.fixpoint("closure") as scope:
+        scope.define(scope.variable("path", {"x": int}), c.input("f", x=int | None))
+
+
+def define_something_else(c: Circuit, e: Stream) -> None:
+    with c.fixpoint("closure") as scope:
+        scope.define(e, e)
+
+
+def empty_scope(c: Circuit, e: Stream) -> None:
+    with c.fixpoint("closure") as scope:
+        path = scope.variable("path", PAIR)
+        scope.define(path, path.distinct())
+
+
+def leave_too_early(c: Circuit, e: Stream) -> None:
+    with c.fixpoint("closure") as scope:
+        path = scope.variable("path", PAIR)
+        scope.define(path, e)
+        scope.leave(path)
+
+
+def leave_another_circuit(c: Circuit, e: Stream) -> None:
+    with c.fixpoint("closure") as scope:
+        scope.define(scope.variable("path", PAIR), e)
+    scope.leave(edges("other")[1])
+
+
+def inner_stream_used_outside(c: Circuit, e: Stream) -> None:
+    with c.fixpoint("closure") as scope:
+        path = scope.variable("path", PAIR)
+        scope.define(path, e + path)
+    e.join(path, on=["x"])
+
+
+def inner_stream_handed_out(c: Circuit, e: Stream) -> None:
+    with c.fixpoint("closure") as scope:
+        path = scope.variable("path", PAIR)
+        scope.define(path, e + path)
+    c.output("path", path)
+
+
+def streams_of_two_scopes(c: Circuit, e: Stream) -> None:
+    with c.fixpoint("one") as one:
+        first = one.variable("first", PAIR)
+        one.define(first, e)
+    with c.fixpoint("two") as two:
+        two.define(two.variable("second", PAIR), first)
+
+
+def cycle_without_delay(c: Circuit, e: Stream) -> None:
+    c.connect(e.filter(col("x") > 1), e)
+
+
+def feedback_of_other_types(c: Circuit, e: Stream) -> None:
+    c.connect(c.feedback({"x": int}), e)
+
+
+def feedback_twice(c: Circuit, e: Stream) -> None:
+    back = c.feedback(PAIR)
+    c.connect(back, e)
+    c.connect(back, e)
+
+
+def feedback_of_another_circuit(c: Circuit, e: Stream) -> None:
+    c.connect(c.feedback(PAIR), edges("other")[1])
+
+
+def feedback_without_input(c: Circuit, e: Stream) -> None:
+    c.output("out", c.feedback(PAIR) + e)
+    c.start()
+
+
+def integrate_in_scope(c: Circuit, e: Stream) -> None:
+    with c.fixpoint("closure") as scope:
+        path = scope.variable("path", PAIR)
+        scope.define(path, e + path.integrate())
+    c.output("out", scope.leave(path))
+    c.start()
+
+
+def differentiate_in_scope(c: Circuit, e: Stream) -> None:
+    with c.fixpoint("closure") as scope:
+        path = scope.variable("path", PAIR)
+        scope.define(path, e + path.differentiate())
+    c.output("out", scope.leave(path))
+    c.start()
+
+
+ERRORS: dict[Build, Refusal] = {
+    scope_of_another_circuit: (CircuitError, "Union", "circuits 'other' and 'c'; connect them inside one"),
+    undefined_variable: (CircuitError, "Delay", "variable 'path' of fixpoint 'closure' is never defined"),
+    variable_defined_twice: (CircuitError, "Delay", "connected already"),
+    variable_of_other_types: (
+        SchemaError,
+        "Delay",
+        "variable 'path' has (x: int, y: str) but is given (x: int, y: int)",
+    ),
+    variable_of_other_arity: (
+        SchemaError,
+        "Delay",
+        "variable 'path' has (x: int) but is given (x: int, y: int)",
+    ),
+    variable_without_none: (SchemaError, "Delay", "variable 'path' does not allow None in column 'x'"),
+    define_something_else: (CircuitError, "Delay", "this is not a variable of scope 'closure'"),
+    empty_scope: (CircuitError, "Fixpoint", "the body of 'closure' reads no stream from outside"),
+    leave_too_early: (CircuitError, "Leave", "take results out of 'closure' after its with block"),
+    leave_another_circuit: (CircuitError, "Leave", "circuits 'other' and 'c'"),
+    inner_stream_used_outside: (
+        CircuitError,
+        "Join",
+        "scope 'closure' is complete; outside of it use what scope.leave",
+    ),
+    inner_stream_handed_out: (
+        CircuitError,
+        "Output",
+        "a stream inside scope 'closure' cannot be used outside of it",
+    ),
+    streams_of_two_scopes: (CircuitError, "Delay", "a stream inside scope 'one' cannot be used outside"),
+    cycle_without_delay: (CircuitError, "Filter", "a cycle must pass through a strict operator (a delay)"),
+    feedback_of_other_types: (SchemaError, "Delay", "the delay has (x: int) but is given (x: int, y: int)"),
+    feedback_twice: (CircuitError, "Delay", "the input of this delay is connected already"),
+    feedback_of_another_circuit: (
+        CircuitError,
+        "Delay",
+        "circuits 'other' and 'c'; connect them inside one circuit",
+    ),
+    feedback_without_input: (CircuitError, "Delay", "no input; call circuit.connect(feedback, stream)"),
+    integrate_in_scope: (CircuitError, "Integrate", "integrating again would never converge"),
+    differentiate_in_scope: (CircuitError, "Differentiate", "differentiate outside the fixpoint"),
+}
+
+
+@pytest.mark.parametrize("build", ERRORS, ids=lambda build: build.__name__)
+def test_refused_with_the_operator_and_the_line(build: Build) -> None:
+    check_refused(build, *ERRORS[build])

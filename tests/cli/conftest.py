@@ -1,0 +1,53 @@
+"""Fixtures of the command line tests: a folder with a program, and commands run in it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import dbsp
+from dbsp.cli import main
+from dbsp.cli.warmup_command import kernels_compiled
+from tests.cli.support import REACH, Command, Result
+
+
+@pytest.fixture
+def compiled_kernels() -> None:
+    """Commands say on stderr that kernels are being compiled; here they have been, by this."""
+    dbsp.compile(REACH).start({"edge": [(1, 2)]})
+    assert kernels_compiled()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a program and facts, and the place the commands run in."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reach.dl").write_text(REACH)
+    (tmp_path / "facts").mkdir()
+    (tmp_path / "facts" / "edge.facts").write_text("2\t3\n1\t2\n")
+    return tmp_path
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """`run("run", "reach.dl", ..., stdin="...")`: a command in this process, and what it printed."""
+
+    def command(*arguments: str, stdin: str = "") -> Result:
+        read, write = os.pipe()
+        os.write(write, stdin.encode())
+        os.close(write)
+        with os.fdopen(read, encoding="utf-8") as lines:
+            monkeypatch.setattr(sys, "stdin", lines)
+            try:
+                main(arguments)
+                code = 0
+            except SystemExit as leaving:
+                code = leaving.code if isinstance(leaving.code, int) else 0
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        return Result(code, out.decode(), err.decode())
+
+    return command

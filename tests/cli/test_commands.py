@@ -1,0 +1,152 @@
+"""The command line as a process: `dbsp warmup`, help, exit codes, pipes and signals."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dbsp
+from tests.cli.support import PATHS, Command, process, read_until
+
+pytestmark = pytest.mark.usefixtures("compiled_kernels")
+
+
+@pytest.mark.slow
+def test_warmup_uses_every_kernel_that_others_may_call(run: Command) -> None:
+    import dbsp.kernels
+
+    done = run("warmup")
+    assert done.code == 0
+    exported = {name: getattr(dbsp.kernels, name) for name in dbsp.kernels.__all__}
+    kernels = {name: member for name, member in exported.items() if hasattr(member, "py_func")}
+    assert len(kernels) > 10
+    for name, kernel in kernels.items():
+        assert kernel.signatures, f"dbsp warmup does not use {name}"
+        assert name in done.out
+    assert re.search(r"(compiled \d+ kernels|all had been compiled before); \d+\.\d s\n$", done.out)
+
+
+def test_first_use_says_that_kernels_are_compiled(folder: Path, tmp_path: Path) -> None:
+    program = "from dbsp.cli.console import announce_kernels; announce_kernels()"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "empty")}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "compiling the kernels for this machine, which happens once" in done.stderr
+    assert "'dbsp warmup' does it ahead" in done.stderr
+
+
+def test_version(run: Command) -> None:
+    assert run("--version").out == f"dbsp {dbsp.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["run", "live", "graph", "explain", "warmup"])
+def test_help_has_examples(run: Command, command: str) -> None:
+    done = run(command, "--help")
+    assert done.code == 0
+    assert "Example" in done.out
+    assert f"dbsp {command}" in done.out
+
+
+@pytest.mark.parametrize("command", ["run", "live", "check", "graph", "explain", "why"])
+def test_all_commands_compile_programs_with_the_same_options(run: Command, command: str) -> None:
+    shown = run(command, "--help").out
+    for option in ("-M", "-I", "-w", "--strategy", "--recursion", "-z", "-m", "--functors", "--word-size"):
+        assert f" {option} " in shown
+
+
+def test_words_of_32_bits(run: Command, folder: Path) -> None:
+    (folder / "sum.dl").write_text(
+        ".decl r(x: number, u: unsigned)\n.input r\n.decl s(x: number)\n.output s\ns(x + 1) :- r(x, _).\n"
+    )
+    (folder / "r.facts").write_text("2147483647\t4294967295\n")
+    assert run("run", "sum.dl", "-D", "-", "--word-size", "32").out.split("\n")[4] == "-2147483648"
+    assert run("run", "sum.dl", "-D", "-").out.split("\n")[4] == "2147483648"
+    assert run("run", "sum.dl", "--word-size", "16").code == 2
+    (folder / "r.facts").write_text("1\t1\n2147483648\t4294967296\n")
+    done = run("run", "sum.dl", "--word-size", "32")
+    assert done.code == 1
+    expected = (
+        "column 'x' of relation 'r' expects a whole number of 32 bits (-2^31 to 2^31-1), got '2147483648'"
+    )
+    assert f"r.facts:2:1: error: {expected}\n    2147483648\t4294967296\n    ^^^^^^^^^^\n" in done.err
+    assert "r.facts:2:12: error: column 'u' of relation 'r' expects an unsigned number of 32 bits" in done.err
+    done = run(
+        "live", "sum.dl", "--word-size", "32", stdin="+r(-2147483649, 1)\n+r(0, 4294967295)\n+r(0, -1)\n"
+    )
+    assert "<stdin>:1:4: error: column 'x' of relation 'r' expects a whole number of 32 bits" in done.err
+    assert "<stdin>:3:7: error: column 'u' of relation 'r' expects an unsigned number of 32 bits" in done.err
+
+
+def test_a_proof_may_go_by_functors(run: Command, folder: Path) -> None:
+    program = ".functor twice(x: number): number\n.decl r(x: number)\n.output r\nr(@twice(21)).\n"
+    (folder / "twice.dl").write_text(program)
+    (folder / "functions.py").write_text("def twice(x):\n    return 2 * x\n")
+    done = run("why", "twice.dl", "r(x)", "--functors", "functions.py")
+    assert done.code == 0, done.err
+    assert done.out.startswith("r(42)\n")
+
+
+def test_help_names_commands_and_exit_codes(run: Command) -> None:
+    done = run("--help")
+    for word in ("run", "live", "graph", "explain", "warmup", "Exit codes"):
+        assert word in done.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nothing"],
+        ["run"],
+        ["run", "reach.dl", "--none"],
+        ["run", "reach.dl", "--max-iterations", "0"],
+        ["graph", "reach.dl", "--stage", "x"],
+    ],
+)
+def test_a_wrong_command_line(folder: Path, run: Command, arguments: list[str]) -> None:
+    done = run(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert "Usage" in done.err
+
+
+def test_as_a_process(folder: Path) -> None:
+    done = process("run", "reach.dl", "-F", "facts", "-D", "-")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert PATHS in done.stdout
+    assert process("run", "none.dl").returncode == 1
+    assert process("run").returncode == 2
+
+
+def test_whoever_reads_may_stop_reading(folder: Path) -> None:
+    (folder / "facts" / "edge.facts").write_text("".join(f"{x}\t{x + 1}\n" for x in range(400)))
+    command = f"{sys.executable} -m dbsp run reach.dl -F facts -D - | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stdout == "---------------\n"
+    assert done.stderr == ""
+
+
+def test_a_full_disk_behind_standard_output(folder: Path) -> None:
+    command = f"{sys.executable} -m dbsp run reach.dl -F facts -D - > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "dbsp: error: cannot go on: No space left on device\n")
+
+
+def test_an_interrupted_command(folder: Path) -> None:
+    command = [sys.executable, "-m", "dbsp", "live", "reach.dl"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as peer:
+        assert peer.stdin is not None
+        assert peer.stdout is not None
+        assert peer.stderr is not None
+        peer.stdin.write(b"commit\n")
+        peer.stdin.flush()
+        read_until(peer.stdout.fileno(), "commit  // tick 1\n")
+        peer.send_signal(signal.SIGINT)
+        assert peer.wait(30) == 130
+        assert b"Traceback" not in peer.stderr.read()

@@ -1,0 +1,118 @@
+"""`dbsp graph` and `dbsp explain`, and the options that change the circuit."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from dbsp.compiler.datalog.compiler_passes import COMPILER
+from tests.cli.support import PATHS, REACH, Command
+
+pytestmark = pytest.mark.usefixtures("compiled_kernels")
+
+
+def test_graph(folder: Path, run: Command) -> None:
+    done = run("graph", "reach.dl")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("digraph circuit {")
+    assert "Fixpoint path" in done.out
+    assert "reach.dl:6" in done.out
+    assert run("graph", "reach.dl", "-o", "reach.svg").code == 0
+    assert "<svg" in (folder / "reach.svg").read_text()
+    incremental = run("graph", "reach.dl", "--stage", "incremental")
+    assert "Arrange" in incremental.out
+    done = run("graph", "reach.dl", "-o", "reach.txt")
+    assert (done.code, done.err) == (
+        1,
+        "dbsp: error: reach.txt: the name of a drawing ends in one of .dot, .gv, .svg, .png, .pdf\n",
+    )
+
+
+def test_explain(folder: Path, run: Command) -> None:
+    done = run("explain", "reach.dl")
+    assert (done.code, done.err) == (0, "")
+    assert "path(x, z) :- path(x, y), edge(y, z)." in done.out
+
+
+def test_explain_after_a_pass(folder: Path, run: Command) -> None:
+    done = run("explain", "reach.dl", "--after", "stratify")
+    assert (done.code, done.err) == (0, "")
+    assert "// stratum 1, recursive\npath(x, y) :- edge(x, y).\n" in done.out
+    assert "scope path\n    0  Delay path" in run("explain", "reach.dl", "--after", "build").out
+    assert "Arrange by" in run("explain", "reach.dl", "--after", "prune", "-F", "facts").out
+    unknown = run("explain", "reach.dl", "--after", "fuze")
+    assert unknown.code == 2
+    for word in ("there is no pass 'fuze'", "did you mean 'fuse'?", "preprocess", "incrementalise"):
+        assert word in " ".join(unknown.err.replace("│", " ").split())
+
+
+def test_explain_lists_the_passes(run: Command) -> None:
+    done = run("explain", "--passes")
+    assert (done.code, done.err) == (0, "")
+    lines = [line.split()[0] for line in done.out.splitlines() if line.startswith("   ")]
+    assert lines == [one.name for one in COMPILER]
+
+
+def test_explain_with_facts_tells_what_was_met(folder: Path, run: Command) -> None:
+    (folder / "triangles.dl").write_text(
+        ".decl edge(x: number, y: number)\n.input edge\n.decl t(x: number, y: number, z: number)\n.output t\n"
+        "t(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).\n"
+    )
+    (folder / "facts" / "edge.facts").write_text("1\t2\n2\t3\n1\t3\n3\t4\n2\t4\n")
+    done = run("explain", "triangles.dl", "-F", "facts", "--strategy", "wcoj")
+    assert (done.code, done.err) == (0, "")
+    assert "a multi-way join, as was asked for" in done.out
+    assert re.search(r"change of edge\(\w, \w\): 5 rows, \w: 2 of \S+ expected\n", done.out)
+    assert re.search(r"edge by \(x, y\) .*; 5 rows, 120 bytes\n", done.out)
+    missing = run("explain", "triangles.dl", "-F", "nowhere")
+    assert missing.code == 1
+    assert "edge.facts" in missing.err
+
+
+@pytest.mark.parametrize("command", [["run", "-F", "facts", "-D", "-"], ["live", "-F", "facts", "--initial"]])
+def test_every_strategy_gives_the_same_results(
+    folder: Path, run: Command, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    name, *options = command
+    results = [
+        run(name, "reach.dl", *options, "--strategy", strategy) for strategy in ("auto", "binary", "wcoj")
+    ]
+    assert {(done.code, done.out) for done in results} == {(0, results[0].out)}
+    assert "1\t3" in results[0].out or "path(1, 3)" in results[0].out
+
+
+def test_the_strategy_shows_in_the_circuit(folder: Path, run: Command) -> None:
+    assert "MultiwayJoin" not in run("graph", "reach.dl").out
+    assert "MultiwayJoin" in run("graph", "reach.dl", "--strategy", "wcoj").out
+    assert run("check", "reach.dl", "--ticks", "5", "--strategy", "wcoj").code == 0
+    assert run("run", "reach.dl", "--strategy", "fast").code == 2
+
+
+def test_relations_on_demand(folder: Path, run: Command) -> None:
+    (folder / "near.dl").write_text(
+        REACH.replace(".output path", "")
+        + ".decl near(x: number)\n.output near\nnear(y) :- path(x, y), edge(_, x)."
+    )
+    for names in ("*", "path"):
+        assert "path: only rows whose x is asked for" in run("explain", "near.dl", "-m", names).out
+    assert "\n3\n" in run("run", "near.dl", "-F", "facts", "-D", "-", "--magic-transform", "*").out
+    unknown = run("explain", "near.dl", "-m", "paths")
+    assert (unknown.code, "did you mean 'path'?" in unknown.err) == (1, True)
+
+
+def test_rewritings_can_be_left_out(folder: Path, run: Command) -> None:
+    (folder / "reach.dl").write_text(REACH + ".decl unused(x: number)\nunused(x) :- path(x, y), y = 2.\n")
+    dead = "rewritten by drop_dead\n  unused is left out: no output depends on it\n"
+    assert dead in run("explain", "reach.dl").out
+    assert dead in run("explain", "reach.dl", "-z", "inline_once,propagate_constants").out
+    assert "rewritten" not in run("explain", "reach.dl", "-z", "drop_dead, propagate_constants").out
+    done = run("run", "reach.dl", "-F", "facts", "-D", "-", "--disable-transformers", "all")
+    assert PATHS in done.out
+    refused = run("explain", "reach.dl", "-z", "inline")
+    assert refused.code == 2
+    assert "no rewriting is called inline; there are propagate_constants," in " ".join(refused.err.split())

@@ -1,0 +1,114 @@
+"""`dbsp live` reading from a pipe and from a pseudo-terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import DIVIDE, PATHS, Command, read_answer, read_until
+
+pytestmark = pytest.mark.usefixtures("compiled_kernels")
+
+
+def test_live_prints_deltas_at_each_commit(folder: Path, run: Command) -> None:
+    done = run("live", "reach.dl", stdin="+edge(1, 2)\n# a remark\n+edge(2, 3)\ncommit\n-edge(1, 2)\n")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == (
+        "+path(1, 2)\n+path(1, 3)\n+path(2, 3)\ncommit  // tick 1\n"
+        "-path(1, 2)\n-path(1, 3)\ncommit  // tick 2\n"
+    )
+
+
+def test_live_starts_from_facts(folder: Path, run: Command) -> None:
+    done = run("live", "reach.dl", "-F", "facts", stdin="-edge(2, 3)\n")
+    assert done.out == "-path(1, 3)\n-path(2, 3)\ncommit  // tick 2\n"
+    done = run("live", "reach.dl", "-F", "facts", "--initial")
+    assert done.out == "+path(1, 2)\n+path(1, 3)\n+path(2, 3)\ncommit  // tick 1\n"
+
+
+def test_live_shows_what_there_is(folder: Path, run: Command) -> None:
+    done = run(
+        "live", "reach.dl", "-F", "facts", stdin="show path\nshow\nshow paht\nhelp\nquit\n+edge(5, 6)\n"
+    )
+    assert done.out.startswith(PATHS + PATHS + '+edge(1, "text")')
+    assert done.err == "dbsp: error: there is no output 'paht'; did you mean 'path'?\n"
+    assert done.code == 1
+
+
+def test_a_wrong_line_spoils_its_tick_only(folder: Path, run: Command) -> None:
+    done = run(
+        "live", "reach.dl", stdin="+edge(1, 2)\n+edge(1)\ncommit\n+egde(1, 2)\ncommit\n+edge(3, 4)\ncommit\n"
+    )
+    assert done.code == 1
+    assert done.out == "+path(3, 4)\ncommit  // tick 1\n"
+    assert "<stdin>:2:2: error: relation 'edge' has 2 columns" in done.err
+    assert (
+        "<stdin>:1-3: the tick was not applied and nothing has changed: 1 of its lines is wrong" in done.err
+    )
+    assert "<stdin>:4:2: error: unknown relation 'egde'" in done.err
+    assert "<stdin>:4-5: the tick was not applied" in done.err
+
+
+def test_a_failing_tick_in_live_changes_nothing(folder: Path, run: Command) -> None:
+    (folder / "divide.dl").write_text(DIVIDE)
+    done = run("live", "divide.dl", stdin="+pair(6, 3)\n+pair(1, 0)\ncommit\n+pair(8, 2)\ncommit\nshow\n")
+    assert done.code == 1
+    assert "<stdin>:1-3: tick 1 was not applied and nothing has changed" in done.err
+    assert done.out == "+ratio(8, 4)\ncommit  // tick 1\n8\t4\n"
+
+
+def test_live_answers_a_pipe_at_once(folder: Path) -> None:
+    command = [sys.executable, "-m", "dbsp", "live", "reach.dl"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as peer:
+        assert peer.stdin is not None
+        assert peer.stdout is not None
+        for x in range(3):
+            peer.stdin.write(f"+edge({x}, {x + 1})\ncommit\n".encode())
+            peer.stdin.flush()
+            assert f"+path({x}, {x + 1})\n" in read_until(peer.stdout.fileno(), f"commit  // tick {x + 1}\n")
+        peer.stdin.close()
+        assert peer.wait(30) == 0
+
+
+def test_live_talks_with_a_person(folder: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "dbsp", "live", "reach.dl"]
+    # No answer to "where is the cursor" will come from here.
+    environment = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm", "XDG_STATE_HOME": str(folder)}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as peer:
+        os.close(theirs)
+        try:
+            assert "'help' says what to type" in read_until(ours, "dbsp>")
+            os.write(ours, b"+edge(1, 2)\r")
+            read_answer(ours, "1 pending")
+            # A mistake costs a person the line, not the tick.
+            os.write(ours, b"+edge(1, two)\r")
+            read_answer(ours, "expected a number or a text in quotes")
+            os.write(ours, b"commit\r")
+            answer = read_answer(ours, " ms")
+            assert "+path(1, 2)\n" in answer
+            assert re.search(r"commit  // tick 1, [0-9.]+ ms", answer)
+            os.write(ours, b"quit\r")
+            assert peer.wait(60) == 0
+        finally:
+            peer.kill()  # else leaving the block would wait for it
+            os.close(ours)
+
+
+def test_live_goes_on_after_bytes_that_are_no_text(folder: Path) -> None:
+    (folder / "name.dl").write_text(".decl name(s: symbol)\n.input name\n.output name\n")
+    script = b'+name("\xff")\n+name("a")\ncommit\n+name("\\ud800")\ncommit\n+name("b")\ncommit\n'
+    done = subprocess.run(
+        [sys.executable, "-m", "dbsp", "live", "name.dl"], input=script, capture_output=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stdout == b'+name("b")\ncommit  // tick 1\n'
+    assert b"<stdin>:1:8: error: this is not UTF-8 text" in done.stderr
+    assert b"<stdin>:4:8: error: \\ud800 is half of a character" in done.stderr
+    assert b"Traceback" not in done.stderr

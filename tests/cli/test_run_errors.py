@@ -1,0 +1,97 @@
+"""`dbsp run`: errors of programs, facts, change scripts and ticks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import DIVIDE, REACH, Command
+
+pytestmark = pytest.mark.usefixtures("compiled_kernels")
+
+
+def test_errors_of_the_program(folder: Path, run: Command) -> None:
+    (folder / "reach.dl").write_text(REACH.replace("edge(y, z)", "egde(y, z)"))
+    done = run("run", "reach.dl", "-F", "facts", "-D", "out")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("reach.dl:6:")
+    assert "did you mean 'edge'" in done.err
+    assert "Traceback" not in done.err
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "live", "graph", "explain"])
+def test_a_missing_program(folder: Path, run: Command, command: str) -> None:
+    done = run(command, "none.dl")
+    assert done.code == 1
+    assert "cannot read none.dl: No such file or directory" in done.err
+
+
+def test_errors_of_fact_files_are_all_shown(folder: Path, run: Command) -> None:
+    (folder / "reach.dl").write_text(REACH + ".decl more(x: number)\n.input more\n")
+    (folder / "facts" / "edge.facts").write_text("1\t2\n1\n")
+    done = run("run", "reach.dl", "-F", "facts", "-D", "out")
+    assert (done.code, done.out) == (1, "")
+    assert "facts/edge.facts:2:1: error: relation 'edge' has 2 columns (x, y), this line has 1" in done.err
+    assert "facts/more.facts: there is no such fact file (for relation 'more')" in done.err
+    assert not (folder / "out").exists()
+
+
+def test_unsigned_columns_refuse_negative_numbers(folder: Path, run: Command) -> None:
+    (folder / "reach.dl").write_text(
+        ".decl r(x: unsigned)\n.input r\n.decl s(x: unsigned)\n.output s\ns(x) :- r(x).\n"
+    )
+    (folder / "facts" / "r.facts").write_text("-1\n")
+    assert (
+        "column 'x' of relation 'r' expects an unsigned number" in run("run", "reach.dl", "-F", "facts").err
+    )
+    done = run("live", "reach.dl", stdin="+r(-1)\n")
+    assert (done.code, done.out) == (1, "")
+    assert "<stdin>:1:4: error: column 'x' of relation 'r' expects an unsigned number" in done.err
+
+
+def test_a_wrong_change_script_is_refused_before_anything_happens(folder: Path, run: Command) -> None:
+    (folder / "changes.txt").write_text("+edge(3, 4)\ncommit\n+path(1, 1)\n+edge(1)\n")
+    done = run("run", "reach.dl", "-F", "facts", "-D", "out", "--deltas", "changes.txt")
+    assert (done.code, done.out) == (1, "")
+    assert "changes.txt:3:2: error: relation 'path' is computed by rules" in done.err
+    assert (
+        "changes.txt:4:2: error: relation 'edge' has 2 columns (x: int, y: int), this line gives 1"
+        in done.err
+    )
+    assert not (folder / "out").exists()
+
+
+def test_a_failing_tick_names_its_lines_and_changes_nothing(folder: Path, run: Command) -> None:
+    (folder / "divide.dl").write_text(DIVIDE)
+    (folder / "facts" / "pair.facts").write_text("6\t3\n")
+    (folder / "changes.txt").write_text(
+        "+pair(8, 2)\ncommit\n+pair(9, 3)\n+pair(1, 0)\ncommit\n+pair(4, 4)\n"
+    )
+    done = run("run", "divide.dl", "-F", "facts", "-D", "out", "--deltas", "changes.txt")
+    assert done.code == 1
+    assert done.err.startswith(
+        "dbsp: error: changes.txt:3-5: tick 3 was not applied and nothing has changed: "
+    )
+    assert "divi" in done.err
+    assert (folder / "out" / "ratio.csv").read_text() == "6\t2\n8\t4\n"
+    assert (folder / "out" / "deltas.txt").read_text() == "+ratio(8, 4)\ncommit  // tick 2\n"
+
+
+def test_an_unbounded_recursion_is_given_up(folder: Path, run: Command) -> None:
+    (folder / "up.dl").write_text(
+        ".decl n(x: number)\n.input n\n.decl up(x: number)\n.output up\nup(x) :- n(x).\nup(x + 1) :- up(x).\n"
+    )
+    (folder / "facts" / "n.facts").write_text("1\n")
+    done = run("run", "up.dl", "-F", "facts", "--max-iterations", "50")
+    assert done.code == 1
+    assert "has not converged after 50 iterations" in done.err
+
+
+def test_results_that_cannot_be_written(folder: Path, run: Command) -> None:
+    (folder / "out").write_text("a file, not a folder")
+    done = run("run", "reach.dl", "-F", "facts", "-D", "out")
+    assert done.code == 1
+    assert re.search(r"out/path.csv: cannot be written: (File exists|Not a directory)", done.err)

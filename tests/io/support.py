@@ -1,0 +1,37 @@
+"""Reading of facts from files that directives name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbsp.compiler.datalog.meaning.directives import fact_source
+from dbsp.compiler.datalog.meaning.word_ranges import UNSIGNED
+from dbsp.data.schema import Schema
+from dbsp.errors import InputError
+from dbsp.io import read_place
+
+NAMED = Schema.of(id=int, name=str)
+
+
+def rows_of(facts: Any) -> list[tuple[Any, ...]]:
+    if isinstance(facts, list):
+        return facts
+    return list(zip(*(column.to_pylist() for column in facts.columns), strict=True))
+
+
+def read(
+    folder: Path, file: str, data: str | bytes, schema: Schema, unsigned: str = "", **parameters: str
+) -> list[tuple[Any, ...]]:
+    (folder / file).write_bytes(data.encode() if isinstance(data, str) else data)
+    return rows_of(
+        read_place(fact_source("rel", parameters, folder), schema, "rel", dict.fromkeys(unsigned, UNSIGNED))
+    )
+
+
+def refused(folder: Path, file: str, data: str | bytes, schema: Schema, **parameters: str) -> str:
+    with pytest.raises(InputError) as caught:
+        read(folder, file, data, schema, **parameters)
+    return str(caught.value).replace(f"{folder}/", "")

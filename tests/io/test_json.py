@@ -1,0 +1,84 @@
+"""Facts and results as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbsp.compiler.datalog.meaning.directives import result_target
+from dbsp.data.schema import Schema
+from dbsp.data.zset import ZSet
+from dbsp.io import DataError, write_place
+from tests.io.support import NAMED, read, refused
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ("[]", []),
+        (' [\n[1, "a"] ,\n\t[2, ""] ] \n', [(1, "a"), (2, "")]),
+        ('[{"name": "a", "id": -1}, [2, "\\u00e9"]]', [(-1, "a"), (2, "é")]),
+    ],
+)
+def test_json(tmp_path: Path, data: str, expected: list[tuple[Any, ...]]) -> None:
+    assert read(tmp_path, "rel.json", data, NAMED, IO="jsonfile") == expected
+
+
+def test_json_without_columns(tmp_path: Path) -> None:
+    place = {"IO": "jsonfile", "filename": "rel.json"}
+    write_place(result_target("rel", place, tmp_path), ZSet({(): 1}, schema=Schema.of()))
+    assert (tmp_path / "rel.json").read_text() == "[null]\n"
+    assert read(tmp_path, "rel.json", "[null, []]", Schema.of(), IO="jsonfile") == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("data", "place", "message"),
+    [
+        ("", "1:1", "expected a JSON array of rows"),
+        ("{}", "1:1", "expected a JSON array of rows"),
+        ('[[1, "a"]', "1:10", "expected ',' or ']'"),
+        ('[[1, "a"]] 2', "1:12", "expected the end of the file"),
+        ('[\n [1, "a"], [1 "b"]]', "2:15", "this is not JSON: Expecting ',' delimiter"),
+        (
+            '[[1, "a"],\n  ["b", 2]]',
+            "2:3",
+            "column 'id' of relation 'rel' expects a whole number, got '\"b\"'",
+        ),
+        (
+            '[[1, "a"],[true, "a"]]',
+            "1:11",
+            "column 'id' of relation 'rel' expects a whole number, got 'true'",
+        ),
+        ("[[1, null]]", "1:2", "column 'name' of relation 'rel' expects a text, got 'null'"),
+        ("[[1, {}]]", "1:2", "column 'name' of relation 'rel' expects a text, got '{}'"),
+        (f'[[{2**63}, "a"]]', "1:2", "column 'id' of relation 'rel' expects a whole number of 64 bits"),
+        ("[[1]]", "1:2", "relation 'rel' has 2 columns (id, name), this row has 1"),
+        ("[7]", "1:2", "a row of relation 'rel' is an array or an object"),
+        ('[{"id": 1}]', "1:2", "this row of relation 'rel' has no member 'name'"),
+        ('[{"id": 1, "name": "", "x": 2}]', "1:2", "relation 'rel' has 2 columns; 'x' is one too many"),
+        ('[{"id": 1, "name": "", "id": 2}]', "1:2", "relation 'rel' has 2 columns; 'id' is one too many"),
+        (f'[[{"9" * 5000}, "a"]]', "1:2", "a number of this row is too large"),
+        (r'[[1, "\ud800"]]', "1:2", "column 'name' of relation 'rel' expects a text, and not half of a char"),
+        (b'[[1, "\xff"]]', "1:7", "this is not UTF-8 text"),
+        ("[" + "[" * 200_000, "1:2", "this row is nested too deeply"),
+    ],
+)
+def test_json_that_does_not_fit(tmp_path: Path, data: str | bytes, place: str, message: str) -> None:
+    text = refused(tmp_path, "rel.json", data, NAMED, IO="jsonfile")
+    assert text.startswith(f"rel.json:{place}: error: {message}")
+
+
+def test_unsigned_columns_and_floats_of_json(tmp_path: Path) -> None:
+    schema = Schema.of(u=int, f=float)
+    assert read(tmp_path, "rel.json", "[[1, 2], [3, 0.5]]", schema, IO="jsonfile") == [(1, 2.0), (3, 0.5)]
+    with pytest.raises(DataError, match="expects an unsigned number, which is not negative, got '-1'"):
+        read(tmp_path, "rel.json", "[[-1, 2]]", schema, "u", IO="jsonfile")
+
+
+def test_many_problems_of_json_are_cut_short(tmp_path: Path) -> None:
+    text = refused(tmp_path, "rel.json", json.dumps([[]] * 50), NAMED, IO="jsonfile")
+    assert text.count("error:") == 10
+    assert text.endswith("only the first 10 are shown")

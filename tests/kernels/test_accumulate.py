@@ -1,0 +1,191 @@
+"""Kernels that evaluate presence and aggregates over several sorted runs."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbsp.data.columns import code_floats
+from dbsp.kernels import (
+    accumulate,
+    assert_runs,
+    distinct_runs,
+    distinct_timed_runs,
+    extremes,
+    replace_rows,
+    sum_floats,
+    sum_weights,
+)
+from dbsp.kernels.arrays import Codes
+from dbsp.kernels.group_values import COUNT_PRESENT, SUM, SUM_PRESENT
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
+from tests import reference
+from tests.kernels.support import Pairs, Stack, bags, canonical, model_pairs, near, pairs_of, stacks
+from tests.reference import Row, Z
+
+
+@given(bags(near, 2), stacks(near, 2))
+def test_sum_weights_and_distinct(bag: Pairs, stack: Stack) -> None:
+    delta = reference.consolidate(bag)
+    rows, delta_weights = canonical(delta, 2)
+    found = sum_weights(rows, stack.table, stack.count).tolist()
+    assert found == [stack.total.get(row, 0) for row, _ in model_pairs(delta)]
+    change = distinct_runs(rows, delta_weights, stack.table, stack.count)
+    after = reference.distinct(reference.add(stack.total, delta))
+    assert pairs_of(*change) == model_pairs(reference.minus(after, reference.distinct(stack.total)))
+
+
+@given(bags(near, 2), stacks(near, 2))
+def test_assert_runs(bag: Pairs, stack: Stack) -> None:
+    delta = reference.consolidate(bag)
+    rows, found, present, absent = assert_runs(*canonical(delta, 2), stack.table, stack.count)
+    total = stack.total
+    assert present == sum(w > 0 and total.get(row, 0) > 0 for row, w in delta.items())
+    assert absent == sum(w < 0 and total.get(row, 0) <= 0 for row, w in delta.items())
+    expected = {row: 1 if w > 0 else -1 for row, w in delta.items() if (w > 0) != (total.get(row, 0) > 0)}
+    assert pairs_of(rows, found) == model_pairs(expected)
+
+
+@given(bags(near, 1), stacks(near, 2), st.integers(0, 3), st.data())
+def test_distinct_at_an_iteration(bag: Pairs, stack: Stack, now: int, data: st.DataObject) -> None:
+    """The formula of section 5: what is visited, what comes out, what waits and until when."""
+    past = data.draw(st.integers(0, stack.count))
+    visited = sorted({row for row, _ in bag})
+    rows, found, agenda, times = distinct_timed_runs(
+        np.array(visited, np.int64).reshape(len(visited), 1), stack.table, past, stack.count, now
+    )
+
+    def present(runs: Sequence[tuple[Codes, Codes]], row: Row, until: int) -> int:
+        pairs = (pair for run in runs for pair in pairs_of(*run))
+        return int(sum(w for (x, time), w in pairs if (x,) == row and time <= until) > 0)
+
+    expected: Z = {}
+    waiting: dict[Row, int] = {}
+    for row in visited:
+        old, new = stack.runs[:past], stack.runs
+        change = present(new, row, now) - present(new, row, now - 1)
+        change -= present(old, row, now) - present(old, row, now - 1)
+        if change:
+            expected[row] = change
+        later = [t for run in new for (x, t), _ in pairs_of(*run) if (x,) == row and t > now]
+        if later:
+            waiting[row] = min(later)
+    assert pairs_of(rows, found) == model_pairs(expected)
+    assert {row: t for (row, _), t in zip(pairs_of(agenda, times), times.tolist(), strict=True)} == waiting
+
+
+# --- aggregates --------------------------------------------------------------------------------------
+
+values = near | st.sampled_from([NULL, INT64_MIN + 1, 2**62, -(2**62), INT64_MAX])
+
+
+def sums_of(zset: Z, m: int, columns: Sequence[tuple[int, int]]) -> dict[Row, list[int]]:
+    groups: dict[Row, list[int]] = defaultdict(lambda: [0] * (len(columns) + 1))
+    for row, w in zset.items():
+        group = groups[row[:m]]
+        group[0] += w
+        for a, (column, what) in enumerate(columns, 1):
+            if what == SUM or row[column] != NULL:
+                group[a] += w if what == COUNT_PRESENT else w * row[column]
+    return groups
+
+
+@given(bags(values, 3), bags(values, 3), st.integers(0, 2))
+def test_accumulate(past: Pairs, bag: Pairs, m: int) -> None:
+    columns = [(2, SUM), (2, SUM_PRESENT), (1, COUNT_PRESENT)]
+    old, delta = reference.consolidate(past), reference.consolidate(bag)
+    before, after = sums_of(old, m, columns), sums_of(reference.add(old, delta), m, columns)
+    if any(not INT64_MIN <= s <= INT64_MAX for group in before.values() for s in group):
+        return
+    # the state as a trace would hold it: in two runs that partly cancel
+    first: Z = {(*key, *group): 1 for key, group in before.items()}
+    stale: Z = {(*key, *[s ^ 5 for s in group]): 1 for key, group in before.items()}
+    stack = Stack([stale, reference.minus(first, stale)], m + 4)
+    touched = sorted({row[:m] for row in delta})
+    arguments = (*canonical(delta, 3), m, np.array(columns, np.int64), stack.table, stack.count)
+    wanted = [after.get(key, [0] * 4) for key in touched]
+    if any(not INT64_MIN <= s <= INT64_MAX for group in wanted for s in group):
+        with pytest.raises(OverflowError, match="value: the sum of a group leaves int64"):
+            accumulate(*arguments)
+        return
+    keys, was, now = accumulate(*arguments)
+    assert [tuple(key) for key in keys.tolist()] == touched
+    assert was.tolist() == [before.get(key, [0] * 4) for key in touched]
+    assert now.tolist() == wanted
+
+
+def test_accumulate_does_not_mind_the_order_of_its_parts() -> None:
+    """Partial sums leave int64, the sum does not; with a past or without."""
+    columns = np.array([(0, SUM)], np.int64)
+    nothing = Stack([], 2)
+    delta: Z = {(2**62 + i,): 1 for i in range(5)} | {(-(2**62) - i,): 1 for i in range(5)}
+    *_, now = accumulate(*canonical(delta, 1), 0, columns, nothing.table, 0)
+    assert now.tolist() == [[10, 0]]
+    past = Stack([{(1, -(2**62)): 1}], 2)
+    *_, now = accumulate(*canonical({(2**62,): 1, (-(2**62),): -1}, 1), 0, columns, past.table, 1)
+    assert now.tolist() == [[1, 2**62]]
+
+
+def test_accumulate_refuses_a_number_of_rows_that_leaves_int64() -> None:
+    delta: Z = {(0,): INT64_MAX, (1,): 1}
+    with pytest.raises(OverflowError, match="weight: the number of rows of a group leaves int64"):
+        accumulate(*canonical(delta, 1), 0, np.empty((0, 2), np.int64), Stack([], 1).table, 0)
+
+
+@given(stacks(values, 3), st.integers(0, 1), st.booleans(), st.booleans())
+def test_extremes(stack: Stack, m: int, largest: bool, nullable: bool) -> None:
+    keys = sorted({row[:m] for row in stack.total} | {(9,) * m})
+    array = np.array(keys, np.int64).reshape(len(keys), m)
+    found = extremes(array, m, stack.table, stack.count, 3, largest, nullable).tolist()
+    for key, value in zip(keys, found, strict=True):
+        group = reference.project({r: w for r, w in stack.total.items() if r[:m] == key}, [m])
+        present = [v for (v,), w in group.items() if w > 0 and not (nullable and v == NULL)]
+        assert value == (max if largest else min)(present, default=NULL)
+
+
+@given(st.lists(st.tuples(near, st.none() | near, st.none() | near), unique_by=lambda t: t[0], max_size=8))
+def test_replace_rows(groups: list[tuple[int, int | None, int | None]]) -> None:
+    groups = sorted(groups, key=lambda group: group[0])
+    keys = np.array([[key] for key, *_ in groups], np.int64).reshape(len(groups), 1)
+    before = np.array([[b or 0, 5] for _, b, _ in groups], np.int64).reshape(len(groups), 2)
+    after = np.array([[a or 0, 5] for *_, a in groups], np.int64).reshape(len(groups), 2)
+    had = np.array([b is not None for _, b, _ in groups], np.bool_)
+    has = np.array([a is not None for *_, a in groups], np.bool_)
+    expected = reference.add(
+        *[{(key, b, 5): -1} for key, b, _ in groups if b is not None],
+        *[{(key, a, 5): 1} for key, _, a in groups if a is not None],
+    )
+    assert pairs_of(*replace_rows(keys, before, after, had, has)) == model_pairs(expected)
+
+
+def _floats(listed: Sequence[float]) -> Codes:
+    return np.array(listed, np.float64).view(np.int64)
+
+
+def _sum_floats(listed: Sequence[float], weights: Sequence[int], starts: Sequence[int]) -> list[float]:
+    found = sum_floats(_floats(listed), np.array(weights, np.int64), np.array(starts, np.int64))
+    return found.view(np.float64).tolist()
+
+
+@given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.integers(-3, 3)), min_size=1, max_size=30))
+def test_sum_floats_loses_next_to_nothing(terms: list[tuple[float, int]]) -> None:
+    (found,) = _sum_floats([v for v, _ in terms], [w for _, w in terms], [0])
+    exact = math.fsum(v * w for v, w in terms)
+    assert math.isclose(
+        found, exact, rel_tol=1e-15, abs_tol=1e-18 * sum(abs(v * w) for v, w in terms) + 1e-300
+    )
+
+
+def test_sum_floats() -> None:
+    assert _sum_floats([1e16, 1.0, -1e16, 0.1, 0.2], [1, 1, 1, 10, -5], [0, 3]) == [1.0, 0.0]
+    assert _sum_floats([math.inf, 1.0], [1, 1], [0]) == [math.inf]
+    assert _sum_floats([math.inf, 1.0], [-1, 1], [0]) == [-math.inf]
+    assert math.isnan(_sum_floats([math.inf, -math.inf], [1, 1], [0])[0])
+    assert math.isnan(_sum_floats([1.0, math.nan], [1, 1], [0])[0])
+    assert code_floats(np.array([0], np.int64)).tolist() == [0.0]

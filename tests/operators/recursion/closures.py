@@ -1,0 +1,48 @@
+"""Transitive closures in several forms, as circuits and as plain iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dbsp import Circuit, Stream
+from tests import reference
+from tests.reference import Z, add, distinct
+from tests.strategies import rows, set_ticks, small
+
+EDGE = {"x": int, "y": int}
+PAIR = rows(small, small)
+SETS = set_ticks({"edge": PAIR}, max_ticks=9)
+
+
+def compose(a: Z, b: Z) -> Z:
+    return reference.join(a, b, [(1, 0)], [(0, 0), (1, 1)])
+
+
+def then(a: Stream, b: Stream) -> Stream:
+    """x -> z where a has x -> y and b has y -> z."""
+    return a.join(b, on=[(a.schema.names[1], b.schema.names[0])], select=["x", "y_right"]).rename(y="y_right")
+
+
+def edges(c: Circuit, kind: str = "set") -> Stream:
+    return c.input("edge", schema=EDGE, kind=kind)
+
+
+def closure(c: Circuit, e: Stream, step: Callable[[Stream, Stream], Stream], name: str = "closure") -> Stream:
+    """The least p with p = distinct(e + step(p, e))."""
+    with c.fixpoint(name) as scope:
+        p = scope.variable("p", EDGE)
+        scope.define(p, (e + step(p, e)).distinct())
+    return scope.leave(p)
+
+
+STEPS: dict[str, Callable[[Stream, Stream], Stream]] = {
+    "right linear": lambda p, e: then(p, e),
+    "left linear": lambda p, e: then(e, p),
+    "non-linear": lambda p, e: then(p, p),
+    "both linear": lambda p, e: then(p, e) + then(e, p),
+    "cubic": lambda p, e: then(then(p, p), p) + then(p, p),
+}
+
+
+def reachable(e: Z) -> Z:
+    return reference.fixpoint(lambda x: {"p": distinct(add(e, compose(x["p"], e)))}, ["p"])["p"]

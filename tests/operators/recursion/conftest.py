@@ -1,0 +1,17 @@
+"""Fixtures of the tests of recursion modes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from dbsp.operators.recursion import convergence
+
+
+@pytest.fixture(scope="module")
+def eager() -> Iterator[None]:
+    """Whatever can be taken back at once is, however little it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(convergence, "SAVED", 1_000_000)
+        yield

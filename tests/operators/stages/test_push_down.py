@@ -1,0 +1,130 @@
+"""Filters and projections move towards the inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dbsp import col, count, lit
+from dbsp.operators.stages.passes.push_filters import push_filters
+from dbsp.operators.stages.passes.push_projections import push_projections
+from tests.operators.stages.support import PAIR, Build, W, X, Y, Z, after
+
+
+@pytest.mark.parametrize(
+    "build, expected",
+    [
+        (lambda a, b: (a + b).filter(X > 0), "Union(Filter x > 0(a), Filter x > 0(b))"),
+        (lambda a, b: (a - b).filter(X > 0), "Minus(Filter x > 0(a), Filter x > 0(b))"),
+        (lambda a, b: (-a).filter(X > 0), "Negate(Filter x > 0(a))"),
+        (lambda a, b: a.distinct().filter(X > 0), "Distinct(Filter x > 0(a))"),
+        (lambda a, b: a.rename(z="x").filter(Z > 0), "Rename(Filter x > 0(a))"),
+        (lambda a, b: a.project("y").filter(Y > 0), "Project y(Filter y > 0(a))"),
+        (lambda a, b: a.map(z=X + 1, w=Y).filter(W > 0), "Map z = x + 1, w = y(Filter y > 0(a))"),
+        (
+            lambda a, b: a.group_by("x").agg(n=count()).filter(X > 0),
+            "Aggregate n(Project x(Filter x > 0(a)))",
+        ),
+        (lambda a, b: a.join(b, on=["x"]).filter(Y > 0), "Join(Filter y > 0(a), b)"),
+        (lambda a, b: a.join(b, on=["x"]).filter(col("y_right") > 0), "Join(a, Filter y > 0(b))"),
+        (lambda a, b: (a + a).filter(X > 0), "Union(Filter x > 0(a), Filter x > 0(a))"),
+        (
+            lambda a, b: (a.join(b, on=["x", "y"]).distinct() + b).filter(Y > 0),
+            "Union(Distinct(Join(Filter y > 0(a), b)), Filter y > 0(b))",
+        ),
+        (lambda a, b: a.filter(Y > 0).distinct().filter(X > 0), "Distinct(Filter x > 0(Filter y > 0(a)))"),
+    ],
+)
+def test_a_condition_moves_down(build: Build, expected: str) -> None:
+    text, changes = after(push_filters, build)
+    assert text == expected
+    assert len(changes) == 1
+    assert changes[0].startswith("Filter moved below ")
+
+
+@pytest.mark.parametrize(
+    "build, expected",
+    [
+        # it reads what the operator makes
+        (lambda a, b: a.map(z=X + 1, w=Y).filter(Z > 0), "Filter z > 0(Map z = x + 1, w = y(a))"),
+        (
+            lambda a, b: a.group_by("x").agg(n=count()).filter(col("n") > 0),
+            "Filter n > 0(Aggregate n(Project x(a)))",
+        ),
+        (
+            lambda a, b: a.join(b, on=["x"]).filter(col("y_right") > Y),
+            "Filter y_right > y(Join(a, b))",
+        ),
+        # it may fail, for a row that the operator above it was never shown
+        (lambda a, b: (a + b).filter(X % 2 == 0), "Filter x % 2 == 0(Union(a, b))"),
+        (
+            lambda a, b: a.join(b, on=["x"]).filter(lit(4) // Y > 1),
+            "Filter 4 // y > 1(Join(a, b))",
+        ),
+        # the map may fail, and would no longer be shown that row
+        (
+            lambda a, b: a.map(z=lit(4) // X, w=Y).filter(W > 2),
+            "Filter w > 2(Map z = 4 // x, w = y(a))",
+        ),
+        # others read the whole
+        (lambda a, b: (s := a + b).filter(X > 0) + s, "Union(Filter x > 0(Union(a, b)), Union(a, b))"),
+        # time, and functions that nobody can look into
+        (lambda a, b: a.delay().filter(X > 0), "Filter x > 0(Delay)"),
+        (
+            lambda a, b: a.flat_map(twice, PAIR).filter(X > 0),
+            "Filter x > 0(FlatMap twice(a))",
+        ),
+        (lambda a, b: a.map(same, PAIR).filter(X > 0), "Filter x > 0(Map same(a))"),
+    ],
+)
+def test_a_condition_stays(build: Build, expected: str) -> None:
+    assert after(push_filters, build) == (expected, [])
+
+
+def twice(row: Any) -> list[Any]:
+    return [row, row]
+
+
+def same(row: Any) -> Any:
+    return row
+
+
+@pytest.mark.parametrize(
+    "build, expected, changes",
+    [
+        (
+            lambda a, b: a.join(b, on=["x"], select=["x", "y_right"]),
+            "Join(Project x(a), b)",
+            ["Join keeps only x: int of its left input"],
+        ),
+        (
+            lambda a, b: a.join(b, on=[("y", "x")], select=["x"]),
+            "Join(a, Project x(b))",
+            ["Join keeps only x: int of its right input"],
+        ),
+        (
+            lambda a, b: a.join(b, on=[("y", "y")], select=["y"]),
+            "Join(Project y(a), Project y(b))",
+            ["Join keeps only y: int of its left input", "Join keeps only y: int of its right input"],
+        ),
+        (
+            lambda a, b: (
+                a.join(b, on=["x"]) + a.join(b, on=["x", "y"], select=["x", "y", "y_right"])
+            ).project("x"),
+            "Union(Project x(Join(a, b)), Project x(Join(a, b)))",
+            ["Project moved below Union"],
+        ),
+        # b has another reader, which keeps it whole
+        (
+            lambda a, b: a.join(b, on=["x"], select=["x", "y"]) + b,
+            "Union(Join(a, b), b)",
+            [],
+        ),
+        # nothing below the union could take the projection over
+        (lambda a, b: (a + b).project("x"), "Project x(Union(a, b))", []),
+        (lambda a, b: a.join(b, on=["x", "y"]), "Join(a, b)", []),
+    ],
+)
+def test_push_projections(build: Build, expected: str, changes: list[str]) -> None:
+    assert after(push_projections, build) == (expected, changes)
