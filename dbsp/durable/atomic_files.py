@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def write_whole(path: Path, content: bytes | pa.Buffer, sync: bool) -> None:
+def write_atomically(path: Path, content: bytes | pa.Buffer, sync: bool) -> None:
     """Put a file in its place by renaming; with `sync` it also outlives a loss of power."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with open(draft, "wb") as file:

@@ -73,7 +73,9 @@ class DeltaLog:
         """The outputs that are recorded and their columns; none before the first tick."""
         header = self.ledger.header()
         return (
-            {} if header is None else {n: _schema(told["columns"]) for n, told in header["outputs"].items()}
+            {}
+            if header is None
+            else {n: _schema(output["columns"]) for n, output in header["outputs"].items()}
         )
 
     def ticks(self) -> list[int]:
@@ -205,7 +207,7 @@ class DeltaLog:
                     raise SchemaError(
                         f"output '{name}' has a column '{self._weight}' itself; name another weight_column"
                     )
-            outputs = {name: self._told(name, delta.schema) for name, delta in deltas.items()}
+            outputs = {name: self._output_header(name, delta.schema) for name, delta in deltas.items()}
             self.ledger.write_header({"weight": self._weight, "outputs": outputs})
             return
         missing = [name for name in known if name not in deltas]
@@ -226,7 +228,7 @@ class DeltaLog:
                     f"({delta.schema.describe()})"
                 )
 
-    def _told(self, output: str, schema: Schema) -> dict[str, Any]:
+    def _output_header(self, output: str, schema: Schema) -> dict[str, Any]:
         columns = [[name, type_.written] for name, type_ in zip(schema.names, schema.types, strict=True)]
         fields = []
         given = self._types.get(output)

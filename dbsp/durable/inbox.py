@@ -123,10 +123,10 @@ class Inbox:
         label: Any = run.log.label
         # The process may have ended after the tick and before the inbox was told.
         if isinstance(label, dict) and label.get("inbox") == self.id:
-            for name, told in label["batches"].items():
+            for name, latest in label["batches"].items():
                 here = positions.get(name)
-                if here is None or here.batch < told[0]:
-                    positions[name] = TakenDelivery(*told)
+                if here is None or here.batch < latest[0]:
+                    positions[name] = TakenDelivery(*latest)
         return positions
 
     def _settle(self, run: Run, positions: dict[str, TakenDelivery]) -> None:

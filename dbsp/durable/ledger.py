@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dbsp.durable.atomic_files import read_header, sync_file, sync_folder, write_whole
+from dbsp.durable.atomic_files import read_header, sync_file, sync_folder, write_atomically
 from dbsp.durable.lock import folder_lock
 from dbsp.errors import CheckpointError
 
@@ -75,11 +75,11 @@ class Ledger:
         """What a published tick consists of. Raises CheckpointError if there is no such tick."""
         place = self._place(tick, part)
         try:
-            told = json.loads((place / "tick.json").read_bytes())
+            manifest = json.loads((place / "tick.json").read_bytes())
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{place} cannot be read: {error}") from None
-        files = {name: place / file_name(name) for name in told["rows"]}
-        return Entry(told["tick"], told["label"], told["rows"], files, told["pending"])
+        files = {name: place / file_name(name) for name in manifest["rows"]}
+        return Entry(manifest["tick"], manifest["label"], manifest["rows"], files, manifest["pending"])
 
     def _place(self, tick: int, part: str) -> Path:
         return self.folder / part / f"tick={tick:012d}"
@@ -108,8 +108,8 @@ class Ledger:
 
     def write_header(self, header: Mapping[str, Any]) -> None:
         """Say what the log is. Only while `writing`."""
-        made = {"format": FORMAT, "version": VERSION, **header}
-        write_whole(self.folder / "log.json", json.dumps(made, indent=1).encode(), self.sync)
+        document = {"format": FORMAT, "version": VERSION, **header}
+        write_atomically(self.folder / "log.json", json.dumps(document, indent=1).encode(), self.sync)
 
     def publish(
         self,
@@ -128,8 +128,8 @@ class Ledger:
         place = self._place(tick, part)
         draft = self.folder / "drafts" / f"{part}-{place.name}"
         draft.mkdir()
-        told = {"tick": tick, "label": label, "rows": dict(rows), "pending": pending}
-        (draft / "tick.json").write_text(json.dumps(told))
+        manifest = {"tick": tick, "label": label, "rows": dict(rows), "pending": pending}
+        (draft / "tick.json").write_text(json.dumps(manifest))
         for name in rows:
             write(name, draft / file_name(name))
         if self.sync:

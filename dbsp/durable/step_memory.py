@@ -41,8 +41,8 @@ def recall(scope: Scope, memories: Memories) -> None:
     for table, entries in zip(scope.tables, memories.tables, strict=True):
         table.update(entries)
         table.commit()
-    for one in scope.scopes():
-        one.journal.clear()
+    for each_scope in scope.scopes():
+        each_scope.journal.clear()
 
 
 def _memory(step: Step) -> Any:
@@ -50,8 +50,8 @@ def _memory(step: Step) -> Any:
 
 
 def _steps(scope: Scope) -> Iterator[Step]:
-    for one in scope.scopes():
-        yield from one.steps
+    for each_scope in scope.scopes():
+        yield from each_scope.steps
 
 
 def signature(graph: Graph) -> str:

@@ -35,7 +35,7 @@ from dbsp.durable.arrow_files import (
     run_bytes,
     small_bytes,
 )
-from dbsp.durable.atomic_files import read_header, write_whole
+from dbsp.durable.atomic_files import read_header, write_atomically
 from dbsp.durable.interned import restore_values, values_table
 from dbsp.durable.lock import own_folder
 from dbsp.durable.step_memory import memories_of, recall, signature
@@ -172,9 +172,9 @@ class Store:
 
     def _replay(self, run: Run, path: Path) -> None:
         table = read_arrow(path)
-        told = json.loads(table.schema.metadata[b"dbsp"])
+        metadata = json.loads(table.schema.metadata[b"dbsp"])
         restore_values(run.interner, pa.ipc.open_file(table.column("rows")[0].as_buffer()).read_all())
-        if len(run.interner) != told["interned"]:
+        if len(run.interner) != metadata["interned"]:
             raise CheckpointError(f"{path} does not follow on what was read before it")
         staged = {}
         names, rows, weights = (table.column(name) for name in ("input", "rows", "weights"))
@@ -183,7 +183,7 @@ class Store:
             counts, codes = codes_of(weights[at]), codes_of(rows[at])
             staged[name] = Batch(codes.reshape(len(counts), run.inputs[name].arity), counts)
         self.result = run.step_staged(staged)
-        self.label = told["label"]
+        self.label = metadata["label"]
 
     def _journal(self) -> Iterator[tuple[int, Path]]:
         files = [path for path in (self.folder / "journal").glob("*.arrow") if path.stem.isdigit()]
@@ -204,7 +204,7 @@ class Store:
             entries.append((name, np.ascontiguousarray(batch.rows).tobytes(), batch.weights.tobytes()))
         names, rows, weights = zip(*entries, strict=True)
         try:
-            told = json.dumps({"label": label, "interned": len(run.interner)})
+            metadata = json.dumps({"label": label, "interned": len(run.interner)})
         except TypeError as error:
             raise CheckpointError(f"the label of a tick has to be a JSON value: {error}") from None
         binary = pa.large_binary()
@@ -214,10 +214,10 @@ class Store:
                 "rows": pa.array(rows, binary),
                 "weights": pa.array(weights, binary),
             }
-        ).replace_schema_metadata({"dbsp": told})
+        ).replace_schema_metadata({"dbsp": metadata})
         path = self.folder / "journal" / f"{tick}.arrow"
         try:
-            write_whole(path, arrow_bytes(table), self.sync)
+            write_atomically(path, arrow_bytes(table), self.sync)
         except BaseException as error:
             path.unlink(missing_ok=True)  # the tick is undone, so it must not come back
             if isinstance(error, OSError):
@@ -251,7 +251,7 @@ class Store:
                 if known is None:
                     name = f"runs/{self._next_file}.arrow"
                     self._next_file += 1
-                    write_whole(self.folder / name, run_bytes(kept.rows, kept.weights), self.sync)
+                    write_atomically(self.folder / name, run_bytes(kept.rows, kept.weights), self.sync)
                     known = (kept, name)
                 files[id(kept)] = known
                 names.append(known[1])
@@ -261,12 +261,14 @@ class Store:
         if end > start:
             name = f"interned/{start}.arrow"
             values = values_table(run.interner, start, end)
-            write_whole(self.folder / name, arrow_bytes(values), self.sync)
+            write_atomically(self.folder / name, arrow_bytes(values), self.sync)
             pieces.append({"file": name, "end": end})
         small_file = f"small/{run.tick}.arrow"
-        write_whole(self.folder / small_file, small_bytes([(r.rows, r.weights) for r in small]), self.sync)
+        write_atomically(
+            self.folder / small_file, small_bytes([(r.rows, r.weights) for r in small]), self.sync
+        )
         memory = f"memory/{run.tick}.pickle"
-        write_whole(self.folder / memory, pickle.dumps(memories_of(run.scope), protocol=5), self.sync)
+        write_atomically(self.folder / memory, pickle.dumps(memories_of(run.scope), protocol=5), self.sync)
         manifest = {
             "format": FORMAT,
             "version": VERSION,
@@ -282,7 +284,7 @@ class Store:
             "memory": memory,
             "next_file": self._next_file,
         }
-        write_whole(self.folder / "manifest.json", json.dumps(manifest, indent=1).encode(), self.sync)
+        write_atomically(self.folder / "manifest.json", json.dumps(manifest, indent=1).encode(), self.sync)
         self._manifest, self._files, self._pieces, self._snapshot_tick = manifest, files, pieces, run.tick
         self._collect(manifest)
 
