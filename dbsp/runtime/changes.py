@@ -121,13 +121,13 @@ def _encode_table_change(change: TableChange, port: InputPort, interner: Interne
 
     table, weights, schema = change.table, change.weights, port.columns
     try:
-        gone = weights < 0
-        if port.kind != "key" or not gone.any():
+        retracted = weights < 0
+        if port.kind != "key" or not retracted.any():
             return encode_table(table, schema, interner), weights
         codes = np.zeros((len(weights), schema.arity), np.int64)
-        codes[~gone] = encode_table(table.filter(pa.array(~gone)), schema, interner)
-        keys = table.filter(pa.array(gone)).select([schema.names[c] for c in port.key])
-        codes[np.ix_(np.flatnonzero(gone), np.array(port.key))] = encode_table(
+        codes[~retracted] = encode_table(table.filter(pa.array(~retracted)), schema, interner)
+        keys = table.filter(pa.array(retracted)).select([schema.names[c] for c in port.key])
+        codes[np.ix_(np.flatnonzero(retracted), np.array(port.key))] = encode_table(
             keys, schema.select(port.key), interner
         )
         return codes, weights

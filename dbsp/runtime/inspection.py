@@ -85,8 +85,8 @@ class Inspection(RunBase):
 
 def _steps(scope: Scope) -> Iterator[tuple[Node, Step]]:
     """Every node with its step, those of nested scopes after their scope."""
-    for one in scope.scopes():
-        yield from one.by_node.items()
+    for each_scope in scope.scopes():
+        yield from each_scope.by_node.items()
 
 
 def _iterations(scope: Scope, prefix: str) -> Iterator[tuple[str, int]]:

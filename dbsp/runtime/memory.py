@@ -55,15 +55,15 @@ def capacity(text: str) -> int | None:
     if number <= 0 or (unit == "%" and number > 100):
         raise ValueError(f"'{text}' is no amount of memory, such as 8G, 500M or 90%")
     if unit == "%":
-        whole = _installed()
-        return None if whole is None else int(whole * number / 100)
+        installed = _installed()
+        return None if installed is None else int(installed * number / 100)
     return int(number * 1024 ** " kmgt".index(unit or " "))
 
 
 def _installed() -> int | None:
     """The memory that there is for this process, in bytes: the machine's, or what a container may have."""
     try:
-        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
         return None
     for place in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
@@ -72,8 +72,8 @@ def _installed() -> int | None:
         except OSError:
             continue
         if text.isdecimal():
-            whole = min(whole, int(text))
-    return whole
+            available = min(available, int(text))
+    return available
 
 
 def limit(size: int) -> None:

@@ -99,9 +99,9 @@ class Transplant:
                 )
             own = hasattr(self._draft.by_node[node], "rollback")
             if own or self._draft.state.by_node.get(node) or node.operator.children():
-                self._ask(node)
+                self._require(node)
 
-    def _ask(self, node: Node) -> None:
+    def _require(self, node: Node) -> None:
         """The node is to put out its integral in the rebuilding step."""
         waiting = [node]
         while waiting:
@@ -113,7 +113,7 @@ class Transplant:
                 continue
             keeper = self._keeper(node)
             if keeper is not None:
-                self._actions[node] = _HandOut(keeper)
+                self._actions[node] = _EmitIntegral(keeper)
                 continue
             if isinstance(self._draft.by_node[node], InputPort) or depends_on_ticks(node):
                 raise CircuitError(
@@ -230,7 +230,7 @@ def _replay(step: Step) -> None:
     step.replay()
 
 
-class _HandOut:
+class _EmitIntegral:
     """Lets a step put out the integral that a step of the old scope keeps of its stream."""
 
     __slots__ = ("_keeper",)
