@@ -68,8 +68,8 @@ class Composite(Operator):
             apply = operator.function(interner, *schemas)
             return _Term(operator.schema(*schemas), lambda given: apply(*(p.compute(given) for p in parts)))
 
-        whole = self.compose(add, *(_Term(schema, _nth(n)) for n, schema in enumerate(inputs)))
-        return lambda *given: whole.compute(given)
+        composed = self.compose(add, *(_Term(schema, _nth(n)) for n, schema in enumerate(inputs)))
+        return lambda *given: composed.compute(given)
 
     def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         def add(operator: Operator, /, *parts: Stream) -> Stream:

@@ -155,8 +155,8 @@ def render(dot: str, format: str = "svg") -> bytes:
             ) from None
     done = subprocess.run(command, input=dot.encode(), capture_output=True, check=False)
     if done.returncode != 0 or not done.stdout:
-        said = done.stderr.decode(errors="replace").strip()
-        last = said.splitlines()[-1] if said else f"exit code {done.returncode}"
+        message = done.stderr.decode(errors="replace").strip()
+        last = message.splitlines()[-1] if message else f"exit code {done.returncode}"
         raise DbspError(f"Graphviz could not lay out the circuit as {format}: {last}")
     return done.stdout
 

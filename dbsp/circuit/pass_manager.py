@@ -86,17 +86,17 @@ class PassManager(Generic[Context]):
         self._by_name: dict[str, Pass[Any, Any, Context]] = {}
         before: Pass[Any, Any, Context] | None = None
         for group, repeated in self._groups:
-            for one in group:
-                if self._by_name.setdefault(one.name, one) is not one:
-                    raise TypeError(f"two passes are called {one.name}")
-                if before is not None and before.gives is not one.takes:
+            for pass_ in group:
+                if self._by_name.setdefault(pass_.name, pass_) is not pass_:
+                    raise TypeError(f"two passes are called {pass_.name}")
+                if before is not None and before.gives is not pass_.takes:
                     raise TypeError(
-                        f"pass {one.name} takes a {one.takes.name}, but pass {before.name} gives a "
+                        f"pass {pass_.name} takes a {pass_.takes.name}, but pass {before.name} gives a "
                         f"{before.gives.name}"
                     )
-                if repeated and one.takes is not one.gives:
-                    raise TypeError(f"pass {one.name} is repeated, but does not give what it takes")
-                before = one
+                if repeated and pass_.takes is not pass_.gives:
+                    raise TypeError(f"pass {pass_.name} is repeated, but does not give what it takes")
+                before = pass_
 
     def __iter__(self) -> Iterator[Pass[Any, Any, Context]]:
         """The passes in the order of their first application."""
@@ -116,7 +116,7 @@ class PassManager(Generic[Context]):
     @property
     def optional(self) -> tuple[str, ...]:
         """The names of the passes that can be left out."""
-        return tuple(one.name for one in self if one.optional)
+        return tuple(pass_.name for pass_ in self if pass_.optional)
 
     def run(
         self,
@@ -144,9 +144,9 @@ class PassManager(Generic[Context]):
                 continue
             while True:
                 before = value
-                for one in group:
-                    value = _applied(one, value, context)
-                    if one.name == until:
+                for pass_ in group:
+                    value = _applied(pass_, value, context)
+                    if pass_.name == until:
                         return value
                 if not repeated or value is before:
                     break
@@ -161,21 +161,21 @@ class PassManager(Generic[Context]):
 
     def listing(self) -> list[tuple[str, str, str]]:
         """Of every pass its name, what it does, and what it gives."""
-        return [(one.name, one.summary, one.gives.name) for one in self]
+        return [(pass_.name, pass_.summary, pass_.gives.name) for pass_ in self]
 
 
-def _applied(one: Pass[Any, Any, Context], value: Any, context: Context) -> Any:
+def _applied(pass_: Pass[Any, Any, Context], value: Any, context: Context) -> Any:
     """What a pass makes of a value; the context gets the record of it."""
-    if one.name in context.disabled:
+    if pass_.name in context.disabled:
         return value
     context.changes = []
-    result = one.function(value, context)
-    if not isinstance(result, one.gives.type):
-        raise TypeError(f"pass {one.name} gave a {type(result).__name__} for a {one.gives.name}")
-    changes, after = tuple(context.changes), one.gives.size(result)
-    record = context.applied.get(one.name)
-    context.applied[one.name] = (
-        AppliedPass(one.name, changes, one.takes.size(value), after)
+    result = pass_.function(value, context)
+    if not isinstance(result, pass_.gives.type):
+        raise TypeError(f"pass {pass_.name} gave a {type(result).__name__} for a {pass_.gives.name}")
+    changes, after = tuple(context.changes), pass_.gives.size(result)
+    record = context.applied.get(pass_.name)
+    context.applied[pass_.name] = (
+        AppliedPass(pass_.name, changes, pass_.takes.size(value), after)
         if record is None
         else replace(record, changes=record.changes + changes, after=after)
     )
