@@ -1,13 +1,14 @@
 """Batches of changes for a run, put into a folder by other processes, each batch once.
 
-    inbox.json                        what the folder is, and a name that no other one has
-    staged/edges/5f0c….parquet        rows that were written, perhaps for a batch that never comes about
+    inbox.json                        the format of the folder, and its unique name
+    staged/edges/5f0c….parquet        rows that were written for a batch, which may never be published
     batches/edges/000000000007.json   a published batch of the writer `edges`: its input, its files, its rows
     taken.json                        the latest batch of every writer that a run has made durable
 
-A batch is published by renaming its manifest into place, so it is there as a whole or not at all. A writer
-numbers its batches and comes again with the latest number if it is not sure whether it was published.
-What the rows mean to a run is `Inbox`'s business. Imports nothing heavy, as `dbsp.durable.ledger`.
+A batch is published by renaming its manifest into place, so it is published completely or not at
+all. A writer numbers its batches and publishes the latest number again if it does not know whether
+it was published. `Inbox` interprets the rows. This module imports nothing heavy, as
+`dbsp.durable.ledger`.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class Deliveries:
     def __init__(
         self, folder: str | Path, writer: str, input: str, *, weight_column: str = "", sync: bool = True
     ) -> None:
-        """For changes of `input`. Each writer of an inbox has another name, and one process at a time."""
+        """For changes of `input`. Each writer of an inbox has another name, and one process at a
+        time."""
         self.folder = Path(folder)
         self.writer = writer
         self.input = input
@@ -101,10 +103,10 @@ class Deliveries:
         return StagedDelivery(path.name if rows else "", rows)
 
     def publish(self, staged: Sequence[StagedDelivery], batch: int) -> bool:
-        """Publish a batch; whether it was not published before. What was staged for no batch is removed.
+        """Publish a batch; return whether it is new. Staged files that no batch uses are removed.
 
-        Raises CheckpointError if the writer has published later batches, or the same with another number of
-        rows: then it is another writer of the same name.
+        Raises CheckpointError if the writer has published later batches, or the same with another
+        number of rows: then it is another writer of the same name.
         """
         identify(self.folder, self.sync)
         self._batches.mkdir(parents=True, exist_ok=True)
@@ -193,13 +195,13 @@ def taken(folder: Path) -> dict[str, TakenDelivery]:
 
 
 def taken_tick(folder: Path) -> int:
-    """The tick after which the run stood when it said so."""
+    """The tick of the run that wrote the record of taken batches; 0 without a record."""
     record = read_json(folder / "taken.json")
     return 0 if record is None else int(record["tick"])
 
 
 def take(folder: Path, batches: Mapping[str, TakenDelivery], tick: int, sync: bool) -> None:
-    """Say what is durable in a run; only then may it be removed."""
+    """Record the batches that are durable in a run; only then may they be removed."""
     record = {
         "tick": tick,
         "batches": {name: [latest.batch, latest.rows] for name, latest in batches.items()},
@@ -208,7 +210,7 @@ def take(folder: Path, batches: Mapping[str, TakenDelivery], tick: int, sync: bo
 
 
 def identify(folder: Path, sync: bool) -> str:
-    """The name of an inbox that no other one has; the folder is made an inbox if it is none."""
+    """The unique name of an inbox; a folder that is not an inbox becomes one."""
     path = folder / "inbox.json"
     header = read_json(path)
     if header is None:

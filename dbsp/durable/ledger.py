@@ -1,16 +1,16 @@
-"""A folder of file sets, one per tick, each of which is there as a whole or not at all.
+"""A folder of file sets, one per tick, each of which is published completely or not at all.
 
     log.json                         what the log is, written before its first tick
     ticks/tick=000000000041/         the file set of a tick, renamed into its place: the names are the ledger
         tick.json                    the tick's number and label, and the files of the outputs that changed
         path.parquet                 one output's delta
     views/tick=000000000040/         now and then, what the outputs held after a tick
-    drafts/                          file sets being written; what is here while nobody writes is left over
+    drafts/                          file sets being written; without a writer these are leftovers
     lock                             held while writing
 
-Reading takes no lock: what has been published never changes. Only numbers, names and paths are known here;
-what the files hold is `DeltaLog`'s business. Imports nothing heavy, for it is read in processes that live
-for a moment.
+Reading takes no lock: what has been published never changes. Only numbers, names and paths are
+known here; what the files hold is `DeltaLog`'s business. Imports nothing heavy, for it is read in
+processes that live for a moment.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Ledger:
     # --- reading -----------------------------------------------------------------------------------
 
     def header(self) -> dict[str, Any] | None:
-        """What `log.json` says; None before the first tick. Raises CheckpointError for another file."""
+        """What `log.json` says; None before the first tick. Raises CheckpointError for another
+        file."""
         return read_header(self.folder / "log.json", FORMAT, VERSION)
 
     def ticks(self, part: str = "ticks") -> list[int]:
@@ -88,7 +89,7 @@ class Ledger:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the only one that writes, and clear away what writers that have ended left behind.
+        """Lock the folder against other writers, and remove what ended writers left behind.
 
         Raises CheckpointError if the folder cannot be used.
         """
@@ -107,7 +108,7 @@ class Ledger:
             lock.release()
 
     def write_header(self, header: Mapping[str, Any]) -> None:
-        """Say what the log is. Only while `writing`."""
+        """Write the header of the log. Only while `writing`."""
         document = {"format": FORMAT, "version": VERSION, **header}
         write_atomically(self.folder / "log.json", json.dumps(document, indent=1).encode(), self.sync)
 
@@ -122,8 +123,8 @@ class Ledger:
     ) -> None:
         """Put the file set of a tick in its place; `write(output, path)` writes each file.
 
-        Only while `writing`, and only a tick that is not there. The tick is published when this returns;
-        whatever raises before that leaves nothing but a draft.
+        Only while `writing`, and only a tick that is not there. The tick is published when this
+        returns; whatever raises before that leaves nothing but a draft.
         """
         place = self._place(tick, part)
         draft = self.folder / "drafts" / f"{part}-{place.name}"

@@ -1,4 +1,5 @@
-"""What a run keeps between two ticks, taken out of its scope and put back into one of the same circuit.
+"""What a run keeps between two ticks, taken out of its scope and put back into one of the same
+circuit.
 
 State is runs of traces, tables, and what some steps remember of the tick before
 (`RememberingStep.memory`). All of it is found by walking the scopes in the order of the schedule,
@@ -55,7 +56,8 @@ def _steps(scope: Scope) -> Iterator[Step]:
 
 
 def signature(graph: Graph) -> str:
-    """A hash of what the state of a circuit depends on: operators, columns, how they are connected."""
+    """A hash of what the state of a circuit depends on: operators, columns, how they are
+    connected."""
     digest = hashlib.sha256()
     for line in _lines(graph):
         digest.update(line.encode("utf-8", "surrogatepass"))

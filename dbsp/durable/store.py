@@ -1,6 +1,6 @@
-"""A folder from which a run goes on where it was, whenever the process ended.
+"""A checkpoint folder: a run continues from it after the process ended at any point.
 
-    manifest.json      the latest snapshot: written last, by renaming, so it is there as a whole or not at all
+    manifest.json      the latest snapshot: written last and atomically
     runs/7.arrow       a large run of a trace; runs never change, so a snapshot writes only those that are new
     small/40.arrow     the small runs of all traces at that tick
     interned/0.arrow   values of the interner, from that number on
@@ -8,9 +8,10 @@
     journal/41.arrow   what changed the inputs in a tick after the snapshot
     lock, owner        held by the run that writes here, and the number of its process
 
-A tick is written to the journal before it becomes final in memory: after `step` has returned, nothing loses
-it. Opening reads the snapshot and steps the ticks of the journal again. A tick costs its own size; a snapshot
-costs what has been merged since the one before, and is made every `snapshot_every` ticks.
+A tick is written to the journal before it becomes final in memory, so it is durable when `step`
+returns. Opening reads the snapshot and steps the ticks of the journal again. A tick costs its own
+size. A snapshot costs the size of the runs merged since the previous one; one is made every
+`snapshot_every` ticks.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ FORMAT = "dbsp checkpoint"
 VERSION = 1
 _PARTS = ("runs", "small", "interned", "memory", "journal")
 _LARGE = 4096
-"""Runs of so many rows have files of their own; the others are written anew with every snapshot."""
+"""Runs of so many rows have files of their own; every snapshot writes the others again."""
 
 
 class Store:
@@ -61,8 +62,9 @@ class Store:
     def __init__(self, folder: str | Path, *, snapshot_every: int = 100, sync: bool = True) -> None:
         """Take hold of a folder, which is made if it is not there.
 
-        `snapshot_every` is in ticks. Without `sync` a checkpoint outlives the process, but perhaps not a
-        loss of power. Raises CheckpointError when another process has the folder, or it is no checkpoint.
+        `snapshot_every` is in ticks. Without `sync` a checkpoint outlives the process, but perhaps
+        not a loss of power. Raises CheckpointError when another process has the folder, or it is no
+        checkpoint.
         """
         if snapshot_every < 1:
             raise CheckpointError(
@@ -95,7 +97,7 @@ class Store:
     # --- going on ----------------------------------------------------------------------------------
 
     def check(self, query: str) -> None:
-        """Raise CheckpointError unless the checkpoint is of this query, told by what is unique to it."""
+        """Raise CheckpointError unless the checkpoint is of this query, given by its identity."""
         if self._manifest is not None and self._manifest["query"] != query:
             self.close()
             raise CheckpointError(
@@ -104,7 +106,8 @@ class Store:
             )
 
     def resume(self, query: Graph | str, start: Callable[[str | None], Run]) -> Run:
-        """Return a run at the latest durable tick, and log it from now on (see `runtime.checkpoints`)."""
+        """Return a run at the latest durable tick, and log it from now on (see
+        `runtime.checkpoints`)."""
         identity = query if isinstance(query, str) else signature(query)
         self.check(identity)
         try:
@@ -118,8 +121,8 @@ class Store:
     def attach(self, run: Run, query: str) -> None:
         """Bring a run that has not been stepped to the latest durable tick, and log it from now on.
 
-        Raises CheckpointError when the checkpoint is of another query or circuit, or damaged; then the
-        folder is let go of.
+        Raises CheckpointError when the checkpoint is of another query or circuit, or damaged; then
+        the folder is let go of.
         """
         if run.tick:
             raise CheckpointError("only a run that has not been stepped can go on from a checkpoint")
@@ -156,7 +159,7 @@ class Store:
                 raise CheckpointError(f"{self.folder / piece['file']} does not hold what the manifest says")
         scope = run.scope
         with open(self.folder / manifest["memory"], "rb") as source:
-            recall(scope, pickle.load(source))  # first: it tells what traces there are
+            recall(scope, pickle.load(source))  # first: the traces depend on it
         small = read_small(self.folder / manifest["small"])
         for trace, files in zip(scope.traces, manifest["traces"], strict=True):
             runs = [small[file] if isinstance(file, int) else read_run(self.folder / file) for file in files]
@@ -192,7 +195,8 @@ class Store:
     # --- writing -----------------------------------------------------------------------------------
 
     def begin(self, run: RunBase) -> None:
-        """Before a tick: everything up to the one before is settled, so it may go into a snapshot."""
+        """Before a tick: everything up to the one before is settled, so it may go into a
+        snapshot."""
         if run.tick - self._snapshot_tick >= self.snapshot_every:
             self.snapshot()
 
@@ -289,7 +293,8 @@ class Store:
         self._collect(manifest)
 
     def _collect(self, manifest: Mapping[str, Any]) -> None:
-        """Remove what the manifest does not speak of: older state, and what an ended process left behind."""
+        """Remove files that the manifest does not name: older state, and leftovers of an ended
+        process."""
         manifest = expect_present(self._manifest, "the manifest of the snapshot just written")
         kept = {file for files in manifest["traces"] for file in files if isinstance(file, str)}
         kept.update(piece["file"] for piece in manifest["interned"])
@@ -301,7 +306,7 @@ class Store:
                     path.unlink()
 
     def close(self) -> None:
-        """Let go of the folder; the run goes on without being logged."""
+        """Release the folder; the run continues without being logged."""
         if self._run is not None:
             self._run.log = None
             self._run = None
