@@ -2,9 +2,9 @@
 
     source text -> tokens -> ... -> checked program -> ... -> query circuit -> ... -> physical circuit
 
-A `Representation` says what flows from one pass to the next: its type, and how it is shown as text. A
-`PassManager` holds the tuple: it checks when it is made that the passes line up, runs them in their order,
-and stops after any of them to show what it gave.
+A `Representation` says what flows from one pass to the next: its type, and how it is shown as text.
+A `PassManager` holds the tuple: it checks when it is made that the passes line up, runs them in
+their order, and stops after any of them to show what it gave.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Representation(Generic[T]):
 
 @dataclass(frozen=True)
 class AppliedPass:
-    """What one pass changed, and the size of the representation before and after it (nodes, rules, ...)."""
+    """What one pass changed, and the size of the representation before and after it (nodes, rules,
+    ...)."""
 
     name: str
     changes: tuple[str, ...]
@@ -70,7 +71,8 @@ class Pass(Generic[Before, After, Context]):
 
 @dataclass(frozen=True)
 class Repeat(Generic[Context]):
-    """Passes that are applied in turn until none of them changes the value: then each returns it as it is."""
+    """Passes that are applied in turn until none of them changes the value: then each returns it as
+    it is."""
 
     passes: tuple[Pass[Any, Any, Context], ...]
 
@@ -128,9 +130,9 @@ class PassManager(Generic[Context]):
     ) -> Any:
         """What the passes make of a value.
 
-        They begin with the first that takes the representation `start` (by default with the first of all)
-        and end after the pass `until` (by default after the last). Of a group that is repeated, `until`
-        means the first application. Raises ValueError if there is no such pass.
+        They begin with the first that takes the representation `start` (by default with the first
+        of all) and end after the pass `until` (by default after the last). Of a group that is
+        repeated, `until` means the first application. Raises ValueError if there is no such pass.
         """
         if until is not None:
             self[until]

@@ -1,4 +1,5 @@
-"""Checking that the forms of a circuit agree: the same random changes through each, tick by tick."""
+"""Checking that the forms of a circuit agree: the same random changes through each, tick by
+tick."""
 
 from __future__ import annotations
 
