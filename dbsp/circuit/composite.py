@@ -1,7 +1,7 @@
 """Composite: an operator that is defined by simpler ones.
 
-It is one node of the query and says once, in `compose`, what it is made of. Its schema, its function of
-Z-sets and its place in the incremental circuit all follow from that: by the chain rule,
+It is one node of the query and says once, in `compose`, what it is made of. Its schema, its
+function of Z-sets and its place in the incremental circuit all follow from that: by the chain rule,
 (P . Q)^D = P^D . Q^D (DBSP paper, arXiv 2203.16684, proposition 3.2), also inside nested scopes.
 """
 
@@ -68,8 +68,8 @@ class Composite(Operator):
             apply = operator.function(interner, *schemas)
             return _Term(operator.schema(*schemas), lambda given: apply(*(p.compute(given) for p in parts)))
 
-        whole = self.compose(add, *(_Term(schema, _nth(n)) for n, schema in enumerate(inputs)))
-        return lambda *given: whole.compute(given)
+        composed = self.compose(add, *(_Term(schema, _nth(n)) for n, schema in enumerate(inputs)))
+        return lambda *given: composed.compute(given)
 
     def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         def add(operator: Operator, /, *parts: Stream) -> Stream:

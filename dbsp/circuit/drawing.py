@@ -1,9 +1,10 @@
-"""Drawing a circuit: operators as boxes, streams as arrows, nested scopes as frames around what is inside.
+"""Drawing a circuit: operators as boxes, streams as arrows, nested scopes as frames around what is
+inside.
 
-A dashed arrow is read one step late (it ends at a delay, so a cycle passes through it). An arrow into a
-frame is the entering of a stream by delta_0; an arrow out of it is the sum over the scope's iterations.
-DOT needs nothing but Python. Pictures are laid out by Graphviz: by the `dot` program if there is one,
-else by the copy that comes with the package `pygraphviz`.
+A dashed arrow is read one step late (it ends at a delay, so a cycle passes through it). An arrow
+into a frame is the entering of a stream by delta_0; an arrow out of it is the sum over the scope's
+iterations. DOT needs nothing but Python. Pictures are laid out by Graphviz: by the `dot` program if
+there is one, else by the copy that comes with the package `pygraphviz`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ sys.stdout.buffer.write(graph.draw(format=sys.argv[1], prog="dot"))
 
 
 def to_dot(graph: Graph, *, title: str | None = None) -> str:
-    """The circuit in the DOT language. Deterministic: equal circuits give equal text. O(nodes + edges).
+    """The circuit in the DOT language. Deterministic: equal circuits give equal text. O(nodes +
+    edges).
 
     Boxes show the operator, the columns of its stream, and the user's line that made it.
     """
@@ -75,7 +77,8 @@ def to_dot(graph: Graph, *, title: str | None = None) -> str:
 
 
 def _draw(graph: Graph, place: Any, top: Any, prefix: str) -> dict[Node, str]:
-    """Put the nodes of `graph` into `place` and all edges into `top`; returns what the nodes are called."""
+    """Put the nodes of `graph` into `place` and all edges into `top`; returns what the nodes are
+    called."""
     names: dict[Node, str] = {}
     # For the node of a scope: what its results are called, in the order they leave.
     results: dict[Node, list[str]] = {}
@@ -141,7 +144,8 @@ def _escape(text: str) -> str:
 def render(dot: str, format: str = "svg") -> bytes:
     """Lay out DOT text as a picture: `svg`, `png` or `pdf`.
 
-    Raises DbspError when there is no Graphviz on the machine, saying how to get it, or when it fails.
+    Raises DbspError when there is no Graphviz on the machine, saying how to get it, or when it
+    fails.
     """
     program = shutil.which("dot")
     command = [program, f"-T{format}"] if program else [sys.executable, "-c", _LAYOUT, format]
@@ -155,8 +159,8 @@ def render(dot: str, format: str = "svg") -> bytes:
             ) from None
     done = subprocess.run(command, input=dot.encode(), capture_output=True, check=False)
     if done.returncode != 0 or not done.stdout:
-        said = done.stderr.decode(errors="replace").strip()
-        last = said.splitlines()[-1] if said else f"exit code {done.returncode}"
+        message = done.stderr.decode(errors="replace").strip()
+        last = message.splitlines()[-1] if message else f"exit code {done.returncode}"
         raise DbspError(f"Graphviz could not lay out the circuit as {format}: {last}")
     return done.stdout
 
@@ -167,7 +171,8 @@ def to_svg(graph: Graph, *, title: str | None = None) -> str:
 
 
 def write(graph: Graph, path: str | Path, *, title: str | None = None) -> None:
-    """Draw into a file; its suffix says how: `.dot` or `.gv` for DOT, `.svg`, `.png` or `.pdf` for a picture.
+    """Draw into a file; its suffix says how: `.dot` or `.gv` for DOT, `.svg`, `.png` or `.pdf` for
+    a picture.
 
     Raises DbspError for another suffix, a file that cannot be written, and as `render`.
     """
@@ -175,7 +180,8 @@ def write(graph: Graph, path: str | Path, *, title: str | None = None) -> None:
 
 
 def save(dot: str, path: str | Path) -> None:
-    """Write DOT text into a file, or the picture of it, as the file's suffix says. Errors as `write`."""
+    """Write DOT text into a file, or the picture of it, as the file's suffix says. Errors as
+    `write`."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in TEXT_SUFFIXES + PICTURE_SUFFIXES:

@@ -1,9 +1,10 @@
-"""Which nodes of two circuits compute the same, told by what they are made of.
+"""Which nodes of two circuits compute the same, by comparing operators and inputs.
 
 Two nodes are equal when their operators are and their inputs are, all the way up. Around a cycle
-that is no definition yet: there it is the coarsest partition that is so (bisimulation), which is right
-because a cycle passes through a delay, and equations guarded by delays have one solution (DBSP paper,
-arXiv 2203.16684, section 2.3). It is found by refinement, as states of automata are (Moore 1956).
+that is no definition yet: there it is the coarsest partition that is so (bisimulation), which is
+right because a cycle passes through a delay, and equations guarded by delays have one solution
+(DBSP paper, arXiv 2203.16684, section 2.3). It is found by refinement, as states of automata are
+(Moore 1956).
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ def shape(graph: Graph) -> Hashable:
 def equal_nodes(graphs: Sequence[Graph]) -> dict[Node, int]:
     """A number for every top-level node of the graphs; equal numbers are equal streams.
 
-    What an input says depends on its operator alone, so the arrangement in which it looks up its past
-    does not count. O((nodes + edges) * delays in a row on a cycle).
+    What an input says depends on its operator alone, so the arrangement in which it looks up its
+    past does not count. O((nodes + edges) * delays in a row on a cycle).
     """
     operators = {node: fingerprint(node) for graph in graphs for node in graph.nodes}
     numbers: dict[Node, int] = {}

@@ -96,7 +96,8 @@ class Graph:
         self.exports: list[Stream] = []
         """The streams of a nested scope that are taken out of it."""
         self.named: dict[str, Stream] = {}
-        """The streams that are relations of the query, here or in a scope within; kept up by rewritings."""
+        """The streams that are relations of the query, here or in a scope within; kept up by
+        rewritings."""
         self._entered: dict[Node, Stream] = {}
         self._source: str | None = None
 
@@ -154,7 +155,7 @@ class Graph:
         if inside is not None:
             return inside  # type: ignore[return-value]
         if self.parent is None:
-            raise _strangers(stream.graph, self)
+            raise _scope_mismatch(stream.graph, self)
         outer = self.parent.enter(stream)
         inside = self._entered.get(outer.node)
         if inside is None:
@@ -223,7 +224,7 @@ class Graph:
             while graph is not None and graph is not stream.graph:
                 graph = graph.parent
             if graph is None:
-                raise _strangers(stream.graph, deepest)
+                raise _scope_mismatch(stream.graph, deepest)
         return deepest
 
     @contextmanager
@@ -273,15 +274,15 @@ class Graph:
         return f"<circuit '{self.name}': {len(self.nodes)} nodes>"
 
 
-def _strangers(one: Graph, other: Graph) -> CircuitError:
+def _scope_mismatch(origin: Graph, other: Graph) -> CircuitError:
     """What is wrong with using a stream of `one` in `other`, which is not inside of it."""
-    if one.root is other.root:
+    if origin.root is other.root:
         return CircuitError(
-            f"a stream inside scope '{one.name}' cannot be used outside of it; "
+            f"a stream inside scope '{origin.name}' cannot be used outside of it; "
             "take it out with scope.leave(stream)"
         )
     return CircuitError(
-        f"inputs belong to circuits '{one.root.name}' and '{other.root.name}'; "
+        f"inputs belong to circuits '{origin.root.name}' and '{other.root.name}'; "
         "connect them inside one circuit"
     )
 

@@ -2,9 +2,9 @@
 
     source text -> tokens -> ... -> checked program -> ... -> query circuit -> ... -> physical circuit
 
-A `Representation` says what flows from one pass to the next: its type, and how it is shown as text. A
-`PassManager` holds the tuple: it checks when it is made that the passes line up, runs them in their order,
-and stops after any of them to show what it gave.
+A `Representation` says what flows from one pass to the next: its type, and how it is shown as text.
+A `PassManager` holds the tuple: it checks when it is made that the passes line up, runs them in
+their order, and stops after any of them to show what it gave.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Representation(Generic[T]):
 
 @dataclass(frozen=True)
 class AppliedPass:
-    """What one pass changed, and the size of the representation before and after it (nodes, rules, ...)."""
+    """What one pass changed, and the size of the representation before and after it (nodes, rules,
+    ...)."""
 
     name: str
     changes: tuple[str, ...]
@@ -70,7 +71,8 @@ class Pass(Generic[Before, After, Context]):
 
 @dataclass(frozen=True)
 class Repeat(Generic[Context]):
-    """Passes that are applied in turn until none of them changes the value: then each returns it as it is."""
+    """Passes that are applied in turn until none of them changes the value: then each returns it as
+    it is."""
 
     passes: tuple[Pass[Any, Any, Context], ...]
 
@@ -86,17 +88,17 @@ class PassManager(Generic[Context]):
         self._by_name: dict[str, Pass[Any, Any, Context]] = {}
         before: Pass[Any, Any, Context] | None = None
         for group, repeated in self._groups:
-            for one in group:
-                if self._by_name.setdefault(one.name, one) is not one:
-                    raise TypeError(f"two passes are called {one.name}")
-                if before is not None and before.gives is not one.takes:
+            for pass_ in group:
+                if self._by_name.setdefault(pass_.name, pass_) is not pass_:
+                    raise TypeError(f"two passes are called {pass_.name}")
+                if before is not None and before.gives is not pass_.takes:
                     raise TypeError(
-                        f"pass {one.name} takes a {one.takes.name}, but pass {before.name} gives a "
+                        f"pass {pass_.name} takes a {pass_.takes.name}, but pass {before.name} gives a "
                         f"{before.gives.name}"
                     )
-                if repeated and one.takes is not one.gives:
-                    raise TypeError(f"pass {one.name} is repeated, but does not give what it takes")
-                before = one
+                if repeated and pass_.takes is not pass_.gives:
+                    raise TypeError(f"pass {pass_.name} is repeated, but does not give what it takes")
+                before = pass_
 
     def __iter__(self) -> Iterator[Pass[Any, Any, Context]]:
         """The passes in the order of their first application."""
@@ -116,7 +118,7 @@ class PassManager(Generic[Context]):
     @property
     def optional(self) -> tuple[str, ...]:
         """The names of the passes that can be left out."""
-        return tuple(one.name for one in self if one.optional)
+        return tuple(pass_.name for pass_ in self if pass_.optional)
 
     def run(
         self,
@@ -128,9 +130,9 @@ class PassManager(Generic[Context]):
     ) -> Any:
         """What the passes make of a value.
 
-        They begin with the first that takes the representation `start` (by default with the first of all)
-        and end after the pass `until` (by default after the last). Of a group that is repeated, `until`
-        means the first application. Raises ValueError if there is no such pass.
+        They begin with the first that takes the representation `start` (by default with the first
+        of all) and end after the pass `until` (by default after the last). Of a group that is
+        repeated, `until` means the first application. Raises ValueError if there is no such pass.
         """
         if until is not None:
             self[until]
@@ -144,9 +146,9 @@ class PassManager(Generic[Context]):
                 continue
             while True:
                 before = value
-                for one in group:
-                    value = _applied(one, value, context)
-                    if one.name == until:
+                for pass_ in group:
+                    value = _applied(pass_, value, context)
+                    if pass_.name == until:
                         return value
                 if not repeated or value is before:
                     break
@@ -161,21 +163,21 @@ class PassManager(Generic[Context]):
 
     def listing(self) -> list[tuple[str, str, str]]:
         """Of every pass its name, what it does, and what it gives."""
-        return [(one.name, one.summary, one.gives.name) for one in self]
+        return [(pass_.name, pass_.summary, pass_.gives.name) for pass_ in self]
 
 
-def _applied(one: Pass[Any, Any, Context], value: Any, context: Context) -> Any:
+def _applied(pass_: Pass[Any, Any, Context], value: Any, context: Context) -> Any:
     """What a pass makes of a value; the context gets the record of it."""
-    if one.name in context.disabled:
+    if pass_.name in context.disabled:
         return value
     context.changes = []
-    result = one.function(value, context)
-    if not isinstance(result, one.gives.type):
-        raise TypeError(f"pass {one.name} gave a {type(result).__name__} for a {one.gives.name}")
-    changes, after = tuple(context.changes), one.gives.size(result)
-    record = context.applied.get(one.name)
-    context.applied[one.name] = (
-        AppliedPass(one.name, changes, one.takes.size(value), after)
+    result = pass_.function(value, context)
+    if not isinstance(result, pass_.gives.type):
+        raise TypeError(f"pass {pass_.name} gave a {type(result).__name__} for a {pass_.gives.name}")
+    changes, after = tuple(context.changes), pass_.gives.size(result)
+    record = context.applied.get(pass_.name)
+    context.applied[pass_.name] = (
+        AppliedPass(pass_.name, changes, pass_.takes.size(value), after)
         if record is None
         else replace(record, changes=record.changes + changes, after=after)
     )

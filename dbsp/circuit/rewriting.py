@@ -2,8 +2,8 @@
 
 A *form* says what becomes of one node, given what has become of its inputs. Every stage of a query
 is such a rewriting of the one before (see `dbsp.operators.stages.three_stages`). Equal nodes over
-equal inputs
-are made one on the way, and work inside a scope that depends on nothing of the scope moves out of it.
+equal inputs are made one on the way, and work inside a scope that depends on nothing of the scope
+moves out of it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Rewriting:
         return node.inputs
 
     def finish(self, source: Graph) -> None:
-        """Do what was put off until everything else is known; name what stands for named streams."""
+        """Run the deferred actions, and give the names of streams to their images."""
         for origin, action in self._last:
             with self.target.at(origin):
                 action()
@@ -77,11 +77,11 @@ class Rewriting:
         self._image[node] = image
 
     def map_graph(self, source: Graph, image: Graph) -> None:
-        """Say which new scope stands for a scope of the source."""
+        """Register the new scope of a scope of the source."""
         self._graphs[source] = image
 
     def graph_of(self, source: Graph) -> Graph:
-        """The new scope that stands for `source`."""
+        """The new scope of `source`."""
         return self._graphs.get(source, self.target)
 
     def add(self, operator: Operator, *inputs: Stream, graph: Graph | None = None) -> Stream:

@@ -1,4 +1,4 @@
-"""Files and folders that are there as a whole or not at all, and the JSON files among them."""
+"""Files that are written completely or not at all, and reading JSON files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def write_whole(path: Path, content: bytes | pa.Buffer, sync: bool) -> None:
-    """Put a file in its place by renaming; with `sync` it also outlives a loss of power."""
+def write_atomically(path: Path, content: bytes | pa.Buffer, sync: bool) -> None:
+    """Write a temporary file and rename it to `path`; with `sync` the file survives a power
+    loss."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with open(draft, "wb") as file:
         file.write(content)
@@ -27,13 +28,13 @@ def write_whole(path: Path, content: bytes | pa.Buffer, sync: bool) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Make what a file holds outlive a loss of power."""
+    """Make the content of a file survive a power loss."""
     with open(path, "r+b") as file:  # Windows synchronizes no file that is open for reading only
         os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder outlive a loss of power, where the system has such a thing."""
+    """Make the names in a folder survive a power loss, where the system supports it."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:  # a system that does not open folders
@@ -45,7 +46,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file says; None if it is not there. Raises CheckpointError if it cannot be read."""
+    """The content of a JSON file; None if there is no file. Raises CheckpointError if it cannot be
+    read."""
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -55,9 +57,10 @@ def read_json(path: Path) -> Any:
 
 
 def read_header(path: Path, form: str, version: int) -> dict[str, Any] | None:
-    """What the file says that tells what a folder is, "dbsp checkpoint" for one; None if it is not there.
+    """The header of a folder of the format `form`, such as "dbsp checkpoint"; None if there is no
+    file.
 
-    Raises CheckpointError if it names another form or version.
+    Raises CheckpointError if the header has another format or version.
     """
     if not path.exists():
         return None

@@ -1,13 +1,14 @@
 """Batches of changes for a run, put into a folder by other processes, each batch once.
 
-    inbox.json                        what the folder is, and a name that no other one has
-    staged/edges/5f0c….parquet        rows that were written, perhaps for a batch that never comes about
+    inbox.json                        the format of the folder, and its unique name
+    staged/edges/5f0c….parquet        rows that were written for a batch, which may never be published
     batches/edges/000000000007.json   a published batch of the writer `edges`: its input, its files, its rows
     taken.json                        the latest batch of every writer that a run has made durable
 
-A batch is published by renaming its manifest into place, so it is there as a whole or not at all. A writer
-numbers its batches and comes again with the latest number if it is not sure whether it was published.
-What the rows mean to a run is `Inbox`'s business. Imports nothing heavy, as `dbsp.durable.ledger`.
+A batch is published by renaming its manifest into place, so it is published completely or not at
+all. A writer numbers its batches and publishes the latest number again if it does not know whether
+it was published. `Inbox` interprets the rows. This module imports nothing heavy, as
+`dbsp.durable.ledger`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dbsp.durable.atomic_files import read_json, sync_file, sync_folder, write_whole
+from dbsp.durable.atomic_files import read_json, sync_file, sync_folder, write_atomically
 from dbsp.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ class Deliveries:
     def __init__(
         self, folder: str | Path, writer: str, input: str, *, weight_column: str = "", sync: bool = True
     ) -> None:
-        """For changes of `input`. Each writer of an inbox has another name, and one process at a time."""
+        """For changes of `input`. Each writer of an inbox has another name, and one process at a
+        time."""
         self.folder = Path(folder)
         self.writer = writer
         self.input = input
@@ -101,10 +103,10 @@ class Deliveries:
         return StagedDelivery(path.name if rows else "", rows)
 
     def publish(self, staged: Sequence[StagedDelivery], batch: int) -> bool:
-        """Publish a batch; whether it was not published before. What was staged for no batch is removed.
+        """Publish a batch; return whether it is new. Staged files that no batch uses are removed.
 
-        Raises CheckpointError if the writer has published later batches, or the same with another number of
-        rows: then it is another writer of the same name.
+        Raises CheckpointError if the writer has published later batches, or the same with another
+        number of rows: then it is another writer of the same name.
         """
         identify(self.folder, self.sync)
         self._batches.mkdir(parents=True, exist_ok=True)
@@ -124,8 +126,8 @@ class Deliveries:
                         f"{self._staged / name} was removed before it was published: two queries write as "
                         f"'{self.writer}'; give each a writer name of its own"
                     )
-            told = {"input": self.input, "weight": self.weight_column, "files": files, "rows": rows}
-            write_whole(self._batches / f"{batch:012d}.json", json.dumps(told).encode(), self.sync)
+            manifest = {"input": self.input, "weight": self.weight_column, "files": files, "rows": rows}
+            write_atomically(self._batches / f"{batch:012d}.json", json.dumps(manifest).encode(), self.sync)
         self.collect()
         return not known
 
@@ -147,9 +149,13 @@ class Deliveries:
 
     def latest(self) -> TakenDelivery | None:
         """The latest batch that was published, whether or not a run has taken it."""
-        told = [TakenDelivery(d.batch, d.rows) for d in deliveries(self.folder) if d.writer == self.writer]
-        gone = taken(self.folder).get(self.writer)
-        return max([*told, *([gone] if gone else [])], key=lambda one: one.batch, default=None)
+        published = [
+            TakenDelivery(d.batch, d.rows) for d in deliveries(self.folder) if d.writer == self.writer
+        ]
+        removed = taken(self.folder).get(self.writer)
+        return max(
+            [*published, *([removed] if removed else [])], key=lambda delivery: delivery.batch, default=None
+        )
 
 
 def deliveries(folder: Path) -> list[Delivery]:
@@ -160,60 +166,67 @@ def deliveries(folder: Path) -> list[Delivery]:
             if not path.stem.isdigit():
                 continue
             try:
-                told, at = json.loads(path.read_bytes()), path.stat().st_mtime_ns
+                manifest, at = json.loads(path.read_bytes()), path.stat().st_mtime_ns
             except FileNotFoundError:
                 continue  # a run has taken it meanwhile
             except (OSError, ValueError) as error:
                 raise CheckpointError(f"{path} cannot be read: {error}") from None
-            files = tuple(folder / "staged" / place.name / name for name in told["files"])
+            files = tuple(folder / "staged" / place.name / name for name in manifest["files"])
             writer = urllib.parse.unquote(place.name)
-            made = Delivery(writer, int(path.stem), told["input"], told["weight"], files, told["rows"], path)
-            found.append((at, made))
+            delivery = Delivery(
+                writer, int(path.stem), manifest["input"], manifest["weight"], files, manifest["rows"], path
+            )
+            found.append((at, delivery))
     # Of one writer the batches stay in order even where a clock was set back.
     found.sort(key=lambda entry: (entry[1].writer, entry[1].batch))
     clock: dict[str, int] = {}
-    for i, (at, made) in enumerate(found):
-        clock[made.writer] = max(at, clock.get(made.writer, at))
-        found[i] = (clock[made.writer], made)
-    return [made for _, made in sorted(found, key=lambda entry: entry[0])]
+    for i, (at, delivery) in enumerate(found):
+        clock[delivery.writer] = max(at, clock.get(delivery.writer, at))
+        found[i] = (clock[delivery.writer], delivery)
+    return [delivery for _, delivery in sorted(found, key=lambda entry: entry[0])]
 
 
 def taken(folder: Path) -> dict[str, TakenDelivery]:
     """The latest batch of every writer that is durable in a run."""
-    told = read_json(folder / "taken.json")
-    return {} if told is None else {name: TakenDelivery(*one) for name, one in told["batches"].items()}
+    record = read_json(folder / "taken.json")
+    return (
+        {} if record is None else {name: TakenDelivery(*latest) for name, latest in record["batches"].items()}
+    )
 
 
 def taken_tick(folder: Path) -> int:
-    """The tick after which the run stood when it said so."""
-    told = read_json(folder / "taken.json")
-    return 0 if told is None else int(told["tick"])
+    """The tick of the run that wrote the record of taken batches; 0 without a record."""
+    record = read_json(folder / "taken.json")
+    return 0 if record is None else int(record["tick"])
 
 
 def take(folder: Path, batches: Mapping[str, TakenDelivery], tick: int, sync: bool) -> None:
-    """Say what is durable in a run; only then may it be removed."""
-    told = {"tick": tick, "batches": {name: [one.batch, one.rows] for name, one in batches.items()}}
-    write_whole(folder / "taken.json", json.dumps(told).encode(), sync)
+    """Record the batches that are durable in a run; only then may they be removed."""
+    record = {
+        "tick": tick,
+        "batches": {name: [latest.batch, latest.rows] for name, latest in batches.items()},
+    }
+    write_atomically(folder / "taken.json", json.dumps(record).encode(), sync)
 
 
 def identify(folder: Path, sync: bool) -> str:
-    """The name of an inbox that no other one has; the folder is made an inbox if it is none."""
+    """The unique name of an inbox; a folder that is not an inbox becomes one."""
     path = folder / "inbox.json"
-    told = read_json(path)
-    if told is None:
+    header = read_json(path)
+    if header is None:
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".inbox.{uuid.uuid4().hex}"
-        made = {"format": FORMAT, "version": VERSION, "id": uuid.uuid4().hex}
-        write_whole(draft, json.dumps(made).encode(), sync)
+        new_header = {"format": FORMAT, "version": VERSION, "id": uuid.uuid4().hex}
+        write_atomically(draft, json.dumps(new_header).encode(), sync)
         # Unlike renaming, a link is refused if another process was faster; then it may have cleared up, too.
         with suppress(FileExistsError, FileNotFoundError):
             os.link(draft, path)
         for left in folder.glob(".inbox.*"):
             left.unlink(missing_ok=True)
-        told = read_json(path)
-    if not isinstance(told, dict) or told.get("format") != FORMAT or told["version"] != VERSION:
+        header = read_json(path)
+    if not isinstance(header, dict) or header.get("format") != FORMAT or header["version"] != VERSION:
         raise CheckpointError(f'{path} is no inbox of version {VERSION}: it lacks "format": "{FORMAT}"')
-    return str(told["id"])
+    return str(header["id"])
 
 
 def _listed(folder: Path) -> list[Path]:

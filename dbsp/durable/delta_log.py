@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from dbsp.runtime.run import Run
 
 _KEEP_FROM = 100_000
-"""Rows of deltas that are summed up anew for a view, rather than kept as one."""
+"""Up to so many rows of deltas are summed up to read a view; with more, the view is stored."""
 
 
 class DeltaLog:
     """A folder that holds the deltas of a run's outputs as Parquet files, one file set per tick.
 
-    `append` is all or nothing, and a tick that is there is not written twice, so whoever is not sure whether
-    a tick got there just appends it again. The view as of tick t is the sum of the deltas up to t.
+    `append` is all or nothing, and a tick that is there is not written twice, so whoever is not
+    sure whether a tick got there just appends it again. The view as of tick t is the sum of the
+    deltas up to t.
 
     >>> import tempfile, dbsp
     >>> circuit = dbsp.Circuit("double")
@@ -54,9 +55,9 @@ class DeltaLog:
     ) -> None:
         """The log of a folder, which is made with the first tick.
 
-        `types` gives, by output, the Arrow types of its columns where they are not to be the usual ones;
-        columns of objects are of whatever type Arrow finds if they are not named there. Without `sync` a tick
-        outlives the process, but perhaps not a loss of power.
+        `types` gives, by output, the Arrow types of its columns where they are not to be the usual
+        ones; columns of objects are of whatever type Arrow finds if they are not named there.
+        Without `sync` a tick outlives the process, but perhaps not a loss of power.
         """
         self.ledger = Ledger(folder, sync=sync)
         self.folder = self.ledger.folder
@@ -73,7 +74,9 @@ class DeltaLog:
         """The outputs that are recorded and their columns; none before the first tick."""
         header = self.ledger.header()
         return (
-            {} if header is None else {n: _schema(told["columns"]) for n, told in header["outputs"].items()}
+            {}
+            if header is None
+            else {n: _schema(output["columns"]) for n, output in header["outputs"].items()}
         )
 
     def ticks(self) -> list[int]:
@@ -101,8 +104,9 @@ class DeltaLog:
     def view(self, output: str, as_of: int | None = None) -> ZSet:
         """What an output held after a tick, the latest one by default.
 
-        As of a tick between two recorded ones it is the view of the earlier; before the first it is empty.
-        O(n log n) for the n rows of the view and of the deltas since one was kept. Errors as `deltas`.
+        As of a tick between two recorded ones it is the view of the earlier; before the first it is
+        empty. O(n log n) for the n rows of the view and of the deltas since one was kept. Errors as
+        `deltas`.
         """
         schema, interner = self._schema_of(output), Interner()
         bases = [t for t in self.ledger.ticks("views") if as_of is None or t <= as_of]
@@ -145,13 +149,13 @@ class DeltaLog:
     def append(self, tick: int, deltas: Mapping[str, ZSet], label: Any = None) -> bool:
         """Record what a tick did; whether it was written, and not there already.
 
-        `deltas` maps every recorded output to its delta; the first tick decides which outputs there are.
-        `label` is a JSON value. When this returns, the tick is durable; a process that ends before has
-        recorded nothing. Ticks count from 1 without a gap.
+        `deltas` maps every recorded output to its delta; the first tick decides which outputs there
+        are. `label` is a JSON value. When this returns, the tick is durable; a process that ends
+        before has recorded nothing. Ticks count from 1 without a gap.
 
-        Raises CheckpointError if a tick is missing before this one (`catch_up` fills in), or if the recorded
-        tick differs from this one in its label or its numbers of rows; SchemaError if an output has other
-        columns than before, or values that no Arrow type holds.
+        Raises CheckpointError if a tick is missing before this one (`catch_up` fills in), or if the
+        recorded tick differs from this one in its label or its numbers of rows; SchemaError if an
+        output has other columns than before, or values that no Arrow type holds.
         """
         with self.ledger.writing():
             self._prepare(deltas)
@@ -169,9 +173,10 @@ class DeltaLog:
     def catch_up(self, run: Run) -> bool:
         """Bring the log to the latest tick of a run: what is missing is recorded as one change.
 
-        For the facts of a program, which are its first tick, and for a run that goes on from its checkpoint
-        after the process ended between the tick and its record. Whether something was missing.
-        Raises CheckpointError if the log is ahead of the run, and as `append`.
+        For the facts of a program, which are its first tick, and for a run that continues from its
+        checkpoint after the process ended between the tick and its record. Returns whether
+        something was missing. Raises CheckpointError if the log is ahead of the run, and as
+        `append`.
         """
         last = self.last
         label = None if run.log is None else run.log.label
@@ -205,7 +210,7 @@ class DeltaLog:
                     raise SchemaError(
                         f"output '{name}' has a column '{self._weight}' itself; name another weight_column"
                     )
-            outputs = {name: self._told(name, delta.schema) for name, delta in deltas.items()}
+            outputs = {name: self._output_header(name, delta.schema) for name, delta in deltas.items()}
             self.ledger.write_header({"weight": self._weight, "outputs": outputs})
             return
         missing = [name for name in known if name not in deltas]
@@ -226,7 +231,7 @@ class DeltaLog:
                     f"({delta.schema.describe()})"
                 )
 
-    def _told(self, output: str, schema: Schema) -> dict[str, Any]:
+    def _output_header(self, output: str, schema: Schema) -> dict[str, Any]:
         columns = [[name, type_.written] for name, type_ in zip(schema.names, schema.types, strict=True)]
         fields = []
         given = self._types.get(output)

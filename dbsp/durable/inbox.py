@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 class Inbox:
     """A folder into which batches of changes are put, and from which a run takes them.
 
-    Other processes put them there: a Spark stream (`df.writeStream.format("dbsp")`), or `put`. A batch is
-    one tick. With a checkpoint, a batch is applied exactly once, wherever any of the processes ends, and its
-    files are removed when its tick is durable.
+    Other processes put them there: a Spark stream (`df.writeStream.format("dbsp")`), or `put`. A
+    batch is one tick. With a checkpoint, a batch is applied exactly once, wherever any of the
+    processes ends, and its files are removed when its tick is durable.
 
     >>> import tempfile, dbsp
     >>> circuit = dbsp.Circuit("double")
@@ -64,8 +64,8 @@ class Inbox:
     ) -> bool:
         """Publish a batch of changes of an input; whether it was not there already.
 
-        `batch` counts up; after a crash the writer (by default called as the input) comes again with the
-        latest one. Errors as `Deliveries.publish`.
+        `batch` counts up; after a crash the writer (by default called as the input) comes again
+        with the latest one. Errors as `Deliveries.publish`.
         """
         side = Deliveries(self.folder, writer or input, input, weight_column=weight_column, sync=self.sync)
         return side.publish([side.stage(table.to_batches())], batch)
@@ -82,9 +82,9 @@ class Inbox:
     def drain(self, run: Run, then: Callable[[TickResult], object] | None = None) -> int:
         """Take every batch that is waiting, each as one tick; returns the number of ticks.
 
-        `then` is called with what each tick did, before the next one. Empty batches are taken without a tick.
-        Raises as `Run.step` if a batch does not fit; then it waits, and so do those after it. Raises
-        CheckpointError if another run has taken batches that this one has not.
+        `then` is called with what each tick did, before the next one. Empty batches are taken
+        without a tick. Raises as `Run.step` if a batch does not fit; then it waits, and so do those
+        after it. Raises CheckpointError if another run has taken batches that this one has not.
         """
         positions = self._positions(run)
         ticks = 0
@@ -121,16 +121,17 @@ class Inbox:
             )
         positions = taken(self.folder)
         label: Any = run.log.label
-        # The process may have ended after the tick and before the inbox was told.
+        # The process may have ended after the tick and before it recorded the batches in the inbox.
         if isinstance(label, dict) and label.get("inbox") == self.id:
-            for name, told in label["batches"].items():
+            for name, latest in label["batches"].items():
                 here = positions.get(name)
-                if here is None or here.batch < told[0]:
-                    positions[name] = TakenDelivery(*told)
+                if here is None or here.batch < latest[0]:
+                    positions[name] = TakenDelivery(*latest)
         return positions
 
     def _settle(self, run: Run, positions: dict[str, TakenDelivery]) -> None:
-        """Say what is durable in the run, then remove it; without a checkpoint a later run needs it all."""
+        """Record and remove the durable batches; without a checkpoint a later run needs all
+        batches."""
         if run.log is None or not positions:
             return
         if positions != taken(self.folder):
@@ -148,7 +149,8 @@ def _place(delivery: Delivery) -> str:
 
 
 def _change(delivery: Delivery, run: Run) -> TableChange:
-    """The rows of a batch in their order, which matters where the last change of a row or key decides."""
+    """The rows of a batch in their order, which matters where the last change of a row or key
+    decides."""
     where = f"{_place(delivery)}, relation '{delivery.input}'"
     try:
         table = pa.concat_tables(pq.ParquetFile(path).read() for path in delivery.files)

@@ -1,16 +1,16 @@
-"""A folder of file sets, one per tick, each of which is there as a whole or not at all.
+"""A folder of file sets, one per tick, each of which is published completely or not at all.
 
     log.json                         what the log is, written before its first tick
     ticks/tick=000000000041/         the file set of a tick, renamed into its place: the names are the ledger
         tick.json                    the tick's number and label, and the files of the outputs that changed
         path.parquet                 one output's delta
     views/tick=000000000040/         now and then, what the outputs held after a tick
-    drafts/                          file sets being written; what is here while nobody writes is left over
+    drafts/                          file sets being written; without a writer these are leftovers
     lock                             held while writing
 
-Reading takes no lock: what has been published never changes. Only numbers, names and paths are known here;
-what the files hold is `DeltaLog`'s business. Imports nothing heavy, for it is read in processes that live
-for a moment.
+Reading takes no lock: what has been published never changes. Only numbers, names and paths are
+known here; what the files hold is `DeltaLog`'s business. Imports nothing heavy, for it is read in
+processes that live for a moment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dbsp.durable.atomic_files import read_header, sync_file, sync_folder, write_whole
+from dbsp.durable.atomic_files import read_header, sync_file, sync_folder, write_atomically
 from dbsp.durable.lock import folder_lock
 from dbsp.errors import CheckpointError
 
@@ -55,7 +55,8 @@ class Ledger:
     # --- reading -----------------------------------------------------------------------------------
 
     def header(self) -> dict[str, Any] | None:
-        """What `log.json` says; None before the first tick. Raises CheckpointError for another file."""
+        """What `log.json` says; None before the first tick. Raises CheckpointError for another
+        file."""
         return read_header(self.folder / "log.json", FORMAT, VERSION)
 
     def ticks(self, part: str = "ticks") -> list[int]:
@@ -75,11 +76,11 @@ class Ledger:
         """What a published tick consists of. Raises CheckpointError if there is no such tick."""
         place = self._place(tick, part)
         try:
-            told = json.loads((place / "tick.json").read_bytes())
+            manifest = json.loads((place / "tick.json").read_bytes())
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{place} cannot be read: {error}") from None
-        files = {name: place / file_name(name) for name in told["rows"]}
-        return Entry(told["tick"], told["label"], told["rows"], files, told["pending"])
+        files = {name: place / file_name(name) for name in manifest["rows"]}
+        return Entry(manifest["tick"], manifest["label"], manifest["rows"], files, manifest["pending"])
 
     def _place(self, tick: int, part: str) -> Path:
         return self.folder / part / f"tick={tick:012d}"
@@ -88,7 +89,7 @@ class Ledger:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the only one that writes, and clear away what writers that have ended left behind.
+        """Lock the folder against other writers, and remove what ended writers left behind.
 
         Raises CheckpointError if the folder cannot be used.
         """
@@ -107,9 +108,9 @@ class Ledger:
             lock.release()
 
     def write_header(self, header: Mapping[str, Any]) -> None:
-        """Say what the log is. Only while `writing`."""
-        made = {"format": FORMAT, "version": VERSION, **header}
-        write_whole(self.folder / "log.json", json.dumps(made, indent=1).encode(), self.sync)
+        """Write the header of the log. Only while `writing`."""
+        document = {"format": FORMAT, "version": VERSION, **header}
+        write_atomically(self.folder / "log.json", json.dumps(document, indent=1).encode(), self.sync)
 
     def publish(
         self,
@@ -122,14 +123,14 @@ class Ledger:
     ) -> None:
         """Put the file set of a tick in its place; `write(output, path)` writes each file.
 
-        Only while `writing`, and only a tick that is not there. The tick is published when this returns;
-        whatever raises before that leaves nothing but a draft.
+        Only while `writing`, and only a tick that is not there. The tick is published when this
+        returns; whatever raises before that leaves nothing but a draft.
         """
         place = self._place(tick, part)
         draft = self.folder / "drafts" / f"{part}-{place.name}"
         draft.mkdir()
-        told = {"tick": tick, "label": label, "rows": dict(rows), "pending": pending}
-        (draft / "tick.json").write_text(json.dumps(told))
+        manifest = {"tick": tick, "label": label, "rows": dict(rows), "pending": pending}
+        (draft / "tick.json").write_text(json.dumps(manifest))
         for name in rows:
             write(name, draft / file_name(name))
         if self.sync:

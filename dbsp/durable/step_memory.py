@@ -1,4 +1,5 @@
-"""What a run keeps between two ticks, taken out of its scope and put back into one of the same circuit.
+"""What a run keeps between two ticks, taken out of its scope and put back into one of the same
+circuit.
 
 State is runs of traces, tables, and what some steps remember of the tick before
 (`RememberingStep.memory`). All of it is found by walking the scopes in the order of the schedule,
@@ -41,8 +42,8 @@ def recall(scope: Scope, memories: Memories) -> None:
     for table, entries in zip(scope.tables, memories.tables, strict=True):
         table.update(entries)
         table.commit()
-    for one in scope.scopes():
-        one.journal.clear()
+    for each_scope in scope.scopes():
+        each_scope.journal.clear()
 
 
 def _memory(step: Step) -> Any:
@@ -50,12 +51,13 @@ def _memory(step: Step) -> Any:
 
 
 def _steps(scope: Scope) -> Iterator[Step]:
-    for one in scope.scopes():
-        yield from one.steps
+    for each_scope in scope.scopes():
+        yield from each_scope.steps
 
 
 def signature(graph: Graph) -> str:
-    """A hash of what the state of a circuit depends on: operators, columns, how they are connected."""
+    """A hash of what the state of a circuit depends on: operators, columns, how they are
+    connected."""
     digest = hashlib.sha256()
     for line in _lines(graph):
         digest.update(line.encode("utf-8", "surrogatepass"))

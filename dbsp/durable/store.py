@@ -1,6 +1,6 @@
-"""A folder from which a run goes on where it was, whenever the process ended.
+"""A checkpoint folder: a run continues from it after the process ended at any point.
 
-    manifest.json      the latest snapshot: written last, by renaming, so it is there as a whole or not at all
+    manifest.json      the latest snapshot: written last and atomically
     runs/7.arrow       a large run of a trace; runs never change, so a snapshot writes only those that are new
     small/40.arrow     the small runs of all traces at that tick
     interned/0.arrow   values of the interner, from that number on
@@ -8,9 +8,10 @@
     journal/41.arrow   what changed the inputs in a tick after the snapshot
     lock, owner        held by the run that writes here, and the number of its process
 
-A tick is written to the journal before it becomes final in memory: after `step` has returned, nothing loses
-it. Opening reads the snapshot and steps the ticks of the journal again. A tick costs its own size; a snapshot
-costs what has been merged since the one before, and is made every `snapshot_every` ticks.
+A tick is written to the journal before it becomes final in memory, so it is durable when `step`
+returns. Opening reads the snapshot and steps the ticks of the journal again. A tick costs its own
+size. A snapshot costs the size of the runs merged since the previous one; one is made every
+`snapshot_every` ticks.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from dbsp.durable.arrow_files import (
     run_bytes,
     small_bytes,
 )
-from dbsp.durable.atomic_files import read_header, write_whole
+from dbsp.durable.atomic_files import read_header, write_atomically
 from dbsp.durable.interned import restore_values, values_table
 from dbsp.durable.lock import own_folder
 from dbsp.durable.step_memory import memories_of, recall, signature
@@ -52,7 +53,7 @@ FORMAT = "dbsp checkpoint"
 VERSION = 1
 _PARTS = ("runs", "small", "interned", "memory", "journal")
 _LARGE = 4096
-"""Runs of so many rows have files of their own; the others are written anew with every snapshot."""
+"""Runs of so many rows have files of their own; every snapshot writes the others again."""
 
 
 class Store:
@@ -61,8 +62,9 @@ class Store:
     def __init__(self, folder: str | Path, *, snapshot_every: int = 100, sync: bool = True) -> None:
         """Take hold of a folder, which is made if it is not there.
 
-        `snapshot_every` is in ticks. Without `sync` a checkpoint outlives the process, but perhaps not a
-        loss of power. Raises CheckpointError when another process has the folder, or it is no checkpoint.
+        `snapshot_every` is in ticks. Without `sync` a checkpoint outlives the process, but perhaps
+        not a loss of power. Raises CheckpointError when another process has the folder, or it is no
+        checkpoint.
         """
         if snapshot_every < 1:
             raise CheckpointError(
@@ -95,7 +97,7 @@ class Store:
     # --- going on ----------------------------------------------------------------------------------
 
     def check(self, query: str) -> None:
-        """Raise CheckpointError unless the checkpoint is of this query, told by what is unique to it."""
+        """Raise CheckpointError unless the checkpoint is of this query, given by its identity."""
         if self._manifest is not None and self._manifest["query"] != query:
             self.close()
             raise CheckpointError(
@@ -104,7 +106,8 @@ class Store:
             )
 
     def resume(self, query: Graph | str, start: Callable[[str | None], Run]) -> Run:
-        """Return a run at the latest durable tick, and log it from now on (see `runtime.checkpoints`)."""
+        """Return a run at the latest durable tick, and log it from now on (see
+        `runtime.checkpoints`)."""
         identity = query if isinstance(query, str) else signature(query)
         self.check(identity)
         try:
@@ -118,8 +121,8 @@ class Store:
     def attach(self, run: Run, query: str) -> None:
         """Bring a run that has not been stepped to the latest durable tick, and log it from now on.
 
-        Raises CheckpointError when the checkpoint is of another query or circuit, or damaged; then the
-        folder is let go of.
+        Raises CheckpointError when the checkpoint is of another query or circuit, or damaged; then
+        the folder is let go of.
         """
         if run.tick:
             raise CheckpointError("only a run that has not been stepped can go on from a checkpoint")
@@ -156,7 +159,7 @@ class Store:
                 raise CheckpointError(f"{self.folder / piece['file']} does not hold what the manifest says")
         scope = run.scope
         with open(self.folder / manifest["memory"], "rb") as source:
-            recall(scope, pickle.load(source))  # first: it tells what traces there are
+            recall(scope, pickle.load(source))  # first: the traces depend on it
         small = read_small(self.folder / manifest["small"])
         for trace, files in zip(scope.traces, manifest["traces"], strict=True):
             runs = [small[file] if isinstance(file, int) else read_run(self.folder / file) for file in files]
@@ -172,9 +175,9 @@ class Store:
 
     def _replay(self, run: Run, path: Path) -> None:
         table = read_arrow(path)
-        told = json.loads(table.schema.metadata[b"dbsp"])
+        metadata = json.loads(table.schema.metadata[b"dbsp"])
         restore_values(run.interner, pa.ipc.open_file(table.column("rows")[0].as_buffer()).read_all())
-        if len(run.interner) != told["interned"]:
+        if len(run.interner) != metadata["interned"]:
             raise CheckpointError(f"{path} does not follow on what was read before it")
         staged = {}
         names, rows, weights = (table.column(name) for name in ("input", "rows", "weights"))
@@ -183,7 +186,7 @@ class Store:
             counts, codes = codes_of(weights[at]), codes_of(rows[at])
             staged[name] = Batch(codes.reshape(len(counts), run.inputs[name].arity), counts)
         self.result = run.step_staged(staged)
-        self.label = told["label"]
+        self.label = metadata["label"]
 
     def _journal(self) -> Iterator[tuple[int, Path]]:
         files = [path for path in (self.folder / "journal").glob("*.arrow") if path.stem.isdigit()]
@@ -192,7 +195,8 @@ class Store:
     # --- writing -----------------------------------------------------------------------------------
 
     def begin(self, run: RunBase) -> None:
-        """Before a tick: everything up to the one before is settled, so it may go into a snapshot."""
+        """Before a tick: everything up to the one before is settled, so it may go into a
+        snapshot."""
         if run.tick - self._snapshot_tick >= self.snapshot_every:
             self.snapshot()
 
@@ -204,7 +208,7 @@ class Store:
             entries.append((name, np.ascontiguousarray(batch.rows).tobytes(), batch.weights.tobytes()))
         names, rows, weights = zip(*entries, strict=True)
         try:
-            told = json.dumps({"label": label, "interned": len(run.interner)})
+            metadata = json.dumps({"label": label, "interned": len(run.interner)})
         except TypeError as error:
             raise CheckpointError(f"the label of a tick has to be a JSON value: {error}") from None
         binary = pa.large_binary()
@@ -214,10 +218,10 @@ class Store:
                 "rows": pa.array(rows, binary),
                 "weights": pa.array(weights, binary),
             }
-        ).replace_schema_metadata({"dbsp": told})
+        ).replace_schema_metadata({"dbsp": metadata})
         path = self.folder / "journal" / f"{tick}.arrow"
         try:
-            write_whole(path, arrow_bytes(table), self.sync)
+            write_atomically(path, arrow_bytes(table), self.sync)
         except BaseException as error:
             path.unlink(missing_ok=True)  # the tick is undone, so it must not come back
             if isinstance(error, OSError):
@@ -251,7 +255,7 @@ class Store:
                 if known is None:
                     name = f"runs/{self._next_file}.arrow"
                     self._next_file += 1
-                    write_whole(self.folder / name, run_bytes(kept.rows, kept.weights), self.sync)
+                    write_atomically(self.folder / name, run_bytes(kept.rows, kept.weights), self.sync)
                     known = (kept, name)
                 files[id(kept)] = known
                 names.append(known[1])
@@ -261,12 +265,14 @@ class Store:
         if end > start:
             name = f"interned/{start}.arrow"
             values = values_table(run.interner, start, end)
-            write_whole(self.folder / name, arrow_bytes(values), self.sync)
+            write_atomically(self.folder / name, arrow_bytes(values), self.sync)
             pieces.append({"file": name, "end": end})
         small_file = f"small/{run.tick}.arrow"
-        write_whole(self.folder / small_file, small_bytes([(r.rows, r.weights) for r in small]), self.sync)
+        write_atomically(
+            self.folder / small_file, small_bytes([(r.rows, r.weights) for r in small]), self.sync
+        )
         memory = f"memory/{run.tick}.pickle"
-        write_whole(self.folder / memory, pickle.dumps(memories_of(run.scope), protocol=5), self.sync)
+        write_atomically(self.folder / memory, pickle.dumps(memories_of(run.scope), protocol=5), self.sync)
         manifest = {
             "format": FORMAT,
             "version": VERSION,
@@ -282,12 +288,13 @@ class Store:
             "memory": memory,
             "next_file": self._next_file,
         }
-        write_whole(self.folder / "manifest.json", json.dumps(manifest, indent=1).encode(), self.sync)
+        write_atomically(self.folder / "manifest.json", json.dumps(manifest, indent=1).encode(), self.sync)
         self._manifest, self._files, self._pieces, self._snapshot_tick = manifest, files, pieces, run.tick
         self._collect(manifest)
 
     def _collect(self, manifest: Mapping[str, Any]) -> None:
-        """Remove what the manifest does not speak of: older state, and what an ended process left behind."""
+        """Remove files that the manifest does not name: older state, and leftovers of an ended
+        process."""
         manifest = expect_present(self._manifest, "the manifest of the snapshot just written")
         kept = {file for files in manifest["traces"] for file in files if isinstance(file, str)}
         kept.update(piece["file"] for piece in manifest["interned"])
@@ -299,7 +306,7 @@ class Store:
                     path.unlink()
 
     def close(self) -> None:
-        """Let go of the folder; the run goes on without being logged."""
+        """Release the folder; the run continues without being logged."""
         if self._run is not None:
             self._run.log = None
             self._run = None

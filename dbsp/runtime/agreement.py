@@ -1,4 +1,5 @@
-"""Checking that the forms of a circuit agree: the same random changes through each, tick by tick."""
+"""Checking that the forms of a circuit agree: the same random changes through each, tick by
+tick."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ def check_agreement(
         for stage, result in results.items():
             if result != expected:
                 raise Disagreement(
-                    f"in tick {tick + 1} the {stage} circuit answers\n  {_told(result)}\n"
-                    f"and the query\n  {_told(expected)}\nafter the changes\n"
+                    f"in tick {tick + 1} the {stage} circuit answers\n  {_answer_text(result)}\n"
+                    f"and the query\n  {_answer_text(expected)}\nafter the changes\n"
                     + "\n".join(f"  {change}" for change in history)
                 )
         if not isinstance(expected, str):
@@ -68,7 +69,7 @@ def _answer(run: Run, changes: Mapping[str, dict[Any, int]]) -> Answer:
     return {name: (delta.to_dict(), run.view(name).to_dict()) for name, delta in result.items()}
 
 
-def _told(answer: Answer) -> str:
+def _answer_text(answer: Answer) -> str:
     if isinstance(answer, str):
         return answer
     return ", ".join(f"{name}: {delta}" for name, (delta, _) in answer.items())
@@ -88,7 +89,7 @@ def _value(draw: random.Random, type_: Type, values: int) -> Any:
         return None
     if type_.structure is not None:
         return _constructed(draw, type_.structure, values, depth=2)
-    made: dict[str, Callable[[], Any]] = {
+    generators: dict[str, Callable[[], Any]] = {
         "int": lambda: n,
         "float": lambda: n / 2,
         "bool": lambda: n % 2 == 0,
@@ -98,14 +99,14 @@ def _value(draw: random.Random, type_: Type, values: int) -> Any:
         "timestamp": lambda: datetime(2024, 1, 1) + timedelta(hours=n),
         "object": lambda: (n, str(n)),
     }
-    return made[type_.kind]()
+    return generators[type_.kind]()
 
 
 def _constructed(draw: random.Random, structure: Structure, values: int, depth: int) -> Any:
     """A record or a branch, nested a few levels deep where it has an end at all."""
     if structure.is_record and (depth == 0 or draw.randrange(values) == 0):
         return None
-    flat = [one for one in structure.constructors if not any(one.layout.nested)]
+    flat = [candidate for candidate in structure.constructors if not any(candidate.layout.nested)]
     constructor = draw.choice(flat if depth <= 0 and flat else structure.constructors)
     fields = [
         _value(draw, field.type, values)

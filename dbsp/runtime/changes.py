@@ -1,7 +1,7 @@
 """What a change of an input means: from the user's form to the delta of the stored relation.
 
-A change is encoded into pieces, in the order given; the pieces of one tick are netted into the batch
-that is staged at the input's port; the input's step turns that batch into its delta:
+A change is encoded into pieces, in the order given; the pieces of one tick are netted into the
+batch that is staged at the input's port; the input's step turns that batch into its delta:
 
 | kind   | a positive weight                | a negative weight      | several changes in a tick       |
 |--------|----------------------------------|------------------------|---------------------------------|
@@ -36,7 +36,8 @@ from dbsp.runtime.ports import InputPort
 class TableChange:
     """The rows of an Arrow table in their order, with a weight for each, int64[n].
 
-    It is what a change feed gives. Of a row that is removed by its key only the key columns are read.
+    It is what a change feed gives. Of a row that is removed by its key only the key columns are
+    read.
     """
 
     table: Any
@@ -47,8 +48,8 @@ InputChange: TypeAlias = Mapping[Any, int] | Iterable[Any] | ZSet | TableChange
 
 
 Piece: TypeAlias = tuple[Codes, Codes, bool]
-"""An encoded change: rows and weights as given, not consolidated, and whether their order counts. (A plain
-tuple, since a tick of one row makes one.)"""
+"""An encoded change: rows and weights as given, not consolidated, and whether their order counts.
+(A plain tuple, since a tick of one row makes one.)"""
 
 
 # --- encoding ------------------------------------------------------------------------------------
@@ -57,7 +58,8 @@ tuple, since a tick of one row makes one.)"""
 def encode_change(change: Any, port: InputPort, interner: Interner) -> Piece:
     """A change in one of its forms.
 
-    Accepts {row: weight}, an iterable of rows (weight 1 each), a ZSet, an Arrow table, a TableChange.
+    Accepts {row: weight}, an iterable of rows (weight 1 each), a ZSet, an Arrow table, a
+    TableChange.
     """
     if isinstance(change, TableChange):
         return *_encode_table_change(change, port, interner), True
@@ -78,7 +80,8 @@ def encode_deletions(rows: Sequence[Any], port: InputPort, interner: Interner) -
 
 
 def encode_upserts(rows: Sequence[Any], port: InputPort, interner: Interner) -> Piece:
-    """Every row in place of the one with the same key. Raises InputError on an input without a key."""
+    """Every row in place of the one with the same key. Raises InputError on an input without a
+    key."""
     if port.kind != "key":
         raise InputError(
             "upsert needs a key; declare the input with key=(...)", where=f"relation '{port.relation}'"
@@ -121,13 +124,13 @@ def _encode_table_change(change: TableChange, port: InputPort, interner: Interne
 
     table, weights, schema = change.table, change.weights, port.columns
     try:
-        gone = weights < 0
-        if port.kind != "key" or not gone.any():
+        retracted = weights < 0
+        if port.kind != "key" or not retracted.any():
             return encode_table(table, schema, interner), weights
         codes = np.zeros((len(weights), schema.arity), np.int64)
-        codes[~gone] = encode_table(table.filter(pa.array(~gone)), schema, interner)
-        keys = table.filter(pa.array(gone)).select([schema.names[c] for c in port.key])
-        codes[np.ix_(np.flatnonzero(gone), np.array(port.key))] = encode_table(
+        codes[~retracted] = encode_table(table.filter(pa.array(~retracted)), schema, interner)
+        keys = table.filter(pa.array(retracted)).select([schema.names[c] for c in port.key])
+        codes[np.ix_(np.flatnonzero(retracted), np.array(port.key))] = encode_table(
             keys, schema.select(port.key), interner
         )
         return codes, weights
@@ -137,7 +140,8 @@ def _encode_table_change(change: TableChange, port: InputPort, interner: Interne
 
 
 def _encode_keys(rows: Sequence[Any], port: InputPort, interner: Interner) -> Codes:
-    """Codes of rows of which only the key matters: each is a whole row, or the values of the key alone."""
+    """Codes of rows of which only the key matters: each is a whole row, or the values of the key
+    alone."""
     schema, key = port.columns, port.key
     short = {_is_key(row, schema, key) for row in rows}
     if len(short) > 1:
@@ -194,7 +198,8 @@ def net_change(pieces: Sequence[Piece], port: InputPort) -> Batch | None:
 
 
 def _last_of_each(rows: Codes, weights: Codes, key: Sequence[int]) -> tuple[Codes, Codes]:
-    """Of the rows that share a key, only the last one given; a weight of 0 gives none. O(n log n)."""
+    """Of the rows that share a key, only the last one given; a weight of 0 gives none. O(n log
+    n)."""
     rows, weights = rows[weights != 0], weights[weights != 0]
     n = len(rows)
     numbered = np.empty((n, len(key) + 1), np.int64)
@@ -212,8 +217,8 @@ def _last_of_each(rows: Codes, weights: Codes, key: Sequence[int]) -> tuple[Code
 
 
 Applied: TypeAlias = tuple[Codes, Codes, int, int]
-"""The delta of a stored relation, rows and weights in the order of its runs; how many assertions found
-their row present already; how many retractions found nothing to retract."""
+"""The delta of a stored relation, rows and weights in the order of its runs; how many assertions
+found their row present already; how many retractions found nothing to retract."""
 
 
 def apply_to_set(rows: Codes, weights: Codes, table: Codes, runs: int) -> Applied:

@@ -27,9 +27,11 @@ class Inspection(RunBase):
         return observation.collect(self.scope)
 
     def join_terms(self) -> dict[Node, tuple[Any, ...]]:
-        """By multi-way join, what each of its delta terms has met: changed rows, prefixes per level.
+        """By multi-way join, what each of its delta terms has met: changed rows, prefixes per
+        level.
 
-        Counted since the start of the run, in ticks that failed too; nested scopes over all iterations.
+        Counted since the start of the run, in ticks that failed too; nested scopes over all
+        iterations.
         """
         return self.reported("join terms")
 
@@ -45,7 +47,8 @@ class Inspection(RunBase):
         return {node: facts[fact] for node, facts in reports.items() if fact in facts}
 
     def kept(self) -> dict[Node, tuple[int, int]]:
-        """By node that keeps a trace, its rows and bytes; rows that were retracted but not merged count."""
+        """By node that keeps a trace, its rows and bytes; rows that were retracted but not merged
+        count."""
         return {
             node: (step.trace.rows, step.trace.nbytes)
             for node, step in _steps(self.scope)
@@ -53,7 +56,8 @@ class Inspection(RunBase):
         }
 
     def iterations(self) -> dict[str, int]:
-        """How often each fixpoint was iterated in the latest tick, by name; 0 when it had nothing to do.
+        """How often each fixpoint was iterated in the latest tick, by name; 0 when it had nothing
+        to do.
 
         A scope within another one is named `outer/inner`, and counts its latest run.
         """
@@ -74,8 +78,8 @@ class Inspection(RunBase):
     def compact(self) -> None:
         """Merge every trace into one run, so that nothing retracted takes room any more.
 
-        Also lets go of the deltas of the latest tick inside of the circuit, and gives freed memory back to
-        the system.
+        Also lets go of the deltas of the latest tick inside of the circuit, and gives freed memory
+        back to the system.
         """
         self.scope.forget()
         for trace in self.scope.traces:
@@ -85,8 +89,8 @@ class Inspection(RunBase):
 
 def _steps(scope: Scope) -> Iterator[tuple[Node, Step]]:
     """Every node with its step, those of nested scopes after their scope."""
-    for one in scope.scopes():
-        yield from one.by_node.items()
+    for each_scope in scope.scopes():
+        yield from each_scope.by_node.items()
 
 
 def _iterations(scope: Scope, prefix: str) -> Iterator[tuple[str, int]]:

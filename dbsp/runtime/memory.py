@@ -1,7 +1,7 @@
 """Giving memory back to the system, and taking no more of it than is allowed.
 
-The C library keeps what was freed, for the next time; after large arrays were merged that can be as much as
-is in use.
+The C library keeps what was freed, for the next time; after large arrays were merged that can be as
+much as is in use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ except ImportError:  # a system without limits, such as Windows
 
 
 def give_back() -> None:
-    """Return freed memory to the system, where the C library can (glibc); milliseconds for gigabytes."""
+    """Return freed memory to the system, where the C library can (glibc); milliseconds for
+    gigabytes."""
     trim = _trim()
     if trim is not None:
         trim(0)
@@ -46,24 +47,25 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?|%)", re.IGNORECASE)
 
 
 def capacity(text: str) -> int | None:
-    """The bytes that a text such as "8G", "500M" or "90%" stands for; % is of the machine's memory.
+    """The bytes that a text such as "8G", "500M" or "90%" denotes; % is of the machine's memory.
 
-    None for a part of what is not known. Raises ValueError.
+    None for a percentage if the memory is not known. Raises ValueError.
     """
     found = _SIZE.fullmatch(text)
     number, unit = (float(found[1]), found[2].lower()) if found else (0.0, "")
     if number <= 0 or (unit == "%" and number > 100):
         raise ValueError(f"'{text}' is no amount of memory, such as 8G, 500M or 90%")
     if unit == "%":
-        whole = _installed()
-        return None if whole is None else int(whole * number / 100)
+        installed = _installed()
+        return None if installed is None else int(installed * number / 100)
     return int(number * 1024 ** " kmgt".index(unit or " "))
 
 
 def _installed() -> int | None:
-    """The memory that there is for this process, in bytes: the machine's, or what a container may have."""
+    """The memory that there is for this process, in bytes: the machine's, or what a container may
+    have."""
     try:
-        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
         return None
     for place in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
@@ -72,12 +74,13 @@ def _installed() -> int | None:
         except OSError:
             continue
         if text.isdecimal():
-            whole = min(whole, int(text))
-    return whole
+            available = min(available, int(text))
+    return available
 
 
 def limit(size: int) -> None:
-    """Let this process have at most so many bytes of data; an allocation beyond that is a MemoryError.
+    """Let this process have at most so many bytes of data; an allocation beyond that is a
+    MemoryError.
 
     By the system's limit of data segments, where it enforces one (Linux). One that is lower stays.
     """
@@ -99,7 +102,8 @@ def limit_text() -> str:
 
 @contextmanager
 def limited(size: str | None = None) -> Iterator[None]:
-    """A limit for some time: in the end it is what it was. Without a size, one may be set inside."""
+    """A limit for some time: in the end it is what it was. Without a size, one may be set
+    inside."""
     before = None if _resource is None else _resource.getrlimit(_resource.RLIMIT_DATA)
     try:
         number = None if size is None else capacity(size)

@@ -1,7 +1,7 @@
 """What a run needs of a planner, and what replanning returns.
 
-A planner chooses among the physical circuits of one query by what it knows of the data. The run
-knows nothing of queries: it is handed a circuit and goes on with it (see `dbsp.runtime.transplant`).
+A planner chooses among the physical circuits of one query by its statistics of the data. The run
+knows nothing of queries: it gets a circuit and switches to it (see `dbsp.runtime.transplant`).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A physical circuit to go on with, and in words what is planned differently in it."""
+    """A physical circuit to switch to, and the changes of its plan in words."""
 
     graph: Graph
     changes: tuple[str, ...] = ()
 
 
 class Planner(Protocol):
-    """Made by whoever compiled the query."""
+    """Provided by the compiler of the query."""
 
     def propose(self, run: Run) -> Proposal | None:
         """The circuit for the data that the run holds; None if the present plan is chosen again."""
         ...
 
     def adopt(self, proposal: Proposal) -> None:
-        """The run goes on with this proposal from now on."""
+        """Note that the run uses this proposal from now on."""
         ...
 
 

@@ -25,7 +25,8 @@ Changes: TypeAlias = Mapping[str, InputChange]
 
 
 _MANY = 1_000
-"""After a tick of more changes than this, the deltas it made inside the circuit are released at once."""
+"""After a tick of more changes than this, the deltas it made inside the circuit are released at
+once."""
 
 
 class Ticks(RunBase):
@@ -65,13 +66,13 @@ class Ticks(RunBase):
 
         `changes` maps input names to {row: weight}, an iterable of rows (weight 1 each), a ZSet or
         an Arrow table. Raises InputError (unknown relation, a row that does not fit),
-        WeightOverflowError, EvaluationError, UserFunctionError, InvariantError, IterationLimitError or
-        MemoryLimitError;
-        then nothing has changed and what was staged is dropped. (Only what `inspect` calls comes after
-        the commit: the UserFunctionError that tells of its failing says so.)
+        WeightOverflowError, EvaluationError, UserFunctionError, InvariantError, IterationLimitError
+        or MemoryLimitError; then nothing has changed and the staged changes are dropped. (Callbacks
+        of `inspect` run after the commit; the UserFunctionError of such a callback says so.)
 
-        With a checkpoint the tick is durable when this returns, with its `label`, a JSON value by which a
-        caller knows it again (`run.log.label`); raises CheckpointError if it cannot be written.
+        With a checkpoint the tick is durable when this returns, with its `label`, a JSON value by
+        which a caller knows it again (`run.log.label`); raises CheckpointError if it cannot be
+        written.
         """
         if self._stepping:
             raise CircuitError("step was called from inside a step, by a function of the circuit")
@@ -83,7 +84,8 @@ class Ticks(RunBase):
         return self._tick(lambda: self._put(staged), None)
 
     def prepare(self, changes: Changes | None = None) -> dict[str, Batch]:
-        """The changes and those staged before as `step_staged` takes them, by input. Errors as `step`."""
+        """The changes and those staged before as `step_staged` takes them, by input. Errors as
+        `step`."""
         pieces = {n: taken for n, handle in self._handles.items() if (taken := handle.take())}
         if changes is not None:
             if not isinstance(changes, Mapping):

@@ -1,16 +1,18 @@
-"""Transplanting a run: its state goes over into another circuit of the same query.
+"""Transplanting a run: move its state into another circuit of the same query.
 
-The new scope is to stand as if every past tick had been fed to it. What a node keeps is determined by the
-integrals of its inputs, since nodes compute lifted functions of Z-sets incrementally:
+The new scope gets the state that stepping all past ticks would give it. The state of a node is
+determined by the integrals of its inputs, since nodes compute lifted functions of Z-sets
+incrementally:
 
     sum over t of Q^D(d)[t] = Q(sum over t of d[t])      (DBSP paper, arXiv 2203.16684, theorem 3.2)
 
-So all of the past may as well come in one step. Nodes that compute the same in both circuits
-(`dbsp.circuit.equality`) keep their very traces and tables. The others are rebuilt by one step in which
+Therefore one step can apply all past changes. Nodes that compute the same in both circuits
+(`dbsp.circuit.equality`) keep their very traces and tables. The others are rebuilt by one step in
+which
 
-    kept nodes     replay: they hand out their integral as the delta, as far as somebody asks for it;
-    other nodes    step as ever, those only that somebody asks for;
-    inputs         hand out what an arrangement of the old circuit has of them.
+    kept nodes     replay: they emit their integral as the delta, if another node requires it;
+    other nodes    step as usual, if another node requires their output;
+    inputs         emit the rows that an arrangement of the old circuit keeps of them.
 
 What depends on ticks and not on sums (a delay, a watermark) is kept, or the transplant is refused.
 Nothing of the old scope changes but for traces that are merged, so an error leaves it as it was.
@@ -36,9 +38,9 @@ from dbsp.runtime.scope_state import CarriedState, NestedCarriedState, State
 class Transplant:
     """One transplant: `old` is left usable until `scope`, which takes its place, is taken over.
 
-    Raises CircuitError when the new circuit has other inputs or outputs, needs rows that the old one
-    does not keep, has a node that depends on ticks and is not in the old one, or yields other views.
-    Also raises whatever evaluating the new nodes raises.
+    Raises CircuitError when the new circuit has other inputs or outputs, needs rows that the old
+    one does not keep, has a node that depends on ticks and is not in the old one, or yields other
+    views. Also raises whatever evaluating the new nodes raises.
     """
 
     def __init__(self, old: Scope, graph: Graph) -> None:
@@ -72,7 +74,7 @@ class Transplant:
         """Those that are not needed any more."""
 
     def release(self) -> None:
-        """Let go of what the old scope keeps and the new one does not."""
+        """Release what the old scope keeps and the new one does not."""
         for trace in self._dropped:
             trace.release()
 
@@ -99,10 +101,10 @@ class Transplant:
                 )
             own = hasattr(self._draft.by_node[node], "rollback")
             if own or self._draft.state.by_node.get(node) or node.operator.children():
-                self._ask(node)
+                self._require(node)
 
-    def _ask(self, node: Node) -> None:
-        """The node is to put out its integral in the rebuilding step."""
+    def _require(self, node: Node) -> None:
+        """Make the node emit its integral in the rebuilding step."""
         waiting = [node]
         while waiting:
             node = waiting.pop()
@@ -113,7 +115,7 @@ class Transplant:
                 continue
             keeper = self._keeper(node)
             if keeper is not None:
-                self._actions[node] = _HandOut(keeper)
+                self._actions[node] = _EmitIntegral(keeper)
                 continue
             if isinstance(self._draft.by_node[node], InputPort) or depends_on_ticks(node):
                 raise CircuitError(
@@ -126,7 +128,8 @@ class Transplant:
             waiting += (stream.node for stream in node.inputs)
 
     def _keeper(self, node: Node) -> KeepingStep | None:
-        """A step of the old scope that keeps the integral of what the node puts out, if there is any."""
+        """A step of the old scope that keeps the integral of what the node puts out, if there is
+        any."""
         keepers = map(self.old.keeper, self._equal.get(self._numbers[node], ()))
         return next((keeper for keeper in keepers if keeper is not None), None)
 
@@ -230,8 +233,8 @@ def _replay(step: Step) -> None:
     step.replay()
 
 
-class _HandOut:
-    """Lets a step put out the integral that a step of the old scope keeps of its stream."""
+class _EmitIntegral:
+    """Lets a step emit the integral that a step of the old scope keeps of its stream."""
 
     __slots__ = ("_keeper",)
 
@@ -270,7 +273,8 @@ def _check_ports(old: Scope, new: Scope) -> None:
 
 
 def _ports(scope: Scope) -> dict[tuple[str, str], tuple[object, ...]]:
-    """The inputs and outputs of a scope, with what has to be the same for a run to go on."""
+    """The inputs and outputs of a scope, with the properties that must not change for a run to
+    continue."""
     ports: dict[tuple[str, str], tuple[object, ...]] = {}
     for step in scope.steps:
         if isinstance(step, InputPort):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dbsp.data.zset import ZSet
-from dbsp.durable.atomic_files import read_json, write_whole
+from dbsp.durable.atomic_files import read_json, write_atomically
 from dbsp.errors import CheckpointError, DbspError, SchemaError, expect_present
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.operators.ports.spark_source import SparkSource
@@ -106,7 +106,7 @@ class Driver:
     def _remember(self) -> None:
         if self._folder is not None:
             content = json.dumps(self._known, indent=1).encode()
-            write_whole(self._folder / "pipeline.json", content, self._sync)
+            write_atomically(self._folder / "pipeline.json", content, self._sync)
 
     def _open(self) -> None:
         known = self._known["sinks"]
@@ -235,7 +235,7 @@ class Driver:
     def _keep_ticks(self, batch: int, ticks: list[Tables]) -> None:
         """Write how a batch was cut: Spark may bring its rows in another order the next time."""
         if self._folder is not None:
-            write_whole(self._batch_file(batch), ticks_bytes(ticks), self._sync)
+            write_atomically(self._batch_file(batch), ticks_bytes(ticks), self._sync)
 
     # --- sinks -------------------------------------------------------------------------------------
 

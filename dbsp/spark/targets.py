@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dbsp.durable.atomic_files import write_whole
+from dbsp.durable.atomic_files import write_atomically
 from dbsp.errors import CheckpointError, InputError, SchemaError, UserFunctionError
 from dbsp.spark.spark_types import arrow_types, conform
 
@@ -97,7 +97,7 @@ class FolderTarget:
                         f"{self.path} holds Parquet files of others; choose an empty folder"
                     )
                 description = {"owner": owner, "schema": struct.jsonValue(), "view": opening.replaces}
-                write_whole(marker, json.dumps(description).encode(), opening.sync)
+                write_atomically(marker, json.dumps(description).encode(), opening.sync)
             self._latest = max(self.ticks(), default=0)
             for draft in self.path.glob(".tick-*"):
                 draft.unlink()
@@ -115,7 +115,7 @@ class FolderTarget:
         column = pa.repeat(pa.scalar(tick, pa.int64()), table.num_rows)
         sink = pa.BufferOutputStream()
         pq.write_table(table.append_column(TICK, column).cast(self._arrow), sink)
-        write_whole(self.path / f"tick-{tick:012d}.parquet", sink.getvalue(), self._sync)
+        write_atomically(self.path / f"tick-{tick:012d}.parquet", sink.getvalue(), self._sync)
         if self._replaces:
             for older in self.ticks():
                 if older < tick:
@@ -187,7 +187,7 @@ class FunctionTarget:
             ) from error
         self._latest = tick
         if self._ledger is not None:
-            write_whole(self._ledger, str(tick).encode(), self._sync)
+            write_atomically(self._ledger, str(tick).encode(), self._sync)
 
 
 def target_of(target: Any, session: Any, ledger: Path | None) -> Target:

@@ -21,7 +21,8 @@ from dbsp.state.journal import Journalled
 from dbsp.state.sorted_run import RunMerge, SortedRun
 
 RATIO = 8
-"""A run is kept apart from the next newer one only while it is more than this many times larger."""
+"""A run stays separate from the next newer run only while it is more than this many times
+larger."""
 
 RATIO_IN_TICK = 4
 """The same for runs of one tick in a scope, of which many come soon after one another."""
@@ -40,9 +41,9 @@ class Trace:
     """A stack of sorted runs, oldest first: `runs` are committed, `current` belong to this tick.
 
     `width` is the number of columns of a run row. In a nested scope that is more than the stream's
-    arity: the last columns hold the iterations, outermost scope first. `table` is what kernels read (see
-    `dbsp.kernels.runs`), `count` the number of runs in it, `past` how many of them are committed.
-    `fresh` tells that the newest run is the delta being propagated right now.
+    arity: the last columns hold the iterations, outermost scope first. `table` is what kernels read
+    (see `dbsp.kernels.runs`), `count` the number of runs in it, `past` how many of them are
+    committed. `fresh` states that the newest run is the delta of the running step.
     """
 
     __slots__ = (
@@ -97,11 +98,12 @@ class Trace:
 
     @property
     def merging(self) -> bool:
-        """Whether a merge has been begun and goes on in later ticks."""
+        """Whether a merge is in progress and continues in later ticks."""
         return self._merge is not None
 
     def restore(self, runs: Sequence[tuple[Codes, Codes]]) -> None:
-        """Hold these committed runs, oldest first, each sorted and consolidated; the trace was empty."""
+        """Hold these committed runs, oldest first, each sorted and consolidated; the trace was
+        empty."""
         if len(runs) > len(self.table):
             self.table = np.zeros((len(runs) + 8, 3), np.int64)
         for rows, weights in runs:
@@ -220,7 +222,8 @@ class Trace:
             self.count = self.past = len(self.runs)
 
     def _merge_tail(self, runs: list[SortedRun], offset: int) -> None:
-        """Merge the small runs at the new end of `runs`, which stand from `offset` on in the table."""
+        """Merge the small runs at the new end of `runs`, which stand from `offset` on in the
+        table."""
         if len(runs) < TAIL:
             return
         start = _tail(runs)
@@ -244,7 +247,8 @@ class Trace:
         self.count += 1
 
     def _next_merge(self, first: int) -> int | None:
-        """The newest pair of neighbouring committed runs, from `first` on, that ought to be merged."""
+        """The newest pair of neighbouring committed runs, from `first` on, that ought to be
+        merged."""
         runs = self.runs
         for index in range(_tail(runs) - 2, first - 1, -1):
             if runs[index].size < RATIO * runs[index + 1].size:
@@ -282,7 +286,7 @@ class Trace:
         self.past = self.count
 
     def _merge_current(self) -> None:
-        """Merge among this tick's runs; those of the past stay apart, for old and new must differ."""
+        """Merge runs of this tick only: steps read the runs of the past separately."""
         current = self.current
         if self._bound > INT64_MAX:
             return

@@ -41,7 +41,7 @@ from dbsp.operators.groups.aggregate_functions import (
     linear_column,
     reducer,
 )
-from dbsp.operators.groups.group_step import OfGroups
+from dbsp.operators.groups.group_step import GroupwiseOperator
 from dbsp.operators.groups.order_statistics import ArgExtreme
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.arrange import arranged
@@ -49,7 +49,7 @@ from dbsp.state.trace import Trace
 
 
 @dataclass(frozen=True)
-class Aggregate(OfGroups):
+class Aggregate(GroupwiseOperator):
     """Group by the first `key` columns; the result has them and one column per function."""
 
     key: int
@@ -91,7 +91,8 @@ class Aggregate(OfGroups):
 
 @dataclass(frozen=True)
 class AccumulatedAggregate(Projectable):
-    """Linear functions by accumulators, others at an end of the arrangements that follow the stream."""
+    """Linear functions by accumulators, others at an end of the arrangements that follow the
+    stream."""
 
     aggregate: Aggregate
     ends: tuple[int, ...]

@@ -2,7 +2,8 @@
 
     at_least(s)(x) = 1 if s(x) >= n else 0
 
-Of a stream without columns, whose one row weighs as much as there are rows, this says whether there are n.
+Of a stream without columns, whose one row weighs as much as there are rows, this says whether there
+are n.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import numpy as np
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.operators.groups.group_step import OfGroups
+from dbsp.operators.groups.group_step import GroupwiseOperator
 
 
 @dataclass(frozen=True)
-class AtLeast(OfGroups):
+class AtLeast(GroupwiseOperator):
     """The rows of weight `number` or more, each with weight 1."""
 
     number: int

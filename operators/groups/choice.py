@@ -1,8 +1,8 @@
 """Choice: rows of which no two agree in all columns of one domain.
 
-The rows of positive weight are taken in their order (column by column, values as they compare: strings as
-strings, None first), each one that agrees in no domain with a row taken before. So the result is a function
-of the input alone, whatever the order in which rows came.
+The rows of positive weight are taken in their order (column by column, values as they compare:
+strings as strings, None first), each one that agrees in no domain with a row taken before. So the
+result is a function of the input alone, whatever the order in which rows came.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.value_order import value_order
 from dbsp.kernels import first_of_each
-from dbsp.operators.groups.group_step import OfGroups
+from dbsp.operators.groups.group_step import GroupwiseOperator
 
 
 @dataclass(frozen=True)
-class ChoiceDomain(OfGroups):
-    """`domains` has the columns of each; rows that share no domain's values do not exclude each other.
+class ChoiceDomain(GroupwiseOperator):
+    """`domains` has the columns of each; rows that share no domain's values do not exclude each
+    other.
 
-    A change recomputes, of its rows, all that agree with them in the columns common to all domains; with
-    none in common that is everything.
+    A change recomputes, of its rows, all that agree with them in the columns common to all domains;
+    with none in common that is everything.
     """
 
     domains: tuple[tuple[int, ...], ...]

@@ -2,14 +2,14 @@
 
     classes(s) = { (x, m(x)) : x in a pair of s }      m(x) the least value that s connects x with
 
-A pair counts if its weight is positive. The equivalence itself, on the values that occur in s, is the join
-of the result with itself on m: n values have n rows here, and up to n^2 rows there. "Least" is by the codes
-of the values, which says nothing about the order of strings.
+A pair counts if its weight is positive. The equivalence itself, on the values that occur in s, is
+the join of the result with itself on m: n values have n rows here, and up to n^2 rows there.
+"Least" is by the codes of the values, which says nothing about the order of strings.
 
-A change touches the values that pairs of any time and sign connect with it: to all others it means nothing.
-These are looked up step by step from both ends, and their classes computed before and after; where that
-takes longer than computing all classes, all are computed. Cost: O(pairs connected with the change * log n),
-and never more than O(all pairs * log n).
+A change touches the values that pairs of any time and sign connect with it: to all others it means
+nothing. These are looked up step by step from both ends, and their classes computed before and
+after; where that takes longer than computing all classes, all are computed. Cost: O(pairs connected
+with the change * log n), and never more than O(all pairs * log n).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.kernels import consolidate, gather, least_members
 from dbsp.kernels.arrays import Codes
-from dbsp.operators.groups.group_step import GroupsStep, OfGroups, TimedGroupsStep
+from dbsp.operators.groups.group_step import GroupsStep, GroupwiseOperator, TimedGroupsStep
 from dbsp.operators.traces.arrange import arranged, own_trace
 
 
 @dataclass(frozen=True)
-class EquivalenceClasses(OfGroups):
+class EquivalenceClasses(GroupwiseOperator):
     """Each value of two columns of one type, with the least value of its class."""
 
     def schema(self, *inputs: Schema) -> Schema:
@@ -89,7 +89,8 @@ def classes_of(batch: Batch) -> Batch:
 
 
 class _ByBothColumns:
-    """Looks pairs up by either column; a part of the values that nothing connects with others is a group."""
+    """Looks pairs up by either column; a part of the values that nothing connects with others is a
+    group."""
 
     def __init__(self, first: Arranged, second: Arranged, timed: bool) -> None:
         self._first = first
@@ -97,7 +98,8 @@ class _ByBothColumns:
         self._timed = timed
 
     def history(self, values: Codes) -> tuple[Codes, Codes, int]:
-        """The pairs of any time that connect other values with these; all where that is no slower."""
+        """The pairs of any time that connect other values with these; all where that is no
+        slower."""
         stored = self._first.kept_rows
         # Pairs are found in rounds of two look-ups each; all of them are looked at in one go.
         most, rounds = 200 + stored // 8, 16 + stored // 512

@@ -1,7 +1,7 @@
 """Recomputing the groups that a delta touches: the incremental form of any function of groups.
 
-With f a function of whole Z-sets that treats each group (the rows sharing a key) by itself, and O, N
-the integral before and after the tick,
+With f a function of whole Z-sets that treats each group (the rows sharing a key) by itself, and O,
+N the integral before and after the tick,
 
     out = f(N) - f(O)                      computed for the touched keys only.
 
@@ -10,9 +10,9 @@ the sum of all rows of times up to t in every coordinate,
 
     out(t) = sum over s in {0,1}^depth of (-1)^|s| (f(N<=t-s) - f(O<=t-s)),
 
-which for one scope is (f(N<=i) - f(N<=i-1)) - (f(O<=i) - f(O<=i-1)). The answer may change again at the
-least upper bound of t and any other time in the group's history: there the group is visited again.
-(Differential dataflow, CIDR 2013, section 3; DBSP paper, arXiv 2203.16684, section 5.)
+which for one scope is (f(N<=i) - f(N<=i-1)) - (f(O<=i) - f(O<=i-1)). The answer may change again at
+the least upper bound of t and any other time in the group's history: there the group is visited
+again. (Differential dataflow, CIDR 2013, section 3; DBSP paper, arXiv 2203.16684, section 5.)
 """
 
 from __future__ import annotations
@@ -42,20 +42,21 @@ Reduce: TypeAlias = Callable[[Batch], Batch]
 
 
 @dataclass(frozen=True)
-class OfGroups(Operator):
-    """An operator with one input whose `function` treats each group of rows by itself.
+class GroupwiseOperator(Operator):
+    """An operator with one input that computes its result group by group.
 
-    A group are the rows that agree in the columns `groups`. That is all it takes to be incremental, at
-    the top level and in scopes: subclasses give `groups`, `schema` and `function`.
+    A group is the set of rows that agree in the columns `groups`. Subclasses define `groups`,
+    `schema` and `function`; this class makes them incremental, at the top level and in scopes.
     """
 
     def groups(self, schema: Schema) -> tuple[int, ...]:
-        """The columns of the input that tell the groups apart."""
+        """The columns of the input that identify a group."""
         raise AssertionError(f"{self.name} does not say which columns make its groups")
 
     @property
     def result_key(self) -> int | None:
-        """How many of the first columns of the result differ between any two rows, if that is known."""
+        """How many of the first columns of the result differ between any two rows, if that is
+        known."""
         return None
 
     @property
@@ -64,14 +65,15 @@ class OfGroups(Operator):
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         source = arranged(rewriting, inputs[0], self.groups(inputs[0].schema))
-        return rewriting.add(Recomputed(self, node.inputs[-1].schema), source)
+        return rewriting.add(RecomputeGroups(self, node.inputs[-1].schema), source)
 
 
 @dataclass(frozen=True)
-class Recomputed(Projectable):
-    """The incremental form of any function of groups, over an arrangement by the columns of the groups."""
+class RecomputeGroups(Projectable):
+    """The incremental form of any function of groups, over an arrangement by the columns of the
+    groups."""
 
-    operator: OfGroups
+    operator: GroupwiseOperator
     over: Schema
     """The operator's own input, by the names it knows."""
 
@@ -95,12 +97,14 @@ class Recomputed(Projectable):
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         (source,) = expect_arranged(node, sources)
-        reduce = in_own_order(self.operator.function(scope.interner, self.over), order_of(node.inputs[0]))
+        reduce = restore_column_order(
+            self.operator.function(scope.interner, self.over), order_of(node.inputs[0])
+        )
         kind = TimedGroupsStep if scope.nested else GroupsStep
         return kind(source, len(self.operator.groups(self.over)), reduce, scope)
 
 
-def in_own_order(function: Reduce, order: Sequence[int]) -> Reduce:
+def restore_column_order(function: Reduce, order: Sequence[int]) -> Reduce:
     """The function for batches whose columns have been permuted by `order`."""
     if list(order) == list(range(len(order))):
         return function
@@ -140,7 +144,8 @@ class GroupsStep(Step):
         return keys
 
     def history(self, keys: Codes) -> tuple[Codes, Codes, int]:
-        """All rows of some groups with times and weights, and how many are of past ticks (the first)."""
+        """All rows of some groups with times and weights, and how many are of past ticks (the
+        first)."""
         source = self._source
         return gather(keys, self._key, source.table, source.count, self._trace.width, source.before)
 
@@ -195,15 +200,15 @@ class TimedGroupsStep(GroupsStep, AgendaStep):
 
     def _wait(self, keys: Codes, times: Codes) -> None:
         """Put each group on the agenda of the later times in its history."""
-        ones = np.ones(len(times), np.int64)
-        timed, _ = consolidate(np.column_stack((keys, times)), ones)
+        unit_weights = np.ones(len(times), np.int64)
+        timed, _ = consolidate(np.column_stack((keys, times)), unit_weights)
         if times.shape[1] == 1:
             # One scope: from the next time on the group will wait for the one after it.
             first = np.ones(len(timed), np.bool_)
             first[1:] = (timed[1:, :-1] != timed[:-1, :-1]).any(axis=1)
             timed = timed[first]
         later = np.ascontiguousarray(timed[:, self._key :])
-        self._agenda.put(np.ascontiguousarray(timed[:, : self._key]), ones[: len(timed)], later)
+        self._agenda.put(np.ascontiguousarray(timed[:, : self._key]), unit_weights[: len(timed)], later)
 
 
 def _sum(a: Batch, b: Batch, sign: int) -> Batch:

@@ -1,14 +1,14 @@
-"""Number rows: each row of a set with a number of its own, which it keeps as long as it is there.
+"""Number rows: each row of a set with a unique number, which it keeps while it is in the set.
 
-    number(D(s)) = [+(x, n)] for every x that comes, n its number;  [-(x, n)] for every x that goes
+    number(D(s)) = [+(x, n)] for every x inserted, n its number;  [-(x, n)] for every x retracted
 
-The numbers are first, first + step, first + 2 step, ... in the order in which rows come; rows that come
-in one tick are taken in the order of their values. A number is never given again: a row that goes and
-comes back in a later tick has a new one. So the result depends on the ticks so far and not only on the
-set, and this is an operator on streams of changes. Numbers of different nodes never meet if these have
-the same step and different firsts below it.
+The numbers are first, first + step, first + 2 step, ... in the order of insertion; rows inserted in
+one tick are numbered in the order of their values. A number is never used again: a row that is
+retracted and inserted in a later tick has a new one. So the result depends on the ticks so far and
+not only on the set, and this is an operator on streams of changes. Numbers of different nodes never
+coincide if the nodes have the same step and different firsts below it.
 
-Cost: O(delta * log delta), one entry of a dictionary for every row that is there.
+Cost: O(delta * log delta), one entry of a dictionary for every row of the set.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from dbsp.operators.linear.project import Project
 
 @dataclass(frozen=True)
 class NumberRows(Operator):
-    """The rows of a set with a number; `order` has the columns by which rows of one tick are ordered."""
+    """The rows of a set with a number; `order` has the columns by which rows of one tick are
+    ordered."""
 
     order: tuple[int, ...]
     column: str
@@ -89,18 +90,18 @@ class NumberRowsStep(Step):
             return
         rows = np.empty((len(batch), batch.rows.shape[1] + 1), np.int64)
         rows[:, :-1] = batch.rows
-        gone = np.flatnonzero(batch.weights < 0)
-        for place, row in zip(gone.tolist(), map(tuple, batch.rows[gone].tolist()), strict=True):
+        retracted = np.flatnonzero(batch.weights < 0)
+        for place, row in zip(retracted.tolist(), map(tuple, batch.rows[retracted].tolist()), strict=True):
             rows[place, -1] = self._numbers.pop(row)
-        come = np.flatnonzero(batch.weights > 0)
-        come = come[self._arrival(batch.rows[come])]
+        inserted = np.flatnonzero(batch.weights > 0)
+        inserted = inserted[self._arrival(batch.rows[inserted])]
         given = self._given.get(None, 0)
         for count, (place, row) in enumerate(
-            zip(come.tolist(), map(tuple, batch.rows[come].tolist()), strict=True), given
+            zip(inserted.tolist(), map(tuple, batch.rows[inserted].tolist()), strict=True), given
         ):
             rows[place, -1] = self._numbers[row] = self._operator.first + count * self._operator.step
-        if len(come):
-            self._given[None] = given + len(come)
+        if len(inserted):
+            self._given[None] = given + len(inserted)
         self.out = Batch(*consolidate(rows, batch.weights))
 
     def _arrival(self, rows: Codes) -> Codes:

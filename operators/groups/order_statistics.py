@@ -1,9 +1,10 @@
-"""Aggregates that need all values of a group: order statistics, distinct counts, functions of the user's.
+"""Aggregates that need all values of a group: order statistics, distinct counts, functions of the
+user's.
 
-They pass over None and, but for `Fold`, count a value as often as its weight says: v with weight
-w > 0 stands for w equal values, one of weight w <= 0 for none. A group where nothing is left yields
-None. None of them follows from sums, so a change recomputes the groups it touches: O(n log n) for
-their n values (see `dbsp.operators.groups.group_step`).
+They pass over None and, but for `Fold`, count a value as often as its weight says: v with weight w
+> 0 counts as w equal values, one of weight w <= 0 as none. A group without values yields None. None
+of them follows from sums, so a change recomputes the groups it touches: O(n log n) for their n
+values (see `dbsp.operators.groups.group_step`).
 """
 
 from __future__ import annotations
@@ -150,7 +151,8 @@ class ArgExtreme(GroupFunction):
 
 @dataclass(frozen=True)
 class Variance(GroupFunction):
-    """The mean square distance from the mean: of a sample (divided by n - 1) or a whole `population`.
+    """The mean square distance from the mean: of a sample (divided by n - 1) or a whole
+    `population`.
 
     `root` takes the square root: the standard deviation. Two passes with compensated sums over the
     sorted values, so it is a function of the group alone. A sample of one value has none.
@@ -217,12 +219,12 @@ class Fold(GroupFunction):
             for row, weight in zip(decoded, weights[order].tolist(), strict=True)
         ]
         ends = [*starts[1:].tolist(), len(rows)]
-        made = [
+        results = [
             call_user(self.function, pairs[start:end])
             for start, end in zip(starts.tolist(), ends, strict=True)
         ]
         result[group[starts]] = encode_column(
-            self.result(schema), made, interner, function_name(self.function)
+            self.result(schema), results, interner, function_name(self.function)
         )
         return result
 
@@ -240,8 +242,9 @@ class FunctionOfSums:
 class Finish(Operator):
     """Linear user-defined aggregates: functions of a group's sums.
 
-    Each output column is a column of the input, by index, or a function of several. The functions see
-    one row per group, which has changed anyway: linear, and never more than the aggregate's delta.
+    Each output column is a column of the input, by index, or a function of several. The functions
+    see one row per group, which has changed anyway: linear, and never more than the aggregate's
+    delta.
     """
 
     columns: tuple[int | FunctionOfSums, ...]
@@ -249,8 +252,8 @@ class Finish(Operator):
 
     @property
     def label(self) -> str:
-        made = (function_name(c.function) for c in self.columns if isinstance(c, FunctionOfSums))
-        return f"Finish {', '.join(made)}"
+        names = (function_name(c.function) for c in self.columns if isinstance(c, FunctionOfSums))
+        return f"Finish {', '.join(names)}"
 
     def schema(self, *inputs: Schema) -> Schema:
         (schema,) = inputs
@@ -276,11 +279,11 @@ class Finish(Operator):
                 if isinstance(column, int):
                     rows[:, at] = batch.rows[:, column]
                     continue
-                made = []
+                results = []
                 for row in batch.rows.tolist():
                     values = [decode_value(schema.types[c], row[c], interner) for c in column.columns]
-                    made.append(None if None in values else call_user(column.function, *values))
-                rows[:, at] = encode_column(types[at], made, interner, self.names[at])
+                    results.append(None if None in values else call_user(column.function, *values))
+                rows[:, at] = encode_column(types[at], results, interner, self.names[at])
             return Batch(*consolidate(rows, batch.weights))
 
         return finish

@@ -1,9 +1,10 @@
 """Top-k, rank and shift: functions of a partition in an order.
 
-The rows of a partition, those that agree on the columns `partition`, stand in the order of some columns, each
-ascending or descending; rows that tie there stand in the order of the whole row, ascending. None comes before
-every other value, strings compare as strings. So the order is total and every result deterministic. A row of
-weight w > 0 stands for w equal rows, one of weight w <= 0 for none.
+The rows of a partition, those that agree on the columns `partition`, stand in the order of some
+columns, each ascending or descending; rows that tie there stand in the order of the whole row,
+ascending. None comes before every other value, strings compare as strings. So the order is total
+and every result deterministic. A row of weight w > 0 counts as w equal rows, one of weight w <= 0
+as none.
 
     top_k       the first k rows; the last one may keep a part of its weight
     rank        each row with 1 + the number of rows before those that tie with it
@@ -12,9 +13,9 @@ weight w > 0 stands for w equal rows, one of weight w <= 0 for none.
     shift       each row with a column of the row n places before (or after) it, None beyond the ends
 
 All are functions of groups (`dbsp.operators.groups.group_step`): a change recomputes the
-partitions it touches. At the
-top level top_k reads no more than the head of the partition from an arrangement by (partition, order):
-O(k + log n) rows for each partition touched, besides those that tie with the k-th.
+partitions it touches. At the top level top_k reads no more than the head of the partition from an
+arrangement by (partition, order): O(k + log n) rows for each partition touched, besides those that
+tie with the k-th.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from dbsp.errors import SchemaError
 from dbsp.kernels import concatenate, consolidate, leading, project, running_totals, shifted
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.limits import NULL
-from dbsp.operators.groups.group_step import OfGroups, Reduce, in_own_order
+from dbsp.operators.groups.group_step import GroupwiseOperator, Reduce, restore_column_order
 from dbsp.operators.groups.order_statistics import refuse_null
 from dbsp.operators.traces.arrange import arranged, order_of
 
@@ -62,7 +63,7 @@ class Sorted(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ordered(OfGroups):
+class Ordered(GroupwiseOperator):
     """What these operators share: `order` is (column, whether descending), most important first."""
 
     partition: tuple[int, ...]
@@ -137,7 +138,8 @@ class TopK(Ordered):
 
 @dataclass(frozen=True)
 class LeadingTopK(Operator):
-    """The incremental form of top-k, over an arrangement by partition and `leading` columns of the order."""
+    """The incremental form of top-k, over an arrangement by partition and `leading` columns of the
+    order."""
 
     top: TopK
     leading: int
@@ -159,7 +161,7 @@ class LeadingTopK(Operator):
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         (source,) = expect_arranged(node, sources)
-        top = in_own_order(self.top.function(scope.interner, self.over), order_of(node.inputs[0]))
+        top = restore_column_order(self.top.function(scope.interner, self.over), order_of(node.inputs[0]))
         return TopKStep(self, source, top)
 
 
@@ -247,7 +249,8 @@ class Rank(Ordered):
 
 @dataclass(frozen=True)
 class Shift(Ordered):
-    """Each row with the value of `column` in the row `offset` places before it (after it if negative)."""
+    """Each row with the value of `column` in the row `offset` places before it (after it if
+    negative)."""
 
     column: int
     offset: int

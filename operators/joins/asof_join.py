@@ -2,17 +2,18 @@
 
     (A asof B)(x . y) = A(x)   where y is the latest row of B with key(y) = key(x), y.right <= x.left
 
-B counts as a set: a row is there while its weight is positive. Of several rows with the latest time it
-is the one with the greatest values in its other columns, in column order (strings by string order).
+B counts as a set: a row is there while its weight is positive. Of several rows with the latest time
+it is the one with the greatest values in its other columns, in column order (strings by string
+order).
 
-Incremental form at the top level: a change of B at a time t concerns the rows of A from t until the next
-time in B, and a change of A itself; these rows, X, are matched before the tick and after it:
+Incremental form at the top level: a change of B at a time t concerns the rows of A from t until the
+next time in B, and a change of A itself; these rows, X, are matched before the tick and after it:
 
     out = (X + dA) asof new(B)  -  X asof old(B)        X = old(A) in the stretches that dB begins
 
 Both sides are kept ordered by (key, time). Cost: O(delta * log state), plus the rows of A whose
-partner changes, plus rows of B with that very time. Inside nested scopes it is evaluated anew at the
-times of change: O(rows of both sides).
+partner changes, plus rows of B with that very time. Inside nested scopes it is recomputed from
+scratch at the times of change: O(rows of both sides).
 """
 
 from __future__ import annotations
@@ -56,9 +57,11 @@ _ORDERED = ("int", "float", "date", "timestamp")
 
 @dataclass(frozen=True)
 class AsofJoin(Operator):
-    """By the key columns and the times `left` and `right`; `columns` chooses the output as in `Join`.
+    """By the key columns and the times `left` and `right`; `columns` chooses the output as in
+    `Join`.
 
-    With `outer` a row of the left without a partner is kept, with None for the columns of the right.
+    With `outer` a row of the left without a partner is kept, with None for the columns of the
+    right.
     """
 
     left_key: tuple[int, ...]
@@ -94,7 +97,7 @@ class AsofJoin(Operator):
         pairs = list(zip(self.left_key, self.right_key, strict=True))
         by_left = key_first((*self.left_key, self.left), a_schema.arity)
         by_right = key_first((*self.right_key, self.right), b_schema.arity)
-        matching = self._matching(pairs, a_schema, b_schema, by_left, by_right, interner)
+        matching = self.matching(pairs, a_schema, b_schema, by_left, by_right, interner)
 
         def join(a: Batch, b: Batch) -> Batch:
             table = np.zeros((1, 3), np.int64)
@@ -113,7 +116,7 @@ class AsofJoin(Operator):
         b = arranged(rewriting, right, [*(p for _, p in pairs), self.right])
         return rewriting.add(DeltaAsofJoin(self, order_of(a), order_of(b)), a, b)
 
-    def _matching(
+    def matching(
         self,
         pairs: Sequence[tuple[int, int]],
         a: Schema,
@@ -155,7 +158,7 @@ class DeltaAsofJoin(Operator):
         join = self.join
         a, b = self._own([stream.schema for stream in node.inputs])
         pairs = sorted(zip(join.left_key, join.right_key, strict=True))
-        matching = join._matching(pairs, a, b, self.by_left, self.by_right, scope.interner)
+        matching = join.matching(pairs, a, b, self.by_left, self.by_right, scope.interner)
         return AsofJoinStep(left, right, matching)
 
     def _own(self, inputs: Sequence[Schema]) -> tuple[Schema, Schema]:

@@ -2,8 +2,9 @@
 
     low <= y - x <= high
 
-The difference is exact, for floats too: `x + low` is a sum without rounding, of which only the floats
-on either side of it matter. So a band seen from the right, -high <= x - y <= -low, is the same band.
+The difference is exact, for floats too: `x + low` is a sum without rounding, of which only the
+floats on either side of it matter. So a band seen from the right, -high <= x - y <= -low, is the
+same band.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class Band:
-    """Bounds of `y - x` in the unit of the codes (days, microseconds), or a float; None for no bound."""
+    """Bounds of `y - x` in the unit of the codes (days, microseconds), or a float; None for no
+    bound."""
 
     floats: bool
     low: int | float | None
@@ -90,8 +92,10 @@ def distance(type_: Type, bound: Any, which: str) -> int | float | None:
     else:
         unit = _DAY if type_.kind == "date" else _MICROSECOND
         if not isinstance(bound, dt.timedelta) or bound % unit:
-            whole = " of whole days" if type_.kind == "date" else ""
-            raise SchemaError(f"{which} is a timedelta{whole} between {type_.kind}s, not {shorten(bound)}")
+            unit_text = " of whole days" if type_.kind == "date" else ""
+            raise SchemaError(
+                f"{which} is a timedelta{unit_text} between {type_.kind}s, not {shorten(bound)}"
+            )
         steps = bound // unit
     if abs(steps) > INT64_MAX:
         raise ValueOutOfRangeError(f"{which}={shorten(bound)} does not fit 64 bits")

@@ -4,8 +4,8 @@
 
 It starts from the rows of dRi and binds the other variables one by one, in an order of its own. A
 variable that is a function of bound ones is computed as soon as they are bound, and a condition is
-tested as soon as its variables are. Between these the prefixes are extended in one go (`ExtendPrefix`), since
-extending depth first keeps nothing but one prefix.
+tested as soon as its variables are. Between these the prefixes are extended in one go
+(`ExtendPrefix`), since extending depth first keeps nothing but one prefix.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def column_sets(actions: Sequence[Action], atom: int) -> list[frozenset[int]]:
 def default_order(atoms: Atoms, start: int, extensions: Extensions) -> tuple[str, ...]:
     """An order of the other variables that never leaves what is bound while it can be helped.
 
-    Next is the variable that most atoms with a bound variable have, then the one that completes most
-    atoms, then the first one written. A variable that an extension computes is bound for free.
+    Next is the variable that most atoms with a bound variable have, then the one that completes
+    most atoms, then the first one written. A variable that an extension computes is bound for free.
     """
     sets = [frozenset(variables_of(terms)) for terms in atoms]
     bound = set(sets[start])
@@ -159,7 +159,7 @@ class _Term:
         while self._open or self._order:
             yield self._extended()
             yield from self._computed()
-        # What may have no value is asked last, when nothing else is left to rule a row out.
+        # Evaluate what can fail last, when nothing else is left to rule a row out.
         yield from self._computed(partial=True)
 
     def _computed(self, partial: bool = False) -> Iterator[Action]:
@@ -168,8 +168,8 @@ class _Term:
         while moved:
             moved = False
             for number, (name, value) in list(self._extensions.items()):
-                wanted = partial or is_total(value) or name in self._needed()
-                if wanted and self._bound.keys() >= set(value.columns):
+                computable = partial or is_total(value) or name in self._needed()
+                if computable and self._bound.keys() >= set(value.columns):
                     del self._extensions[number]
                     yield RequireEqual(name, value) if name in self._bound else BindVariable(name, value)
                     self._bound[name] = None
@@ -180,7 +180,8 @@ class _Term:
                     yield TestCondition(condition)
 
     def _needed(self) -> set[str]:
-        """The variables of atoms that no step of the order binds, and what they are computed from."""
+        """The variables of atoms that no step of the order binds, and what they are computed
+        from."""
         names = {name for j in self._open for name in variables_of(self._atoms[j])}
         names = names.difference(self._bound, self._order)
         size = 0
@@ -213,7 +214,9 @@ class _Term:
         return any(
             bound >= set(value.columns) and (is_total(value) or name in needed)
             for name, value in self._extensions.values()
-        ) or any(is_total(one) and bound >= set(one.columns) for one in self._conditions.values())
+        ) or any(
+            is_total(condition) and bound >= set(condition.columns) for condition in self._conditions.values()
+        )
 
     def _use(self, atom: int, before: set[str], levels: Sequence[str]) -> UseAtom | None:
         """The atom's part, or None if nothing of it is bound yet."""

@@ -7,9 +7,9 @@ Bilinear, so its incremental form has one term per side (DBSP paper, arXiv 2203.
     out = dA join old(B) + new(A) join dB
 
 The asymmetric convention of the whole engine: a delta meets the new integral of the inputs before
-it and the old integral of those after it. Inside a nested scope, a match of the delta at iteration i
-with a row of iteration j belongs to iteration max(i, j); those of later iterations wait.
-Cost: O(min side * log(larger side)) plus the matches.
+it and the old integral of those after it. Inside a nested scope, a match of the delta at iteration
+i with a row of iteration j belongs to iteration max(i, j); those of later iterations wait. Cost:
+O(min side * log(larger side)) plus the matches.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Join(Operator):
         null_mismatch = null_mismatch_columns(left.schema, right.schema, pairs)
         by_left, by_right = [p for p, _ in pairs], [p for _, p in pairs]
         realign: tuple[int, ...] = ()
-        if isinstance(rewriting, Lowering) and not null_mismatch and _one_to_one(pairs):
+        if isinstance(rewriting, Lowering) and not null_mismatch and _is_bijection(pairs):
             key = len(pairs)
             by_left = list(rewriting.orders.leading(left, by_left))
             by_right = list(rewriting.orders.leading(right, by_right))
@@ -98,28 +98,30 @@ class Join(Operator):
                 realign = places
         a = arranged(rewriting, left, by_left)
         b = arranged(rewriting, right, by_right)
-        whole = is_injective(self.columns, left.schema, right.schema, self.right_key)
+        injective = is_injective(self.columns, left.schema, right.schema, self.right_key)
         in_a, in_b = np.argsort(order_of(a)), np.argsort(order_of(b))
         columns = tuple(int(in_a[v]) if v >= 0 else -int(in_b[-v - 1]) - 1 for v in self.columns)
-        return rewriting.add(DeltaJoin(len(pairs), columns, self.names, whole, null_mismatch, realign), a, b)
+        return rewriting.add(
+            DeltaJoin(len(pairs), columns, self.names, injective, null_mismatch, realign), a, b
+        )
 
 
 @dataclass(frozen=True)
 class DeltaJoin(Projectable):
     """The incremental form: both inputs are arrangements that start with the `key` columns.
 
-    `columns` chooses the output as in `Join`, by the arrangements' columns; `whole` tells that every
-    pair of rows can be told from every other by them.
+    `columns` chooses the output as in `Join`, by the arrangements' columns; `injective` states that
+    different pairs of rows give different output rows.
     """
 
     key: int
     columns: tuple[int, ...]
     names: tuple[str, ...]
-    whole: bool
+    injective: bool
     null_mismatch: tuple[int, ...] = ()
     """Key columns where the code of None is None on one side only: there it matches nothing."""
     realign: tuple[int, ...] = ()
-    """Where the left key's columns stand in the right key, if the orders of the two differ."""
+    """The positions of the left key's columns in the right key, if the orders of the two differ."""
 
     @property
     def monotone(self) -> bool:
@@ -137,12 +139,14 @@ class DeltaJoin(Projectable):
         return picked_columns(self.columns, self.names, *inputs)
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
-        return self.whole and all(inputs)
+        return self.injective and all(inputs)
 
     def projected(self, rewriting: Rewriting, stream: Stream, project: Project) -> Stream:
         """A join that emits only the columns of the projection."""
         columns = tuple(self.columns[c] for c in project.columns)
-        joined = replace(self, columns=columns, names=project.names, whole=self.whole and project.whole)
+        joined = replace(
+            self, columns=columns, names=project.names, injective=self.injective and project.injective
+        )
         return rewriting.add(joined, *stream.node.inputs)
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
@@ -157,7 +161,7 @@ class DeltaJoin(Projectable):
         return JoinStep(left, right, self.key, columns, turned, scope)
 
 
-def _one_to_one(pairs: Sequence[tuple[int, int]]) -> bool:
+def _is_bijection(pairs: Sequence[tuple[int, int]]) -> bool:
     return len({a for a, _ in pairs}) == len(pairs) == len({b for _, b in pairs})
 
 
@@ -178,7 +182,7 @@ def null_mismatch_columns(left: Schema, right: Schema, pairs: Iterable[tuple[int
 
 
 def is_injective(columns: Sequence[int], left: Schema, right: Schema, right_key: Sequence[int]) -> bool:
-    """Whether every pair of rows can be told from every other by these columns."""
+    """Whether different pairs of rows differ in these columns."""
     taken = set(columns)
     return taken.issuperset(range(left.arity)) and all(
         -c - 1 in taken or c in right_key for c in range(right.arity)
@@ -232,7 +236,8 @@ class JoinStep(AgendaStep):
         self.out = combine(parts)
 
     def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Any, ...]:
-        """The leading arguments of the kernels: the rows of one side's delta, sorted, and where to look."""
+        """The leading arguments of the kernels: the rows of one side's delta, sorted, and where to
+        look."""
         return delta.rows, delta.weights, self._key
 
     def _probe(
@@ -265,7 +270,8 @@ class JoinStep(AgendaStep):
 
 
 class RealignedJoinStep(JoinStep):
-    """A join whose sides keep the key in different orders: each delta is sorted in the other's order."""
+    """A join whose sides keep the key in different orders: each delta is sorted in the other's
+    order."""
 
     __slots__ = ("_to_left", "_to_right")
 
@@ -301,7 +307,8 @@ def _moved(columns: Codes, order: Codes) -> Codes:
 
 
 class MixedJoinStep(JoinStep):
-    """A join of an int with an optional int: every pair has a delta in it, so that is what is checked."""
+    """A join of an int with an optional int: every pair has a delta in it, so that is what is
+    checked."""
 
     __slots__ = ("_null_mismatch",)
 

@@ -1,8 +1,9 @@
-"""What a multi-way join is, evaluated as it is defined: one relation after the other, everything anew.
+"""The definition of the multi-way join: join one relation after the other, from scratch.
 
     Q(v) = product over the atoms i of  Ri(v restricted to the variables of atom i)
 
-It shares nothing with the delta terms but the joining of two batches, and is what they are checked against.
+It shares nothing with the delta terms but the joining of two batches, and is what they are checked
+against.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dbsp.expressions import Expression, bind
 from dbsp.kernels import arrange, consolidate, join_runs, project, register_run
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
-from dbsp.operators.linear.filter import selected
+from dbsp.operators.linear.filter import filter_rows
 
 if TYPE_CHECKING:
     from dbsp.operators.joins.multiway_join import MultiwayJoin
@@ -48,7 +49,7 @@ def definition(join: MultiwayJoin, interner: Interner, inputs: Sequence[Schema])
                     keep = found.rows[:, names.index(name)] == codes
                     if name in null_mismatch:
                         keep &= codes != NULL
-                    found = selected(found, keep)
+                    found = filter_rows(found, keep)
                 else:
                     names = (*names, name)
                     found = Batch(np.column_stack((found.rows, codes)), found.weights)
@@ -60,7 +61,7 @@ def definition(join: MultiwayJoin, interner: Interner, inputs: Sequence[Schema])
                 names, found = _joined(names, found, own, rows)
         for condition in join.conditions:
             bound = bind(condition, bindings.select(bindings.indices(names)))
-            found = selected(found, bound.mask(found.rows, interner))
+            found = filter_rows(found, bound.mask(found.rows, interner))
         taken = np.array([names.index(name) for name in join.columns], np.int64)
         return Batch(*project(found.rows, found.weights, taken))
 
@@ -84,7 +85,7 @@ def _matching(
             keep &= batch.rows[:, column] == batch.rows[:, places.setdefault(term, column)]
             if term in null_mismatch:
                 keep &= batch.rows[:, column] != NULL
-    batch = selected(batch, keep)
+    batch = filter_rows(batch, keep)
     taken = np.array(list(places.values()), np.int64)
     return tuple(places), Batch(*project(batch.rows, batch.weights, taken))
 
@@ -110,7 +111,8 @@ def _joined(
 def impossible(
     atoms: Sequence[Sequence[str | Expression | None]], inputs: Sequence[Schema], interner: Interner
 ) -> bool:
-    """Whether a constant is the int that stands for None in its optional column: no row has it there."""
+    """Whether a constant is the int that encodes None in its optional column: no row has it
+    there."""
     return any(
         isinstance(term, Expression)
         and type_.kind == "int"

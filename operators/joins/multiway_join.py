@@ -2,24 +2,26 @@
 
     Q(v) = product over the atoms i of  Ri(v restricted to the variables of atom i)
 
-A binary join plan of a cyclic query makes rows that lead nowhere: the wedges of a graph outnumber its
-triangles by far. Here no such row is made. The join is linear in each of its relations, so its delta is
-a sum of one term per atom, each of which meets the new relations before it and the old ones after it:
+A binary join plan of a cyclic query makes intermediate rows without a match: the wedges of a graph
+outnumber its triangles by far. This operator makes no such row. The join is linear in each of its
+relations, so its delta is a sum of one term per atom. The term of an atom joins its delta with the
+new relations before it and the old relations after it:
 
     dQ = sum over i of  R1^new x ... x R(i-1)^new x dRi x R(i+1)^old x ... x Rn^old
 
-and each term binds one variable after the other (`dbsp.kernels.multiway`), in an order of its own. A
+Each term binds one variable after the other (`dbsp.kernels.multiway`), in an order of its own. A
 load is one term with everything else empty: plain generic join.
 
 Cost: insertions alone cost no more in total than the largest result possible for the sizes of the
-relations, times a logarithm (Ngo, Re, Rudra, SIGMOD Record 2013; Ammar et al., Delta-BiGJoin, VLDB 2018). A
-relation that occurs in several atoms is kept once per column order and not once per atom.
+relations, times a logarithm (Ngo, Re, Rudra, SIGMOD Record 2013; Ammar et al., Delta-BiGJoin, VLDB
+2018). A relation that occurs in several atoms is stored once per column order and not once per
+atom.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,15 +31,13 @@ from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
-from dbsp.circuit.step_roles import ReportingStep
 from dbsp.circuit.step_scope import StepScope
-from dbsp.data.batch import Batch, combine
+from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression, bind
-from dbsp.kernels.arrays import Codes
 from dbsp.operators.joins.delta_term import (
     Atoms,
     Extensions,
@@ -48,30 +48,29 @@ from dbsp.operators.joins.delta_term import (
     delta_term,
     variables_of,
 )
-from dbsp.operators.joins.match_budget import MatchBudget
+from dbsp.operators.joins.multiway_arrangements import TermArrangements
 from dbsp.operators.joins.multiway_definition import definition, impossible
 from dbsp.operators.joins.multiway_split import split
+from dbsp.operators.joins.multiway_step import MultiwayJoinStep
 from dbsp.operators.joins.multiway_term import Reading, TermStep
-from dbsp.operators.joins.term_rows import TermRows
 from dbsp.operators.linear.project import Project
-from dbsp.operators.traces.agenda import Agenda, AgendaStep
-from dbsp.operators.traces.arrange import arranged, order_of
-from dbsp.operators.traces.column_orders import Lowering, refined
 
 
 @dataclass(frozen=True)
 class MultiwayJoin(Operator):
     """The natural join of any number of relations, each read by an atom.
 
-    `atoms` says of every input and column which variable it is, which constant (a literal) it is compared
-    with, or with None that it is not looked at. `columns` are the variables of the result; weights of
-    equal rows add up. `extensions` (z, f) bind z to the value of the expression f where it is free, and
-    compare it where it is not. `conditions` are over variables. `orders` gives for each atom the order in
-    which its delta term binds the other variables; without it, a default by the shape of the query.
+    `atoms` gives for every column of every input its variable, the constant (a literal) that it is
+    compared with, or None if the join does not read it. `columns` are the variables of the result;
+    weights of equal rows add up. `extensions` (z, f) bind z to the value of the expression f where
+    z is free, and compare them where it is bound. `conditions` are over variables. `orders` gives
+    for each atom the order in which its delta term binds the other variables; the default order
+    follows from the shape of the query.
 
-    Conditions and extensions that have a value for every row are evaluated as soon as their variables are
-    bound, the others on the result (`dbsp.operators.joins.multiway_split`). But an extension that binds a
-    variable of an atom is evaluated before, also for rows that a later atom would have ruled out.
+    Conditions and extensions that have a value for every row are evaluated as soon as their
+    variables are bound, the others on the result (`dbsp.operators.joins.multiway_split`). But an
+    extension that binds a variable of an atom is evaluated before, also for rows that a later atom
+    rules out.
     """
 
     atoms: Atoms = field(compare=False)
@@ -80,7 +79,7 @@ class MultiwayJoin(Operator):
     conditions: tuple[Expression, ...] = field(default=(), compare=False)
     orders: tuple[tuple[str, ...], ...] = ()
     identity: tuple[Any, ...] = field(init=False, repr=False)
-    """What tells equal joins: `==` on expressions builds another one."""
+    """The fields that equality compares: `==` on expressions builds another expression."""
 
     def __post_init__(self) -> None:
         atoms = tuple(
@@ -165,7 +164,8 @@ class MultiwayJoin(Operator):
                 )
 
     def null_mismatch(self, *inputs: Schema) -> frozenset[str]:
-        """The int variables that may be None in some places only: there the code of None matches nothing."""
+        """The int variables that may be None in some places only: there the code of None matches
+        nothing."""
         kinds: dict[str, set[bool]] = {}
         for terms, schema in zip(self.atoms, inputs, strict=True):
             for term, type_ in zip(terms, schema.types, strict=True):
@@ -177,13 +177,13 @@ class MultiwayJoin(Operator):
         return frozenset(name for name, found in kinds.items() if len(found) > 1)
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
-        told = set(self.columns)
+        determined = set(self.columns)
         grown = True
-        while grown:  # what is computed from columns of the result tells nothing new
-            more = {name for name, value in self.extensions if told.issuperset(value.columns)}
-            grown, told = not more <= told, told | more
+        while grown:  # a value computed from determined variables is determined
+            more = {name for name, value in self.extensions if determined.issuperset(value.columns)}
+            grown, determined = not more <= determined, determined | more
         looked_at = all(term is not None for terms in self.atoms for term in terms)
-        return all(inputs) and looked_at and told.issuperset(self.variables)
+        return all(inputs) and looked_at and determined.issuperset(self.variables)
 
     def term_orders(self) -> tuple[tuple[str, ...], ...]:
         """For each atom the order in which its term binds the other variables."""
@@ -192,16 +192,19 @@ class MultiwayJoin(Operator):
         return tuple(default_order(self.atoms, i, self.extensions) for i in range(len(self.atoms)))
 
     def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        """Without what can fail, and without the columns nobody looks at: their weights add up before."""
+        """The join of the columns that are read, followed by the operators that can fail on a
+        row."""
         core, behind = split(self)
-        stream = core._narrowed(rewriting, inputs)
+        stream = core.narrowed(rewriting, inputs)
         for operator in behind:
             stream = rewriting.add(operator, stream)
         return stream
 
-    def _narrowed(self, rewriting: Rewriting, inputs: Sequence[Stream]) -> Stream:
+    def narrowed(self, rewriting: Rewriting, inputs: Sequence[Stream]) -> Stream:
+        """Add this join over projections that drop unread columns, so their rows' weights add up
+        first."""
         kept, atoms = [], []
-        for stream, terms in zip(inputs, self._live(), strict=True):
+        for stream, terms in zip(inputs, self._used_atoms(), strict=True):
             columns = tuple(c for c, term in enumerate(terms) if term is not None)
             if len(columns) < len(terms):
                 names = tuple(stream.schema.names[c] for c in columns)
@@ -213,10 +216,10 @@ class MultiwayJoin(Operator):
         join = MultiwayJoin(tuple(atoms), self.columns, self.extensions, self.conditions, orders)
         return rewriting.add(join, *kept)
 
-    def _beside(self, start: int, order: tuple[str, ...]) -> frozenset[int]:
-        """The columns of an atom that the first variable of its term is looked up by.
+    def _lookup_columns(self, start: int, order: tuple[str, ...]) -> frozenset[int]:
+        """The columns of atom `start` by which its term looks up its first variable.
 
-        A delta sorted by one of them finds that variable's values where it found those of the row before.
+        In a delta sorted by such a column, neighbouring rows look up neighbouring values.
         """
         meeting = [
             terms
@@ -228,8 +231,8 @@ class MultiwayJoin(Operator):
             c for c, term in enumerate(self.atoms[start]) if isinstance(term, str) and term in near
         )
 
-    def _live(self) -> Atoms:
-        """The atoms with None in the place of variables that matter nowhere else."""
+    def _used_atoms(self) -> Atoms:
+        """The atoms with None in the place of variables that are used only once."""
         used = Counter(term for terms in self.atoms for term in terms if isinstance(term, str))
         used.update(name for name, value in self.extensions for name in (name, *value.columns))
         used.update(name for condition in self.conditions for name in condition.columns)
@@ -257,62 +260,30 @@ class MultiwayJoin(Operator):
         return evaluate_all
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        chosen = _Arrangements(rewriting)
+        chosen = TermArrangements(rewriting)
         rows = []
         orders = self.term_orders()
         for start, order in enumerate(orders):
             actions = delta_term(self.atoms, start, order, self.extensions, self.conditions)
             sets = [column_sets(actions, atom) for atom in range(len(inputs))]
             rows.append(
-                [-1 if j == start else chosen.serving(stream, sets[j]) for j, stream in enumerate(inputs)]
+                [
+                    -1 if j == start else chosen.arrangement_for(stream, sets[j])
+                    for j, stream in enumerate(inputs)
+                ]
             )
         for start, (stream, order) in enumerate(zip(inputs, orders, strict=True)):
-            rows[start][start] = chosen.handing_out(stream, self._beside(start, order))
+            rows[start][start] = chosen.delta_input(stream, self._lookup_columns(start, order))
         join = DeltaMultiwayJoin(self, tuple(map(tuple, rows)), tuple(chosen.orders))
         return rewriting.add(join, *chosen.streams)
-
-
-class _Arrangements:
-    """The arrangements that the terms of one join read, each once."""
-
-    def __init__(self, rewriting: Rewriting) -> None:
-        self._rewriting = rewriting
-        self._sources: list[Node] = []
-        self.streams: list[Stream] = []
-        self.orders: list[tuple[int, ...]] = []
-
-    def serving(self, stream: Stream, sets: Sequence[frozenset[int]]) -> int:
-        """The number of an arrangement whose first columns are each of the sets in turn."""
-        rewriting = self._rewriting
-        leading = refined(sets)
-        if isinstance(rewriting, Lowering):
-            leading = rewriting.orders.through(stream, sets)
-        found = arranged(rewriting, stream, leading)
-        return self._number(stream, found, order_of(found))
-
-    def handing_out(self, stream: Stream, first: frozenset[int]) -> int:
-        """The number of what hands out the deltas of the stream, sorted by one of `first` if possible."""
-        numbers = [n for n, source in enumerate(self._sources) if source is stream.node]
-        if not numbers:
-            return self._number(stream, stream, tuple(range(stream.schema.arity)))
-        return next((n for n in numbers if self.orders[n][:1] and self.orders[n][0] in first), numbers[0])
-
-    def _number(self, source: Stream, stream: Stream, order: tuple[int, ...]) -> int:
-        for number, known in enumerate(self.streams):
-            if known.node is stream.node:
-                return number
-        self._sources.append(source.node)
-        self.streams.append(stream)
-        self.orders.append(order)
-        return len(self.streams) - 1
 
 
 @dataclass(frozen=True)
 class DeltaMultiwayJoin(Operator):
     """The incremental form: `places[i][j]` is the input from which the term of atom i reads atom j.
 
-    Every input is a stream with its columns in the order `arranged` says, and an arrangement where a term
-    reads it as another atom than its own.
+    Every input is a stream with its columns in the order `arranged` gives. It is an arrangement if
+    the term of another atom reads it.
     """
 
     join: MultiwayJoin
@@ -358,44 +329,6 @@ class DeltaMultiwayJoin(Operator):
             ]
             terms.append(TermStep(join, schemas, start, actions, readings, scope))
         return MultiwayJoinStep(terms, scope)
-
-
-class MultiwayJoinStep(AgendaStep, ReportingStep):
-    __slots__ = ("_agenda", "_budget", "_scope", "terms")
-
-    def __init__(self, terms: Sequence[TermStep], scope: StepScope) -> None:
-        super().__init__()
-        self.terms = tuple(terms)
-        self._scope = scope
-        self._agenda = Agenda(scope)
-        self._budget = scope.shared(MatchBudget)
-
-    def report(self) -> Mapping[str, tuple[TermRows, ...]]:
-        return {"join terms": tuple(term.rows for term in self.terms)} if self.terms else {}
-
-    def step(self) -> None:
-        parts = self._agenda.take()
-        depth = self._scope.depth
-        for term in self.terms:
-            if term.delta.out is None:
-                continue
-            for rows, weights in term.matches(term.delta.out):
-                self._budget.spend(len(weights))
-                if depth:
-                    rows, weights = self._due(rows, weights, depth)
-                if len(weights):
-                    parts.append((rows, weights))
-        self.out = combine(parts)
-
-    def _due(self, rows: Codes, weights: Codes, depth: int) -> tuple[Codes, Codes]:
-        """The rows of the present time; those of later times wait. The time is in the last columns."""
-        times = rows[:, -depth:]
-        later = (times > self._scope.now).any(axis=1)
-        rows = np.ascontiguousarray(rows[:, :-depth])
-        if later.any():
-            self._agenda.put(rows[later], weights[later], times[later])
-            rows, weights = rows[~later], weights[~later]
-        return rows, weights
 
 
 def shown(term: Term) -> str:

@@ -13,7 +13,8 @@ from dbsp.kernels.multiway import HEADER, USE
 
 @dataclass(frozen=True)
 class PlannedUse:
-    """One use of an arrangement: the slots of its columns in its own order, and when they are bound.
+    """One use of an arrangement: the slots of its columns in its own order, and when they are
+    bound.
 
     `width` counts all columns of a run row, `coordinates` those at its end that hold its time;
     `bound[l]` counts the columns that are bound after level l.
@@ -24,7 +25,8 @@ class PlannedUse:
     slots: tuple[int, ...]
     bound: tuple[int, ...]
     complete: bool
-    """Whether its rows are bound as a whole in the end; then their weights count."""
+    """Whether all of its columns are bound after the last level; then its weights are multiplied
+    in."""
 
 
 def written_plan(
@@ -38,8 +40,8 @@ def written_plan(
 ) -> Codes:
     """The plan: `given` and `taken` are the slots of the columns that come in and go out.
 
-    `values` are the codes of slots that hold constants, `levels` the slot of each level's variable and
-    whether None has no match there, `depth` the number of nested scopes.
+    `values` are the codes of slots that hold constants, `levels` the slot of each level's variable
+    and whether None has no match there, `depth` the number of nested scopes.
     """
     constants = [values.get(slot, 0) for slot in range(slots)]
     uses_at = HEADER + len(given) + len(taken) + slots
@@ -49,8 +51,8 @@ def written_plan(
     numbers += [*given, *taken, *constants]
     at = slots_at
     for use in uses:
-        whole = use.complete and not use.coordinates
-        numbers += [use.width, use.coordinates, use.bound[0], int(whole and use.bound[0] == use.bound[-1])]
+        weighted = use.complete and not use.coordinates
+        numbers += [use.width, use.coordinates, use.bound[0], int(weighted and use.bound[0] == use.bound[-1])]
         numbers += [int(use.complete), _last(use, len(levels)), at]
         at += use.bound[0]
     for use in uses:
@@ -60,11 +62,12 @@ def written_plan(
         numbers += [slot, int(skips), len(members)]
         for u, use in members:
             first, until = use.bound[level - 1 : level + 1]
-            whole = use.complete and not use.coordinates and until == use.bound[-1]
-            numbers += [u, use.width, first, until, _last(use, level - 1), int(whole)]
+            weighted = use.complete and not use.coordinates and until == use.bound[-1]
+            numbers += [u, use.width, first, until, _last(use, level - 1), int(weighted)]
     return np.array(numbers, np.int64)
 
 
 def _last(use: PlannedUse, level: int) -> int:
-    """The last level up to this one that binds columns of a use; 0 if none does but what is given."""
+    """The last level up to this one that binds columns of a use; 0 if none does but what is
+    given."""
     return next((n for n in range(level, 0, -1) if use.bound[n] > use.bound[n - 1]), 0)

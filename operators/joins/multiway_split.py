@@ -1,10 +1,11 @@
-"""What of a multi-way join is evaluated on its whole result: functions that have no value for some rows.
+"""Split a multi-way join: expressions that can fail on a row are evaluated on its result.
 
-The terms of a join's delta show rows that cancel when they are added up, and a level of a term shows rows
-that a later atom rules out. A division by zero in one of these is none of the query's. So what can fail
-is no part of the terms but operators of its own behind the join, which see what is left: first the
-conditions, then the extensions, then the conditions that read these. Only where an atom needs the value
-of an extension to be found by has it to be computed before.
+The delta terms of a join visit rows that cancel in their sum, and a level of a term visits rows
+that a later atom rules out. A division by zero in such a row is not an error of the query.
+Therefore expressions that can fail become separate operators after the join, which see only the
+rows of the result: first the conditions, then the extensions, then the conditions that read these
+extensions. The exception is an extension whose value an atom is looked up by: the terms evaluate
+it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def split(join: MultiwayJoin) -> tuple[MultiwayJoin, tuple[Operator, ...]]:
-    """The join without what can fail, and the operators that make the rest of its result."""
+    """The join without expressions that can fail, and the operators to apply to its result."""
     feeding = _feeding(join)
     late: dict[str, None] = {}
     grown = True
@@ -47,24 +48,24 @@ def split(join: MultiwayJoin) -> tuple[MultiwayJoin, tuple[Operator, ...]]:
     core = replace(
         join,
         columns=names,
-        extensions=tuple(one for one in join.extensions if one[0] not in late),
-        conditions=tuple(c for c in join.conditions if not any(c is one for one in (*tested, *after))),
+        extensions=tuple(pair for pair in join.extensions if pair[0] not in late),
+        conditions=tuple(c for c in join.conditions if not any(c is other for other in (*tested, *after))),
     )
     behind: list[Operator] = [Filter(condition) for condition in tested]
     while extensions:
         ready = {n: value for n, value in extensions.items() if extensions.keys().isdisjoint(value.columns)}
         extensions = {n: value for n, value in extensions.items() if n not in ready}
-        behind.append(Map((*map(col, names), *ready.values()), (*names, *ready), whole=True))
+        behind.append(Map((*map(col, names), *ready.values()), (*names, *ready), injective=True))
         names = (*names, *ready)
     behind += [Filter(condition) for condition in after]
     if names != join.columns:
-        whole = set(join.columns) >= set(names)
-        behind.append(Project(tuple(names.index(name) for name in join.columns), join.columns, whole))
+        injective = set(join.columns) >= set(names)
+        behind.append(Project(tuple(names.index(name) for name in join.columns), join.columns, injective))
     return core, tuple(behind)
 
 
 def _feeding(join: MultiwayJoin) -> set[str]:
-    """The variables that atoms are found by, or that several extensions have to agree on."""
+    """The variables that atoms are looked up by, or that several extensions bind."""
     feeding = {name for terms in join.atoms for name in variables_of(terms)}
     feeding.update(name for name, n in Counter(name for name, _ in join.extensions).items() if n > 1)
     size = 0

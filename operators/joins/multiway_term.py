@@ -1,7 +1,7 @@
 """Running one delta term of a multi-way join: actions on batches of prefixes (see `delta_term`).
 
-A prefix is a row of bound variables with a weight; inside nested scopes the least upper bound of the times
-of the rows it is made of stands behind them.
+A prefix is a row of bound variables with a weight; inside nested scopes the least upper bound of
+the times of the rows it is made of stands behind them.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ class TermStep:
         return TermRows(self._atom, self._changed, tuple(zip(self.levels, prefixes, strict=True)))
 
     def matches(self, delta: Batch) -> Iterable[Prefixes]:
-        """What the delta contributes: rows of the result, in a scope with their time behind them."""
+        """What the delta contributes: rows of the result, in a scope with their time behind
+        them."""
         rows, weights = delta.rows, delta.weights
         self._changed += len(weights)
         if self._opening is not None:
@@ -134,7 +135,8 @@ class _Writer:
         self._null_mismatch = join.null_mismatch(*schemas)
 
     def opening(self, start: int) -> tuple[Callable[[Codes, Codes], Prefixes] | None, tuple[str, ...]]:
-        """What keeps the rows of the delta that fit their own atom, or None; the names of its columns."""
+        """What keeps the rows of the delta that fit their own atom, or None; the names of its
+        columns."""
         reading = self._readings[start]
         terms = [reading.terms[c] for c in reading.order]
         names = variables_of(terms)
@@ -168,28 +170,29 @@ class _Writer:
 
     def actions(self, actions: Sequence[Action], names: tuple[str, ...]) -> list[Callable[..., Prefixes]]:
         """Functions to call one after the other; the last one leaves the columns of the result."""
-        made: list[Callable[..., Prefixes]] = []
+        functions: list[Callable[..., Prefixes]] = []
         timed = False
         for number, action in enumerate(actions):
             rest = actions[number + 1 :]
             match action:
                 case ExtendPrefix():
-                    wanted = self._wanted(rest, (*names, *action.levels))
-                    made.append(self._extending(action, names, wanted))
-                    names, timed = wanted, True
+                    needed = self._needed_columns(rest, (*names, *action.levels))
+                    functions.append(self._extending(action, names, needed))
+                    names, timed = needed, True
                 case BindVariable(variable, value):
-                    made.append(self._let(names, variable, value, timed))
+                    functions.append(self._let(names, variable, value, timed))
                     names = (*names, variable)
                 case RequireEqual(variable, value):
-                    made.append(self._same(names, variable, value))
+                    functions.append(self._same(names, variable, value))
                 case TestCondition(condition):
-                    made.append(self._test(names, condition))
+                    functions.append(self._test(names, condition))
         if names != self._join.columns or not timed:
-            made.append(self._taking(names, timed))
-        return made
+            functions.append(self._taking(names, timed))
+        return functions
 
-    def _wanted(self, rest: Sequence[Action], bound: tuple[str, ...]) -> tuple[str, ...]:
-        """Which of the bound variables are needed later: those of the result if nothing else follows."""
+    def _needed_columns(self, rest: Sequence[Action], bound: tuple[str, ...]) -> tuple[str, ...]:
+        """Which of the bound variables are needed later: those of the result if nothing else
+        follows."""
         columns = self._join.columns
         if not rest:
             return columns
@@ -263,7 +266,7 @@ class _Writer:
 
         return take
 
-    def _extending(self, extend: ExtendPrefix, names: tuple[str, ...], wanted: tuple[str, ...]) -> Extending:
+    def _extending(self, extend: ExtendPrefix, names: tuple[str, ...], needed: tuple[str, ...]) -> Extending:
         slots = {name: slot for slot, name in enumerate((*names, *extend.levels))}
         values: dict[int, int] = {}
         uses, sides = [], []
@@ -291,7 +294,7 @@ class _Writer:
             sides.append((source, reading.new))
         plan = written_plan(
             [slots[name] for name in names],
-            [slots[name] for name in wanted],
+            [slots[name] for name in needed],
             values,
             len(slots) + len(values),
             [(slots[name], name in self._null_mismatch) for name in extend.levels],
@@ -305,7 +308,8 @@ class _Writer:
 
 
 def _within(order: Sequence[int], use: UseAtom) -> list[int]:
-    """The columns that a use looks at, in the order of its arrangement, which binds them in turn."""
+    """The columns that a use looks at, in the order of its arrangement, which binds them in
+    turn."""
     taken = list(order[: sum(map(len, use.bound))])
     at = 0
     for columns in use.bound:
@@ -316,7 +320,8 @@ def _within(order: Sequence[int], use: UseAtom) -> list[int]:
 
 
 class Extending:
-    """Binds the variables of one `ExtendPrefix`; `sides` are the arrangements it reads, new or old."""
+    """Binds the variables of one `ExtendPrefix`; `sides` are the arrangements it reads, new or
+    old."""
 
     __slots__ = ("_now", "_plan", "_seen", "_sides", "_tables", "reached")
 

@@ -2,7 +2,8 @@
 
     (A join B)(x . y) = A(x) * B(y)   where key(x) = key(y) and low <= y.right - x.left <= high
 
-Bilinear as any join, so its incremental form has the same two terms (see `dbsp.operators.joins.join`):
+Bilinear as any join, so its incremental form has the same two terms (see
+`dbsp.operators.joins.join`):
 
     out = dA join old(B) + new(A) join dB
 
@@ -103,11 +104,11 @@ class RangeJoin(Operator):
         pairs = sorted(zip(self.left_key, self.right_key, strict=True))
         a = arranged(rewriting, left, [*(p for p, _ in pairs), self.left])
         b = arranged(rewriting, right, [*(p for _, p in pairs), self.right])
-        whole = is_injective(self.columns, left.schema, right.schema, self.right_key)
+        injective = is_injective(self.columns, left.schema, right.schema, self.right_key)
         in_a, in_b = np.argsort(order_of(a)), np.argsort(order_of(b))
         columns = tuple(int(in_a[v]) if v >= 0 else -int(in_b[-v - 1]) - 1 for v in self.columns)
         null_mismatch = null_mismatch_columns(left.schema, right.schema, pairs)
-        joined = DeltaRangeJoin(len(pairs), columns, self.names, whole, null_mismatch, band=self.band)
+        joined = DeltaRangeJoin(len(pairs), columns, self.names, injective, null_mismatch, band=self.band)
         return rewriting.add(joined, a, b)
 
 
@@ -141,7 +142,8 @@ class BandReach:
         self._null_mismatch = tuple(null_mismatch)
 
     def of(self, batch: Batch) -> tuple[Codes, Codes, Codes, Codes]:
-        """The rows that can have partners, their weights, and the prefixes from and to which these are."""
+        """The rows that can have partners, their weights, and the prefixes from and to which these
+        are."""
         rows, weights, m = batch.rows, batch.weights, self._key
         if self._null_mismatch:
             rows, weights = without_null(rows, weights, self._null_mismatch)

@@ -2,8 +2,9 @@
 
     filter(s)(x) = s(x) if p(x) else 0
 
-Linear: its own incremental form. The predicate is an expression over columns, evaluated for all rows
-of a delta at once, or a Python function of a named tuple, called row by row. None counts as false.
+Linear: its own incremental form. The predicate is an expression over columns, evaluated for all
+rows of a delta at once, or a Python function of a named tuple, called row by row. None counts as
+false.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression, bind
 from dbsp.kernels.limits import NULL
-from dbsp.operators.linear.row_functions import OverColumns, call_per_row, function_name
+from dbsp.operators.linear.row_functions import RowOperator, call_per_row, function_name
 
 
 @dataclass(frozen=True)
-class Filter(OverColumns):
+class Filter(RowOperator):
     """Rows for which the boolean expression is true."""
 
     predicate: Expression = field(compare=False)
     identity: tuple[Any, ...] = field(init=False, repr=False)
-    """What tells equal predicates: `==` on expressions builds another one."""
+    """The fields that equality compares: `==` on expressions builds another expression."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "identity", self.predicate.key)
@@ -53,13 +54,13 @@ class Filter(OverColumns):
 
         def keep(batch: Batch) -> Batch:
             # The code of true is 1; false and None are something else.
-            return selected(batch, bound.evaluate(batch.rows, interner) == 1)
+            return filter_rows(batch, bound.evaluate(batch.rows, interner) == 1)
 
         return keep
 
 
 @dataclass(frozen=True)
-class FilterFunction(OverColumns):
+class FilterFunction(RowOperator):
     """Rows for which a Python function returns something true."""
 
     predicate: Callable[[Any], Any]
@@ -83,7 +84,7 @@ class FilterFunction(OverColumns):
 
         def keep(batch: Batch) -> Batch:
             verdicts = call_per_row(self.predicate, batch, schema, interner, finish=bool)
-            return selected(batch, np.array(verdicts, np.bool_))
+            return filter_rows(batch, np.array(verdicts, np.bool_))
 
         return keep
 
@@ -130,12 +131,12 @@ class SameValue(Operator):
             mask = batch.rows[:, first] == batch.rows[:, second]
             if mixed:
                 mask &= batch.rows[:, first] != NULL
-            return selected(batch, mask)
+            return filter_rows(batch, mask)
 
         return keep
 
 
-def selected(batch: Batch, mask: Any) -> Batch:
+def filter_rows(batch: Batch, mask: Any) -> Batch:
     """The rows where the mask is true; order is kept, so the result is canonical."""
     if mask.all():
         return batch

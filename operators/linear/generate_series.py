@@ -2,9 +2,9 @@
 
     generate(s)(x, n) = s(x)  for every n in series(start(x), end(x), step(x)),  else 0
 
-Linear: its own incremental form. The ends are expressions over the columns of the row; what a series
-has in it is said in `dbsp.expressions.series`. A weight goes to every number of the series. Cost:
-the numbers generated, and sorting them. A series of more than `MOST_VALUES` numbers is an
+Linear: its own incremental form. The ends are expressions over the columns of the row; what a
+series has in it is said in `dbsp.expressions.series`. A weight goes to every number of the series.
+Cost: the numbers generated, and sorting them. A series of more than `MOST_VALUES` numbers is an
 EvaluationError.
 """
 
@@ -24,17 +24,18 @@ from dbsp.errors import EvaluationError, SchemaError
 from dbsp.expressions import Expression, bind
 from dbsp.expressions.series import coded_series
 from dbsp.kernels import consolidate
-from dbsp.operators.linear.row_functions import OverColumns
+from dbsp.operators.linear.row_functions import RowOperator
 
 
 @dataclass(frozen=True)
-class GenerateSeries(OverColumns):
-    """Rows with a column of the numbers from the first expression to the second, by steps of a third."""
+class GenerateSeries(RowOperator):
+    """Rows with a column of the numbers from the first expression to the second, by steps of a
+    third."""
 
     ends: tuple[Expression, ...] = field(compare=False)
     column: str
     identity: tuple[Any, ...] = field(init=False, repr=False)
-    """What tells equal expressions: `==` on expressions builds another one."""
+    """The fields that equality compares: `==` on expressions builds another expression."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "identity", tuple(e.key for e in self.ends))
@@ -59,7 +60,7 @@ class GenerateSeries(OverColumns):
         kind = bound[0].type.kind
 
         def apply(batch: Batch) -> Batch:
-            codes = [one.evaluate(batch.rows, interner) for one in bound]
+            codes = [end.evaluate(batch.rows, interner) for end in bound]
             try:
                 values, counts = coded_series(kind, codes)
             except EvaluationError as error:

@@ -2,9 +2,9 @@
 
     map(s)(y) = sum of s(x) over the rows x with f(x) = y
 
-Linear: its own incremental form. Columns are expressions, evaluated for all rows of a delta at once,
-or a Python function of a named tuple, called row by row; a function must be deterministic, since a
-row is mapped again when it is retracted. Cost: the evaluation, and sorting the delta.
+Linear: its own incremental form. Columns are expressions, evaluated for all rows of a delta at
+once, or a Python function of a named tuple, called row by row; a function must be deterministic,
+since a row is mapped again when it is retracted. Cost: the evaluation, and sorting the delta.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.expressions import Expression, bind
 from dbsp.kernels import consolidate
-from dbsp.operators.linear.row_functions import OverColumns, call_per_row, function_name
+from dbsp.operators.linear.row_functions import RowOperator, call_per_row, function_name
 
 
 @dataclass(frozen=True)
-class Map(OverColumns):
+class Map(RowOperator):
     """Output columns by expressions over the input's columns."""
 
     expressions: tuple[Expression, ...] = field(compare=False)
     names: tuple[str, ...]
-    whole: bool = False
-    """Whether every column of the input is among them, so that different rows stay different."""
+    injective: bool = False
+    """Whether different rows stay different, because every column of the input is among them."""
     identity: tuple[Any, ...] = field(init=False, repr=False)
-    """What tells equal expressions: `==` on expressions builds another one."""
+    """The fields that equality compares: `==` on expressions builds another expression."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "identity", tuple(e.key for e in self.expressions))
@@ -43,7 +43,7 @@ class Map(OverColumns):
         return f"Map {', '.join(columns)}"
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
-        return self.whole and inputs[0]
+        return self.injective and inputs[0]
 
     def schema(self, *inputs: Schema) -> Schema:
         return Schema(self.names, tuple(bind(e, self.over or inputs[0]).type for e in self.expressions))
@@ -61,7 +61,7 @@ class Map(OverColumns):
 
 
 @dataclass(frozen=True)
-class MapFunction(OverColumns):
+class MapFunction(RowOperator):
     """Rows by a Python function that returns a row of `result`."""
 
     mapping: Callable[[Any], Any]
@@ -82,15 +82,15 @@ class MapFunction(OverColumns):
         schema = self.over or inputs[0]
 
         def apply(batch: Batch) -> Batch:
-            made = call_per_row(self.mapping, batch, schema, interner)
-            rows = self.result.encode_rows(made, interner)
+            results = call_per_row(self.mapping, batch, schema, interner)
+            rows = self.result.encode_rows(results, interner)
             return Batch(*consolidate(rows, batch.weights))
 
         return apply
 
 
 @dataclass(frozen=True)
-class FlatMap(OverColumns):
+class FlatMap(RowOperator):
     """Rows by a Python function that returns any number of rows of `result` for each row."""
 
     mapping: Callable[[Any], Any]
@@ -108,9 +108,9 @@ class FlatMap(OverColumns):
 
         def apply(batch: Batch) -> Batch:
             # An error of a generator comes up when it is read, and is the function's error too.
-            made = call_per_row(self.mapping, batch, schema, interner, finish=list)
-            counts = [len(rows) for rows in made]
-            rows = self.result.encode_rows([row for rows in made for row in rows], interner)
+            results = call_per_row(self.mapping, batch, schema, interner, finish=list)
+            counts = [len(rows) for rows in results]
+            rows = self.result.encode_rows([row for rows in results for row in rows], interner)
             return Batch(*consolidate(rows, np.repeat(batch.weights, counts)))
 
         return apply

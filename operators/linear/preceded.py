@@ -2,8 +2,8 @@
 
     preceded(s)(a, b) = s(a, b) if b < a else 0
 
-Rows are compared column by column from the left, values as they compare: strings and records by what they
-are, not by their ids. Linear.
+Rows are compared column by column from the left, values as they compare: strings and records by
+what they are, not by their ids. Linear.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.value_order import rank_codes
 from dbsp.errors import SchemaError
-from dbsp.operators.linear.filter import selected
+from dbsp.operators.linear.filter import filter_rows
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,6 @@ class Preceded(Operator):
                 first, second = ranks[:size], ranks[size:]
                 before |= equal & (second < first)
                 equal &= second == first
-            return selected(batch, before)
+            return filter_rows(batch, before)
 
         return preceded

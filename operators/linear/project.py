@@ -27,7 +27,8 @@ class Projectable(Operator):
     """A physical operator that says what a projection of its output becomes."""
 
     def projected(self, rewriting: Rewriting, stream: Stream, project: Project) -> Stream:
-        """`project` of `stream`, the output of this operator; the node itself goes if nothing reads it."""
+        """`project` of `stream`, the output of this operator; the node itself goes if nothing reads
+        it."""
         return rewriting.add(project, stream)
 
 
@@ -37,7 +38,7 @@ class Project(Projectable):
 
     columns: tuple[int, ...]
     names: tuple[str, ...]
-    whole: bool = False
+    injective: bool = False
     """Whether different rows stay different, as when every column of the input is kept."""
 
     @property
@@ -52,7 +53,7 @@ class Project(Projectable):
         return Schema(self.names, tuple(inputs[0].types[c] for c in self.columns))
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
-        return self.whole and inputs[0]
+        return self.injective and inputs[0]
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         (stream,) = inputs
@@ -66,12 +67,12 @@ class Project(Projectable):
     def projected(self, rewriting: Rewriting, stream: Stream, project: Project) -> Stream:
         columns = tuple(self.columns[c] for c in project.columns)
         return rewriting.add(
-            Project(columns, project.names, self.whole and project.whole), *stream.node.inputs
+            Project(columns, project.names, self.injective and project.injective), *stream.node.inputs
         )
 
     def of_keyed(self, key: int) -> Project:
         """The same projection of rows that differ from each other in their first `key` columns."""
-        return replace(self, whole=set(range(key)) <= set(self.columns))
+        return replace(self, injective=set(range(key)) <= set(self.columns))
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         columns = np.array(self.columns, np.int64)

@@ -1,4 +1,4 @@
-"""What the operators share that look into rows: column names, and calling a function row by row."""
+"""The base of operators that compute row by row: column names, and calls of user functions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from dbsp.errors import UserFunctionError
 
 
 @dataclass(frozen=True)
-class OverColumns(Operator):
-    """An operator that names columns of its one input; `over` keeps the names when it is lowered."""
+class RowOperator(Operator):
+    """A function of single rows that names columns of its one input; `over` keeps the names when
+    lowered."""
 
     over: Schema | None = field(default=None, kw_only=True)
 
@@ -36,7 +37,8 @@ def call_per_row(
     interner: Interner,
     finish: Callable[[Any], Any] | None = None,
 ) -> list[Any]:
-    """function(row) for every row of the batch, as a named tuple; `finish` is applied to each result.
+    """function(row) for every row of the batch, as a named tuple; `finish` is applied to each
+    result.
 
     Raises UserFunctionError naming the function and the row, with the function's own exception as
     its cause.

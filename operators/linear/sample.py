@@ -2,10 +2,10 @@
 
     sample(s)(x) = s(x) if hash(seed, x[columns]) < fraction * 2^64 else 0
 
-Linear: its own incremental form, since whether a row is in the sample depends on the row alone; so a
-retraction always finds its insertion there. The hash is one of our own over the values, not over codes
-or Python's `hash`, so a seed chooses the same rows in every run and on every machine. Cost: O(delta);
-strings and objects are hashed once each.
+Linear: its own incremental form, since whether a row is in the sample depends on the row alone; so
+a retraction always finds its insertion there. The hash is one of our own over the values, not over
+codes or Python's `hash`, so a seed chooses the same rows in every run and on every machine. Cost:
+O(delta); strings and objects are hashed once each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
-from dbsp.operators.linear.filter import selected
+from dbsp.operators.linear.filter import filter_rows
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 
@@ -55,7 +55,7 @@ class Sample(Operator):
             return lambda batch: batch
         limit = np.uint64(int(self.fraction * 2.0**64))
         hashes = RowHashes(inputs[0], self.columns, self.seed, interner)
-        return lambda batch: selected(batch, hashes.of(batch.rows) < limit)
+        return lambda batch: filter_rows(batch, hashes.of(batch.rows) < limit)
 
 
 class RowHashes:

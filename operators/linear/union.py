@@ -41,7 +41,7 @@ def same_types(*inputs: Schema) -> Schema:
 class Widen(Operator):
     """The same rows, with None allowed in more columns.
 
-    Raises ValueOutOfRangeError for the int -2**63, whose code stands for None in an optional column.
+    Raises ValueOutOfRangeError for the int -2**63, whose code encodes None in an optional column.
     """
 
     types: tuple[Type, ...]
@@ -96,7 +96,7 @@ class Union(Operator):
 
 @dataclass(frozen=True)
 class Minus(Operator):
-    """The difference of two Z-sets; `contained` tells that the second is part of the first."""
+    """The difference of two Z-sets; `contained` states that the second is part of the first."""
 
     contained: bool = False
 

@@ -2,9 +2,9 @@
 
     out = s,  and callback(D(I(s))) after the commit of every tick in which s changed
 
-The callback gets the tick's delta as a ZSet; inside a nested scope that is the sum over the iterations,
-the change of the value at the fixpoint. It is never called for a tick that was abandoned.
-Linear: its own incremental form. Cost: O(delta), and the callback.
+The callback gets the tick's delta as a ZSet; inside a nested scope that is the sum over the
+iterations, the change of the value at the fixpoint. It is never called for a tick that was
+abandoned. Linear: its own incremental form. Cost: O(delta), and the callback.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dbsp.runtime.ports import CommitListener
 
 @dataclass(frozen=True)
 class Inspect(Operator):
-    """The stream itself; `callback` is told of its deltas.
+    """The stream itself; `callback` receives its deltas after each commit.
 
     In a lowered graph it is a sink beside the stream, so that nothing has to pass through it.
     """
@@ -38,8 +38,8 @@ class Inspect(Operator):
     callback: Callable[[ZSet], Any]
     columns: Schema | None = None
     """The names of the columns, for a lowered stream that has lost them."""
-    whole: bool = False
-    """Whether the stream carries whole values and not deltas."""
+    integrated: bool = False
+    """Whether the stream carries integrals and not deltas."""
 
     @property
     def label(self) -> str:
@@ -64,8 +64,8 @@ class Inspect(Operator):
         return inputs[0]
 
     def lifted(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        """The tap on a stream of whole values."""
-        rewriting.add(Inspect(self.callback, node.schema, whole=True), *inputs)
+        """The tap on a stream of integrals."""
+        rewriting.add(Inspect(self.callback, node.schema, integrated=True), *inputs)
         return inputs[0]
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
@@ -85,13 +85,13 @@ class InspectStep(RememberingStep, CommitListener):
 
     def step(self) -> None:
         self.out = self._source.out
-        if self._operator.whole:
+        if self._operator.integrated:
             self._pieces.clear()  # of the values over the iterations the last one counts
         if self.out is not None:
             self._pieces.append(self.out)
 
     def memory(self) -> Batch | None:
-        return self._held if self._operator.whole else None
+        return self._held if self._operator.integrated else None
 
     def recall(self, memory: Batch | None) -> None:
         if memory is not None:
@@ -103,7 +103,7 @@ class InspectStep(RememberingStep, CommitListener):
     def notify(self) -> None:
         change = combine([(piece.rows, piece.weights) for piece in self._pieces])
         self._pieces.clear()
-        if self._operator.whole:
+        if self._operator.integrated:
             held, value = self._held, change or Batch.empty(self._held.arity)
             change = Batch(*concatenate(value.rows, value.weights, held.rows, held.weights, -1))
             self._held = value

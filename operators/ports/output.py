@@ -1,4 +1,4 @@
-"""Output: a named result. Its delta is handed out each tick; its integral can be read as a view."""
+"""Output: a named result. A tick returns its delta; its integral can be read as a view."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dbsp.runtime.ports import OutputPort
 
 @dataclass(frozen=True)
 class Output(Operator):
-    """The stream handed out under a name.
+    """The stream as an output with a name.
 
     In a lowered graph the last input is the one that keeps the integral: the stream itself if its
     operator remembers it anyway, as a distinct does, else an arrangement of it.

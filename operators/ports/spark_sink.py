@@ -1,4 +1,4 @@
-"""SparkSink: an output whose deltas are handed out as tables.
+"""SparkSink: an output that emits its deltas as tables.
 
 What the table of a tick holds, for the delta d of the tick and the integral v after it:
 
@@ -8,8 +8,8 @@ What the table of a tick holds, for the delta d of the tick and the integral v a
 | `operations` | a row of d as often as the weight says           | "delete" or "insert"; deletes come first |
 | `view`       | a row of v as often as the weight says           | none                                     |
 
-The first two cost O(d), the view O(v log v). A `SparkSource` of the same encoding reads what the first two
-have written, so that one circuit can follow another.
+The first two cost O(d), the view O(v log v). A `SparkSource` of the same encoding reads what the
+first two have written, so that one circuit can follow another.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DEFAULT_COLUMN = {"weight": "weight", "operations": "operation"}
 
 @dataclass(frozen=True)
 class SparkSink(Output):
-    """The stream handed out under a name, together with how its deltas become tables.
+    """A named output, and the encoding of its deltas as tables.
 
     `column` names that of the weight or the operation. Raises InputError for an unknown encoding,
     SchemaError if the stream has a column of that name itself.
@@ -72,8 +72,8 @@ class SparkSink(Output):
     ) -> pa.Table:
         """The table of a tick. `objects` are the Arrow types of columns that hold objects.
 
-        Raises InputError for a view with rows of negative weight, SchemaError for objects that are not of
-        the type given.
+        Raises InputError for a view with rows of negative weight, SchemaError for objects that are
+        not of the type given.
         """
         zset = view() if self.encoding == "view" else delta
         rows, weights = zset.batch.rows, zset.batch.weights

@@ -1,7 +1,7 @@
 """SparkSource: an input whose changes are the rows of micro-batches.
 
-A micro-batch is an Arrow table. Besides the relation's columns it has what its encoding needs, and the
-encoding says which Z-set it stands for; x runs over its rows, in their order:
+A micro-batch is an Arrow table. Besides the relation's columns it has what its encoding needs, and
+the encoding defines which Z-set it represents; x runs over its rows, in their order:
 
 | encoding     | further column                 | delta                                                      |
 |--------------|--------------------------------|------------------------------------------------------------|
@@ -100,11 +100,12 @@ class SparkSource(Input):
         return tuple(dict.fromkeys(name for name in (named, ordering) if name))
 
     def change(self, table: pa.Table) -> TableChange:
-        """What a micro-batch of n rows changes. O(n), and O(n log n) with `sequence_by`; no Python per row.
+        """What a micro-batch of n rows changes. O(n), and O(n log n) with `sequence_by`; no Python
+        per row.
 
-        Raises SchemaError for other columns than expected, InputError for a null in a key, a weight or an
-        operation that cannot be read, each naming the column and how many rows it is about. Values are
-        checked when the change is staged.
+        Raises SchemaError for other columns than expected, InputError for a null in a key, a weight
+        or an operation that cannot be read, each naming the column and how many rows it is about.
+        Values are checked when the change is staged.
         """
         self.check(table.column_names)
         weights = self._weights(table)
@@ -178,7 +179,8 @@ class SparkSource(Input):
         return np.sign(meanings)
 
     def _in_order(self, table: pa.Table, weights: Codes) -> tuple[pa.Table, Codes]:
-        """The changes by `sequence_by`, and for one and the same value what is gone before what is there."""
+        """The changes by `sequence_by`, and for one and the same value what is gone before what is
+        there."""
         if nulls := table.column(self.sequence_by).null_count:
             raise InputError(
                 f"column {self.sequence_by!r} orders the changes, and is null in {_rows(nulls)}",

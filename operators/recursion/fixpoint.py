@@ -4,9 +4,9 @@
 
 A scope holds variables (delays of the iteration) and a body. Its streams are differences in two
 dimensions, tick and iteration; the tick is compacted into "past" and "this tick" (see
-`dbsp.state.trace`), the iteration is kept. So a tick visits only what changes at some iteration, and
-deletions are exact: a row is held up by derivations of earlier iterations only, never by itself.
-(DBSP paper, arXiv 2203.16684, section 5 and theorem 5.3.)
+`dbsp.state.trace`), the iteration is kept. So a tick visits only what changes at some iteration,
+and deletions are exact: a row is held up by derivations of earlier iterations only, never by
+itself. (DBSP paper, arXiv 2203.16684, section 5 and theorem 5.3.)
 
 A scope has converged when no variable changes and no operator has anything waiting for a later
 iteration; an empty delta alone proves nothing.
@@ -60,7 +60,7 @@ class Fixpoint(ScopeBoundary, TickDependent, Identified):
         return any(map(depends_on_ticks, self.body.nodes))
 
     def fingerprint(self, node: Node) -> Hashable:
-        # What nobody else keeps of what enters is part of the state.
+        # The state includes the integral of an entering stream that no other operator keeps.
         return (Fixpoint, shape(self.body), tuple(keeps_stream(stream.node) for stream in node.inputs))
 
     def children(self) -> Sequence[Graph]:
@@ -170,7 +170,7 @@ class Leave(ScopeBoundary, Identified):
 
 
 def fixpoint_of(stream: Stream) -> Fixpoint:
-    """The operator of a stream that stands for a scope."""
+    """The operator of a stream that represents a scope."""
     operator = stream.node.operator
     if not isinstance(operator, Fixpoint):
         raise AssertionError(f"expected the stream of a fixpoint, got {stream!r}")

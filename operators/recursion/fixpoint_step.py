@@ -124,7 +124,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         first = not self._history.restart_work
         self._history = replace(self._history, rows=self._history.rows + _gained(done))
         if first:
-            self._history = self._history.begun(done.work)
+            self._history = self._history.restarted(done.work)
         self.results = done.results
 
     def _step_incrementally(self, where: str, quiet: bool) -> None:
@@ -147,7 +147,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         arrivals = tuple(map(joined, self._history.arrivals, done.arrived))
         rows = self._history.rows + _gained(done)
         if first:
-            self._history = replace(self._history, rows=rows, arrivals=arrivals).begun(done.work)
+            self._history = replace(self._history, rows=rows, arrivals=arrivals).restarted(done.work)
         else:
             self._history = self._history.after(changed, done.work, rows, arrivals)
         self.results = done.results
@@ -190,7 +190,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
             rows=rows,
             restarts=self._history.restarts + 1,
             arrivals=tuple(map(joined, arrivals, done.arrived)) if timed else arrivals,
-        ).begun(done.work)
+        ).restarted(done.work)
 
     def _entered(self, index: int) -> Batch | None:
         """All that has entered by one stream, this tick included."""

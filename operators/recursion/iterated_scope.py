@@ -35,7 +35,8 @@ class IterationResult:
 
 
 class IteratedScope:
-    """One scope of a body. `sources` are the steps of what enters, in the order of its entering streams."""
+    """One scope of a body. `sources` are the steps of what enters, in the order of its entering
+    streams."""
 
     def __init__(
         self, body: Graph, cap: int, outer: Scope, sources: Sequence[Step], carried: CarriedState, timed: bool
@@ -55,7 +56,7 @@ class IteratedScope:
         self._each = STEP_ROWS * len(scope.steps)
 
     def next_time(self) -> Time | None:
-        """The earliest time of the outer scope at which something inside has to go on."""
+        """The earliest time of the outer scope at which work waits inside."""
         waiting = [at for step in self._timed if (at := step.next_time()) is not None]
         return min(waiting)[:-1] if waiting else None
 

@@ -1,16 +1,16 @@
 """How a recursive scope is evaluated, and what it costs: the modes, and the choice between them.
 
-    insert-only   semi-naive evaluation that goes on from the fixpoint of the tick before. It keeps no
-                  iterations, so it is fast and small; after a deletion it has to begin anew.
+    insert-only   semi-naive evaluation that continues from the fixpoint of the previous tick. It
+                  stores no iterations, so it is fast and small; a deletion requires a restart.
     incremental   by tick and iteration (see `dbsp.operators.recursion.fixpoint`): deletions are
-                  exact, too, at a cost that follows what changes at some iteration. That can be more
-                  than a restart.
+                  exact, too. The cost is proportional to the changes at all iterations and can
+                  exceed the cost of a restart.
     restart       the fixpoint of all input rows so far, and its difference from the previous one.
 
-A scope in mode "auto" is insert-only until the first deletion, which it pays for with one evaluation
-anew, and incremental from then on. A tick whose work outgrows what it would take to begin anew is begun
-anew. Work is counted in matches of joins and in rows put out by the operators of the body, so the choice
-depends on the changes alone and not on the machine.
+A scope in mode "auto" is insert-only until the first deletion, which costs one restart, and
+incremental from then on. When a tick's work exceeds the estimated cost of a restart, the scope
+restarts. Work is counted in matches of joins and in rows emitted by the operators of the body, so
+the choice depends on the changes alone and not on the machine.
 """
 
 from __future__ import annotations
@@ -23,28 +23,29 @@ import numpy as np
 from dbsp.kernels.arrays import Codes
 
 STEP_ROWS = 24
-"""What a step of one operator costs besides its rows, in rows."""
+"""The fixed cost of a step of one operator, in rows."""
 
 CHANGED_ROW = 2
-"""What a row costs in an incremental tick, where every row is looked up in the past, in rows of a first
-evaluation: 2 to 5 were measured."""
+"""The cost of a row in an incremental tick, which looks up every row in the past, in rows of a
+first evaluation: 2 to 5 were measured."""
 
 BUDGET = 0.8
-"""The part of an evaluation anew that a tick with deletions may cost before it is begun anew. One without
-is bounded by what there is to derive."""
+"""The fraction of a restart's cost that a tick with deletions may spend before the scope restarts.
+A tick without deletions is bounded by the rows that can be derived."""
 
 SHARE = 0.05
-"""The part of all that has entered that may leave in one tick without the scope being begun anew."""
+"""The fraction of all input rows that one tick may retract without a restart of the scope."""
 
 MANY = 64
-"""From so many changed rows on a tick is expected to cost what those before it cost for each of theirs."""
+"""With at least so many changed rows, a tick is expected to cost per row what earlier ticks
+cost."""
 
 MEMORY = 0.2
-"""How much the latest tick counts in the mean cost of a changed row."""
+"""The weight of the latest tick in the mean cost of a changed row."""
 
 
 class Recursion(StrEnum):
-    """The modes; `AUTO` chooses as it goes."""
+    """The modes; `AUTO` chooses in every tick."""
 
     AUTO = "auto"
     INCREMENTAL = "incremental"
@@ -62,46 +63,47 @@ MODE_DESCRIPTIONS = {
 
 @dataclass(frozen=True)
 class EvaluationHistory:
-    """What a scope remembers of its evaluation so far, besides its traces.
+    """The statistics of a scope's evaluation so far.
 
-    `arrivals` counts, by variable, the rows that enter it at each iteration, in a scope that is `timed`.
+    `arrivals` counts, by variable, the rows that enter it at each iteration, in a `timed` scope.
     """
 
     timed: bool
     rows: int = 0
-    """Rows of the results,"""
+    """The number of rows of the results."""
     entered: int = 0
-    """and of what has entered."""
+    """The number of input rows."""
     restart_work: int = 0
-    """What the latest evaluation from nothing cost,"""
+    """The work of the latest evaluation from scratch."""
     restart_rows: int = 0
-    """and how many rows it gave."""
+    """The number of result rows of the latest evaluation from scratch."""
     per_change: float = 0.0
     """The mean cost of a changed row in incremental ticks; 0 if there was none."""
     restarts: int = 0
-    """How often the scope was begun anew."""
+    """The number of restarts of the scope."""
     arrivals: tuple[Codes, ...] = ()
 
     def describe(self) -> str:
-        """What it is now, and how often it was begun anew."""
+        """The present mode and the number of restarts, in words."""
         now = "incremental by now" if self.timed else "insert-only so far"
         times = "once" if self.restarts == 1 else f"{self.restarts} times"
         return f"{now}, begun anew {times}" if self.restarts else now
 
     def restart_cost(self, rows: int) -> float:
-        """What beginning anew is expected to cost when there are `rows` rows of results."""
+        """The expected cost of a restart when the results have `rows` rows."""
         return self.restart_work * max(rows, 1) / max(self.restart_rows, 1)
 
-    def begun(self, work: int) -> EvaluationHistory:
-        """The history after an evaluation from nothing."""
+    def restarted(self, work: int) -> EvaluationHistory:
+        """The history after an evaluation from scratch."""
         return replace(self, restart_work=work, restart_rows=self.rows)
 
     def budget(self, rows: int) -> float:
-        """What a tick may cost that is to go on, with so many rows of results by now."""
+        """The work that a tick may spend before a restart, when the results have `rows` rows."""
         return BUDGET * self.restart_cost(rows)
 
     def should_restart(self, changed: int, left: int) -> bool:
-        """Whether to begin anew ought to cost less than a tick of so many rows, of which `left` leave."""
+        """Whether a restart is expected to cost less than a tick of `changed` rows, `left` of them
+        retracted."""
         if left > SHARE * self.entered:
             return True
         return changed >= MANY and self.per_change * changed > self.restart_cost(self.rows)
@@ -114,7 +116,7 @@ class EvaluationHistory:
 
 
 def joined(past: Codes, present: dict[int, int]) -> Codes:
-    """Arrivals by iteration after a tick that changed some."""
+    """Arrivals by iteration after a tick that changed some of them."""
     size = max(len(past), max(present, default=-1) + 1)
     total = np.zeros(size, np.int64)
     total[: len(past)] = past

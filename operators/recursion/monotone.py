@@ -1,12 +1,13 @@
 """Which of the streams that enter a scope may only grow if its results are only to grow.
 
-A scope whose body is monotone in its variables has a least fixpoint, and a larger one if more rows enter:
+A scope whose body is monotone in its variables has a least fixpoint, and a larger one if more rows
+enter:
 
     a <= b  implies  fix(body)(a) <= fix(body)(b)
 
-so that after insertions alone its evaluation may go on from the fixpoint it has reached (semi-naive
-evaluation; Abiteboul, Hull, Vianu, Foundations of Databases, section 13.1). That fails for streams that
-are negated: A - (A semijoin B) has fewer rows the more B has.
+so that after insertions alone its evaluation may continue from the fixpoint it has reached
+(semi-naive evaluation; Abiteboul, Hull, Vianu, Foundations of Databases, section 13.1). That fails
+for streams that are negated: A - (A semijoin B) has fewer rows the more B has.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ Sources = frozenset[Node]
 def negated_imports(body: Graph) -> frozenset[int] | None:
     """The numbers of the entering streams of which more rows may mean fewer in some result.
 
-    None when a variable of the scope is among the streams of which that is so, or when it cannot be told.
+    None when a variable of the scope is among the streams of which that is so, or when it cannot be
+    told.
     """
     rising: dict[Node, Sources] = {}
     falling: dict[Node, Sources] = {}
@@ -53,7 +55,8 @@ def negated_imports(body: Graph) -> frozenset[int] | None:
 
 
 def never_negative(node: Node) -> bool:
-    """Whether no row that a node of the outer circuit puts out can weigh less than nothing in total.
+    """Whether no row that a node of the outer circuit puts out can weigh less than nothing in
+    total.
 
     Sets cannot, nor can what a monotone operator makes of them; an input of any weights can.
     """
@@ -74,11 +77,11 @@ def _taken_away(node: Node) -> Stream | None:
     """B of a node that is A - (A semijoin B)."""
     if not (isinstance(node.operator, Minus) and node.operator.contained):
         return None
-    whole, part = node.inputs
-    if not isinstance(part.node.operator, DeltaJoin):
+    minuend, subtrahend = node.inputs
+    if not isinstance(subtrahend.node.operator, DeltaJoin):
         return None
-    left, right = part.node.inputs
-    return right if _unarranged(left).node is _unarranged(whole).node else None
+    left, right = subtrahend.node.inputs
+    return right if _unarranged(left).node is _unarranged(minuend).node else None
 
 
 def _unarranged(stream: Stream) -> Stream:

@@ -21,7 +21,8 @@ from dbsp.runtime.run import Run
 def explain(query: Graph, run: Run | None = None) -> str:
     """The passes and their changes, the rules applied; traces and joins of the physical circuit.
 
-    With a `run` of the query, also the rows and bytes of its traces, and what its multi-way joins have met.
+    With a `run` of the query, also the rows and bytes of its traces, and what its multi-way joins
+    have met.
     """
     return "\n".join(_report(query, run))
 
@@ -29,10 +30,14 @@ def explain(query: Graph, run: Run | None = None) -> str:
 def _report(query: Graph, run: Run | None) -> Iterator[str]:
     optimised, applied = optimise(query)
     yield "passes"
-    for one in applied:
-        grown = f"{one.before} nodes" if one.before == one.after else f"{one.before} -> {one.after} nodes"
-        yield f"  {one.name}: {grown}" + ("" if one.changes else ", nothing changed")
-        yield from (f"    {change}" for change in one.changes)
+    for record in applied:
+        grown = (
+            f"{record.before} nodes"
+            if record.before == record.after
+            else f"{record.before} -> {record.after} nodes"
+        )
+        yield f"  {record.name}: {grown}" + ("" if record.changes else ", nothing changed")
+        yield from (f"    {change}" for change in record.changes)
     _, firings = incremental_circuit(optimised)
     yield "rules"
     for name, rule in LAWS.items():
@@ -60,7 +65,8 @@ def _report(query: Graph, run: Run | None) -> Iterator[str]:
 
 
 def _terms(node: Node, join: MultiwayJoin, met: Sequence[TermRows] | None) -> Iterator[str]:
-    """The order in which the delta term of each atom binds the variables; after a run, what it met."""
+    """The order in which the delta term of each atom binds the variables; after a run, what it
+    met."""
     yield f"  {_named(node)}"
     for atom, order in enumerate(join.term_orders()):
         terms = ", ".join(map(shown, join.atoms[atom]))
@@ -73,7 +79,7 @@ def _terms(node: Node, join: MultiwayJoin, met: Sequence[TermRows] | None) -> It
 
 @dataclass(frozen=True)
 class TraceUse:
-    """The trace at `node`, of the stream of `source`, and who reads it, in nested scopes too."""
+    """The trace at `node`, of the stream of `source`, and its readers, in nested scopes too."""
 
     node: Node
     source: Node
@@ -89,7 +95,7 @@ def trace_uses(circuit: Graph) -> list[TraceUse]:
     uses = []
     for node in circuit.walk():
         if isinstance(node.operator, Arrange):
-            found = [one for one in readers.get(node, ()) if not isinstance(one.operator, Fixpoint)]
+            found = [reader for reader in readers.get(node, ()) if not isinstance(reader.operator, Fixpoint)]
             uses.append(TraceUse(node, _outermost(node.inputs[0]).node, tuple(found)))
     return uses
 
@@ -106,5 +112,5 @@ def _list(nodes: Sequence[Node]) -> str:
 
 
 def _named(node: Node) -> str:
-    """The node with what tells it from its like, and where it comes from."""
+    """The label of the node and its source line."""
     return f"{node.label} ({node.source})" if node.source else node.label

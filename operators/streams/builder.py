@@ -73,9 +73,9 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
             out(x) = x . f({ y : y.partition = x.partition and x.column - size <= y.column <= x.column })
 
         `column` is int, float, date or timestamp, `size` a difference of such values; the calls are
-        those of `agg`, over the rows of the window. A row that occurs several times is one row of the
-        result and counts several times in windows. Composed of a range join and an aggregate, so a
-        tick costs the windows it touches.
+        those of `agg`, over the rows of the window. A row that occurs several times is one row of
+        the result and counts several times in windows. Composed of a range join and an aggregate,
+        so a tick costs the windows it touches.
         """
         names = self.schema.names
         self.schema.indices((column, *partition))
@@ -102,7 +102,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         return _own(delayed)
 
     def integrate(self) -> Stream:
-        """I: the sum of the stream so far; every tick hands out the whole of it."""
+        """I: the sum of the stream so far; every tick emits the complete sum."""
         self._only_outside("Integrate", "integrating again would never converge")
         return Integrate()(self)
 
@@ -215,21 +215,22 @@ class Circuit(graph.Graph):
         """
         if (schema is None) == (not columns):
             raise SchemaError(f"give the columns of '{name}' either as schema= or by name: x=int, y=str")
-        whole = as_schema(columns) if schema is None else as_schema(schema)
+        declared = as_schema(columns) if schema is None else as_schema(schema)
         if key:
             kind = "key"
         elif kind not in ("zset", "set"):
             raise SchemaError(f"kind of '{name}' is 'zset' or 'set', not {kind!r}; for upserts give key=")
-        indices = whole.indices(key)
-        whole.select(indices)  # names no column twice
+        indices = declared.indices(key)
+        declared.select(indices)  # names no column twice
         self.declare("input", name)
-        stream = _own(self.add_source(Input(name, whole, kind, indices)))
+        stream = _own(self.add_source(Input(name, declared, kind, indices)))
         self.named[name] = stream
         return stream
 
     @located("Constant")
     def constant(self, rows: Iterable[Any] | Mapping[Any, int], schema: Schema | Mapping[str, Any]) -> Stream:
-        """A relation that holds the given rows (with weight 1, or as mapped) from the first tick on."""
+        """A relation that holds the given rows (with weight 1, or as mapped) from the first tick
+        on."""
         value = ZSet(rows, as_schema(schema))
         return _own(self.add_source(Constant(tuple(value.items()), value.schema)))
 
@@ -244,10 +245,10 @@ class Circuit(graph.Graph):
             result = scope.leave(path)
 
         Outer streams may be used inside. A tick that takes more than `max_iterations` raises
-        IterationLimitError and changes nothing. `recursion` is how it is evaluated: "auto", "incremental"
-        or "insert-only" (see `dbsp.operators.recursion.modes`); a scope in another one is
-        always incremental, and one in which more may mean fewer rows never insert-only. ValueError for any
-        other mode.
+        IterationLimitError and changes nothing. `recursion` is how it is evaluated: "auto",
+        "incremental" or "insert-only" (see `dbsp.operators.recursion.modes`); a scope in another
+        one is always incremental, and one in which more may mean fewer rows never insert-only.
+        ValueError for any other mode.
         """
         return FixpointBuilder(self, name, max_iterations, recursion)
 
@@ -270,10 +271,10 @@ class Circuit(graph.Graph):
         """
         unit = Schema((), ())
         with self.fixpoint(name, max_iterations=max_iterations) as scope:
-            begun = scope.variable(f"{name}, begun", unit)
+            started = scope.variable(f"{name}, begun", unit)
             later = scope.variable(name, start.schema)
-            scope.define(begun, self.constant([()], unit))
-            x = later + start.antijoin(begun, on=[])
+            scope.define(started, self.constant([()], unit))
+            x = later + start.antijoin(started, on=[])
             following = body(x)
             if while_ is not None:
                 going = while_(x).project()
@@ -282,16 +283,18 @@ class Circuit(graph.Graph):
         return scope.leave(x)
 
     def feedback(self, schema: Schema | Mapping[str, Any]) -> Stream:
-        """The other end of a cycle: z^-1 of the stream that `connect(feedback, stream)` names later."""
+        """The other end of a cycle: z^-1 of the stream that `connect(feedback, stream)` names
+        later."""
         return _own(self.add_source(Delay(as_schema(schema))))
 
     def connect(self, stream: graph.Stream, *strict: graph.Stream) -> None:
-        """Close a cycle: the stream made by `feedback` is from now on `strict` as it was one tick before."""
+        """Close a cycle: the stream made by `feedback` is from now on `strict` as it was one tick
+        before."""
         super().connect(stream, *(widened(s, stream.schema.types) for s in strict))
 
     @located("Output")
     def output(self, name: str, stream: Stream) -> None:
-        """Hand out the deltas of a stream under a name and keep its integral as a view."""
+        """Emit the deltas of a stream under a name and keep its integral as a view."""
         self.enter(stream)
         self.declare("output", name)
         Output(name)(stream)
@@ -311,9 +314,9 @@ class Circuit(graph.Graph):
         return three_stages.circuit(self, Stage(stage))
 
     def explain(self, run: Run | None = None) -> str:
-        """What the passes changed, which rules were applied, which traces are kept for whom, and in which
-        order multi-way joins bind variables; with a `run` also how large its traces are, and how many
-        prefixes its joins have met.
+        """What the passes changed, which rules were applied, which traces are kept for whom, and in
+        which order multi-way joins bind variables; with a `run` also how large its traces are, and
+        how many prefixes its joins have met.
         """
         self.validate()
         return explain(self, run)
@@ -329,8 +332,9 @@ class Circuit(graph.Graph):
         The stages yield the same; "physical" is the fast one. "query" recomputes everything between
         an integral at every input and a difference at every output: the oracle for the others.
 
-        With a `checkpoint`, a folder, every tick is durable when `step` returns, and a run started on
-        the same folder goes on after the last of them (see `dbsp.durable`). Raises CheckpointError.
+        With a `checkpoint`, a folder, every tick is durable when `step` returns, and a run started
+        on the same folder continues after the last of them (see `dbsp.durable`). Raises
+        CheckpointError.
         """
         self.validate()
         runnable = three_stages.runnable(self, Stage(stage))

@@ -26,9 +26,9 @@ class InspectionMethods(graph.Stream):
     def inspect(self: S, callback: Callable[[ZSet], Any]) -> S:
         """The stream itself; `callback(delta)` is called after every tick that changed it.
 
-        Only committed ticks are told of. Inside a fixpoint the delta is that of the value at the
-        fixpoint. What the callback raises comes out of `run.step` as UserFunctionError; the tick
-        stands nevertheless. It must not step the run.
+        The callback is called for committed ticks only. Inside a fixpoint the delta is that of the
+        value at the fixpoint. If the callback raises, `run.step` raises UserFunctionError; the tick
+        remains committed. The callback must not step the run.
         """
         return Inspect(callback)(self)
 
@@ -36,8 +36,9 @@ class InspectionMethods(graph.Stream):
     def assert_nonnegative(self: S, name: str) -> S:
         """The stream itself, which must not come to hold a row of negative weight.
 
-        A tick that would leave one is abandoned with InvariantError, which gives `name` and the row.
-        Inside a fixpoint the same holds at every iteration. It is checked also if nothing reads on.
+        A tick that would leave one is abandoned with InvariantError, which gives `name` and the
+        row. Inside a fixpoint the same holds at every iteration. It is checked also if nothing
+        reads on.
         """
         return AssertNonnegative(name)(self)
 

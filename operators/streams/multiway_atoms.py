@@ -72,19 +72,19 @@ def multiway_join(
 
         Q(v) = product over the atoms of  R(v restricted to the atom's variables)
 
-    An atom is a stream called with a term per column, `edge("a", "b")`: a string is a variable, `lit(5)`
-    or any other value a constant to compare with, None or "_" a column not looked at. `select` names the
-    variables of the result (default: all, as they occur); weights of equal rows add up. `where` are
-    conditions over variables, `let` variables that are functions of others, by name, or as pairs where a
-    variable has several: each is tested or computed as soon as what it reads is bound. `orders` gives for
-    each atom the order in which a change of it binds the other variables; the default goes by the shape
-    of the query.
+    An atom is a stream called with a term per column, `edge("a", "b")`: a string is a variable,
+    `lit(5)` or any other value a constant to compare with, None or "_" a column not looked at.
+    `select` names the variables of the result (default: all, as they occur); weights of equal rows
+    add up. `where` are conditions over variables, `let` variables that are functions of others, by
+    name, or as pairs where a variable has several: each is tested or computed as soon as what it
+    reads is bound. `orders` gives for each atom the order in which a change of it binds the other
+    variables; the default goes by the shape of the query.
 
     A tick costs what the changes extend to, variable by variable (see
     `dbsp.operators.joins.multiway_join`); no result of fewer atoms is kept. Raises SchemaError.
     """
     join = joining(atoms, select, where, let or (), orders)
-    return _applied(atoms[0], join, [one.stream for one in atoms])
+    return _applied(atoms[0], join, [atom.stream for atom in atoms])
 
 
 def joining(
@@ -94,12 +94,13 @@ def joining(
     let: Bindings,
     orders: Sequence[Sequence[str]] | None = None,
 ) -> MultiwayJoin:
-    """The operator that `multiway_join` with these arguments applies to the streams of the atoms."""
+    """The operator that `multiway_join` with these arguments applies to the streams of the
+    atoms."""
     if not atoms:
         raise SchemaError("a multi-way join needs at least one atom, such as edge('a', 'b')")
-    for one in atoms:
-        if not isinstance(one, Atom):
-            raise SchemaError(f"{shorten(one)} is no atom; call a stream with its terms: edge('a', 'b')")
+    for atom in atoms:
+        if not isinstance(atom, Atom):
+            raise SchemaError(f"{shorten(atom)} is no atom; call a stream with its terms: edge('a', 'b')")
     return _joining(atoms[0], atoms, select, where, let, orders)
 
 
@@ -119,17 +120,17 @@ def _joining(
     pairs = let.items() if isinstance(let, Mapping) else let
     conditions = tuple(part for condition in given for part in _conjuncts(condition))
     join = MultiwayJoin(
-        tuple(one.terms for one in atoms),
+        tuple(atom.terms for atom in atoms),
         (),
         tuple((name, as_expression(value)) for name, value in pairs),
         conditions,
         tuple(map(tuple, orders or ())),
     )
-    bindings = join.bindings(*(one.stream.schema for one in atoms))
+    bindings = join.bindings(*(atom.stream.schema for atom in atoms))
     names = bindings.names if select is None else tuple(select)
     bindings.select(bindings.indices(names))
     join = MultiwayJoin(join.atoms, names, join.extensions, conditions, join.orders)
-    join.schema(*(one.stream.schema for one in atoms))
+    join.schema(*(atom.stream.schema for atom in atoms))
     return join
 
 

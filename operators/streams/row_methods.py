@@ -95,8 +95,8 @@ class RowMethods(graph.Stream):
         """The same rows, with None allowed in the given columns.
 
         Streams that meet in a union or in a variable of a fixpoint are widened by it where needed.
-        O(|delta|) for int columns, else nothing. A tick with the int -2**63, whose code is that of None in an
-        optional column, raises ValueOutOfRangeError.
+        O(|delta|) for int columns, else nothing. A tick with the int -2**63, whose code is that of
+        None in an optional column, raises ValueOutOfRangeError.
 
         >>> from dbsp import Circuit
         >>> a = Circuit().input("a", x=int, y=int)
@@ -137,8 +137,8 @@ def mapped(stream: S, columns: Mapping[str, Any]) -> S:
         if indices == tuple(range(schema.arity)):
             return stream if names == schema.names else Rename(names)(stream)
         return Project(indices, names, _keeps_all(indices, schema))(stream)
-    whole = set(plain) == set(schema.names)
-    return Map(tuple(map(as_expression, columns.values())), names, whole)(stream)
+    injective = set(plain) == set(schema.names)
+    return Map(tuple(map(as_expression, columns.values())), names, injective)(stream)
 
 
 def _keeps_all(indices: Sequence[int], schema: Schema) -> bool:

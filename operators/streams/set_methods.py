@@ -1,4 +1,5 @@
-"""Stream methods on streams as Z-sets and sets: sums and differences, which rows are in, by what rule."""
+"""Stream methods on streams as Z-sets and sets: sums and differences, which rows are in, by what
+rule."""
 
 from __future__ import annotations
 
@@ -48,8 +49,9 @@ class SetMethods(graph.Stream):
 
             at_least(s)(x) = 1 if s(x) >= number else 0
 
-        Of `s.project()`, which has one row without columns, it tells whether `s` has that many rows.
-        O(|delta| log n), and a trace of the rows. Raises SchemaError if `number` is less than 1.
+        Of `s.project()`, which has one row without columns, it states whether `s` has that many
+        rows. O(|delta| log n), and a trace of the rows. Raises SchemaError if `number` is less than
+        1.
 
         >>> from dbsp import Circuit
         >>> circuit = Circuit("often")
@@ -69,7 +71,8 @@ class SetMethods(graph.Stream):
         A domain is a column or several. Rows of positive weight are taken in the order of their
         values, column by column, so the result does not depend on the order of arrival; every row
         of it has weight 1. A change recomputes the rows that agree with it in the columns common to
-        all domains, O(m log m) for m such rows. Raises SchemaError without a domain, or for an empty one.
+        all domains, O(m log m) for m such rows. Raises SchemaError without a domain, or for an
+        empty one.
 
         >>> from dbsp import Circuit
         >>> circuit = Circuit("advisers")

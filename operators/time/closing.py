@@ -1,4 +1,4 @@
-"""Closing: rows that wait until the watermark has passed their end, and are then handed out for good.
+"""Closing: emit each row once, when the watermark has passed its end.
 
     closed(s, w)(x) = s(x) if x.end <= w else 0
 
@@ -6,13 +6,14 @@ State is dropped here: a row is kept only while its end is beyond the watermark,
 
     rows kept  <=  different rows with end > watermark,  plus what the trace has not merged yet
 
-and what is handed out is forgotten. The promise of the watermark, that nothing older changes any
-more, is checked: a row that comes after its end raises InvariantError.
+and emitted rows are dropped. The watermark promises that no older row changes any more. This is
+checked: a row that arrives after its end raises InvariantError.
 
-All rows of one end leave in the same tick. So a function of groups whose key includes the end sees each
-group once and whole, and needs no state of its own: f applied to each delta by itself (`PerTick`).
+All rows of one end leave in the same tick. So a function of groups whose key includes the end sees
+each group once with all of its rows, and needs no state of its own: f applied to each delta by
+itself (`PerTick`).
 
-These are operators on streams of changes. Cost: O(delta * log state), and the rows handed out.
+These are operators on streams of changes. Cost: O(delta * log state), and the emitted rows.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from dbsp.state.trace import Trace
 
 @dataclass(frozen=True)
 class Close(Operator):
-    """The rows whose `end` column the watermark has reached; inputs are the rows and the watermark."""
+    """The rows whose `end` column the watermark has reached; inputs are the rows and the
+    watermark."""
 
     end: int
 

@@ -1,11 +1,12 @@
-"""Nested: any function of Z-sets inside a scope, as the difference it makes in every time dimension.
+"""Nested: any function of Z-sets inside a scope, as the difference it makes in every time
+dimension.
 
     out(t) = sum over s in {0,1}^depth of (-1)^|s| (f(N<=t-s) - f(O<=t-s))
 
 with N<=t and O<=t the inputs summed over all times up to t, with and without this tick (DBSP paper,
-arXiv 2203.16684, section 5). The explicit form of every operator that is not linear: it evaluates f on
-everything, at every time that is an upper bound of times at which inputs changed. The physical forms
-visit only what changes.
+arXiv 2203.16684, section 5). The explicit form of every operator that is not linear: it evaluates f
+on everything, at every time that is an upper bound of times at which inputs changed. The physical
+forms visit only what changes.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class NestedStep(AgendaStep):
         self._wait()
 
     def _wait(self) -> None:
-        """Go on at the upper bounds of the present time and any other in the inputs' histories."""
+        """Put work on the agenda at the upper bounds of the present time and the times of the
+        histories."""
         now = self._scope.now
         times = [run.rows[:, -len(now) :] for trace in self._traces for run in _runs(trace, False)]
         bounds = np.maximum(np.concatenate(times), now)
@@ -112,5 +114,5 @@ def _until(trace: Trace, time: object, past: bool) -> Batch:
         mask = (run.rows[:, arity:] <= limit).all(axis=1)
         rows.append(run.rows[mask][:, :arity])
         weights.append(run.weights[mask])
-    whole = np.ascontiguousarray(np.concatenate(rows))
-    return Batch(*consolidate(whole, np.concatenate(weights)))
+    stacked = np.ascontiguousarray(np.concatenate(rows))
+    return Batch(*consolidate(stacked, np.concatenate(weights)))

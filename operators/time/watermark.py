@@ -4,12 +4,12 @@
     on_time(s)[t](x) = s[t](x)  if x.time >= watermark[t - 1], else 0
     late(s) = s - on_time(s)
 
-The promise is that what is older than the watermark does not change any more: on_time never has such a
-row, be it inserted or retracted, and late has every one of them. So state that waits for older rows only
-can be dropped (see `dbsp.operators.time.closing`).
+The promise is that what is older than the watermark does not change any more: on_time never has
+such a row, be it inserted or retracted, and late has every one of them. So state that waits for
+older rows only can be dropped (see `dbsp.operators.time.closing`).
 
-These are operators on streams of changes and not on Z-sets: they depend on the tick in which a row came.
-Cost: O(delta). State: one time.
+These are operators on streams of changes and not on Z-sets: they depend on the tick in which a row
+came. Cost: O(delta). State: one time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.kernels.arrays import Mask
 from dbsp.kernels.limits import INT64_MIN
-from dbsp.operators.linear.filter import selected
+from dbsp.operators.linear.filter import filter_rows
 from dbsp.operators.time.window import check_time, extent
 
 
@@ -108,7 +108,8 @@ class WatermarkStep(RememberingStep):
 
 @dataclass(frozen=True)
 class Timely(Operator):
-    """The rows that are not older than the watermark of the tick before; or, `late`, those that are.
+    """The rows that are not older than the watermark of the tick before; or, `late`, those that
+    are.
 
     The inputs are the rows and the watermark.
     """
@@ -145,7 +146,7 @@ class TimelyStep(RememberingStep):
         batch = self._source.out
         if batch is not None:
             late: Mask = batch.rows[:, self._operator.column] < self._mark.before
-            kept = selected(batch, late if self._operator.late else ~late)
+            kept = filter_rows(batch, late if self._operator.late else ~late)
             self.out = kept if len(kept) else None
         self._mark.follow()
 

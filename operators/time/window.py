@@ -2,9 +2,9 @@
 
     window(s)(x, b, e) = s(x)   for every window b <= x.time < e = b + size with b a multiple of hop
 
-With hop = size the windows tumble: every row is in exactly one. With a smaller hop they overlap, with a
-larger one they leave gaps. Windows are counted from 0, dates and timestamps from 1970-01-01. A row without
-a time is in no window. Linear: its own incremental form. Cost: O(delta * size / hop).
+With hop = size the windows tumble: every row is in exactly one. With a smaller hop they overlap,
+with a larger one they leave gaps. Windows are counted from 0, dates and timestamps from 1970-01-01.
+A row without a time is in no window. Linear: its own incremental form. Cost: O(delta * size / hop).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ TIMES = ("int", "date", "timestamp")
 
 @dataclass(frozen=True)
 class Window(Operator):
-    """Adds the columns `names`, beginning and end of the window; sizes are in units of the codes."""
+    """Adds the columns `names`, beginning and end of the window; sizes are in units of the
+    codes."""
 
     column: int
     size: int
@@ -68,8 +69,8 @@ class Window(Operator):
                 inside = starts + self.size > times
                 begin = starts[inside]
                 parts.append((np.column_stack((rows[inside], begin, begin + self.size)), weights[inside]))
-            made = np.ascontiguousarray(np.concatenate([part for part, _ in parts]))
-            return Batch(*consolidate(made, np.concatenate([part for _, part in parts])))
+            windows = np.ascontiguousarray(np.concatenate([part for part, _ in parts]))
+            return Batch(*consolidate(windows, np.concatenate([part for _, part in parts])))
 
         return assign
 

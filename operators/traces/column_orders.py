@@ -1,14 +1,15 @@
 """Which column orders the traces of a stream are kept in.
 
-A trace ordered by columns (a, b, ...) serves every reader whose key is {a}, {a, b}, ... So one order
-serves a chain of keys, each contained in the next, and the fewest orders for all readers of a stream
-are a minimum chain cover of its keys by containment: as many chains as there are keys less the edges
-of a maximum matching between keys and keys that contain them (Dilworth; Fulkerson 1956; as in
-Souffle's index selection, Subotic et al., VLDB 2018).
+A trace ordered by columns (a, b, ...) serves every reader whose key is {a}, {a, b}, ... So one
+order serves a chain of keys, each contained in the next, and the fewest orders for all readers of a
+stream are a minimum chain cover of its keys by containment: as many chains as there are keys less
+the edges of a maximum matching between keys and keys that contain them (Dilworth; Fulkerson 1956;
+as in Souffle's index selection, Subotic et al., VLDB 2018).
 
-A multi-way join asks for a chain of its own: what is bound when it comes to the relation, then variable
-after variable. Such chains are first put into one another where they fit, the longest first, and then
-covered as single keys are, a chain below another where its last key is contained in the other's first.
+A multi-way join asks for a chain of its own: what is bound when it comes to the relation, then
+variable after variable. Such chains are first put into one another where they fit, the longest
+first, and then covered as single keys are, a chain below another where its last key is contained in
+the other's first.
 
 The circuit is lowered twice: first to learn who asks for which key of which stream, then with the
 answers. A request is known by its number, for lowering is deterministic. An operator that is not
@@ -32,7 +33,8 @@ Chain = tuple[Key, ...]
 
 
 class Lowering(Rewriting):
-    """The rewriting of an incremental circuit into the physical one, with the orders it decides on."""
+    """The rewriting of an incremental circuit into the physical one, with the orders it decides
+    on."""
 
     def __init__(self, target: Graph, orders: Orders) -> None:
         super().__init__(target, _physical)
@@ -43,7 +45,8 @@ class Lowering(Rewriting):
         return form.deltas(node) if isinstance(form, IncrementalForm) else node.inputs
 
     def nodes_of(self, source: Graph) -> Iterable[Node]:
-        """The nodes that ports and results need; integrals that only an incremental form reads are not."""
+        """The nodes that ports and results need; integrals that only an incremental form reads are
+        not."""
         waiting = [node for node in source.nodes if node.operator.is_port]
         waiting += [stream.node for stream in source.exports]
         needed = set(waiting)
@@ -56,31 +59,32 @@ class Lowering(Rewriting):
 
 
 class Orders:
-    """The keys asked for while a circuit is lowered, and the column orders that serve them."""
+    """The keys requested while a circuit is lowered, and the column orders that serve them."""
 
     def __init__(self) -> None:
         self._requests: list[tuple[Node, Chain]] = []
         self._answers: list[tuple[int, ...]] | None = None
-        self._asked = 0
+        self._answered = 0
 
     def leading(self, stream: Stream, key: Collection[int]) -> tuple[int, ...]:
         """The columns that an arrangement of the stream for this key starts with, the key first."""
         return self.through(stream, [frozenset(key)])
 
     def through(self, stream: Stream, keys: Sequence[Key]) -> tuple[int, ...]:
-        """The columns that an arrangement starts with which serves all of these keys, that only grow."""
+        """The columns that an arrangement starts with which serves all of these keys, that only
+        grow."""
         if self._answers is None:
             self._requests.append((stream.node, tuple(keys)))
             return refined(keys)
-        self._asked += 1
-        return self._answers[self._asked - 1]
+        self._answered += 1
+        return self._answers[self._answered - 1]
 
     def decide(self) -> None:
         """Choose the orders for all requests so far; lowering again gets them."""
         chains: dict[Node, set[Chain]] = {}
         for node, chain in self._requests:
             chains.setdefault(node, set()).add(chain)
-        orders = {node: orders_for(wanted) for node, wanted in chains.items()}
+        orders = {node: orders_for(requested) for node, requested in chains.items()}
         self._answers = [orders[node][chain] for node, chain in self._requests]
 
 
@@ -117,21 +121,21 @@ def orders_for(chains: Iterable[Chain]) -> dict[Chain, tuple[int, ...]]:
     >>> orders_for([(b,), (ab,), (a,)]) == {(b,): (1,), (ab,): (0, 1), (a,): (0, 1)}
     True
     """
-    wanted = sorted(set(chains), key=lambda chain: ([(len(key), sorted(key)) for key in chain]))
+    requested = sorted(set(chains), key=lambda chain: ([(len(key), sorted(key)) for key in chain]))
     merged: dict[Chain, Chain] = {}
-    whole: list[Chain] = []
-    for chain in sorted(wanted, key=len, reverse=True):
-        into = next((other for other in whole if len(other) > 1 and _both(chain, other)), None)
+    maximal: list[Chain] = []
+    for chain in sorted(requested, key=len, reverse=True):
+        into = next((other for other in maximal if len(other) > 1 and _both(chain, other)), None)
         if into is None:
-            whole.append(chain)
+            maximal.append(chain)
         else:
             both = expect_present(_both(chain, into), "one column order for two chains that merge")
-            whole[whole.index(into)] = both
-            merged = {one: both if end == into else end for one, end in merged.items()}
+            maximal[maximal.index(into)] = both
+            merged = {smaller: both if end == into else end for smaller, end in merged.items()}
             merged[into] = merged[chain] = both
         merged.setdefault(chain, chain)
-    covering = _covered(whole)
-    return {chain: covering[merged[chain]] for chain in wanted}
+    covering = _covered(maximal)
+    return {chain: covering[merged[chain]] for chain in requested}
 
 
 def _both(chain: Chain, other: Chain) -> Chain | None:
@@ -142,7 +146,8 @@ def _both(chain: Chain, other: Chain) -> Chain | None:
 
 
 def _covered(chains: Sequence[Chain]) -> dict[Chain, tuple[int, ...]]:
-    """The same for chains of which none fits into another: put end to end where that is possible."""
+    """The same for chains of which none fits into another: put end to end where that is
+    possible."""
     n = len(chains)
     # Chain i is node i as the smaller of a pair and node n + i as the larger. The matching depends on
     # the order of sets of nodes, which for ints is the same in every process.

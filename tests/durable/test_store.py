@@ -161,7 +161,7 @@ def test_a_failed_tick_leaves_no_trace(tmp_path: Path) -> None:
 def failing_at(number: int, monkeypatch: pytest.MonkeyPatch, after: bool) -> Callable[[], int]:
     """Let the write of that number fail, before or after the file is in its place."""
     written = 0
-    genuine = atomic_files.write_whole
+    genuine = atomic_files.write_atomically
 
     def write(path: Path, content: Any, sync: bool) -> None:
         nonlocal written
@@ -172,7 +172,7 @@ def failing_at(number: int, monkeypatch: pytest.MonkeyPatch, after: bool) -> Cal
         if written == number:
             raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("dbsp.durable.store.write_whole", write)
+    monkeypatch.setattr("dbsp.durable.store.write_atomically", write)
     return lambda: written
 
 

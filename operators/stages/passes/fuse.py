@@ -2,10 +2,10 @@
 
     filter(filter(A, p), q) = filter(A, p & q)          map(map(A, f), g) = map(A, g . f)
 
-The second condition of `&` is evaluated only where the first does not decide. Maps are fused while no
-expression would be evaluated twice, dropped, or for a row that is not there: rows that the first map
-makes equal may cancel, and the second never sees them. Projections are fused with the join below them
-when the circuit is lowered.
+The second condition of `&` is evaluated only where the first does not decide. Maps are fused while
+no expression would be evaluated twice, dropped, or for a row that is not there: rows that the first
+map makes equal may cancel, and the second never sees them. Projections are fused with the join
+below them when the circuit is lowered.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ def _filters(first: Filter, second: Filter) -> Filter | None:
 
 
 def _maps(first: Map, second: Map, source: Node) -> Map | None:
-    made = dict(zip(first.names, first.expressions, strict=True))
+    definitions = dict(zip(first.names, first.expressions, strict=True))
     kept = {expression.name for expression in first.expressions if isinstance(expression, Column)}
     cancels = not source.is_set and not kept.issuperset(source.schema.names)
     if cancels and not all(map(is_total, second.expressions)):
         return None
-    for name, expression in made.items():
+    for name, expression in definitions.items():
         if isinstance(expression, Column):
             continue
         # What may be without a value is not put where `when` or `&` evaluate only some of the rows.
         if sum(uses(outer, name) for outer in second.expressions) != 1 or not can_only_overflow(expression):
             return None
-    expressions = tuple(substitute(e, made) for e in second.expressions)
-    return Map(expressions, second.names, first.whole and second.whole)
+    expressions = tuple(substitute(e, definitions) for e in second.expressions)
+    return Map(expressions, second.names, first.injective and second.injective)

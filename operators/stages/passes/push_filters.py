@@ -5,8 +5,9 @@
     filter(A x B x ...)                             is a multi-way join with one more condition
 
 A condition moves only below operators that nobody else reads, and only if it has a value for every
-row: `10 / x > 1` must not meet the rows that an earlier `x != 0` keeps from it. Nor does a condition
-keep from a map a row for which the map has no value, and which the query therefore refuses.
+row: `10 / x > 1` must not meet the rows that an earlier `x != 0` keeps from it. Nor does a
+condition keep from a map a row for which the map has no value, and which the query therefore
+refuses.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class _Pushing:
         self._readers = readers
 
     def below(self, predicate: Expression, node: Node) -> Stream | None:
-        """The image of filter(node) with the condition below the node, or None to leave it above."""
+        """The image of filter(node) with the condition below the node, or None to leave it
+        above."""
         if self._readers[node] > 1:
             return None
         operator, add = node.operator, self._rewriting.add
@@ -69,8 +71,8 @@ class _Pushing:
             columns = {n: names[c] for n, c in zip(operator.names, operator.columns, strict=True)}
             return add(operator, self._onto(_substituted(predicate, columns), node.inputs[0].node))
         if isinstance(operator, Map):
-            made = dict(zip(operator.names, operator.expressions, strict=True))
-            plain = {name: e.name for name, e in made.items() if isinstance(e, Column)}
+            definitions = dict(zip(operator.names, operator.expressions, strict=True))
+            plain = {name: e.name for name, e in definitions.items() if isinstance(e, Column)}
             if not plain.keys() >= set(predicate.columns):
                 return None
             if not all(map(can_only_overflow, operator.expressions)):

@@ -236,7 +236,7 @@ def test_first_and_last_are_read_from_the_end_of_a_group(sequence: list[Tick]) -
         circuit.output(name, stream)
     kinds = {type(node.operator).__name__ for node in circuit.circuit("physical").nodes}
     assert "AccumulatedAggregate" in kinds
-    assert "Recomputed" not in kinds
+    assert "RecomputeGroups" not in kinds
 
 
 def test_a_median_between_floats_and_of_one_value() -> None:

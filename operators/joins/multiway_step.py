@@ -1,0 +1,58 @@
+"""The step of the incremental multi-way join: the sum of the matches of its delta terms.
+
+A match belongs to the latest time of the rows in it. Matches of later iterations wait on an agenda.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dbsp.circuit.step_roles import ReportingStep
+from dbsp.circuit.step_scope import StepScope
+from dbsp.data.batch import combine
+from dbsp.kernels.arrays import Codes
+from dbsp.operators.joins.match_budget import MatchBudget
+from dbsp.operators.joins.multiway_term import TermStep
+from dbsp.operators.joins.term_rows import TermRows
+from dbsp.operators.traces.agenda import Agenda, AgendaStep
+
+
+class MultiwayJoinStep(AgendaStep, ReportingStep):
+    __slots__ = ("_agenda", "_budget", "_scope", "terms")
+
+    def __init__(self, terms: Sequence[TermStep], scope: StepScope) -> None:
+        super().__init__()
+        self.terms = tuple(terms)
+        self._scope = scope
+        self._agenda = Agenda(scope)
+        self._budget = scope.shared(MatchBudget)
+
+    def report(self) -> Mapping[str, tuple[TermRows, ...]]:
+        return {"join terms": tuple(term.rows for term in self.terms)} if self.terms else {}
+
+    def step(self) -> None:
+        parts = self._agenda.take()
+        depth = self._scope.depth
+        for term in self.terms:
+            if term.delta.out is None:
+                continue
+            for rows, weights in term.matches(term.delta.out):
+                self._budget.spend(len(weights))
+                if depth:
+                    rows, weights = self._due(rows, weights, depth)
+                if len(weights):
+                    parts.append((rows, weights))
+        self.out = combine(parts)
+
+    def _due(self, rows: Codes, weights: Codes, depth: int) -> tuple[Codes, Codes]:
+        """The rows of the present time; those of later times wait. The time is in the last
+        columns."""
+        times = rows[:, -depth:]
+        later = (times > self._scope.now).any(axis=1)
+        rows = np.ascontiguousarray(rows[:, :-depth])
+        if later.any():
+            self._agenda.put(rows[later], weights[later], times[later])
+            rows, weights = rows[~later], weights[~later]
+        return rows, weights
