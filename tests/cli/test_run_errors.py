@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dbsp.cli import main
 from tests.cli.support import DIVIDE, REACH, Command
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
@@ -95,3 +96,15 @@ def test_results_that_cannot_be_written(folder: Path, run: Command) -> None:
     done = run("run", "reach.dl", "-F", "facts", "-D", "out")
     assert done.code == 1
     assert re.search(r"out/path.csv: cannot be written: (File exists|Not a directory)", done.err)
+
+
+def test_a_pattern_that_is_no_regular_expression_is_a_warning_of_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "p.dl"
+    program.write_text('.decl p, r(s: symbol)\n.output r\np("[a"). p("a").\nr(s) :- p(s), match(s, "a").')
+    with pytest.raises(SystemExit, match="0"):
+        main(["run", str(program), "-D", "-"])
+    shown = capsys.readouterr().err
+    assert shown.startswith("dbsp: warning: '[a' is no regular expression, so nothing matches it")
+    assert shown.count("\n") == 1

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp.cli import main
 from dbsp.data.interner import Interner
 from dbsp.errors import EvaluationError
 from dbsp.expressions import bind, call, col
@@ -159,13 +157,3 @@ def test_a_pattern_of_a_row_that_is_none_neither_matches_nor_fails_to() -> None:
     with pytest.warns(RegexWarning):
         found = bind(call("ecmascript_mismatch", col("text"), col("pattern")), schema).mask(rows, interner)
     assert found.tolist() == [False, True, False]
-
-
-def test_the_command_line_says_it_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    program = tmp_path / "p.dl"
-    program.write_text('.decl p, r(s: symbol)\n.output r\np("[a"). p("a").\nr(s) :- p(s), match(s, "a").')
-    with pytest.raises(SystemExit, match="0"):
-        main(["run", str(program), "-D", "-"])
-    shown = capsys.readouterr().err
-    assert shown.startswith("dbsp: warning: '[a' is no regular expression, so nothing matches it")
-    assert shown.count("\n") == 1
