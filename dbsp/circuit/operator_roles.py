@@ -29,6 +29,19 @@ class StrictOperator(Operator):
 
 
 @dataclass(frozen=True)
+class Port(Operator):
+    """An operator that faces the outside: never dropped, and never shared with an equal one."""
+
+    @property
+    def shareable(self) -> bool:
+        return False
+
+    @property
+    def is_port(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
 class TickDependent(Operator):
     """An operator whose past output may depend on the ticks in which rows came, not only on their sum.
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator_roles import StrictOperator
+from dbsp.circuit.operator_roles import Port, StrictOperator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import StrictStep, expect_arranged
@@ -36,7 +36,7 @@ from dbsp.runtime.ports import InputPort
 
 
 @dataclass(frozen=True)
-class Input(StrictOperator):
+class Input(StrictOperator, Port):
     """An input relation; `kind` is 'zset', 'set' or 'key' (then `key` holds the key columns)."""
 
     relation: str
@@ -51,14 +51,6 @@ class Input(StrictOperator):
     @property
     def strict(self) -> bool:
         return self.kind != "zset"
-
-    @property
-    def shareable(self) -> bool:
-        return False
-
-    @property
-    def is_port(self) -> bool:
-        return True
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns

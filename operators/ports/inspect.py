@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Operator
+from dbsp.circuit.operator_roles import Port
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import RememberingStep
@@ -29,7 +29,7 @@ from dbsp.runtime.ports import CommitListener
 
 
 @dataclass(frozen=True)
-class Inspect(Operator):
+class Inspect(Port):
     """The stream itself; `callback` receives its deltas after each commit.
 
     In a lowered graph it is a sink beside the stream, so that nothing has to pass through it.
@@ -44,14 +44,6 @@ class Inspect(Operator):
     @property
     def label(self) -> str:
         return f"Inspect by {function_name(self.callback)}"
-
-    @property
-    def shareable(self) -> bool:
-        return False
-
-    @property
-    def is_port(self) -> bool:
-        return True
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns or inputs[0]

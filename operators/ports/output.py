@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Operator
+from dbsp.circuit.operator_roles import Port
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import keeping
@@ -18,7 +18,7 @@ from dbsp.runtime.ports import OutputPort
 
 
 @dataclass(frozen=True)
-class Output(Operator):
+class Output(Port):
     """The stream as an output with a name.
 
     In a lowered graph the last input is the one that keeps the integral: the stream itself if its
@@ -32,14 +32,6 @@ class Output(Operator):
     @property
     def label(self) -> str:
         return f"Output {self.relation}"
-
-    @property
-    def shareable(self) -> bool:
-        return False
-
-    @property
-    def is_port(self) -> bool:
-        return True
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns or inputs[0]
