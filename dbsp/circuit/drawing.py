@@ -77,8 +77,7 @@ def to_dot(graph: Graph, *, title: str | None = None) -> str:
 
 
 def _draw(graph: Graph, place: Any, top: Any, prefix: str) -> dict[Node, str]:
-    """Put the nodes of `graph` into `place` and all edges into `top`; returns what the nodes are
-    called."""
+    """Put the nodes of `graph` into `place` and its edges into `top`; return the nodes' names."""
     names: dict[Node, str] = {}
     # For the node of a scope: what its results are called, in the order they leave.
     results: dict[Node, list[str]] = {}
@@ -180,8 +179,7 @@ def write(graph: Graph, path: str | Path, *, title: str | None = None) -> None:
 
 
 def save(dot: str, path: str | Path) -> None:
-    """Write DOT text into a file, or the picture of it, as the file's suffix says. Errors as
-    `write`."""
+    """Write DOT text or its picture into a file, by the file's suffix. Errors as `write`."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in TEXT_SUFFIXES + PICTURE_SUFFIXES:

@@ -96,8 +96,7 @@ class Graph:
         self.exports: list[Stream] = []
         """The streams of a nested scope that are taken out of it."""
         self.named: dict[str, Stream] = {}
-        """The streams that are relations of the query, here or in a scope within; kept up by
-        rewritings."""
+        """The streams that are relations of the query, in this scope or a nested one."""
         self._entered: dict[Node, Stream] = {}
         self._source: str | None = None
 

@@ -33,8 +33,7 @@ class Representation(Generic[T]):
 
 @dataclass(frozen=True)
 class AppliedPass:
-    """What one pass changed, and the size of the representation before and after it (nodes, rules,
-    ...)."""
+    """The changes of one pass, and the size (nodes, rules, ...) before and after it."""
 
     name: str
     changes: tuple[str, ...]
@@ -71,8 +70,7 @@ class Pass(Generic[Before, After, Context]):
 
 @dataclass(frozen=True)
 class Repeat(Generic[Context]):
-    """Passes that are applied in turn until none of them changes the value: then each returns it as
-    it is."""
+    """Passes that are applied in turn until all of them return the value unchanged."""
 
     passes: tuple[Pass[Any, Any, Context], ...]
 

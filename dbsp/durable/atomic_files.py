@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 
 def write_atomically(path: Path, content: bytes | pa.Buffer, sync: bool) -> None:
-    """Write a temporary file and rename it to `path`; with `sync` the file survives a power
-    loss."""
+    """Write a temporary file and rename it to `path`; with `sync` it survives a power loss."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with open(draft, "wb") as file:
         file.write(content)
@@ -46,8 +45,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file; None if there is no file. Raises CheckpointError if it cannot be
-    read."""
+    """The content of a JSON file; None if there is no file. Raises CheckpointError."""
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError:

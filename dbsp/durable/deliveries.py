@@ -69,8 +69,7 @@ class Deliveries:
     def __init__(
         self, folder: str | Path, writer: str, input: str, *, weight_column: str = "", sync: bool = True
     ) -> None:
-        """For changes of `input`. Each writer of an inbox has another name, and one process at a
-        time."""
+        """For changes of `input`. Each writer of an inbox is one process with its own name."""
         self.folder = Path(folder)
         self.writer = writer
         self.input = input

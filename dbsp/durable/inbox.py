@@ -130,8 +130,7 @@ class Inbox:
         return positions
 
     def _settle(self, run: Run, positions: dict[str, TakenDelivery]) -> None:
-        """Record and remove the durable batches; without a checkpoint a later run needs all
-        batches."""
+        """Record and remove durable batches; without a checkpoint a later run needs all of them."""
         if run.log is None or not positions:
             return
         if positions != taken(self.folder):
@@ -149,8 +148,7 @@ def _place(delivery: Delivery) -> str:
 
 
 def _change(delivery: Delivery, run: Run) -> TableChange:
-    """The rows of a batch in their order, which matters where the last change of a row or key
-    decides."""
+    """The rows of a batch in order: of several changes of a row or key the last one counts."""
     where = f"{_place(delivery)}, relation '{delivery.input}'"
     try:
         table = pa.concat_tables(pq.ParquetFile(path).read() for path in delivery.files)

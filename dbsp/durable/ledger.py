@@ -55,8 +55,7 @@ class Ledger:
     # --- reading -----------------------------------------------------------------------------------
 
     def header(self) -> dict[str, Any] | None:
-        """What `log.json` says; None before the first tick. Raises CheckpointError for another
-        file."""
+        """The content of `log.json`; None before the first tick. Raises CheckpointError."""
         return read_header(self.folder / "log.json", FORMAT, VERSION)
 
     def ticks(self, part: str = "ticks") -> list[int]:

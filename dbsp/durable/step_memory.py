@@ -56,8 +56,7 @@ def _steps(scope: Scope) -> Iterator[Step]:
 
 
 def signature(graph: Graph) -> str:
-    """A hash of what the state of a circuit depends on: operators, columns, how they are
-    connected."""
+    """A hash of the operators, columns and connections, on which a circuit's state depends."""
     digest = hashlib.sha256()
     for line in _lines(graph):
         digest.update(line.encode("utf-8", "surrogatepass"))

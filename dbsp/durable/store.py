@@ -106,8 +106,7 @@ class Store:
             )
 
     def resume(self, query: Graph | str, start: Callable[[str | None], Run]) -> Run:
-        """Return a run at the latest durable tick, and log it from now on (see
-        `runtime.checkpoints`)."""
+        """Return a run at the latest durable tick and log it (see `runtime.checkpoints`)."""
         identity = query if isinstance(query, str) else signature(query)
         self.check(identity)
         try:
@@ -195,8 +194,7 @@ class Store:
     # --- writing -----------------------------------------------------------------------------------
 
     def begin(self, run: RunBase) -> None:
-        """Before a tick: everything up to the one before is settled, so it may go into a
-        snapshot."""
+        """Before a tick: the ticks before it are committed, so a snapshot may contain them."""
         if run.tick - self._snapshot_tick >= self.snapshot_every:
             self.snapshot()
 
@@ -293,8 +291,7 @@ class Store:
         self._collect(manifest)
 
     def _collect(self, manifest: Mapping[str, Any]) -> None:
-        """Remove files that the manifest does not name: older state, and leftovers of an ended
-        process."""
+        """Remove the files that the manifest does not name: older state and leftovers."""
         manifest = expect_present(self._manifest, "the manifest of the snapshot just written")
         kept = {file for files in manifest["traces"] for file in files if isinstance(file, str)}
         kept.update(piece["file"] for piece in manifest["interned"])

@@ -80,8 +80,7 @@ def encode_deletions(rows: Sequence[Any], port: InputPort, interner: Interner) -
 
 
 def encode_upserts(rows: Sequence[Any], port: InputPort, interner: Interner) -> Piece:
-    """Every row in place of the one with the same key. Raises InputError on an input without a
-    key."""
+    """Replace the rows with the same keys. Raises InputError on an input without a key."""
     if port.kind != "key":
         raise InputError(
             "upsert needs a key; declare the input with key=(...)", where=f"relation '{port.relation}'"
@@ -140,8 +139,7 @@ def _encode_table_change(change: TableChange, port: InputPort, interner: Interne
 
 
 def _encode_keys(rows: Sequence[Any], port: InputPort, interner: Interner) -> Codes:
-    """Codes of rows of which only the key matters: each is a whole row, or the values of the key
-    alone."""
+    """Codes of rows of which only the key matters, given as full rows or as key values."""
     schema, key = port.columns, port.key
     short = {_is_key(row, schema, key) for row in rows}
     if len(short) > 1:
@@ -198,8 +196,7 @@ def net_change(pieces: Sequence[Piece], port: InputPort) -> Batch | None:
 
 
 def _last_of_each(rows: Codes, weights: Codes, key: Sequence[int]) -> tuple[Codes, Codes]:
-    """Of the rows that share a key, only the last one given; a weight of 0 gives none. O(n log
-    n)."""
+    """The last of the rows that share a key; a weight of 0 gives none. O(n log n)."""
     rows, weights = rows[weights != 0], weights[weights != 0]
     n = len(rows)
     numbered = np.empty((n, len(key) + 1), np.int64)

@@ -47,8 +47,7 @@ class Inspection(RunBase):
         return {node: facts[fact] for node, facts in reports.items() if fact in facts}
 
     def kept(self) -> dict[Node, tuple[int, int]]:
-        """By node that keeps a trace, its rows and bytes; rows that were retracted but not merged
-        count."""
+        """The rows and bytes of every trace, by node; includes retracted rows not merged yet."""
         return {
             node: (step.trace.rows, step.trace.nbytes)
             for node, step in _steps(self.scope)

@@ -25,8 +25,7 @@ except ImportError:  # a system without limits, such as Windows
 
 
 def give_back() -> None:
-    """Return freed memory to the system, where the C library can (glibc); milliseconds for
-    gigabytes."""
+    """Return freed memory to the system if the C library (glibc) can: milliseconds per gigabyte."""
     trim = _trim()
     if trim is not None:
         trim(0)
@@ -62,8 +61,7 @@ def capacity(text: str) -> int | None:
 
 
 def _installed() -> int | None:
-    """The memory that there is for this process, in bytes: the machine's, or what a container may
-    have."""
+    """The memory of the machine in bytes, or the limit of the container."""
     try:
         available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -102,8 +100,7 @@ def limit_text() -> str:
 
 @contextmanager
 def limited(size: str | None = None) -> Iterator[None]:
-    """A limit for some time: in the end it is what it was. Without a size, one may be set
-    inside."""
+    """Restore the memory limit at the end of the block; with a `size`, set it first."""
     before = None if _resource is None else _resource.getrlimit(_resource.RLIMIT_DATA)
     try:
         number = None if size is None else capacity(size)

@@ -84,8 +84,7 @@ class Ticks(RunBase):
         return self._tick(lambda: self._put(staged), None)
 
     def prepare(self, changes: Changes | None = None) -> dict[str, Batch]:
-        """The changes and those staged before as `step_staged` takes them, by input. Errors as
-        `step`."""
+        """The changes and the staged ones, by input, for `step_staged`. Errors as `step`."""
         pieces = {n: taken for n, handle in self._handles.items() if (taken := handle.take())}
         if changes is not None:
             if not isinstance(changes, Mapping):

@@ -128,8 +128,7 @@ class Transplant:
             waiting += (stream.node for stream in node.inputs)
 
     def _keeper(self, node: Node) -> KeepingStep | None:
-        """A step of the old scope that keeps the integral of what the node puts out, if there is
-        any."""
+        """A step of the old scope that keeps the integral of the node's output, or None."""
         keepers = map(self.old.keeper, self._equal.get(self._numbers[node], ()))
         return next((keeper for keeper in keepers if keeper is not None), None)
 
@@ -273,8 +272,7 @@ def _check_ports(old: Scope, new: Scope) -> None:
 
 
 def _ports(scope: Scope) -> dict[tuple[str, str], tuple[object, ...]]:
-    """The inputs and outputs of a scope, with the properties that must not change for a run to
-    continue."""
+    """The inputs and outputs of a scope, with the properties that a new circuit must keep."""
     ports: dict[tuple[str, str], tuple[object, ...]] = {}
     for step in scope.steps:
         if isinstance(step, InputPort):

@@ -102,8 +102,7 @@ class Trace:
         return self._merge is not None
 
     def restore(self, runs: Sequence[tuple[Codes, Codes]]) -> None:
-        """Hold these committed runs, oldest first, each sorted and consolidated; the trace was
-        empty."""
+        """Hold these sorted, consolidated and committed runs, oldest first; the trace was empty."""
         if len(runs) > len(self.table):
             self.table = np.zeros((len(runs) + 8, 3), np.int64)
         for rows, weights in runs:
@@ -222,8 +221,7 @@ class Trace:
             self.count = self.past = len(self.runs)
 
     def _merge_tail(self, runs: list[SortedRun], offset: int) -> None:
-        """Merge the small runs at the new end of `runs`, which stand from `offset` on in the
-        table."""
+        """Merge the small runs at the new end of `runs`, which begin at `offset` in the table."""
         if len(runs) < TAIL:
             return
         start = _tail(runs)
@@ -247,8 +245,7 @@ class Trace:
         self.count += 1
 
     def _next_merge(self, first: int) -> int | None:
-        """The newest pair of neighbouring committed runs, from `first` on, that ought to be
-        merged."""
+        """The newest pair of neighbouring committed runs, from `first` on, to merge."""
         runs = self.runs
         for index in range(_tail(runs) - 2, first - 1, -1):
             if runs[index].size < RATIO * runs[index + 1].size:

@@ -91,8 +91,7 @@ class Aggregate(GroupwiseOperator):
 
 @dataclass(frozen=True)
 class AccumulatedAggregate(Projectable):
-    """Linear functions by accumulators, others at an end of the arrangements that follow the
-    stream."""
+    """Linear functions by accumulators, others at an end of the arrangements of the stream."""
 
     aggregate: Aggregate
     ends: tuple[int, ...]

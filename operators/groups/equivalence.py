@@ -89,8 +89,7 @@ def classes_of(batch: Batch) -> Batch:
 
 
 class _ByBothColumns:
-    """Looks pairs up by either column; a part of the values that nothing connects with others is a
-    group."""
+    """Looks pairs up by either column; a group is a connected part of the values."""
 
     def __init__(self, first: Arranged, second: Arranged, timed: bool) -> None:
         self._first = first
@@ -98,8 +97,7 @@ class _ByBothColumns:
         self._timed = timed
 
     def history(self, values: Codes) -> tuple[Codes, Codes, int]:
-        """The pairs of any time that connect other values with these; all where that is no
-        slower."""
+        """The pairs of any time that connect other values with these, or all if that is as fast."""
         stored = self._first.kept_rows
         # Pairs are found in rounds of two look-ups each; all of them are looked at in one go.
         most, rounds = 200 + stored // 8, 16 + stored // 512

@@ -55,8 +55,7 @@ class GroupwiseOperator(Operator):
 
     @property
     def result_key(self) -> int | None:
-        """How many of the first columns of the result differ between any two rows, if that is
-        known."""
+        """The number of leading columns that identify a row of the result; None if unknown."""
         return None
 
     @property
@@ -70,8 +69,7 @@ class GroupwiseOperator(Operator):
 
 @dataclass(frozen=True)
 class RecomputeGroups(Projectable):
-    """The incremental form of any function of groups, over an arrangement by the columns of the
-    groups."""
+    """The incremental form of a function of groups, over an arrangement by the group's columns."""
 
     operator: GroupwiseOperator
     over: Schema
@@ -144,8 +142,7 @@ class GroupsStep(Step):
         return keys
 
     def history(self, keys: Codes) -> tuple[Codes, Codes, int]:
-        """All rows of some groups with times and weights, and how many are of past ticks (the
-        first)."""
+        """The rows of some groups, times and weights; the number of past rows, which come first."""
         source = self._source
         return gather(keys, self._key, source.table, source.count, self._trace.width, source.before)
 

@@ -34,8 +34,7 @@ from dbsp.operators.linear.project import Project
 
 @dataclass(frozen=True)
 class NumberRows(Operator):
-    """The rows of a set with a number; `order` has the columns by which rows of one tick are
-    ordered."""
+    """The rows of a set with a number; `order` are the columns that order the rows of one tick."""
 
     order: tuple[int, ...]
     column: str

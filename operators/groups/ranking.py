@@ -138,8 +138,7 @@ class TopK(Ordered):
 
 @dataclass(frozen=True)
 class LeadingTopK(Operator):
-    """The incremental form of top-k, over an arrangement by partition and `leading` columns of the
-    order."""
+    """The incremental form of top-k, over an arrangement by partition and `leading` columns."""
 
     top: TopK
     leading: int
@@ -249,8 +248,7 @@ class Rank(Ordered):
 
 @dataclass(frozen=True)
 class Shift(Ordered):
-    """Each row with the value of `column` in the row `offset` places before it (after it if
-    negative)."""
+    """Each row with the value of `column` `offset` rows before it (after it if negative)."""
 
     column: int
     offset: int

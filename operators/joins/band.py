@@ -29,8 +29,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class Band:
-    """Bounds of `y - x` in the unit of the codes (days, microseconds), or a float; None for no
-    bound."""
+    """Bounds of `y - x` in the unit of the codes (days, microseconds) or a float; None for none."""
 
     floats: bool
     low: int | float | None

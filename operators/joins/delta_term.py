@@ -180,8 +180,7 @@ class _Term:
                     yield TestCondition(condition)
 
     def _needed(self) -> set[str]:
-        """The variables of atoms that no step of the order binds, and what they are computed
-        from."""
+        """The variables of atoms that the order does not bind, and those that they follow from."""
         names = {name for j in self._open for name in variables_of(self._atoms[j])}
         names = names.difference(self._bound, self._order)
         size = 0

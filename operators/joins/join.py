@@ -236,8 +236,7 @@ class JoinStep(AgendaStep):
         self.out = combine(parts)
 
     def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Any, ...]:
-        """The leading arguments of the kernels: the rows of one side's delta, sorted, and where to
-        look."""
+        """The leading arguments of the kernels: the sorted rows of one side's delta, the key."""
         return delta.rows, delta.weights, self._key
 
     def _probe(
@@ -270,8 +269,7 @@ class JoinStep(AgendaStep):
 
 
 class RealignedJoinStep(JoinStep):
-    """A join whose sides keep the key in different orders: each delta is sorted in the other's
-    order."""
+    """A join of sides with different key orders: each delta is sorted in the other's order."""
 
     __slots__ = ("_to_left", "_to_right")
 
@@ -307,8 +305,7 @@ def _moved(columns: Codes, order: Codes) -> Codes:
 
 
 class MixedJoinStep(JoinStep):
-    """A join of an int with an optional int: every pair has a delta in it, so that is what is
-    checked."""
+    """A join of an int with an optional int: every pair has a delta, so deltas are checked."""
 
     __slots__ = ("_null_mismatch",)
 

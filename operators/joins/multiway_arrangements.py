@@ -12,8 +12,7 @@ from dbsp.operators.traces.column_orders import Lowering, refined
 
 
 class TermArrangements:
-    """The inputs of one join: `streams` with their column `orders`. Methods return positions in
-    them."""
+    """The inputs of one join, `streams` and their column `orders`. Methods return positions."""
 
     def __init__(self, rewriting: Rewriting) -> None:
         self._rewriting = rewriting

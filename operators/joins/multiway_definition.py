@@ -111,8 +111,7 @@ def _joined(
 def impossible(
     atoms: Sequence[Sequence[str | Expression | None]], inputs: Sequence[Schema], interner: Interner
 ) -> bool:
-    """Whether a constant is the int that encodes None in its optional column: no row has it
-    there."""
+    """Whether a constant is the int that encodes None in its optional column, so no row has it."""
     return any(
         isinstance(term, Expression)
         and type_.kind == "int"

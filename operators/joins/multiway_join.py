@@ -14,8 +14,7 @@ load is one term with everything else empty: plain generic join.
 
 Cost: insertions alone cost no more in total than the largest result possible for the sizes of the
 relations, times a logarithm (Ngo, Re, Rudra, SIGMOD Record 2013; Ammar et al., Delta-BiGJoin, VLDB
-2018). A relation that occurs in several atoms is stored once per column order and not once per
-atom.
+2018). A relation that occurs in several atoms is stored once per column order.
 """
 
 from __future__ import annotations
@@ -63,14 +62,12 @@ class MultiwayJoin(Operator):
     `atoms` gives for every column of every input its variable, the constant (a literal) that it is
     compared with, or None if the join does not read it. `columns` are the variables of the result;
     weights of equal rows add up. `extensions` (z, f) bind z to the value of the expression f where
-    z is free, and compare them where it is bound. `conditions` are over variables. `orders` gives
-    for each atom the order in which its delta term binds the other variables; the default order
-    follows from the shape of the query.
+    z is free, and compare them where it is bound. `conditions` are over variables. `orders` has
+    for each atom the order in which its delta term binds the other variables (default: by shape).
 
-    Conditions and extensions that have a value for every row are evaluated as soon as their
-    variables are bound, the others on the result (`dbsp.operators.joins.multiway_split`). But an
-    extension that binds a variable of an atom is evaluated before, also for rows that a later atom
-    rules out.
+    Conditions and extensions that cannot fail are evaluated as soon as their variables are bound,
+    the others on the result (`dbsp.operators.joins.multiway_split`). But an extension that binds a
+    variable of an atom is evaluated before, also for rows that a later atom rules out.
     """
 
     atoms: Atoms = field(compare=False)
@@ -164,8 +161,7 @@ class MultiwayJoin(Operator):
                 )
 
     def null_mismatch(self, *inputs: Schema) -> frozenset[str]:
-        """The int variables that may be None in some places only: there the code of None matches
-        nothing."""
+        """The int variables that may be None in some places only: there None has no match."""
         kinds: dict[str, set[bool]] = {}
         for terms, schema in zip(self.atoms, inputs, strict=True):
             for term, type_ in zip(terms, schema.types, strict=True):
@@ -192,8 +188,7 @@ class MultiwayJoin(Operator):
         return tuple(default_order(self.atoms, i, self.extensions) for i in range(len(self.atoms)))
 
     def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        """The join of the columns that are read, followed by the operators that can fail on a
-        row."""
+        """The join of the columns that are read, then the operators that can fail on a row."""
         core, behind = split(self)
         stream = core.narrowed(rewriting, inputs)
         for operator in behind:
@@ -201,8 +196,7 @@ class MultiwayJoin(Operator):
         return stream
 
     def narrowed(self, rewriting: Rewriting, inputs: Sequence[Stream]) -> Stream:
-        """Add this join over projections that drop unread columns, so their rows' weights add up
-        first."""
+        """Add this join over projections without unread columns, so that weights add up first."""
         kept, atoms = [], []
         for stream, terms in zip(inputs, self._used_atoms(), strict=True):
             columns = tuple(c for c, term in enumerate(terms) if term is not None)

@@ -25,8 +25,7 @@ class PlannedUse:
     slots: tuple[int, ...]
     bound: tuple[int, ...]
     complete: bool
-    """Whether all of its columns are bound after the last level; then its weights are multiplied
-    in."""
+    """Whether all columns are bound after the last level; then the weights are multiplied in."""
 
 
 def written_plan(
@@ -68,6 +67,5 @@ def written_plan(
 
 
 def _last(use: PlannedUse, level: int) -> int:
-    """The last level up to this one that binds columns of a use; 0 if none does but what is
-    given."""
+    """The last level up to this one that binds columns of a use; 0 if there is none."""
     return next((n for n in range(level, 0, -1) if use.bound[n] > use.bound[n - 1]), 0)

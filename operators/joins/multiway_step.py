@@ -47,8 +47,7 @@ class MultiwayJoinStep(AgendaStep, ReportingStep):
         self.out = combine(parts)
 
     def _due(self, rows: Codes, weights: Codes, depth: int) -> tuple[Codes, Codes]:
-        """The rows of the present time; those of later times wait. The time is in the last
-        columns."""
+        """The rows of the present time; later rows wait. The last columns hold the time."""
         times = rows[:, -depth:]
         later = (times > self._scope.now).any(axis=1)
         rows = np.ascontiguousarray(rows[:, :-depth])

@@ -102,8 +102,7 @@ class TermStep:
         return TermRows(self._atom, self._changed, tuple(zip(self.levels, prefixes, strict=True)))
 
     def matches(self, delta: Batch) -> Iterable[Prefixes]:
-        """What the delta contributes: rows of the result, in a scope with their time behind
-        them."""
+        """The rows of the result by the delta; in a scope the last columns hold the time."""
         rows, weights = delta.rows, delta.weights
         self._changed += len(weights)
         if self._opening is not None:
@@ -135,8 +134,7 @@ class _Writer:
         self._null_mismatch = join.null_mismatch(*schemas)
 
     def opening(self, start: int) -> tuple[Callable[[Codes, Codes], Prefixes] | None, tuple[str, ...]]:
-        """What keeps the rows of the delta that fit their own atom, or None; the names of its
-        columns."""
+        """The filter of delta rows by their own atom, or None; the names of its columns."""
         reading = self._readings[start]
         terms = [reading.terms[c] for c in reading.order]
         names = variables_of(terms)
@@ -191,8 +189,7 @@ class _Writer:
         return functions
 
     def _needed_columns(self, rest: Sequence[Action], bound: tuple[str, ...]) -> tuple[str, ...]:
-        """Which of the bound variables are needed later: those of the result if nothing else
-        follows."""
+        """The bound variables that `rest` needs; those of the result if `rest` is empty."""
         columns = self._join.columns
         if not rest:
             return columns
@@ -308,8 +305,7 @@ class _Writer:
 
 
 def _within(order: Sequence[int], use: UseAtom) -> list[int]:
-    """The columns that a use looks at, in the order of its arrangement, which binds them in
-    turn."""
+    """The columns that a use reads, in the order of its arrangement, which binds them in turn."""
     taken = list(order[: sum(map(len, use.bound))])
     at = 0
     for columns in use.bound:
@@ -320,8 +316,7 @@ def _within(order: Sequence[int], use: UseAtom) -> list[int]:
 
 
 class Extending:
-    """Binds the variables of one `ExtendPrefix`; `sides` are the arrangements it reads, new or
-    old."""
+    """Binds the variables of one `ExtendPrefix`; `sides` are its arrangements, new or old."""
 
     __slots__ = ("_now", "_plan", "_seen", "_sides", "_tables", "reached")
 

@@ -142,8 +142,7 @@ class BandReach:
         self._null_mismatch = tuple(null_mismatch)
 
     def of(self, batch: Batch) -> tuple[Codes, Codes, Codes, Codes]:
-        """The rows that can have partners, their weights, and the prefixes from and to which these
-        are."""
+        """The rows that can have partners, their weights, the first and last partner prefixes."""
         rows, weights, m = batch.rows, batch.weights, self._key
         if self._null_mismatch:
             rows, weights = without_null(rows, weights, self._null_mismatch)

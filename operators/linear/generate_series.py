@@ -29,8 +29,7 @@ from dbsp.operators.linear.row_functions import RowOperator
 
 @dataclass(frozen=True)
 class GenerateSeries(RowOperator):
-    """Rows with a column of the numbers from the first expression to the second, by steps of a
-    third."""
+    """Rows with a column of numbers from the first expression to the second, by the third."""
 
     ends: tuple[Expression, ...] = field(compare=False)
     column: str

@@ -27,8 +27,7 @@ class Projectable(Operator):
     """A physical operator that says what a projection of its output becomes."""
 
     def projected(self, rewriting: Rewriting, stream: Stream, project: Project) -> Stream:
-        """`project` of `stream`, the output of this operator; the node itself goes if nothing reads
-        it."""
+        """`project` of `stream`, the output of this operator; an unread node is dropped."""
         return rewriting.add(project, stream)
 
 

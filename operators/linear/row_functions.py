@@ -17,8 +17,7 @@ from dbsp.errors import UserFunctionError
 
 @dataclass(frozen=True)
 class RowOperator(Operator):
-    """A function of single rows that names columns of its one input; `over` keeps the names when
-    lowered."""
+    """A function of single rows; `over` keeps the column names of its input when lowered."""
 
     over: Schema | None = field(default=None, kw_only=True)
 

@@ -179,8 +179,7 @@ class SparkSource(Input):
         return np.sign(meanings)
 
     def _in_order(self, table: pa.Table, weights: Codes) -> tuple[pa.Table, Codes]:
-        """The changes by `sequence_by`, and for one and the same value what is gone before what is
-        there."""
+        """The changes by `sequence_by`; for equal values, deletions before insertions."""
         if nulls := table.column(self.sequence_by).null_count:
             raise InputError(
                 f"column {self.sequence_by!r} orders the changes, and is null in {_rows(nulls)}",

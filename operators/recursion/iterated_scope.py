@@ -35,8 +35,7 @@ class IterationResult:
 
 
 class IteratedScope:
-    """One scope of a body. `sources` are the steps of what enters, in the order of its entering
-    streams."""
+    """One scope of a body. `sources` are the steps of its entering streams, in order."""
 
     def __init__(
         self, body: Graph, cap: int, outer: Scope, sources: Sequence[Step], carried: CarriedState, timed: bool

@@ -102,8 +102,7 @@ class EvaluationHistory:
         return BUDGET * self.restart_cost(rows)
 
     def should_restart(self, changed: int, left: int) -> bool:
-        """Whether a restart is expected to cost less than a tick of `changed` rows, `left` of them
-        retracted."""
+        """Whether a restart should be cheaper than `changed` rows with `left` retractions."""
         if left > SHARE * self.entered:
             return True
         return changed >= MANY and self.per_change * changed > self.restart_cost(self.rows)

@@ -65,8 +65,7 @@ def _report(query: Graph, run: Run | None) -> Iterator[str]:
 
 
 def _terms(node: Node, join: MultiwayJoin, met: Sequence[TermRows] | None) -> Iterator[str]:
-    """The order in which the delta term of each atom binds the variables; after a run, what it
-    met."""
+    """The order in which each atom's delta term binds variables; after a run, the rows it met."""
     yield f"  {_named(node)}"
     for atom, order in enumerate(join.term_orders()):
         terms = ", ".join(map(shown, join.atoms[atom]))

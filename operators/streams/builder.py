@@ -229,8 +229,7 @@ class Circuit(graph.Graph):
 
     @located("Constant")
     def constant(self, rows: Iterable[Any] | Mapping[Any, int], schema: Schema | Mapping[str, Any]) -> Stream:
-        """A relation that holds the given rows (with weight 1, or as mapped) from the first tick
-        on."""
+        """A relation that holds the given rows (weight 1, or as mapped) from the first tick on."""
         value = ZSet(rows, as_schema(schema))
         return _own(self.add_source(Constant(tuple(value.items()), value.schema)))
 
@@ -283,13 +282,11 @@ class Circuit(graph.Graph):
         return scope.leave(x)
 
     def feedback(self, schema: Schema | Mapping[str, Any]) -> Stream:
-        """The other end of a cycle: z^-1 of the stream that `connect(feedback, stream)` names
-        later."""
+        """The end of a cycle: z^-1 of the stream that `connect(feedback, stream)` names later."""
         return _own(self.add_source(Delay(as_schema(schema))))
 
     def connect(self, stream: graph.Stream, *strict: graph.Stream) -> None:
-        """Close a cycle: the stream made by `feedback` is from now on `strict` as it was one tick
-        before."""
+        """Close a cycle: the stream made by `feedback` is `strict`, one tick later."""
         super().connect(stream, *(widened(s, stream.schema.types) for s in strict))
 
     @located("Output")

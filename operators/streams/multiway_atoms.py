@@ -94,8 +94,7 @@ def joining(
     let: Bindings,
     orders: Sequence[Sequence[str]] | None = None,
 ) -> MultiwayJoin:
-    """The operator that `multiway_join` with these arguments applies to the streams of the
-    atoms."""
+    """The operator that `multiway_join` with these arguments applies to the atoms' streams."""
     if not atoms:
         raise SchemaError("a multi-way join needs at least one atom, such as edge('a', 'b')")
     for atom in atoms:

@@ -42,8 +42,7 @@ from dbsp.state.trace import Trace
 
 @dataclass(frozen=True)
 class Close(Operator):
-    """The rows whose `end` column the watermark has reached; inputs are the rows and the
-    watermark."""
+    """The rows whose `end` the watermark has reached; inputs are the rows and the watermark."""
 
     end: int
 

@@ -89,8 +89,7 @@ class NestedStep(AgendaStep):
         self._wait()
 
     def _wait(self) -> None:
-        """Put work on the agenda at the upper bounds of the present time and the times of the
-        histories."""
+        """Put work on the agenda at the upper bounds of the present and every recorded time."""
         now = self._scope.now
         times = [run.rows[:, -len(now) :] for trace in self._traces for run in _runs(trace, False)]
         bounds = np.maximum(np.concatenate(times), now)

@@ -30,8 +30,7 @@ TIMES = ("int", "date", "timestamp")
 
 @dataclass(frozen=True)
 class Window(Operator):
-    """Adds the columns `names`, beginning and end of the window; sizes are in units of the
-    codes."""
+    """Adds the columns `names`, start and end of the window; sizes are in units of the codes."""
 
     column: int
     size: int

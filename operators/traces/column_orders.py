@@ -33,8 +33,7 @@ Chain = tuple[Key, ...]
 
 
 class Lowering(Rewriting):
-    """The rewriting of an incremental circuit into the physical one, with the orders it decides
-    on."""
+    """The rewriting of an incremental circuit into the physical one, with its column orders."""
 
     def __init__(self, target: Graph, orders: Orders) -> None:
         super().__init__(target, _physical)
@@ -45,8 +44,7 @@ class Lowering(Rewriting):
         return form.deltas(node) if isinstance(form, IncrementalForm) else node.inputs
 
     def nodes_of(self, source: Graph) -> Iterable[Node]:
-        """The nodes that ports and results need; integrals that only an incremental form reads are
-        not."""
+        """The nodes that ports and results need, without the integrals of incremental forms."""
         waiting = [node for node in source.nodes if node.operator.is_port]
         waiting += [stream.node for stream in source.exports]
         needed = set(waiting)
@@ -71,8 +69,7 @@ class Orders:
         return self.through(stream, [frozenset(key)])
 
     def through(self, stream: Stream, keys: Sequence[Key]) -> tuple[int, ...]:
-        """The columns that an arrangement starts with which serves all of these keys, that only
-        grow."""
+        """The first columns of an arrangement for all of these keys, each part of the next."""
         if self._answers is None:
             self._requests.append((stream.node, tuple(keys)))
             return refined(keys)
@@ -146,8 +143,7 @@ def _both(chain: Chain, other: Chain) -> Chain | None:
 
 
 def _covered(chains: Sequence[Chain]) -> dict[Chain, tuple[int, ...]]:
-    """The same for chains of which none fits into another: put end to end where that is
-    possible."""
+    """The same for chains of which none fits into another: put end to end where possible."""
     n = len(chains)
     # Chain i is node i as the smaller of a pair and node n + i as the larger. The matching depends on
     # the order of sets of nodes, which for ints is the same in every process.

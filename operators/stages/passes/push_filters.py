@@ -55,8 +55,7 @@ class _Pushing:
         self._readers = readers
 
     def below(self, predicate: Expression, node: Node) -> Stream | None:
-        """The image of filter(node) with the condition below the node, or None to leave it
-        above."""
+        """The image of filter(node) with the condition below the node; None if impossible."""
         if self._readers[node] > 1:
             return None
         operator, add = node.operator, self._rewriting.add
