@@ -39,8 +39,9 @@ def compile(
     one that is to be a string has quotes in it. `#include` looks for files where the file that includes
     them stands, the present folder for a text, and then in the folders of `include`.
 
-    `rewrites` are the optional passes to apply to the rules (`compiler.datalog.passes.REWRITES`): all, none
-    or those named. They change what a run costs and never what it hands out. `magic` are relations that are
+    `rewrites` are the optional passes to apply to the rules: all, none, or those named (see
+    `dbsp.compiler.datalog.compiler_passes.REWRITES`). They change what a run costs and never what it
+    emits. `magic` are relations that are
     to be derived on demand, only as far as the outputs need them: all for which that is possible, or those
     named. (A row that is not derived is no error either, if one would come of it.)
 

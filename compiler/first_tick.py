@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from dbsp.compiler.datalog.circuits.lower import lower
+from dbsp.compiler.datalog.circuits.lower import lower_program
 from dbsp.compiler.datalog.meaning.checked import CheckedProgram, Rule
 from dbsp.compiler.datalog.plans.steps import RulePlan
 from dbsp.compiler.datalog.tree import syntax
@@ -67,7 +67,9 @@ def count_relations(
     derived = (name for stratum in rewritten.strata for name in stratum.relations)
     names = tuple(dict.fromkeys((*rewritten.inputs, *derived)))
     everything = replace(rewritten, outputs=names, sizes=())
-    run = load(program, lower(everything, program.plans, program.file, max_iterations).start(), initial)
+    run = load(
+        program, lower_program(everything, program.plans, program.file, max_iterations).start(), initial
+    )
 
     def rows(name: str) -> Codes | None:
         return run.view(name).batch.rows if name in names else None

@@ -11,7 +11,7 @@ from typing import Any
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.pass_manager import AppliedPass
 from dbsp.circuit.stage import Stage
-from dbsp.compiler.datalog.circuits.lowering_context import schema_of
+from dbsp.compiler.datalog.circuits.lowering_context import relation_schema
 from dbsp.compiler.datalog.circuits.program_report import explain
 from dbsp.compiler.datalog.compile_options import CompileOptions
 from dbsp.compiler.datalog.compiler_passes import (
@@ -91,12 +91,12 @@ class Program(QuestionMethods):
 
     def columns(self, relation: str) -> Schema:
         """The columns of a relation as the engine stores them."""
-        return schema_of(self.rewritten.relations[relation])
+        return relation_schema(self.rewritten.relations[relation])
 
     @property
     def inputs(self) -> dict[str, Schema]:
         """The relations that take changes, and their columns."""
-        return {name: schema_of(self.relations[name]) for name in self.checked.inputs}
+        return {name: relation_schema(self.relations[name]) for name in self.checked.inputs}
 
     @property
     def ranges(self) -> dict[str, dict[str, IntRange]]:
@@ -115,7 +115,7 @@ class Program(QuestionMethods):
     def outputs(self) -> dict[str, Schema]:
         """The relations that hand out deltas, those that are only counted (.printsize) included."""
         names = dict.fromkeys((*self.checked.outputs, *self.checked.sizes))
-        return {name: schema_of(self.relations[name]) for name in names}
+        return {name: relation_schema(self.relations[name]) for name in names}
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -231,8 +231,8 @@ class Program(QuestionMethods):
         its multi-way joins have met, against those expected, and how large its traces are; the plans are
         those that the run goes by, unless others are given.
 
-        `after` is the name of a pass of `compiler.datalog.passes`: then the text is that of the program, its
-        plans or its circuit right after this pass. ValueError for an unknown name.
+        `after` is the name of a pass (see `dbsp.compiler.datalog.compiler_passes`): then the text is that of
+        the program, its plans or its circuit right after this pass. ValueError for an unknown name.
 
         >>> from dbsp import compile
         >>> program = compile('''

@@ -25,7 +25,12 @@ from typing import TYPE_CHECKING, Any
 from dbsp.runtime import checkpoints
 
 for _name in ("operators", "compiler"):
-    if _path.isfile(_path.join(_path.dirname(__file__), _name)):  # git's text file in place of a link
+    _folder = _path.join(_path.dirname(__file__), _name)
+    if not _path.exists(_folder):
+        raise ImportError(
+            f"dbsp/{_name} is missing: an unpacked source distribution has to be installed, pip install ."
+        )
+    if _path.isfile(_folder):  # git's text file in place of a link
         raise ImportError(
             f"dbsp/{_name} is a file instead of a link to ../{_name}: this clone has no symbolic links. Turn "
             "them on (on Windows, in developer mode) and check the links out again:\n"

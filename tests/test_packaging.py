@@ -117,6 +117,15 @@ def test_the_inner_packages_refuse_other_names(name: str) -> None:
     assert f"this package is imported as 'dbsp.{name}', not as '{name}'" in done.stderr
 
 
+def test_an_unpacked_source_distribution_says_what_to_do(tmp_path: Path) -> None:
+    ignored = shutil.ignore_patterns("__pycache__", "operators", "compiler")
+    shutil.copytree(ROOT / "dbsp", tmp_path / "dbsp", symlinks=True, ignore=ignored)
+    command = [sys.executable, "-c", "import dbsp"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "ImportError: dbsp/operators is missing" in done.stderr
+    assert "pip install ." in done.stderr
+
+
 def test_a_clone_without_symbolic_links_says_what_to_do(tmp_path: Path) -> None:
     origin, clone = tmp_path / "origin", tmp_path / "clone"
     for folder in ("dbsp", "operators", "compiler"):

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.pass_manager import Pass, PassContext, PassManager, Repeat, Representation
-from dbsp.compiler.datalog.circuits.lower import lower
+from dbsp.compiler.datalog.circuits.lower import lower_program
 from dbsp.compiler.datalog.circuits.program_report import plans_text
 from dbsp.compiler.datalog.compile_options import CompileOptions
 from dbsp.compiler.datalog.meaning.assemble import assemble
@@ -152,7 +152,9 @@ def _plan(program: CheckedProgram, context: CompileContext) -> PlannedProgram:
 
 def _query(planned: PlannedProgram, context: CompileContext) -> Graph:
     name = Path(context.report.file).stem
-    return lower(planned.program, planned.plans, name, context.max_iterations, context.options.recursion)
+    return lower_program(
+        planned.program, planned.plans, name, context.max_iterations, context.options.recursion
+    )
 
 
 CompilePass: TypeAlias = Pass[Any, Any, CompileContext]

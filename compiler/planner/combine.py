@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dbsp.compiler.planner import costs
 from dbsp.compiler.planner.costs import Cost
-from dbsp.compiler.planner.estimate import Estimator, Part, Term
+from dbsp.compiler.planner.estimate import Estimator, Part, TermEstimate
 from dbsp.compiler.planner.shape import binary, multiway
 from dbsp.compiler.planner.tree import LeafNode, Tree
 from dbsp.operators.traces.column_orders import Chain, orders_for
@@ -23,7 +23,7 @@ class NodeEstimate:
     tree: Tree
     joined: float
     rows: float
-    terms: tuple[Term, ...] = ()
+    terms: tuple[TermEstimate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Combiner:
     def __init__(self, estimator: Estimator) -> None:
         self.estimator = estimator
         self.conjunction = estimator.conjunction
-        self._terms: dict[tuple[Part, ...], tuple[Term, ...]] = {}
+        self._terms: dict[tuple[Part, ...], tuple[TermEstimate, ...]] = {}
         relations = {atom.relation for atom in self.conjunction.atoms}
         self._relations = len(relations)
         self._rows = sum(estimator.statistics.rows(name) or 0.0 for name in relations) / max(
@@ -141,7 +141,7 @@ class Combiner:
             joined *= part.rows / unprojected if unprojected else 0.0
         return joined
 
-    def _order(self, parts: Sequence[CostedPlan], changed: CostedPlan, term: Term) -> tuple[str, ...]:
+    def _order(self, parts: Sequence[CostedPlan], changed: CostedPlan, term: TermEstimate) -> tuple[str, ...]:
         """A term's order in the variables that the parts hand on.
 
         It was sampled over variables of atoms; where a part hands on what is computed from one instead,
@@ -159,7 +159,7 @@ class Combiner:
                     bound.add(variable)
         return tuple(order)
 
-    def _traces(self, parts: Sequence[CostedPlan], terms: Sequence[Term]) -> float:
+    def _traces(self, parts: Sequence[CostedPlan], terms: Sequence[TermEstimate]) -> float:
         """The rows of the traces of a multi-way node; atoms over one pattern share theirs."""
         chains: dict[object, set[Chain]] = {}
         rows: dict[object, float] = {}
@@ -184,7 +184,7 @@ class Combiner:
         variables = self.conjunction.atoms[part.tree.atom].variables
         return {name: variables.index(name) for name in names if name in variables}
 
-    def _read(self, columns: Mapping[str, int], changed: CostedPlan, term: Term) -> Chain:
+    def _read(self, columns: Mapping[str, int], changed: CostedPlan, term: TermEstimate) -> Chain:
         """The columns of a part that are bound each time that the term of another reads it."""
         bound = set(self.conjunction.kept(changed.atoms))
         chain: list[frozenset[int]] = []

@@ -41,7 +41,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class TermEstimate:
     """The delta term of one part: its order, level by level, and the work per changed row in ns."""
 
     order: tuple[str, ...]
@@ -181,7 +181,7 @@ class Estimator:
 
     # Delta terms
 
-    def term(self, parts: Sequence[Part], changed: int, order: Sequence[str] | None = None) -> Term:
+    def term(self, parts: Sequence[Part], changed: int, order: Sequence[str] | None = None) -> TermEstimate:
         """The delta term of one part: the best order, or the given one, and what it costs.
 
         With up to EXHAUSTIVE variables to bind, dynamic programming over the sets of bound
@@ -283,7 +283,7 @@ class _Walk:
             order.append(level.variable)
         return tuple(order)
 
-    def along(self, order: Sequence[str]) -> Term:
+    def along(self, order: Sequence[str]) -> TermEstimate:
         levels: list[Level] = []
         work = costs.COUNT * len(self.atoms)
         bound = frozenset(self.begin.names)
@@ -292,4 +292,4 @@ class _Walk:
             levels.append(level)
             work += more
         results = self._states[bound].count
-        return Term(tuple(order), tuple(levels), results, work + results * costs.ROW)
+        return TermEstimate(tuple(order), tuple(levels), results, work + results * costs.ROW)

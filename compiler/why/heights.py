@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.compiler.datalog.circuits.lower import lower
-from dbsp.compiler.datalog.circuits.lowering_context import schema_of
+from dbsp.compiler.datalog.circuits.lower import lower_program
+from dbsp.compiler.datalog.circuits.lowering_context import relation_schema
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import dependencies, needed_by
 from dbsp.compiler.datalog.plans.join_bodies import Policy
@@ -169,14 +169,14 @@ class _Level:
             self._later(height, name, layer)
 
     def _own_batch(self, name: str, rows: ZSet) -> Codes:
-        return rows.recoded(schema_of(self.program.relations[name]), self.run.interner).rows
+        return rows.recoded(relation_schema(self.program.relations[name]), self.run.interner).rows
 
     def _own_codes(self, name: str, rows: Codes) -> Codes:
-        schema = schema_of(self.program.relations[name])
+        schema = relation_schema(self.program.relations[name])
         return recode_rows(rows, schema, self.interner, schema, self.run.interner)
 
     def _table(self, name: str) -> FactTable:
-        schema = schema_of(self.program.relations[name])
+        schema = relation_schema(self.program.relations[name])
         pieces = self.found[name]
         if not pieces:
             return FactTable(schema, np.empty((0, schema.arity), np.int64), np.empty(0, np.int64))
@@ -234,7 +234,7 @@ def _round_circuit(
     )
     policy = Policy(Statistics.none(), Strategy.AUTO)
     plans = {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in renamed_rules}
-    return lower(round_program, plans, "round", 1).start()
+    return lower_program(round_program, plans, "round", 1).start()
 
 
 def _with_round_names(rule: checked.Rule) -> checked.Rule:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dbsp.compiler.datalog.circuits.lower import lower
+from dbsp.compiler.datalog.circuits.lower import lower_program
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import needed_by
 from dbsp.compiler.datalog.plans.join_bodies import Policy
@@ -26,7 +26,7 @@ from dbsp.compiler.why.refusal import Refusal
 from dbsp.compiler.why.whole_rules import NUMBERED, wholes, without_rules
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
-from dbsp.data.schema import did_you_mean
+from dbsp.data.schema import suggestion
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError
 from dbsp.runtime.run import Run
@@ -111,7 +111,7 @@ class WhySession:
             plans = {
                 rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in self.program.clauses
             }
-            self._recomputed = lower(everything, plans, "again", MAX_ITERATIONS).start()
+            self._recomputed = lower_program(everything, plans, "again", MAX_ITERATIONS).start()
             self._recomputed.step({relation: self.run.asserted(relation) for relation in self.program.inputs})
         return self._recomputed.view(name)
 
@@ -129,7 +129,7 @@ class WhySession:
 
     def _check(self, name: str) -> None:
         if name not in self.program.relations:
-            raise InputError(f"there is no relation '{name}'{did_you_mean(name, self.program.relations)}")
+            raise InputError(f"there is no relation '{name}'{suggestion(name, self.program.relations)}")
 
     def why(self, goal: str, *, limit: int, depth: int | None = None) -> list[Proof]:
         """Proofs of rows that a goal such as `path(1, _)` fits, at most so many; those of small height first.
@@ -166,6 +166,6 @@ class WhySession:
             outputs=(ANSWER,),
             sizes=(),
         )
-        run = lower(question_program, plans, "question", 1).start()
+        run = lower_program(question_program, plans, "question", 1).start()
         run.step({name: zset for name, zset in rows.items() if zset})
         return run.view(ANSWER)

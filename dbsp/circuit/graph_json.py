@@ -20,7 +20,7 @@ from typing import Any
 
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
-from dbsp.circuit.value_json import Reading, decode, encode
+from dbsp.circuit.value_json import DecodeContext, decode, encode
 from dbsp.errors import CircuitError
 
 FORMAT = "dbsp circuit"
@@ -105,7 +105,7 @@ def parse(text: str) -> Mapping[str, Any]:
     return written
 
 
-def fill(graph: Graph, written: Mapping[str, Any], reading: Reading, new_scope: NewScope) -> None:
+def fill(graph: Graph, written: Mapping[str, Any], reading: DecodeContext, new_scope: NewScope) -> None:
     """Add the nodes of a document to an empty graph. Raises CircuitError.
 
     The scopes in it are made by `new_scope`.
@@ -114,7 +114,11 @@ def fill(graph: Graph, written: Mapping[str, Any], reading: Reading, new_scope: 
 
 
 def _fill(
-    graph: Graph, written: Mapping[str, Any], outer: Sequence[Stream], reading: Reading, new_scope: NewScope
+    graph: Graph,
+    written: Mapping[str, Any],
+    outer: Sequence[Stream],
+    reading: DecodeContext,
+    new_scope: NewScope,
 ) -> None:
     """The same, where `outer` are the streams of the graph around this one."""
     streams: list[Stream] = []

@@ -159,10 +159,6 @@ class PassManager(Generic[Context]):
         """What the passes up to the one of this name make of a value, as text. Errors as `run`."""
         return self[name].gives.show(self.run(value, context, start=start, until=name))
 
-    def listing(self) -> list[tuple[str, str, str]]:
-        """Of every pass its name, what it does, and what it gives."""
-        return [(pass_.name, pass_.summary, pass_.gives.name) for pass_ in self]
-
 
 def _applied(pass_: Pass[Any, Any, Context], value: Any, context: Context) -> Any:
     """What a pass makes of a value; the context gets the record of it."""

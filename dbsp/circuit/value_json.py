@@ -67,7 +67,7 @@ WriteScope = Callable[[Graph], Mapping[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
+class DecodeContext:
     """What reading needs besides the JSON values."""
 
     classes: Mapping[str, type]
@@ -159,7 +159,7 @@ def importable_name(value: Any) -> str:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def decode(written: Any, reading: Reading) -> Any:
+def decode(written: Any, reading: DecodeContext) -> Any:
     """The value that `encode` wrote. Raises CircuitError."""
     if isinstance(written, list):
         return tuple(decode(item, reading) for item in written)
@@ -185,7 +185,7 @@ def decode(written: Any, reading: Reading) -> Any:
     raise CircuitError(f"unknown kind of value: {', '.join(written)}")
 
 
-def _decode_expression(written: Mapping[str, Any], reading: Reading) -> Expression:
+def _decode_expression(written: Mapping[str, Any], reading: DecodeContext) -> Expression:
     if "column" in written:
         return Column(written["column"])
     if "literal" in written:
@@ -205,7 +205,7 @@ def _decode_expression(written: Mapping[str, Any], reading: Reading) -> Expressi
     return FunctorCall(f"@{name}", arguments, Functor(name, tuple(parameters), result, function))
 
 
-def _class(name: str, reading: Reading) -> Any:
+def _class(name: str, reading: DecodeContext) -> Any:
     cls = _imported(name) if ":" in name else reading.classes.get(name)
     if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
         raise CircuitError(f"there is no operator '{name}'")

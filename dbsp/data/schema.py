@@ -90,7 +90,7 @@ class Schema:
             return self._positions[name]
         except KeyError:
             raise SchemaError(
-                f"no column {name!r} in ({self.describe()}){did_you_mean(name, self.names)}"
+                f"no column {name!r} in ({self.describe()}){suggestion(name, self.names)}"
             ) from None
 
     def indices(self, names: Iterable[str]) -> tuple[int, ...]:
@@ -261,7 +261,7 @@ class Schema:
         extra = [name for name in names if name not in self._positions]
         parts = [f"lacks {', '.join(map(repr, missing))}"] if missing else []
         if extra:
-            hint = did_you_mean(extra[0], missing or self.names)
+            hint = suggestion(extra[0], missing or self.names)
             parts.append(f"has {', '.join(map(repr, extra))}, unknown to ({self.describe()}){hint}")
         return InputError(f"the row {' and '.join(parts)}")
 
@@ -334,7 +334,7 @@ def infer_schema(rows: Sequence[Any]) -> Schema:
     return Schema(names, tuple(infer_type(row[j] for row in plain) for j in range(len(names))))
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` if a known name is close, else nothing: the end of an error message."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from dbsp.data.frames import decode_arrow_column
 from dbsp.data.interner import Interner
-from dbsp.data.schema import Schema, did_you_mean
+from dbsp.data.schema import Schema, suggestion
 from dbsp.data.type_inference import as_type
 from dbsp.data.zset import ZSet
 from dbsp.durable.ledger import Ledger
@@ -127,7 +127,7 @@ class DeltaLog:
         if output not in known:
             there = f"it has {', '.join(known)}" if known else "nothing is recorded yet"
             raise InputError(
-                f"{self.folder} records no output '{output}'{did_you_mean(output, known) or f'; {there}'}"
+                f"{self.folder} records no output '{output}'{suggestion(output, known) or f'; {there}'}"
             )
         return known[output]
 

@@ -11,7 +11,7 @@ from dbsp.kernels.group_values import (
 )
 from dbsp.kernels.hashing import find_rows, intern_rows, place_rows
 from dbsp.kernels.matches import gather, join_bands, join_runs, join_timed_bands, join_timed_runs
-from dbsp.kernels.multiway import extend_prefixes
+from dbsp.kernels.multiway import extend_by_levels
 from dbsp.kernels.nearest import gather_bands, nearest_present
 from dbsp.kernels.partitions import first_of_each, least_members
 from dbsp.kernels.presence import assert_runs, distinct_runs, distinct_timed_runs, sum_weights
@@ -27,7 +27,7 @@ __all__ = [
     "consolidate",
     "distinct_runs",
     "distinct_timed_runs",
-    "extend_prefixes",
+    "extend_by_levels",
     "extremes",
     "find_rows",
     "first_of_each",

@@ -124,7 +124,7 @@ def _with_times(
 
 
 @kernel
-def extend_prefixes(
+def extend_by_levels(
     rows: Codes, weights: Codes, term: Codes, tables: Codes, now: Codes, reached: Codes
 ) -> tuple[Codes, Codes]:
     """Join every row of a delta with the other relations by the plan `term`.

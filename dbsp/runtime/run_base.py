@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dbsp.circuit.graph import Graph
 from dbsp.data.interner import Interner
-from dbsp.data.schema import Schema, did_you_mean
+from dbsp.data.schema import Schema, suggestion
 from dbsp.errors import InputError
 from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.scope import Scope
@@ -50,5 +50,5 @@ class RunBase:
         if port is None:
             if name in self.output_ports:
                 raise InputError(f"relation '{name}' is derived; it cannot be changed directly")
-            raise InputError(f"there is no input '{name}'{did_you_mean(str(name), self.input_ports)}")
+            raise InputError(f"there is no input '{name}'{suggestion(str(name), self.input_ports)}")
         return port

@@ -6,7 +6,7 @@ import numpy as np
 
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.step_roles import KeepingStep
-from dbsp.data.schema import did_you_mean
+from dbsp.data.schema import suggestion
 from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, InputError
 from dbsp.kernels.arrays import Codes
@@ -24,7 +24,7 @@ class StoredRelations(RunBase):
         """The integral of an output: what it holds after the latest tick. O(n log n) for n rows."""
         port = self.output_ports.get(name)
         if port is None:
-            raise InputError(f"there is no output '{name}'{did_you_mean(name, self.output_ports)}")
+            raise InputError(f"there is no output '{name}'{suggestion(name, self.output_ports)}")
         return ZSet.wrap(port.columns, self.interner, port.view())
 
     def rows(self, relation: str) -> Codes | None:

@@ -27,7 +27,7 @@ def source_of(port: Any, encoding: str, column: str, key: tuple[str, ...], seque
     return SparkSource(port.relation, columns, kind, keys, encoding, column, sequence_by)
 
 
-def bind(circuit: Circuit, ports: Iterable[SparkSource | SparkSink]) -> Circuit:
+def bind_ports(circuit: Circuit, ports: Iterable[SparkSource | SparkSink]) -> Circuit:
     """The circuit with these inputs and outputs in place of the ones with the same names.
 
     Raises CircuitError if there is no such input or output, and SchemaError if it has other columns.

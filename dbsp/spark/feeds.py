@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from dbsp.data.schema import did_you_mean
+from dbsp.data.schema import suggestion
 from dbsp.errors import InputError
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.runtime.run import Run
@@ -79,5 +79,5 @@ def feed(
     """
     ports = run.input_ports
     if relation not in ports:
-        raise InputError(f"there is no input '{relation}'{did_you_mean(relation, ports)}")
+        raise InputError(f"there is no input '{relation}'{suggestion(relation, ports)}")
     return Feed(run, source_of(ports[relation], encoding, column, (), sequence_by), on_tick)

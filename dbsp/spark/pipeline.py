@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dbsp.compiler.program import Program
-from dbsp.data.schema import did_you_mean
+from dbsp.data.schema import suggestion
 from dbsp.durable import Store
 from dbsp.errors import CheckpointError, DbspError, InputError
 from dbsp.operators.ports.input import Input
@@ -22,7 +22,7 @@ from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.operators.streams.builder import Circuit
 from dbsp.runtime.run import Run
-from dbsp.spark.binding import bind, check_frame, sink_struct, source_of, view_frame
+from dbsp.spark.binding import bind_ports, check_frame, sink_struct, source_of, view_frame
 from dbsp.spark.cut import Cut, microseconds
 from dbsp.spark.driver import BoundSink, Driver
 from dbsp.spark.local_session import pyspark_or_advice
@@ -244,7 +244,7 @@ class Pipeline:
         sources = {}
         for name, settings in self._sources.items():
             if name not in ports:
-                raise InputError(f"there is no input '{name}'{did_you_mean(name, ports)}")
+                raise InputError(f"there is no input '{name}'{suggestion(name, ports)}")
             sources[name] = source_of(ports[name], **settings)
             check_frame(sources[name], self._frames[name].schema)
         return sources
@@ -270,7 +270,7 @@ class Pipeline:
         ports = {node.operator.relation: node.inputs[0].schema for node in self._nodes(Output)}
         for name, (target, settings) in self._sinks.items():
             if name not in ports:
-                raise InputError(f"there is no output '{name}'{did_you_mean(name, ports)}")
+                raise InputError(f"there is no output '{name}'{suggestion(name, ports)}")
             operator = SparkSink(name, None, settings["encoding"], settings["column"])
             bound.append((operator, target, settings["schema"]))
         cut = self._cut(sources)
@@ -327,7 +327,7 @@ class Pipeline:
     ) -> Run:
         program = self._program
         circuit = program if isinstance(program, Circuit) else program.circuit_for(program.plans)
-        circuit = self.circuit = bind(circuit, [*sources.values(), *sinks])
+        circuit = self.circuit = bind_ports(circuit, [*sources.values(), *sinks])
         store = None
         if folder is not None:
             every = int(self._options.get("snapshotEvery", 100))

@@ -44,7 +44,7 @@ class AssertNonnegative(Operator):
         return inputs[0]
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        refuse = Refuse(self.promise, inputs[0]).function(interner, inputs[0])
+        refuse = RefuseRows(self.promise, inputs[0]).function(interner, inputs[0])
 
         def check(batch: Batch) -> Batch:
             negative = batch.weights < 0
@@ -58,12 +58,12 @@ class AssertNonnegative(Operator):
         (stream,) = inputs
         if not stream.node.is_set:
             broken = rewriting.add(Distinct(), rewriting.add(Negate(), stream))
-            rewriting.add(Refuse(self.promise, node.schema), broken)
+            rewriting.add(RefuseRows(self.promise, node.schema), broken)
         return stream
 
 
 @dataclass(frozen=True)
-class Refuse(Operator):
+class RefuseRows(Operator):
     """Raises InvariantError for the first row it is given."""
 
     promise: str

@@ -239,7 +239,7 @@ class FunctionOfSums:
 
 
 @dataclass(frozen=True)
-class Finish(Operator):
+class FinishAggregates(Operator):
     """Linear user-defined aggregates: functions of a group's sums.
 
     Each output column is a column of the input, by index, or a function of several. The functions

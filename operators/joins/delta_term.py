@@ -17,10 +17,10 @@ from typing import TypeAlias
 from dbsp.expressions import Expression
 from dbsp.expressions.substitution import is_total
 
-Term: TypeAlias = "str | Expression | None"
+AtomTerm: TypeAlias = "str | Expression | None"
 """What an atom says of a column: a variable, a constant, or nothing (it is not looked at)."""
 
-Atoms: TypeAlias = tuple[tuple[Term, ...], ...]
+Atoms: TypeAlias = tuple[tuple[AtomTerm, ...], ...]
 Extensions: TypeAlias = tuple[tuple[str, Expression], ...]
 
 
@@ -70,7 +70,7 @@ class TestCondition:
 Action: TypeAlias = ExtendPrefix | BindVariable | RequireEqual | TestCondition
 
 
-def variables_of(terms: Sequence[Term]) -> tuple[str, ...]:
+def variables_of(terms: Sequence[AtomTerm]) -> tuple[str, ...]:
     """The variables of an atom, each once, in the order of the columns."""
     return tuple(dict.fromkeys(term for term in terms if isinstance(term, str)))
 

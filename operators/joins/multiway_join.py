@@ -39,8 +39,8 @@ from dbsp.errors import SchemaError
 from dbsp.expressions import Expression, bind
 from dbsp.operators.joins.delta_term import (
     Atoms,
+    AtomTerm,
     Extensions,
-    Term,
     column_sets,
     computed,
     default_order,
@@ -51,7 +51,7 @@ from dbsp.operators.joins.multiway_arrangements import TermArrangements
 from dbsp.operators.joins.multiway_definition import definition, impossible
 from dbsp.operators.joins.multiway_split import split
 from dbsp.operators.joins.multiway_step import MultiwayJoinStep
-from dbsp.operators.joins.multiway_term import Reading, TermStep
+from dbsp.operators.joins.multiway_term import AtomReader, TermStep
 from dbsp.operators.linear.project import Project
 
 
@@ -318,13 +318,13 @@ class DeltaMultiwayJoin(Operator):
         for start, order in enumerate(join.term_orders()):
             actions = delta_term(join.atoms, start, order, join.extensions, join.conditions)
             readings = [
-                Reading(terms_, sources[place], self.arranged[place], new=j < start)
+                AtomReader(terms_, sources[place], self.arranged[place], new=j < start)
                 for j, (terms_, place) in enumerate(zip(join.atoms, self.places[start], strict=True))
             ]
             terms.append(TermStep(join, schemas, start, actions, readings, scope))
         return MultiwayJoinStep(terms, scope)
 
 
-def shown(term: Term) -> str:
+def shown(term: AtomTerm) -> str:
     """The term as it is written."""
     return "_" if term is None else term if isinstance(term, str) else repr(term)

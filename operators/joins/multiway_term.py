@@ -19,15 +19,15 @@ from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import InvariantError, expect_type
 from dbsp.expressions import Expression, bind
-from dbsp.kernels import extend_prefixes
+from dbsp.kernels import extend_by_levels
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 from dbsp.operators.joins.delta_term import (
     Action,
+    AtomTerm,
     BindVariable,
     ExtendPrefix,
     RequireEqual,
-    Term,
     TestCondition,
     UseAtom,
     variables_of,
@@ -46,10 +46,10 @@ Prefixes: TypeAlias = tuple[Codes, Codes]
 
 
 @dataclass(frozen=True)
-class Reading:
+class AtomReader:
     """How a term reads an atom: from which step, whose rows have the columns in this order."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[AtomTerm, ...]
     source: Step
     order: tuple[int, ...]
     new: bool
@@ -77,7 +77,7 @@ class TermStep:
         schemas: Sequence[Schema],
         start: int,
         actions: Sequence[Action],
-        readings: Sequence[Reading],
+        readings: Sequence[AtomReader],
         scope: StepScope,
     ) -> None:
         self.delta = readings[start].source
@@ -124,7 +124,7 @@ class _Writer:
     """Actions on names made into functions of arrays."""
 
     def __init__(
-        self, join: MultiwayJoin, schemas: Sequence[Schema], readings: Sequence[Reading], scope: StepScope
+        self, join: MultiwayJoin, schemas: Sequence[Schema], readings: Sequence[AtomReader], scope: StepScope
     ) -> None:
         self._join = join
         self._schemas = schemas
@@ -340,4 +340,4 @@ class Extending:
                 self._seen[u] = table
                 tables[2 * u] = table.ctypes.data
             tables[2 * u + 1] = runs
-        return extend_prefixes(rows, weights, self._plan, tables, self._now, self.reached)
+        return extend_by_levels(rows, weights, self._plan, tables, self._now, self.reached)

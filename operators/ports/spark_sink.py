@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from dbsp.data.frames import decode_table
-from dbsp.data.schema import did_you_mean
+from dbsp.data.schema import suggestion
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError, SchemaError
 from dbsp.operators.ports.output import Output
@@ -44,7 +44,7 @@ class SparkSink(Output):
     def __post_init__(self) -> None:
         if self.encoding not in ENCODINGS:
             raise InputError(
-                f"there is no encoding {self.encoding!r}{did_you_mean(self.encoding, ENCODINGS)};"
+                f"there is no encoding {self.encoding!r}{suggestion(self.encoding, ENCODINGS)};"
                 f" the encodings are {', '.join(ENCODINGS)}",
                 where=self.where,
             )

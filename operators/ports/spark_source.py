@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dbsp.data.schema import did_you_mean
+from dbsp.data.schema import suggestion
 from dbsp.errors import InputError, SchemaError
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.ports.input import Input
@@ -65,7 +65,7 @@ class SparkSource(Input):
     def __post_init__(self) -> None:
         if self.encoding not in ENCODINGS:
             raise InputError(
-                f"there is no encoding {self.encoding!r}{did_you_mean(self.encoding, ENCODINGS)};"
+                f"there is no encoding {self.encoding!r}{suggestion(self.encoding, ENCODINGS)};"
                 f" the encodings are {', '.join(ENCODINGS)}",
                 where=self.where,
             )

@@ -27,6 +27,7 @@ from dbsp.circuit.step_roles import KeepingStep, ReplayingStep, keeping
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
+from dbsp.errors import expect_type
 from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.evaluation_options import keeps_stream
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
@@ -163,8 +164,8 @@ class Leave(ScopeBoundary, Identified):
         return (Leave, export.id, self.columns, self.is_set, self.kept)
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
-        (fixpoint,) = sources
-        assert isinstance(fixpoint, FixpointStep)
+        (source,) = sources
+        fixpoint = expect_type(source, FixpointStep, "the step of a fixpoint", where=node.describe())
         kind = KeptLeaveStep if self.kept else LeaveStep
         return kind(fixpoint, self.index)
 

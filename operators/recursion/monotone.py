@@ -19,7 +19,7 @@ from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.time.delay import Delay
 from dbsp.operators.traces.arrange import Arrange
 
-Sources = frozenset[Node]
+NegatedSources = frozenset[Node]
 
 
 def negated_imports(body: Graph) -> frozenset[int] | None:
@@ -28,8 +28,8 @@ def negated_imports(body: Graph) -> frozenset[int] | None:
     None when a variable of the scope is among the streams of which that is so, or when it cannot be
     told.
     """
-    rising: dict[Node, Sources] = {}
-    falling: dict[Node, Sources] = {}
+    rising: dict[Node, NegatedSources] = {}
+    falling: dict[Node, NegatedSources] = {}
     for node in body.nodes:
         if isinstance(node.operator, Delta0 | Delay):
             rising[node], falling[node] = frozenset((node,)), frozenset()

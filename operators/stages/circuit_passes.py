@@ -23,7 +23,7 @@ from dbsp.operators.stages.passes.incrementalise import incrementalise
 from dbsp.operators.stages.passes.laws import LawApplication
 from dbsp.operators.stages.passes.push_filters import push_filters
 from dbsp.operators.stages.passes.push_projections import push_projections
-from dbsp.operators.traces.column_orders import lower
+from dbsp.operators.traces.column_orders import lower_circuit
 
 CircuitPass: TypeAlias = Pass[Graph, Graph, Any]
 
@@ -69,7 +69,7 @@ CIRCUIT_PASSES: tuple[CircuitPass, ...] = (
     Pass("incrementalise", CORE, INCREMENTAL, "apply the rules that turn an operator on Z-sets into one on "
          "their deltas", _incremental),
     Pass("lower", INCREMENTAL, LOWERED, "choose physical operators, and keep integrals as shared traces",
-         lambda circuit, _: lower(circuit)),
+         lambda circuit, _: lower_circuit(circuit)),
     Pass("prune", LOWERED, PHYSICAL, "drop the nodes that no input or output depends on",
          lambda circuit, _: pruned(circuit)),
 )

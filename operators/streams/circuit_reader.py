@@ -18,7 +18,7 @@ import dbsp.operators
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.graph_json import fill, parse
 from dbsp.circuit.networkx_form import networkx_document
-from dbsp.circuit.value_json import Reading
+from dbsp.circuit.value_json import DecodeContext
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
 from dbsp.operators.recursion.body import Body
@@ -48,7 +48,7 @@ def _circuit(written: Mapping[str, Any], functors: Mapping[str, Callable[..., An
         scopes.append(Body(inside["name"], parent, **inside["settings"]))
         return scopes[-1]
 
-    fill(graph, written, Reading(catalogue(), functors), new_scope)
+    fill(graph, written, DecodeContext(catalogue(), functors), new_scope)
     if isinstance(graph, Circuit):
         for scope in scopes:
             scope.closed = True

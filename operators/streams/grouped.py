@@ -10,7 +10,7 @@ from dbsp.errors import CircuitError, SchemaError
 from dbsp.expressions import Expression, col
 from dbsp.operators.groups.aggregate import Aggregate
 from dbsp.operators.groups.aggregate_functions import GroupFunction
-from dbsp.operators.groups.order_statistics import Finish, FunctionOfSums
+from dbsp.operators.groups.order_statistics import FinishAggregates, FunctionOfSums
 from dbsp.operators.streams.aggregate_calls import AggregateCall, LinearAggregateCall
 from dbsp.operators.streams.fit import located
 from dbsp.operators.streams.row_methods import RowMethods, mapped
@@ -98,4 +98,6 @@ class Grouped(Generic[S]):
             return apply(Aggregate(key, tuple(functions), names), values)
         numbered = tuple(f"sum{i}" for i in range(len(functions)))
         sums_names = (*(f"key{i}" for i in range(key)), *numbered)
-        return Finish(tuple(results), names)(apply(Aggregate(key, tuple(functions), sums_names), values))
+        return FinishAggregates(tuple(results), names)(
+            apply(Aggregate(key, tuple(functions), sums_names), values)
+        )

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from dbsp.circuit import graph
 from dbsp.errors import SchemaError, shorten
 from dbsp.expressions import Call, Expression, as_expression
-from dbsp.operators.joins.delta_term import Term
+from dbsp.operators.joins.delta_term import AtomTerm
 from dbsp.operators.joins.multiway_join import MultiwayJoin
 from dbsp.operators.streams.fit import located
 
@@ -33,7 +33,7 @@ class Atom(Generic[S]):
     """A stream with a term for each column: a variable, a constant, or None."""
 
     stream: S
-    terms: tuple[Term, ...]
+    terms: tuple[AtomTerm, ...]
 
     @property
     def graph(self) -> graph.Graph:
@@ -49,7 +49,7 @@ def atom(stream: S, terms: Sequence[Any]) -> Atom[S]:
     return Atom(stream, tuple(map(_term, terms)))
 
 
-def _term(value: Any) -> Term:
+def _term(value: Any) -> AtomTerm:
     if value is None or isinstance(value, str):
         return None if value == "_" else value
     constant = as_expression(value)

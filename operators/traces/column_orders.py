@@ -85,7 +85,7 @@ class Orders:
         self._answers = [orders[node][chain] for node, chain in self._requests]
 
 
-def lower(incremental: Graph) -> Graph:
+def lower_circuit(incremental: Graph) -> Graph:
     """The physical circuit of an incremental one, with the fewest orders for each stream."""
     orders = Orders()
     for last in (False, True):

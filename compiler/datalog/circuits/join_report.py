@@ -16,7 +16,7 @@ from dbsp.compiler.datalog.plans.steps import (
     SubPlan,
     all_steps,
 )
-from dbsp.compiler.planner.estimate import Term
+from dbsp.compiler.planner.estimate import TermEstimate
 from dbsp.compiler.planner.estimate_report import report, show_number
 from dbsp.errors import expect_type
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
@@ -44,7 +44,7 @@ def joins(plan: RulePlan, met: Terms | None) -> Iterator[str]:
                 yield f"  {_met(step.parts[number], term, step.expected[number] if step.expected else None)}"
 
 
-def _met(part: JoinPart, met: TermRows, expected: Term | None) -> str:
+def _met(part: JoinPart, met: TermRows, expected: TermEstimate | None) -> str:
     """The changed rows of a part, and the prefixes bound from them up to each variable."""
     prefixes = {} if expected is None else {level.variable: level.prefixes for level in expected.levels}
     levels = []

@@ -1,4 +1,4 @@
-"""Plans to the logical circuit: a stream per relation, a fixpoint scope per recursive stratum."""
+"""Plans to the query circuit: a stream per relation, a fixpoint scope per recursive stratum."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.streams.builder import Circuit, Stream
 
 
-def lower(
+def lower_program(
     program: checked.CheckedProgram,
     plans: Mapping[int, RulePlan],
     name: str,
     max_iterations: int,
     recursion: Recursion = Recursion.AUTO,
 ) -> Circuit:
-    """The logical circuit of a program; `plans` has the plan of every rule, by its number.
+    """The query circuit of a program; `plans` has the plan of every rule, by its number.
 
     Every input of the program is an input of the circuit, every output and every relation whose
     size is printed an output. Relations that no output depends on are left out.

@@ -19,7 +19,7 @@ Streams: TypeAlias = Mapping[str, Stream]
 """By name the streams of the relations that rules read, in the program or in one recursion."""
 
 
-def schema_of(relation: Relation) -> Schema:
+def relation_schema(relation: Relation) -> Schema:
     """The columns of a relation as the engine stores them."""
     return Schema(
         tuple(attribute.name for attribute in relation.attributes),
@@ -49,7 +49,7 @@ class LoweringContext:
         return self.circuit.at(self.relations[relation].span)
 
     def schema(self, relation: str) -> Schema:
-        return schema_of(self.relations[relation])
+        return relation_schema(self.relations[relation])
 
     def union(self, name: str, parts: Sequence[Stream]) -> Stream:
         """The union of the parts as a set; an empty relation when there are none."""

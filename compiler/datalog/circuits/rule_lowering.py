@@ -32,7 +32,7 @@ from dbsp.compiler.datalog.plans.steps import (
 )
 from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind
 from dbsp.expressions import Expression, col, lit
-from dbsp.operators.joins.delta_term import Term
+from dbsp.operators.joins.delta_term import AtomTerm
 from dbsp.operators.streams.aggregate_calls import AggregateCall, avg, count, max_, min_, sum_
 from dbsp.operators.streams.builder import Stream
 from dbsp.operators.streams.multiway_atoms import multiway_join
@@ -128,9 +128,9 @@ class RuleLowering:
 
     def part(
         self, part: JoinPart, found: Stream | None, used_variables: Collection[str], bag: bool
-    ) -> tuple[Stream, tuple[Term, ...]]:
+    ) -> tuple[Stream, tuple[AtomTerm, ...]]:
         """The stream of a part of a multi-way join, and its term for each column."""
-        terms: list[Term]
+        terms: list[AtomTerm]
         match part:
             case BoundRows():
                 stream = self.or_unit(found)

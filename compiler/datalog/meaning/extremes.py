@@ -17,11 +17,11 @@ from dbsp.compiler.datalog.meaning.dominance import extreme
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import find, variables
 
-Orders = Mapping[str, tuple[int, bool]]
+DeclaredOrders = Mapping[str, tuple[int, bool]]
 """By relation, the column of which its subsumption leaves the least or (True) the greatest value."""
 
 
-def orders_of(subsumptions: Sequence[checked.Rule]) -> Orders:
+def orders_of(subsumptions: Sequence[checked.Rule]) -> DeclaredOrders:
     """The orders of the relations that have one subsumption, by one column."""
     by_name: dict[str, list[checked.Rule]] = {}
     for rule in subsumptions:
@@ -30,7 +30,7 @@ def orders_of(subsumptions: Sequence[checked.Rule]) -> Orders:
     return {name: order for name, order in found.items() if order is not None}
 
 
-def gets_better(rule: checked.Rule, own: Collection[str], orders: Orders) -> bool:
+def gets_better(rule: checked.Rule, own: Collection[str], orders: DeclaredOrders) -> bool:
     """Whether better rows of the relations `own`, a recursion, give better rows of the head."""
     order = orders.get(rule.head.relation)
     if order is None:
@@ -61,7 +61,9 @@ def gets_better(rule: checked.Rule, own: Collection[str], orders: Orders) -> boo
     return all(_gets_better(aggregate, own, orders, greatest) for aggregate in aggregates)
 
 
-def _gets_better(aggregate: syntax.Aggregate, own: Collection[str], orders: Orders, greatest: bool) -> bool:
+def _gets_better(
+    aggregate: syntax.Aggregate, own: Collection[str], orders: DeclaredOrders, greatest: bool
+) -> bool:
     if aggregate.function != ("max" if greatest else "min") or aggregate.value is None:
         return False
     rising: set[str] = set()

@@ -137,8 +137,6 @@ def signatures_of(name: str, structured: Iterable[AnyKind]) -> tuple[Signature, 
     return found
 
 
-AGGREGATES = ("count", "sum", "min", "max", "mean")
-
 # Functions that have no value for some arguments. The planner evaluates them after everything that
 # might discard the row, so that `r(x, y), x != 0, z = y / x` is never an error.
 PARTIAL = frozenset({"/", "%", "^", "to_number", "to_unsigned", "to_float", "itou", "ftoi", "ftou"})

@@ -15,7 +15,7 @@ import networkx as nx
 
 from dbsp.compiler.datalog.meaning.checked import Relation, Rule, Stratum
 from dbsp.compiler.datalog.meaning.dependencies import Dependency, dependencies, subsumption_dependencies
-from dbsp.compiler.datalog.meaning.extremes import Orders, gets_better, orders_of
+from dbsp.compiler.datalog.meaning.extremes import DeclaredOrders, gets_better, orders_of
 from dbsp.compiler.datalog.text.report import Report
 
 
@@ -76,7 +76,7 @@ def _check_cycles(
     component_of: Mapping[str, int],
     found: Sequence[Dependency],
     every: Sequence[Dependency],
-    orders: Orders,
+    orders: DeclaredOrders,
     report: Report,
 ) -> None:
     """Reports one cycle through a negative dependency for each component that has one.

@@ -68,7 +68,7 @@ from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import variables
 from dbsp.compiler.planner import tree as trees
 from dbsp.compiler.planner.conjunction import determined
-from dbsp.compiler.planner.estimate import Term
+from dbsp.compiler.planner.estimate import TermEstimate
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.errors import InvariantError, expect_present
 
@@ -285,7 +285,7 @@ class _Planner(Placing):
         )
         self.done.append(replace(step, orders=_orders(step, tree.orders)))
 
-    def _expected(self, tree: trees.MultiwayNode) -> tuple[Term, ...]:
+    def _expected(self, tree: trees.MultiwayNode) -> tuple[TermEstimate, ...]:
         """What the planner expects of each delta term."""
         return next(
             (estimate.terms for estimate in self._group().choice.estimates if estimate.tree == tree), ()

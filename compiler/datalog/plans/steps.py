@@ -16,7 +16,7 @@ from dbsp.compiler.datalog.plans.normalise import AggregateLiteral, NormalRule, 
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import variables
 from dbsp.compiler.planner.choose import ChosenPlan
-from dbsp.compiler.planner.estimate import Term
+from dbsp.compiler.planner.estimate import TermEstimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class PlannedMultiwayJoin:
     conditions: tuple[syntax.Comparison, ...]
     extensions: tuple[tuple[str, syntax.Term], ...]
     keep: tuple[str, ...]
-    expected: tuple[Term, ...] = field(default=(), compare=False, repr=False)
+    expected: tuple[TermEstimate, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def used_variables(self) -> frozenset[str]:

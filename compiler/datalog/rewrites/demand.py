@@ -33,7 +33,7 @@ from dbsp.compiler.datalog.rewrites.plain import by_iterations, is_plain
 from dbsp.compiler.datalog.rewrites.sideways import passes
 from dbsp.compiler.datalog.rewrites.simple_terms import is_simple
 from dbsp.compiler.datalog.tree import syntax
-from dbsp.data.schema import did_you_mean
+from dbsp.data.schema import suggestion
 from dbsp.errors import CompileError
 
 Columns = Mapping[str, tuple[int, ...]]
@@ -48,7 +48,7 @@ def on_demand(program: checked.CheckedProgram, magic: bool | Collection[str]) ->
     every = magic is True or "*" in names
     for name in names - {"*"}:
         if name not in program.relations:
-            hint = did_you_mean(name, program.relations)
+            hint = suggestion(name, program.relations)
             raise CompileError(f"no relation '{name}' can be derived on demand: there is none{hint}")
     return {
         name

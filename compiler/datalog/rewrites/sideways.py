@@ -16,7 +16,7 @@ from dbsp.compiler.datalog.tree.traversal import variables
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassedBindings:
     """An atom of a body, its columns that are bound, and the literals that bind them."""
 
     atom: syntax.Atom
@@ -26,7 +26,7 @@ class Passed:
 
 def passes(
     rule: checked.Rule, guard: syntax.Atom | None, wanted: Mapping[str, Collection[int]]
-) -> Iterator[Passed]:
+) -> Iterator[PassedBindings]:
     """The atoms of the relations in `wanted`, with those of the wanted columns that are bound.
 
     `guard` binds arguments of the head. O(atoms^2) for each rule.
@@ -46,7 +46,7 @@ def passes(
                 if _only_compares(condition) and variables(condition) <= known
             ]
             terms = set().union(*(variables(atom.arguments[column]) for column in columns))
-            yield Passed(atom, columns, _connected(terms, (*before, *checks)))
+            yield PassedBindings(atom, columns, _connected(terms, (*before, *checks)))
         before.append(_plainly(atom))
         known |= _plain(atom)
 

@@ -1,6 +1,6 @@
 """incrementalise: every operator becomes the operators that compute the delta of its output.
 
-Q^D = D . Q . I          by the rules of `operators.stages.laws`
+Q^D = D . Q . I          by the rules of `operators.stages.passes.laws`
 """
 
 from __future__ import annotations

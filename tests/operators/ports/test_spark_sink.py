@@ -10,7 +10,7 @@ import pytest
 from dbsp import Circuit, CircuitError, InputError, Run, Schema, SchemaError, ZSet
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.operators.ports.spark_source import SparkSource
-from dbsp.spark.binding import bind
+from dbsp.spark.binding import bind_ports
 
 SCHEMA = Schema.of(x=int, s=str)
 
@@ -70,7 +70,7 @@ def test_the_circuit_runs_as_before_in_every_stage() -> None:
         circuit = Circuit("sums")
         circuit.output("out", circuit.input("in", x=int, y=int).project("x").distinct())
         if bound:
-            circuit = bind(circuit, [SparkSink("out", encoding="operations")])
+            circuit = bind_ports(circuit, [SparkSink("out", encoding="operations")])
         return circuit.start(stage)
 
     for stage in ("query", "incremental", "physical"):
@@ -86,4 +86,4 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(SchemaError, match="sink 'out': 'x' is a column of the output itself"):
         SparkSink("out", SCHEMA, column="x")
     with pytest.raises(CircuitError, match="has no output 'out'"):
-        bind(Circuit("empty"), [SparkSink("out")])
+        bind_ports(Circuit("empty"), [SparkSink("out")])

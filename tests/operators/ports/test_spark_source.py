@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dbsp import Circuit, InputError, Run, Schema, SchemaError, from_json
 from dbsp.operators.ports.spark_source import SparkSource
-from dbsp.spark.binding import bind
+from dbsp.spark.binding import bind_ports
 
 PERSON = Schema.of(id=int, name=str | None, age=int)
 
@@ -23,7 +23,7 @@ def source(kind: str = "zset", **settings: Any) -> SparkSource:
 def circuit_of(operator: SparkSource) -> Circuit:
     circuit = Circuit("people")
     circuit.output("out", circuit.input("person", schema=PERSON))
-    return bind(circuit, [operator])
+    return bind_ports(circuit, [operator])
 
 
 def started(operator: SparkSource) -> Run:
@@ -216,4 +216,4 @@ def test_it_is_part_of_the_circuit_as_it_is_written() -> None:
 def test_only_an_input_that_is_there_can_be_bound() -> None:
     circuit = circuit_of(source())
     with pytest.raises(SchemaError, match="Input person: it has the columns"):
-        bind(circuit, [SparkSource("person", Schema.of(id=int))])
+        bind_ports(circuit, [SparkSource("person", Schema.of(id=int))])

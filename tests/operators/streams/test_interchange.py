@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from dbsp import Circuit, CircuitError, Run, Schema, Stream, col, from_json, from_networkx, lit
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.stage import Stage
-from dbsp.circuit.value_json import Reading, decode, encode
+from dbsp.circuit.value_json import DecodeContext, decode, encode
 from dbsp.data.types import FLOAT
 from dbsp.operators.streams.circuit_reader import catalogue
 from tests.harness import deltas_of
@@ -143,14 +143,14 @@ def test_nodes_may_be_relabelled() -> None:
 )
 def test_values_come_back_as_they_were(value: Any) -> None:
     written = json.loads(json.dumps(encode(value)))
-    again = decode(written, Reading(catalogue()))
+    again = decode(written, DecodeContext(catalogue()))
     assert type(again) is type(value)
     assert again == value or repr(again) == repr(value)
 
 
 def test_expressions_come_back_as_they_were() -> None:
     expression = (col("x") + lit(1.5, FLOAT)).fill_null(0) > col("y").length() * -2
-    again = decode(json.loads(json.dumps(encode(expression))), Reading(catalogue()))
+    again = decode(json.loads(json.dumps(encode(expression))), DecodeContext(catalogue()))
     assert expression.same_as(again)
 
 
@@ -179,7 +179,7 @@ def test_what_is_not_a_circuit_is_refused() -> None:
     with pytest.raises(CircuitError, match="this JSON is no circuit"):
         from_json("[]")
     written = json.loads(closure().to_json())
-    with pytest.raises(CircuitError, match="version 99, not 1"):
+    with pytest.raises(CircuitError, match="version 99, not 2"):
         from_json(json.dumps(written | {"version": 99}))
     text = closure().to_json()
     with pytest.raises(CircuitError, match="there is no operator 'Distinkt'"):

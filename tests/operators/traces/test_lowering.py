@@ -22,7 +22,7 @@ from dbsp.operators.joins.range_join import RangeJoin
 from dbsp.operators.stages.circuit_passes import optimise
 from dbsp.operators.stages.three_stages import incremental_circuit
 from dbsp.operators.time.multilinear_terms import Terms
-from dbsp.operators.traces.column_orders import lower
+from dbsp.operators.traces.column_orders import lower_circuit
 from tests.operators.stages.test_laws import parts
 
 Build: TypeAlias = Callable[[Stream, Stream], Stream]
@@ -79,7 +79,7 @@ def test_an_operator_is_lowered_once_per_pass_from_its_deltas(
         return physical(self, rewriting, node, streams)
 
     monkeypatch.setattr(kind, "physical", counted)
-    lower(incremental(build))
+    lower_circuit(incremental(build))
     assert calls == [inputs] * PASSES
 
 
@@ -95,7 +95,7 @@ def test_lowering_a_join_makes_only_the_nodes_that_run() -> None:
         "Arrange by 0, 1, 2(Terms)",
         "Output out(Terms, Arrange)",
     ]
-    assert parts(lower(graph)) == [
+    assert parts(lower_circuit(graph)) == [
         "a",
         "b",
         "Arrange by 1, 0(a)",
@@ -110,7 +110,9 @@ def test_lowering_a_join_makes_only_the_nodes_that_run() -> None:
 def test_lowering_copies_no_integral_and_no_delay(build: Build) -> None:
     graph = incremental(build)
     assert {"Integrate", "Delay"} <= {node.operator.name for node in graph.nodes}
-    assert not {"Integrate", "Delay", "Terms", "Change"} & {node.operator.name for node in lower(graph).nodes}
+    assert not {"Integrate", "Delay", "Terms", "Change"} & {
+        node.operator.name for node in lower_circuit(graph).nodes
+    }
 
 
 def test_integrals_of_the_query_are_lowered_although_terms_read_them_too() -> None:
@@ -136,7 +138,7 @@ def test_terms_survive_json_and_are_lowered_alike() -> None:
     graph = incremental(triangle)
     read = from_json(graph.to_json())
     assert read.same_as(graph)
-    assert lower(read).same_as(lower(graph))
+    assert lower_circuit(read).same_as(lower_circuit(graph))
 
 
 ORDERS = """
