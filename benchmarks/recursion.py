@@ -33,7 +33,7 @@ from benchmarks.changes import Codes
 from benchmarks.contest import Outcome, checksum_of, resident_bytes
 from benchmarks.recursive_programs import CASES, GALEN, Case, Relations, galen
 from dbsp.cli.warmup_command import use_every_kernel
-from dbsp.runtime.changes import TableChange
+from dbsp.runtime.input_changes import TableChange
 
 MODES = ("auto", "incremental", "insert-only")
 PEER = "duckdb, anew"

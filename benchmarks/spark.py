@@ -32,7 +32,7 @@ from benchmarks.engine import outcome_of, regions, tables
 from benchmarks.patterns import WORKLOADS as GRAPHS
 from benchmarks.workloads import COLUMNS, make
 from dbsp import Circuit, col
-from dbsp.runtime.changes import TableChange
+from dbsp.runtime.input_changes import TableChange
 from dbsp.spark.tagged_union import unite
 
 PASSING = {"tiny": (0, 10), "small": (0, 1_000), "medium": (0, 1_000, 100_000), "large": (100_000, 1_000_000)}

@@ -27,7 +27,7 @@ from dbsp.compiler.datalog.meaning.numbering import numbers_rows
 from dbsp.compiler.datalog.meaning.word_size import range_of
 from dbsp.compiler.datalog.plans.join_bodies import Policy
 from dbsp.compiler.datalog.plans.plan_rules import PlannedProgram, plan_rules
-from dbsp.compiler.datalog.plans.steps import RulePlan
+from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.first_tick import count_relations, load
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.program_planner import ProgramPlanner
@@ -37,8 +37,8 @@ from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.circuit_reader import from_json
-from dbsp.runtime.changes import InputChange
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
+from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.run import Run
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from dbsp.circuit.stage import Stage
 from dbsp.compiler.datalog.meaning.checked import CheckedProgram, Rule
 from dbsp.compiler.datalog.meaning.show import show_rule
-from dbsp.compiler.datalog.plans.steps import RulePlan
+from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.planner.statistics import Source, Statistics
 from dbsp.data.schema import Schema
 from dbsp.data.values import encode_value

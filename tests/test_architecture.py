@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -44,3 +45,16 @@ def test_every_room_says_what_lives_there() -> None:
         if path.name == "__init__.py" and not ast.get_docstring(ast.parse((ROOT / path).read_text("utf-8")))
     ]
     assert silent == []
+
+
+def test_every_room_stands_on_a_floor() -> None:
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    floors = {room.strip() for layer in contract["layers"] for room in layer.split("|")}
+    without = []
+    for path in modules():
+        parts = ("dbsp", *path.parts) if path.parts[0] != "dbsp" else path.parts
+        name = ".".join(parts).removesuffix(".py").removesuffix(".__init__")
+        covers = any(f"{name}.".startswith(f"{room}.") or room.startswith(f"{name}.") for room in floors)
+        if not covers:
+            without.append(str(path))
+    assert without == []

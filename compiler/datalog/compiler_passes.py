@@ -49,11 +49,11 @@ from dbsp.compiler.datalog.meaning.program_text import (
 from dbsp.compiler.datalog.meaning.witness import ground_witnesses
 from dbsp.compiler.datalog.plans.join_bodies import Policy
 from dbsp.compiler.datalog.plans.plan_rules import PlannedProgram, plan_rules
-from dbsp.compiler.datalog.plans.steps import RulePlan
-from dbsp.compiler.datalog.rewrites.constants import propagate_constants
-from dbsp.compiler.datalog.rewrites.dead import drop_dead
+from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.rewrites.demand import demand, on_demand
+from dbsp.compiler.datalog.rewrites.drop_dead import drop_dead
 from dbsp.compiler.datalog.rewrites.inline_rules import inline_once
+from dbsp.compiler.datalog.rewrites.propagate_constants import propagate_constants
 from dbsp.compiler.datalog.rewrites.settle import Rewriting, apply, restratified
 from dbsp.compiler.datalog.rewrites.share import share
 from dbsp.compiler.datalog.rewrites.specialise import specialise

@@ -39,7 +39,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import FLOAT, Type
 from dbsp.data.values import encode_value
 from dbsp.errors import DbspError
-from dbsp.expressions.bound import Bound, bind
+from dbsp.expressions.bound_expression import Bound, bind
 from dbsp.expressions.series import coded_series
 from dbsp.kernels import sum_floats
 from dbsp.kernels.arrays import Codes

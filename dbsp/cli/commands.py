@@ -9,7 +9,7 @@ from pathlib import Path
 from dbsp.cli import program_files, why_answers
 from dbsp.cli.console import remark
 from dbsp.cli.interrupt import ends_tick
-from dbsp.cli.outputs import FolderOutput, report_ambiguous, tick_lines
+from dbsp.cli.result_outputs import FolderOutput, report_ambiguous, tick_lines
 from dbsp.cli.tables import LIMIT, aligned, table_of
 from dbsp.compiler.datalog.meaning.directives import fact_source
 from dbsp.compiler.program import Program

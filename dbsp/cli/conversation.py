@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dbsp.cli import program_files
 from dbsp.cli.console import report
-from dbsp.cli.outputs import tick_lines
+from dbsp.cli.result_outputs import tick_lines
 from dbsp.compiler.program import Program
 from dbsp.errors import DbspError, InputError
 from dbsp.io import ChangeLine, CommitLine, DataError, ScriptTick, format_rows

@@ -16,7 +16,7 @@ from dbsp.cli.options import Compilation
 from dbsp.compiler.compile import compile
 from dbsp.compiler.datalog.compiler_passes import REWRITES
 from dbsp.compiler.datalog.meaning.directives import fact_source
-from dbsp.compiler.datalog.plans.steps import RulePlan
+from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.program import Program
 from dbsp.errors import DbspError, InputError
 from dbsp.io import ChangeScriptReader, Place, ScriptTick, read_change_script, read_place

@@ -49,7 +49,7 @@ def run(
     same form.
     """
     from dbsp.cli import program_files
-    from dbsp.cli.outputs import FolderOutput, StdoutOutput
+    from dbsp.cli.result_outputs import FolderOutput, StdoutOutput
 
     compiled = program_files.load_program(program, compilation)
     outputs = (

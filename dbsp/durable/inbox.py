@@ -23,7 +23,7 @@ from dbsp.durable.deliveries import (
     taken_tick,
 )
 from dbsp.errors import CheckpointError, DbspError, SchemaError
-from dbsp.runtime.changes import TableChange
+from dbsp.runtime.input_changes import TableChange
 
 if TYPE_CHECKING:
     from dbsp.runtime.run import Run

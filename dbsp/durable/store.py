@@ -37,7 +37,7 @@ from dbsp.durable.arrow_files import (
     small_bytes,
 )
 from dbsp.durable.atomic_files import read_header, write_atomically
-from dbsp.durable.interned import restore_values, values_table
+from dbsp.durable.interner_file import restore_values, values_table
 from dbsp.durable.lock import own_folder
 from dbsp.durable.step_memory import memories_of, recall, signature
 from dbsp.errors import CheckpointError, CircuitError, expect_present

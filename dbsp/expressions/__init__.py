@@ -9,7 +9,7 @@
 schema and gives a `Bound`, which evaluates.
 """
 
-from dbsp.expressions.bound import Bound, bind
+from dbsp.expressions.bound_expression import Bound, bind
 from dbsp.expressions.expression import (
     Call,
     Column,

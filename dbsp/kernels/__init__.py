@@ -16,7 +16,7 @@ from dbsp.kernels.nearest import gather_bands, nearest_present
 from dbsp.kernels.partitions import first_of_each, least_members
 from dbsp.kernels.presence import assert_runs, distinct_runs, distinct_timed_runs, sum_weights
 from dbsp.kernels.run_merge import merge_some
-from dbsp.kernels.runs import register_run
+from dbsp.kernels.run_search import register_run
 from dbsp.kernels.sort import arrange, concatenate, consolidate, project, with_time
 
 __all__ = [

@@ -8,7 +8,7 @@ from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.jit import add_product, add_weights, kernel
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.matches import end_of_key
-from dbsp.kernels.runs import at_address, compare_prefix, compare_run_rows, gallop
+from dbsp.kernels.run_search import at_address, compare_prefix, compare_run_rows, gallop
 
 # What an accumulator adds up: the measures in `columns` below.
 SUM = 0  # weight * value

@@ -6,7 +6,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import kernel, multiply_weights
-from dbsp.kernels.runs import at_address, compare_prefix, gallop, gallop_keys
+from dbsp.kernels.run_search import at_address, compare_prefix, gallop, gallop_keys
 from dbsp.kernels.sort import compare_rows
 
 

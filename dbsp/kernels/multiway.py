@@ -11,7 +11,8 @@ et al., VLDB 2018): depth first, so the state at any time is one prefix and a ra
 relation and level (`dbsp.kernels.prefix_ranges`). Presence decides about a prefix, never the sum of the
 weights below it.
 
-A *use* is one relation as one term reads it: a run table (see `dbsp.kernels.runs`) whose columns come in
+A *use* is one relation as one term reads it: a run table (see `dbsp.kernels.run_search`) whose
+columns come in
 the order in which the term binds them. The steps of a term are one array of numbers, its *plan*, which
 `dbsp.operators.joins.multiway_plan` writes:
 
@@ -48,7 +49,7 @@ from dbsp.kernels.prefix_ranges import (
     open_level,
     search_first_column,
 )
-from dbsp.kernels.runs import at_address
+from dbsp.kernels.run_search import at_address
 
 HEADER = 8
 """How many numbers of a plan come before its lists."""

@@ -7,7 +7,7 @@ import numpy as np
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.jit import add_product, kernel
 from dbsp.kernels.matches import find_bands
-from dbsp.kernels.runs import at_address, compare_run_rows, gallop
+from dbsp.kernels.run_search import at_address, compare_run_rows, gallop
 
 
 @kernel

@@ -16,7 +16,7 @@ from typing import Any
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import add_weights, kernel
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
-from dbsp.kernels.runs import at_address
+from dbsp.kernels.run_search import at_address
 
 MEMBER = 6
 """How many numbers of a plan describe a member of a level."""

@@ -7,7 +7,7 @@ import numpy as np
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import add_weights, kernel
 from dbsp.kernels.limits import INT64_MAX
-from dbsp.kernels.runs import at_address, compare_prefix, gallop
+from dbsp.kernels.run_search import at_address, compare_prefix, gallop
 
 
 @kernel

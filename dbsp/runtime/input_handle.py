@@ -8,7 +8,7 @@ from typing import Any
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
-from dbsp.runtime.changes import Piece, encode_deletions, encode_staged, encode_upserts
+from dbsp.runtime.input_changes import Piece, encode_deletions, encode_staged, encode_upserts
 from dbsp.runtime.ports import InputPort
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from dbsp.circuit.graph import Graph
 from dbsp.errors import CircuitError, expect_present
-from dbsp.runtime.inspection import Inspection
 from dbsp.runtime.replanning import Planner, Proposal, Replanned
+from dbsp.runtime.run_inspection import Inspection
 from dbsp.runtime.stored_relations import StoredRelations
 from dbsp.runtime.ticks import Ticks
 from dbsp.runtime.transplant import Transplant

@@ -14,7 +14,7 @@ from dbsp.data.int_range import IntRange
 from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, DbspError, InputError, shorten
 from dbsp.kernels.arrays import Codes
-from dbsp.runtime.changes import InputChange, encode_change, net_change
+from dbsp.runtime.input_changes import InputChange, encode_change, net_change
 from dbsp.runtime.input_handle import InputHandle
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.run_log import RunLog

@@ -27,13 +27,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dbsp.spark.binding import view_frame
     from dbsp.spark.feeds import feed
     from dbsp.spark.format import register
     from dbsp.spark.java import ensure_java
     from dbsp.spark.local_session import session
     from dbsp.spark.metrics import METRICS
     from dbsp.spark.pipeline import Pipeline, ticks
+    from dbsp.spark.port_binding import view_frame
     from dbsp.spark.spark_types import schema_of, struct_of
 
 __all__ = [
@@ -54,7 +54,7 @@ __all__ = [
 # The processes that Spark starts for its formats import this package for every micro-batch; they must not
 # wait for what they do not use.
 _HOME = {
-    "dbsp.spark.binding": ("view_frame",),
+    "dbsp.spark.port_binding": ("view_frame",),
     "dbsp.spark.feeds": ("feed",),
     "dbsp.spark.format": ("register",),
     "dbsp.spark.java": ("ensure_java",),

@@ -12,7 +12,7 @@ from dbsp.errors import InputError
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
-from dbsp.spark.binding import check_frame, source_of
+from dbsp.spark.port_binding import check_frame, source_of
 
 _BATCHES: WeakKeyDictionary[Run, Batches] = WeakKeyDictionary()
 

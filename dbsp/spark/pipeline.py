@@ -22,11 +22,11 @@ from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.operators.streams.builder import Circuit
 from dbsp.runtime.run import Run
-from dbsp.spark.binding import bind_ports, check_frame, sink_struct, source_of, view_frame
 from dbsp.spark.cut import Cut, microseconds
 from dbsp.spark.driver import BoundSink, Driver
 from dbsp.spark.local_session import pyspark_or_advice
 from dbsp.spark.metrics import SparkTick, observed
+from dbsp.spark.port_binding import bind_ports, check_frame, sink_struct, source_of, view_frame
 from dbsp.spark.spark_types import struct_of
 from dbsp.spark.tagged_union import TAG, unite
 from dbsp.spark.targets import local_path, target_of

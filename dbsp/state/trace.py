@@ -42,7 +42,7 @@ class Trace:
 
     `width` is the number of columns of a run row. In a nested scope that is more than the stream's
     arity: the last columns hold the iterations, outermost scope first. `table` is what kernels read
-    (see `dbsp.kernels.runs`), `count` the number of runs in it, `past` how many of them are
+    (see `dbsp.kernels.run_search`), `count` the number of runs in it, `past` how many of them are
     committed. `fresh` states that the newest run is the delta of the running step.
     """
 

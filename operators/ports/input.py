@@ -1,6 +1,6 @@
 """Input: where changes enter a circuit.
 
-Three kinds, by what a change means (defined in `dbsp.runtime.changes`):
+Three kinds, by what a change means (defined in `dbsp.runtime.input_changes`):
 
 - `zset`    the change is a Z-set delta and is passed on as it is;
 - `set`     a row is present or absent: a positive weight asserts it, a negative one retracts it,
@@ -31,7 +31,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.kernels import arrange
 from dbsp.operators.traces.arrange import arranged, arranged_by_any_order, order_of
-from dbsp.runtime.changes import apply_by_key, apply_to_set
+from dbsp.runtime.input_changes import apply_by_key, apply_to_set
 from dbsp.runtime.ports import InputPort
 
 

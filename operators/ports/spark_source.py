@@ -20,7 +20,7 @@ The names that Delta's change data feed, Debezium and Flink give to operations a
 
 This module reads weights and puts rows in order (`sequence_by` names the column to order by, if the
 micro-batch is not in order itself); what the weights mean on an input with set semantics or with a
-key is defined in `dbsp.runtime.changes`. A retraction of what is not there changes nothing and is
+key is defined in `dbsp.runtime.input_changes`. A retraction of what is not there changes nothing and is
 counted (`TickResult.absent`).
 """
 
@@ -37,7 +37,7 @@ from dbsp.data.schema import suggestion
 from dbsp.errors import InputError, SchemaError
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.ports.input import Input
-from dbsp.runtime.changes import TableChange
+from dbsp.runtime.input_changes import TableChange
 
 ENCODINGS = ("append", "weight", "operations", "upsert")
 

@@ -10,7 +10,7 @@ from dbsp.compiler.datalog.compiler_passes import CHECKED, COMPILER, REWRITES, C
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.plans.normalise import normalise
 from dbsp.compiler.datalog.plans.plan import plan
-from dbsp.compiler.datalog.plans.steps import RulePlan
+from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.parse import parse
 from dbsp.compiler.datalog.text.preprocess import Sources

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dbsp.kernels import gather, join_runs, join_timed_runs
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import kernel
-from dbsp.kernels.runs import at_address, gallop, gallop_keys
+from dbsp.kernels.run_search import at_address, gallop, gallop_keys
 from tests import reference
 from tests.kernels.support import Pairs, Stack, bags, canonical, near, pairs_of, stacks
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dbsp.circuit.graph import Node
 from dbsp.compiler.datalog.meaning.show import show_literal, show_term, show_variable
 from dbsp.compiler.datalog.plans.normalise import Scan
-from dbsp.compiler.datalog.plans.steps import (
+from dbsp.compiler.datalog.plans.plan_steps import (
     BoundRows,
     JoinPart,
     PlannedMultiwayJoin,

@@ -8,7 +8,7 @@ from dbsp.compiler.datalog.circuits.lowering_context import LoweringContext
 from dbsp.compiler.datalog.circuits.stratum_lowering import StratumLowering
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import needed_relations
-from dbsp.compiler.datalog.plans.steps import RulePlan
+from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.streams.builder import Circuit, Stream
 

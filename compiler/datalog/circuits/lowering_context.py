@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.checked import Relation
-from dbsp.compiler.datalog.plans.steps import RulePlan
+from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.tree.kinds import type_of
 from dbsp.data.schema import Schema
 from dbsp.operators.recursion.modes import Recursion

@@ -11,7 +11,7 @@ from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import needed_relations, reads_any
 from dbsp.compiler.datalog.meaning.dominance import by_extreme
 from dbsp.compiler.datalog.meaning.show import show_literal, show_rule, show_term, show_variable
-from dbsp.compiler.datalog.plans.steps import (
+from dbsp.compiler.datalog.plans.plan_steps import (
     PlannedAggregate,
     PlannedAntijoin,
     PlannedAssignment,

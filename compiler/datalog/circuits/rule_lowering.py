@@ -15,7 +15,7 @@ from dbsp.compiler.datalog.circuits.special_relations import dominating_names
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.term_expressions import constant, expression, predicate
 from dbsp.compiler.datalog.plans.normalise import Scan
-from dbsp.compiler.datalog.plans.steps import (
+from dbsp.compiler.datalog.plans.plan_steps import (
     BoundRows,
     JoinPart,
     PlannedAggregate,

@@ -133,7 +133,10 @@ class TypeEnvironment:
 
 
 def declare_types(
-    declarations: Sequence[parsed.TypeDeclaration], report: Report, legacy: bool = False, word_size: int = 64
+    declarations: Sequence[parsed.TypeDeclaration],
+    report: Report,
+    legacy: bool = False,
+    word_size: int = 64,
 ) -> TypeEnvironment:
     """The environment of a program's type declarations, which may come in any order."""
     by_name: dict[str, parsed.TypeDeclaration] = {}

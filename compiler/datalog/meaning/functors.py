@@ -18,7 +18,10 @@ Function: TypeAlias = Callable[..., Value]
 
 
 def declare_functors(
-    program: parsed.ParsedProgram, types: TypeEnvironment, functions: Mapping[str, Function], report: Report
+    program: parsed.ParsedProgram,
+    types: TypeEnvironment,
+    functions: Mapping[str, Function],
+    report: Report,
 ) -> dict[str, FunctorSignature]:
     """The functors that are declared soundly, each by its name with `@` before it."""
     found: dict[str, FunctorSignature] = {}
@@ -49,7 +52,10 @@ class _Missing:
 
 
 def check_functions(
-    program: parsed.ParsedProgram, used: set[str], functors: Mapping[str, FunctorSignature], report: Report
+    program: parsed.ParsedProgram,
+    used: set[str],
+    functors: Mapping[str, FunctorSignature],
+    report: Report,
 ) -> None:
     """Reports the functors that are used and have no function."""
     waiting = set(used)

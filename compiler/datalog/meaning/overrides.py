@@ -22,7 +22,10 @@ class _OverrideCheck:
         self.report = report
 
     def components(
-        self, items: Iterable[parsed.Item], around: dict[str, parsed.Component], parameters: frozenset[str]
+        self,
+        items: Iterable[parsed.Item],
+        around: dict[str, parsed.Component],
+        parameters: frozenset[str],
     ) -> None:
         own = {item.head.name.text: item for item in items if isinstance(item, parsed.Component)}
         known = around | own
@@ -54,7 +57,10 @@ class _OverrideCheck:
         return list(found.values())
 
     def component(
-        self, component: parsed.Component, known: dict[str, parsed.Component], parameters: frozenset[str]
+        self,
+        component: parsed.Component,
+        known: dict[str, parsed.Component],
+        parameters: frozenset[str],
     ) -> None:
         bases = self.inherited(component, known, parameters, {})
         own = _relations([component])

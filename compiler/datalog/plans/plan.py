@@ -34,6 +34,7 @@ from dbsp.compiler.datalog.plans.join_bodies import (
     functions_of,
     spine,
 )
+from dbsp.compiler.datalog.plans.literal_placement import Placing
 from dbsp.compiler.datalog.plans.literals import (
     binds,
     equations,
@@ -51,8 +52,7 @@ from dbsp.compiler.datalog.plans.normalise import (
     Numbered,
     Scan,
 )
-from dbsp.compiler.datalog.plans.placing import Placing
-from dbsp.compiler.datalog.plans.steps import (
+from dbsp.compiler.datalog.plans.plan_steps import (
     BoundRows,
     Joined,
     JoinPart,

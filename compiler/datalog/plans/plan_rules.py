@@ -10,8 +10,8 @@ from dbsp.compiler.datalog.plans.join_bodies import Policy
 from dbsp.compiler.datalog.plans.merge_aggregates import merge_aggregates
 from dbsp.compiler.datalog.plans.normalise import normalise
 from dbsp.compiler.datalog.plans.plan import plan
+from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.plans.read_classes import read_classes
-from dbsp.compiler.datalog.plans.steps import RulePlan
 
 
 @dataclass(frozen=True, slots=True)

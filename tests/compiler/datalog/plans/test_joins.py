@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dbsp
-from dbsp.compiler.datalog.plans.steps import PlannedMultiwayJoin, all_steps
+from dbsp.compiler.datalog.plans.plan_steps import PlannedMultiwayJoin, all_steps
 from dbsp.compiler.planner.statistics import Statistics
 
 RELATIONS = """

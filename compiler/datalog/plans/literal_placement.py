@@ -14,7 +14,7 @@ from dbsp.compiler.datalog.plans.normalise import (
     NormalLiteral,
     Numbered,
 )
-from dbsp.compiler.datalog.plans.steps import (
+from dbsp.compiler.datalog.plans.plan_steps import (
     PlannedAntijoin,
     PlannedAssignment,
     PlannedFilter,
