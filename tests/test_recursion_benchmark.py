@@ -50,6 +50,8 @@ from benchmarks.recursive_programs import (
 from benchmarks.workloads import make
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+pytestmark = pytest.mark.slow
+
 INSTALLED = importlib.util.find_spec("duckdb") is not None
 
 
