@@ -111,6 +111,14 @@ class Store:
         self.check(identity)
         try:
             run = start(self.circuit)
+        except CircuitError as error:
+            self.close()
+            if self.circuit is None:
+                raise
+            raise CheckpointError(
+                f"{self.folder} holds a circuit that cannot be read: {error.message}. Continue with"
+                " the version of dbsp that wrote it, or start in an empty folder"
+            ) from None
         except BaseException:
             self.close()
             raise

@@ -362,3 +362,20 @@ def test_a_program_with_half_of_a_character_in_it(tmp_path: Path) -> None:
     run.log.snapshot()
     run.log.close()
     assert program.start(checkpoint=tmp_path / "run").view("r").rows() == [("\ud800",)]
+
+
+def test_a_checkpoint_of_an_earlier_format_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = dbsp.compile(CLOSURE)
+    with monkeypatch.context() as earlier:
+        earlier.setattr("dbsp.circuit.graph_json.VERSION", 1)
+        store = Store(tmp_path)
+        run = program.start(checkpoint=store)
+        run.step({"edge": [("a", "b")]})
+        store.snapshot()
+        store.close()
+    with pytest.raises(CheckpointError, match=r"of version 1, not 2\. .* start in an empty folder"):
+        program.start(checkpoint=tmp_path)
+    with pytest.raises(CheckpointError, match="of version 1"):  # the folder is released
+        program.start(checkpoint=tmp_path)
