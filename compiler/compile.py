@@ -48,9 +48,10 @@ def compile(
     `functors` are the Python functions for the functors that the program declares, `.functor f(...)`, by
     name. Each must be a function of its arguments alone: a row is computed again when it is retracted, and
     results are remembered.
-    `recursion` is how recursive relations are evaluated: "auto" is insert-only until something is deleted,
-    and incremental from then on except for ticks that cost more than to begin anew; "incremental" and
-    "insert-only" are these alone, the latter begins anew at every deletion (see `operators.recursion`).
+    `recursion` is how recursive relations are evaluated: "auto" is insert-only until a row is deleted and
+    incremental from then on, except for ticks that cost more than a restart. "incremental" and
+    "insert-only" are these alone; "insert-only" restarts at every deletion (see
+    `dbsp.operators.recursion.modes`).
 
     `word_size` is the number of bits of a number, 64 unless a pragma says otherwise. What leaves 64 bits is
     an error; in 32, which Soufflé has by default, arithmetic wraps around as it does there.

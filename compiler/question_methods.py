@@ -27,8 +27,8 @@ class QuestionMethods:
         The proof has the smallest height there is: the fewest rules on the longest way from the row down to
         rows that were put in. `depth` is how many rows down it is followed (all by default).
 
-        The first question after a tick derives all relations that the row depends on anew from the present
-        inputs, which costs what starting the program over them costs; further ones cost the proof alone.
+        The first question after a tick recomputes all relations that the row depends on from the current
+        inputs, at the cost of starting the program over them; further questions cost the proof alone.
         Raises InputError for an unknown relation or a row that does not fit.
 
         >>> from dbsp import compile
@@ -79,7 +79,7 @@ class QuestionMethods:
     def state(self, run: Run, progress: Progress | None = None) -> WhySession:
         """What a run of the program holds now: every relation, proofs of rows, answers to questions.
 
-        `progress` is told of the rounds and rows so far while relations are derived anew.
+        `progress` is called with the rounds and rows so far while relations are recomputed.
         """
         state = self._states.get(run)
         if state is None or not state.current:

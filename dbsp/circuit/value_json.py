@@ -8,7 +8,7 @@ an expression is a `column`, `literal`, `functor` or `call` with its arguments. 
 
 Functions and classes are written as `module:name`, so only what can be imported can be written;
 classes of this package by their bare names. Of a functor of a Datalog program only the name is
-written; the function is given to whoever reads it.
+written; the reader of the circuit passes the function.
 """
 
 from __future__ import annotations

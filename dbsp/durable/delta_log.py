@@ -28,8 +28,8 @@ _KEEP_FROM = 100_000
 class DeltaLog:
     """A folder that holds the deltas of a run's outputs as Parquet files, one file set per tick.
 
-    `append` is all or nothing, and a tick that is there is not written twice, so whoever is not
-    sure whether a tick got there just appends it again. The view as of tick t is the sum of the
+    `append` is all or nothing, and a stored tick is not written twice, so a caller that is not sure
+    whether a tick is stored appends it again. The view as of tick t is the sum of the
     deltas up to t.
 
     >>> import tempfile, dbsp

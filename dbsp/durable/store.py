@@ -129,7 +129,7 @@ class Store:
         """Bring a run that has not been stepped to the latest durable tick, and log it from now on.
 
         Raises CheckpointError when the checkpoint is of another query or circuit, or damaged; then
-        the folder is let go of.
+        the folder is released.
         """
         if run.tick:
             raise CheckpointError("only a run that has not been stepped can go on from a checkpoint")

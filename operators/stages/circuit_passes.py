@@ -81,5 +81,6 @@ CIRCUIT: PassManager[PassContext] = PassManager(CIRCUIT_PASSES)
 def optimise(query: Graph) -> tuple[Graph, list[AppliedPass]]:
     """The query after the passes that come before `incrementalise`, and what each of them did."""
     context = PassContext()
-    optimised: Graph = CIRCUIT.run(query, context, until="fuse")
+    last = [circuit_pass.name for circuit_pass in CIRCUIT_PASSES if circuit_pass.gives is CORE][-1]
+    optimised: Graph = CIRCUIT.run(query, context, until=last)
     return optimised, list(context.applied.values())

@@ -99,10 +99,11 @@ def predicate(comparison: syntax.Comparison) -> Expression:
             return right.contains(left)
         case "!contains":
             return ~right.contains(left)
-    return _COMPARISONS[comparison.operator](left, right)
+    compared: Expression = COMPARISONS[comparison.operator](left, right)
+    return compared
 
 
-_COMPARISONS: Mapping[str, Callable[[Expression, Expression], Expression]] = {
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -110,6 +111,7 @@ _COMPARISONS: Mapping[str, Callable[[Expression, Expression], Expression]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+"""The comparisons of a rule, of expressions over columns and of constants alike."""
 
 
 def _kind(call: syntax.Call) -> AnyKind:

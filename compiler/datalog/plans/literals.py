@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dbsp.compiler.datalog.meaning.signatures import is_partial as may_fail
+from dbsp.compiler.datalog.meaning.term_expressions import COMPARISONS
 from dbsp.compiler.datalog.plans.normalise import (
     Absent,
     AggregateLiteral,
@@ -18,15 +18,6 @@ from dbsp.compiler.datalog.plans.normalise import (
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import Kind
 from dbsp.compiler.datalog.tree.traversal import find, variables
-
-_COMPARE: Mapping[str, Callable[[float, float], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def uses(literal: NormalLiteral) -> Iterable[str]:
@@ -102,7 +93,7 @@ def excludes_zero(variable: str, body: Iterable[NormalLiteral]) -> bool:
         if comparison.operator == "=" and len(sides) == 2 and sides & names:
             names |= sides
     for comparison in comparisons:
-        compare = _COMPARE.get(comparison.operator)
+        compare = COMPARISONS.get(comparison.operator)
         if compare is None:
             continue
         match comparison.left, comparison.right:
