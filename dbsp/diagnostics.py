@@ -61,7 +61,8 @@ class SourceSpan:
 class Diagnostic:
     """One message about one place. `line_text` is the text of the line `span` starts on.
 
-    `note` says how what is meant came to be: the instance of a component that it belongs to.
+    `note` names the instance of a component that the place belongs to. `code` is the stable name of
+    the cause; a section of `docs/reference/errors` explains it.
     """
 
     message: str
@@ -70,10 +71,12 @@ class Diagnostic:
     severity: Severity = "error"
     line_text: str | None = None
     note: str | None = None
+    code: str | None = None
 
     def render(self) -> str:
         """The message with its line, a caret line and its hint, as in the module's example."""
-        parts = [f"{self.span}: {self.severity}: {self.message}"]
+        code = f" [{self.code}]" if self.code else ""
+        parts = [f"{self.span}: {self.severity}: {self.message}{code}"]
         if self.line_text is not None:
             carets = caret_line(self.line_text, self.span) if self.span.column else ""
             parts.extend(f"    {line}".rstrip() for line in _window(self.line_text, carets))

@@ -20,15 +20,23 @@ class DbspError(Exception):
 
     `where` names the node, file, relation or row the message is about. Code deep inside the engine
     raises without it; the scheduler, which knows the operator, adds it on the way out.
+
+    `code` is a short stable name of the cause, such as `unknown-column`. It ends the text of the
+    error, and a section of `docs/reference/errors` explains it.
     """
 
-    def __init__(self, message: str, *, where: str | None = None) -> None:
+    code: str | None = None
+
+    def __init__(self, message: str, *, where: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.where = where
+        if code is not None:
+            self.code = code
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.message}" if self.where else self.message
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{text} [{self.code}]" if self.code else text
 
 
 class SchemaError(DbspError):
@@ -42,9 +50,13 @@ class InputError(DbspError):
 class ValueOutOfRangeError(DbspError):
     """A value does not fit its 64-bit code; nothing wraps silently."""
 
+    code = "value-out-of-range"
+
 
 class WeightOverflowError(DbspError):
     """A sum or product of weights leaves int64."""
+
+    code = "weight-overflow"
 
 
 class EvaluationError(DbspError):
@@ -54,9 +66,13 @@ class EvaluationError(DbspError):
 class UserFunctionError(DbspError):
     """A function supplied by the user raised; the original exception is the cause."""
 
+    code = "user-function"
+
 
 class InvariantError(DbspError):
     """The data breaks a promise that a validator of the circuit holds it to, or dbsp one of its own."""
+
+    code = "invariant"
 
 
 class CircuitError(DbspError):
@@ -66,9 +82,13 @@ class CircuitError(DbspError):
 class IterationLimitError(DbspError):
     """A fixpoint scope did not converge within its cap on iterations."""
 
+    code = "iteration-limit"
+
 
 class MemoryLimitError(DbspError):
     """A tick needs more memory than there is."""
+
+    code = "memory-limit"
 
 
 class CheckpointError(DbspError):
@@ -77,6 +97,8 @@ class CheckpointError(DbspError):
 
 class SetupError(DbspError):
     """The machine lacks something that is needed, such as a Java for Spark; says how to get it."""
+
+    code = "setup"
 
 
 class CompileError(DbspError):

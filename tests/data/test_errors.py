@@ -18,13 +18,19 @@ def test_a_value_that_is_there_is_returned() -> None:
 def test_a_missing_value_is_named() -> None:
     with pytest.raises(InvariantError) as caught:
         expect_present(None, "the manifest of the snapshot")
-    assert str(caught.value) == "expected the manifest of the snapshot, got None; this is a defect of dbsp"
+    assert (
+        str(caught.value)
+        == "expected the manifest of the snapshot, got None; this is a defect of dbsp [invariant]"
+    )
 
 
 def test_a_value_of_another_type_is_named_with_its_place() -> None:
     with pytest.raises(InvariantError) as caught:
         expect_type("1", int, "a number", where="Join at etl.py:41")
-    assert str(caught.value) == "Join at etl.py:41: expected a number, got str; this is a defect of dbsp"
+    assert (
+        str(caught.value)
+        == "Join at etl.py:41: expected a number, got str; this is a defect of dbsp [invariant]"
+    )
 
 
 class Plain(Step):

@@ -168,7 +168,7 @@ def test_what_was_never_made_is_not_found() -> None:
 def test_values_that_do_not_fit(type_: Any, value: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error) as refused:
         encode_value(type_, value, Interner())
-    assert str(refused.value) == message
+    assert refused.value.message == message
 
 
 # --- order -----------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def test_errors_name_the_expression_and_the_row() -> None:
         values_of(expression, Schema.of(j=int, other=str, i=int), [(1, "a", 1), (5, "b", 2**62)])
     assert str(error.value) == (
         'col("i") * 2 + col("j"): 4611686018427387904 * 2 does not fit 64 bits '
-        "in the row with j=5, i=4611686018427387904"
+        "in the row with j=5, i=4611686018427387904 [value-out-of-range]"
     )
     with pytest.raises(EvaluationError, match=r"lit\(1\) // 0: division by zero: 1 // 0$"):
         values_of(lit(1) // 0, Schema.of(x=int), [(1,)])

@@ -32,20 +32,27 @@ class Report:
         self.sources[file] = text
         self._lines[file] = text.split("\n")
 
-    def error(self, span: SourceSpan, message: str, hint: str | None = None) -> None:
-        """Notes an error; after `MAX_ERRORS` of them the run ends at once."""
-        self._add(span, message, hint, "error")
+    def error(
+        self, span: SourceSpan, message: str, hint: str | None = None, *, code: str | None = None
+    ) -> None:
+        """Add an error; after `MAX_ERRORS` of them, raise CompileError."""
+        self._add(span, message, hint, "error", code)
         if self._errors >= MAX_ERRORS:
             self.raise_errors()
 
-    def warning(self, span: SourceSpan, message: str, hint: str | None = None) -> None:
-        self._add(span, message, hint, "warning")
+    def warning(
+        self, span: SourceSpan, message: str, hint: str | None = None, *, code: str | None = None
+    ) -> None:
+        """Add a warning."""
+        self._add(span, message, hint, "warning", code)
 
-    def _add(self, span: SourceSpan, message: str, hint: str | None, severity: Severity) -> None:
+    def _add(
+        self, span: SourceSpan, message: str, hint: str | None, severity: Severity, code: str | None
+    ) -> None:
         if (span, message) not in self._found:
             lines = self._lines.get(span.file, [])
             line = lines[span.line - 1].rstrip("\r") if 0 < span.line <= len(lines) else None
-            self._found[span, message] = Diagnostic(message, span, hint, severity, line, self.note)
+            self._found[span, message] = Diagnostic(message, span, hint, severity, line, self.note, code)
             self._errors += severity == "error"
 
     @property
