@@ -4,6 +4,7 @@
 #   make test       all tests, in parallel
 #   make test-fast  the tests without Spark, crashes and what takes long
 #   make lint       ruff, mypy --strict, the direction of imports
+#   make docs       the documentation site, in build/site; fails for a broken link or reference
 #   make format     let ruff rewrite what it can
 #   make bench      the measurements of benchmarks/
 #   make lock       write constraints.txt: the versions that every target installs
@@ -21,7 +22,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format bench lock clean
+.PHONY: help demo test test-fast lint docs format bench lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -40,6 +41,11 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The variable turns off an advertisement for another tool.
+docs: $(VENV)/.ready-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "open build/site/index.html, or serve the site: $(BIN)/mkdocs serve"
 
 format: $(VENV)/.ready-dev
 	$(BIN)/ruff check --fix .

@@ -5,7 +5,8 @@
 Blocks fenced as `sh` go to one bash, `python` blocks to one Python session, in the order of the page, in
 DIRECTORY. A `text` block right after one of them is what it must print; lines that hold a time or a size
 differ from machine to machine, so `...` in a `text` block stands for any text. A block whose fence says
-`no-run` (installing, for example) is shown to the reader only.
+`no-run` (installing, for example) is shown to the reader only; `draw=NAME` in a fence adds a picture on the
+site.
 """
 
 from __future__ import annotations
@@ -17,23 +18,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
 _MARK = "--- the output of the next block ---"
 
 
 @dataclass(frozen=True)
 class Example:
-    """A block to run, where it stands, and what it must print (None: anything)."""
+    """A block to run, its line in the page, and what it must print (None: anything).
+
+    `draw` names the circuit that the site shows below the block; `docs/site/page_examples.py` draws it.
+    """
 
     language: str
     code: str
     line: int
     expected: str | None
+    draw: str | None = None
 
 
 def examples(page: str) -> Iterator[Example]:
     """The runnable blocks of a page, in order, each with the output shown below it."""
-    blocks = list(_FENCE.finditer(page))
+    blocks = list(FENCE.finditer(page))
     for number, block in enumerate(blocks):
         following = blocks[number + 1] if number + 1 < len(blocks) else None
         info = block["info"].split()
@@ -45,7 +50,8 @@ def examples(page: str) -> Iterator[Example]:
             # Prose between the two may announce the output; a heading starts something else.
             if not re.search(r"^#", between, re.MULTILINE):
                 expected = following["body"]
-        yield Example(info[0], block["body"], page.count("\n", 0, block.start()) + 1, expected)
+        draw = next((word.removeprefix("draw=") for word in info if word.startswith("draw=")), None)
+        yield Example(info[0], block["body"], page.count("\n", 0, block.start()) + 1, expected, draw)
 
 
 def matches(expected: str, printed: str) -> bool:
@@ -58,19 +64,25 @@ def matches(expected: str, printed: str) -> bool:
     return re.fullmatch(pattern, tidy(printed), re.DOTALL) is not None
 
 
+def run_example(
+    example: Example, session: str, directory: Path
+) -> tuple[str, subprocess.CompletedProcess[str]]:
+    """Run a block after the Python blocks of `session`; return the session with it, and the process."""
+    if example.language == "sh":
+        command = ["bash", "-euo", "pipefail", "-c", example.code]
+    else:
+        session += f"print({_MARK!r})\n{example.code}"
+        command = [sys.executable, "-c", session]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    return session, done
+
+
 def run_page(page: Path, directory: Path) -> list[str]:
-    """Run every example of the page in `directory`; returns the failures, one text each."""
+    """Run every example of the page in `directory`; return the failures, one text each."""
     failures = []
-    session = ""  # the Python blocks so far; each later block runs after them
+    session = ""
     for example in examples(page.read_text(encoding="utf-8")):
-        if example.language == "sh":
-            command = ["bash", "-euo", "pipefail", "-c", example.code]
-        else:
-            session += f"print({_MARK!r})\n{example.code}"
-            command = [sys.executable, "-c", session]
-        done = subprocess.run(
-            command, cwd=directory, capture_output=True, text=True, stdin=subprocess.DEVNULL
-        )
+        session, done = run_example(example, session, directory)
         printed = done.stdout.rpartition(_MARK)[2]
         place = f"{page.name}:{example.line}"
         if done.returncode != 0:

@@ -28,11 +28,12 @@ class IndexedZSet:
     at any depth, is a view of the same arrays and no container of its own. `dbsp.PrefixExtender` looks up
     many prefixes at once.
 
-    >>> edges = ZSet({(1, 2): 1, (1, 3): 1, (2, 3): 1}, {"x": int, "y": int}).index_by("x")
-    >>> edges.get_by_prefix(1).as_zset_view()
-    ZSet({(2,): 1, (3,): 1}, y: int)
-    >>> [key for key, group in edges]
-    [(1,), (2,)]
+    Examples:
+        >>> edges = ZSet({(1, 2): 1, (1, 3): 1, (2, 3): 1}, {"x": int, "y": int}).index_by("x")
+        >>> edges.get_by_prefix(1).as_zset_view()
+        ZSet({(2,): 1, (3,): 1}, y: int)
+        >>> [key for key, group in edges]
+        [(1,), (2,)]
     """
 
     __slots__ = ("_hi", "_level", "_lo", "_zset", "depth")

@@ -1,0 +1,88 @@
+"""Build hook of the site: pages from the root, fences of examples, pictures of circuits.
+
+A page marks a block with `draw=NAME`, as in
+
+    ```python draw=circuit
+
+NAME is a variable of the page's Python session that holds a circuit or a program, or, for a block of
+`sh`, an SVG file that the block writes. The hook runs the examples of the page and shows the picture below
+the block, so that no picture can differ from the circuit of today.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.quick_start import FENCE, Example, examples, run_example
+
+
+# Pages that come from the root of the repository, where readers of the code expect them.
+FROM_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Let the `sh` blocks find the `dbsp` of the environment that builds the site."""
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages from the root of the repository, with their links made relative to `docs`."""
+    for name, source in FROM_ROOT.items():
+        text = (ROOT / source).read_text(encoding="utf-8").replace("](docs/", "](")
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Return the page with plain fences, and with a picture below each block that asks for one."""
+    pictures = draw_pictures(markdown)
+
+    def plain(block: re.Match[str]) -> str:
+        language, *_options = block["info"].split() or [""]
+        line = markdown.count("\n", 0, block.start()) + 1
+        return f"```{language}\n{block['body']}```\n{pictures.get(line, '')}"
+
+    return FENCE.sub(plain, markdown)
+
+
+def draw_pictures(page: str) -> dict[int, str]:
+    """The HTML of each picture of the page, by the line of its block."""
+    found: dict[int, str] = {}
+    blocks = list(examples(page))
+    if not any(block.draw for block in blocks):
+        return found
+    with tempfile.TemporaryDirectory() as folder:
+        session = ""
+        for block in blocks:
+            session, done = run_example(block, session, Path(folder))
+            if done.returncode != 0:
+                raise RuntimeError(f"the example at line {block.line} fails:\n{done.stderr}")
+            if block.draw:
+                found[block.line] = picture(block, session, Path(folder))
+    return found
+
+
+def picture(block: Example, session: str, folder: Path) -> str:
+    """The SVG of the circuit that the block names, as a figure."""
+    path = folder / f"picture-{block.line}.svg"
+    if block.language == "python":
+        code = f"{session}\nfrom dbsp.circuit import drawing\ndrawing.write({block.draw}, {str(path)!r})\n"
+        subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, capture_output=True)
+    else:
+        path = folder / str(block.draw)
+    svg = path.read_text(encoding="utf-8")
+    svg = svg[svg.index("<svg") :].replace("\n", " ")  # Markdown ends raw HTML at an empty line
+    return f'\n<figure class="circuit">{svg}</figure>\n'
