@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import dbsp
 from tests.check_wheel import expected_members, problems
@@ -191,12 +192,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_every_dependency_is_pinned_within_its_range() -> None:
     """A dependency is added with `make lock`."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
-    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    split = (line.split("==") for line in lines if not line.startswith("#"))
+    pins = {canonicalize_name(name): version for name, version in split}
     project = PROJECT["project"]
     named = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
     for requirement in map(Requirement, named):
         if requirement.name != project["name"]:
-            assert requirement.specifier.contains(pins[requirement.name]), requirement
+            assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), requirement
 
 
 def test_contributing_names_tests_that_exist() -> None:

@@ -22,10 +22,9 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-
 from tests.quick_start import FENCE, Example, examples, run_example
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 # Pages that come from the root of the repository, where readers of the code expect them.
