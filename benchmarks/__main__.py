@@ -8,7 +8,7 @@ same result; the status is 1 if they do not.
 `kernels` measures the inner loops, `growth` how the tick of each operator grows with its state at a constant
 change, `circuit` what a large circuit costs that has nothing to do, `scaling` with which exponent
 triangles take longer on larger graphs, `planner` what its choice of joins costs against the others,
-`rewrites` what each rewriting of the rules is worth,
+`rewrites` what each rewriting of the rules is worth, `usage` what the choices of a caller cost,
 `recursion` what recursive programs take to load and to change in every mode of recursion, against a fresh run
 and duckdb, and `spark` what a tick costs that Spark drives, over what Spark takes without it.
 
@@ -56,12 +56,15 @@ from benchmarks.report import (
     print_results,
     print_rewrites,
     print_scaling,
+    print_usage,
 )
 from benchmarks.rewrites import SHARES as REWRITES
 from benchmarks.rewrites import measure_rewrites
 from benchmarks.scaling import POWERS, measure_scaling
 from benchmarks.spark import DRIVEN, PASSING, measure_driven, measure_passing
 from benchmarks.spark_crash import KILLS, measure_crashes
+from benchmarks.usage import ROWS as USAGE
+from benchmarks.usage import measure_usage
 from benchmarks.workloads import SIZES, Workload, find_folder, make, read_folder, read_graph
 from dbsp.errors import SetupError
 
@@ -97,6 +100,7 @@ class What(StrEnum):
     scaling = "scaling"
     planner = "planner"
     rewrites = "rewrites"
+    usage = "usage"
     recursion = "recursion"
     spark_crash = "spark-crash"
     spark = "spark"
@@ -109,6 +113,7 @@ APART: dict[What, list[str]] = {
     What.scaling: [],
     What.planner: [],
     What.rewrites: [],
+    What.usage: [],
     What.recursion: [],
     What.spark_crash: [],
     What.spark: [],
@@ -185,6 +190,11 @@ def main(
         with console.status("rewrites"):
             rewritten = list(measure_rewrites(share, only=part))
         print_rewrites(console, rewritten)
+    if what in (What.all, What.usage):
+        rows = one_of(USAGE, size, what)
+        with console.status("usage"):
+            costs = list(measure_usage(rows))
+        print_usage(console, costs)
     if what in (What.all, What.recursion):
         agreed = recursive(console, what, size, part, galen, seconds) and agreed
     if what in (What.all, What.spark):

@@ -18,6 +18,7 @@ from benchmarks.rewrites import Figures, Rewritten
 from benchmarks.scaling import BATCH, Scaling
 from benchmarks.spark import FLOOR, Driven, Passing
 from benchmarks.spark_crash import Crashes
+from benchmarks.usage import Cost
 
 WORST_RATIO = 1.2
 """What choosing a plan may cost."""
@@ -214,6 +215,19 @@ def print_rewrites(console: Console, rewritten: Sequence[Rewritten]) -> None:
             cell for text, ratio in zip(texts, one.ratios, strict=True) for cell in (text, f"{ratio:.3f}")
         ]
         table.add_row(one.case.rewriting, one.case.what, one.case.graph, f"{one.edges:,}", *cells)
+    console.print(table)
+
+
+def print_usage(console: Console, costs: Sequence[Cost]) -> None:
+    """One line per choice: what a row costs, and how large the state is where the choice changes it."""
+    table = Table(title="usage: what a caller's choices cost", title_justify="left", title_style="bold")
+    for name in ("question", "choice"):
+        table.add_column(name)
+    for name in ("per row", "state bytes"):
+        table.add_column(name, justify="right")
+    for cost in costs:
+        state = f"{cost.state_bytes:,}" if cost.state_bytes else ""
+        table.add_row(cost.question, cost.choice, f"{cost.seconds_per_row * 1e6:.2f} us", state)
     console.print(table)
 
 

@@ -35,10 +35,13 @@ from benchmarks.report import (
     print_results,
     print_rewrites,
     print_scaling,
+    print_usage,
 )
 from benchmarks.rewrites import SHARES as REWRITES
 from benchmarks.rewrites import compared, measure_rewrites
 from benchmarks.scaling import POWERS, Scaling, measure_scaling, tripartite, two_hubs
+from benchmarks.usage import ROWS as USAGE
+from benchmarks.usage import measure_usage
 from benchmarks.workloads import COLUMNS, SIZES, Workload, find_folder, make, read_folder, read_graph
 from dbsp.compiler.datalog.compiler_passes import REWRITES as REWRITING_PASSES
 
@@ -331,6 +334,17 @@ def test_rewritings_are_compared_with_doing_without() -> None:
 
 
 @pytest.mark.slow
+def test_what_the_choices_of_a_caller_cost() -> None:
+    costs = list(measure_usage(USAGE["tiny"], repeat=1))
+    assert [cost.choice for cost in costs if cost.question == "kind of the input"] == ["zset", "set", "key"]
+    state = {cost.choice: cost.state_bytes for cost in costs}
+    assert state["set"] > state["zset"] > 0
+    console = Console(file=io.StringIO(), width=190)
+    print_usage(console, costs)
+    assert isinstance(console.file, io.StringIO)
+    assert all(cost.choice in console.file.getvalue() for cost in costs)
+
+
 def test_the_planner_is_compared_with_the_strategies_it_chooses_from() -> None:
     planned = list(measure_planner(SHARES["tiny"], ticks=3, batches=1, repeat=1))
     assert {one.query for one in planned} == set(PATTERNS)
