@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,22 +66,26 @@ def draw_pictures(page: str) -> dict[int, str]:
     with tempfile.TemporaryDirectory() as folder:
         session = ""
         for block in blocks:
+            if block.draw and block.language == "python":
+                path = picture_path(block, Path(folder))
+                code = f"{block.code}\nfrom dbsp.circuit import drawing\n"
+                code += f"drawing.write({block.draw}, {str(path)!r})\n"
+                block = replace(block, code=code)
             session, done = run_example(block, session, Path(folder))
             if done.returncode != 0:
                 raise RuntimeError(f"the example at line {block.line} fails:\n{done.stderr}")
             if block.draw:
-                found[block.line] = picture(block, session, Path(folder))
+                found[block.line] = figure(picture_path(block, Path(folder)))
     return found
 
 
-def picture(block: Example, session: str, folder: Path) -> str:
-    """The SVG of the circuit that the block names, as a figure."""
-    path = folder / f"picture-{block.line}.svg"
-    if block.language == "python":
-        code = f"{session}\nfrom dbsp.circuit import drawing\ndrawing.write({block.draw}, {str(path)!r})\n"
-        subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, capture_output=True)
-    else:
-        path = folder / str(block.draw)
+def picture_path(block: Example, folder: Path) -> Path:
+    """The SVG file of the picture: one that the `sh` block writes, or one of its own."""
+    return folder / (f"line-{block.line}.svg" if block.language == "python" else str(block.draw))
+
+
+def figure(path: Path) -> str:
+    """The SVG in a file, as a figure of a page."""
     svg = path.read_text(encoding="utf-8")
     svg = svg[svg.index("<svg") :].replace("\n", " ")  # Markdown ends raw HTML at an empty line
     return f'\n<figure class="circuit">{svg}</figure>\n'
