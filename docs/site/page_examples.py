@@ -15,7 +15,6 @@ import os
 import re
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from tests.quick_start import FENCE, Example, examples, run_example
 ROOT = Path(__file__).resolve().parents[2]
 
 
+DRAW = "__import__('dbsp.circuit.drawing', fromlist=['write']).write"
 # Pages that come from the root of the repository, where readers of the code expect them.
 FROM_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
 
@@ -58,25 +58,32 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def draw_pictures(page: str) -> dict[int, str]:
-    """The HTML of each picture of the page, by the line of its block."""
-    found: dict[int, str] = {}
+    """The HTML of each picture of the page, by the line of its block.
+
+    The `sh` blocks run one by one, then all `python` blocks as one program, up to the last picture.
+    """
     blocks = list(examples(page))
-    if not any(block.draw for block in blocks):
-        return found
+    drawn = [block for block in blocks if block.draw]
     with tempfile.TemporaryDirectory() as folder:
         session = ""
-        for block in blocks:
-            if block.draw and block.language == "python":
-                path = picture_path(block, Path(folder))
-                code = f"{block.code}\nfrom dbsp.circuit import drawing\n"
-                code += f"drawing.write({block.draw}, {str(path)!r})\n"
-                block = replace(block, code=code)
-            session, done = run_example(block, session, Path(folder))
-            if done.returncode != 0:
-                raise RuntimeError(f"the example at line {block.line} fails:\n{done.stderr}")
+        for block in blocks[: blocks.index(drawn[-1]) + 1] if drawn else ():
+            if block.language == "sh":
+                run(block, Path(folder))
+                continue
+            session += block.code
             if block.draw:
-                found[block.line] = figure(picture_path(block, Path(folder)))
-    return found
+                path = picture_path(block, Path(folder))
+                session += f"{DRAW}({block.draw}, {str(path)!r})\n"
+        if session:
+            run(Example("python", session, 1, None), Path(folder))
+        return {block.line: figure(picture_path(block, Path(folder))) for block in drawn}
+
+
+def run(block: Example, folder: Path) -> None:
+    """Run a block; raise RuntimeError with its message if it fails."""
+    _, done = run_example(block, "", folder)
+    if done.returncode != 0:
+        raise RuntimeError(f"the example at line {block.line} fails:\n{done.stderr}")
 
 
 def picture_path(block: Example, folder: Path) -> Path:
