@@ -75,7 +75,9 @@ def draw_pictures(page: str) -> dict[int, str]:
                 path = picture_path(block, Path(folder))
                 session += f"{DRAW}({block.draw}, {str(path)!r})\n"
         if session:
-            run(Example("python", session, 1, None), Path(folder))
+            # From a file, so that the nodes of the pictures name it instead of `<string>`.
+            Path(folder, "example.py").write_text(session, encoding="utf-8")
+            run(Example("sh", "python example.py", 1, None), Path(folder))
         return {block.line: figure(picture_path(block, Path(folder))) for block in drawn}
 
 
@@ -95,4 +97,6 @@ def figure(path: Path) -> str:
     """The SVG in a file, as a figure of a page."""
     svg = path.read_text(encoding="utf-8")
     svg = svg[svg.index("<svg") :].replace("\n", " ")  # Markdown ends raw HTML at an empty line
-    return f'\n<figure class="circuit">{svg}</figure>\n'
+    width = re.search(r'width="(\d+)pt"', svg)
+    style = f"--width: {width[1]}pt" if width else ""
+    return f'\n<figure class="circuit" style="{style}">{svg}</figure>\n'
