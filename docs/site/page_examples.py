@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import tempfile
 from pathlib import Path
@@ -77,7 +78,7 @@ def draw_pictures(page: str) -> dict[int, str]:
         if session:
             # From a file, so that the nodes of the pictures name it instead of `<string>`.
             Path(folder, "example.py").write_text(session, encoding="utf-8")
-            run(Example("sh", "python example.py", 1, None), Path(folder))
+            run(Example("sh", f"{shlex.quote(sys.executable)} example.py", 1, None), Path(folder))
         return {block.line: figure(picture_path(block, Path(folder))) for block in drawn}
 
 
