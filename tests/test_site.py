@@ -24,7 +24,7 @@ def test_a_circuit_is_drawn_below_its_block() -> None:
     code, _, rest = shown.partition('<figure class="circuit"')
     assert code.startswith("# Title\n\n```python\nfrom dbsp import Circuit\n")
     assert "Output copy" in rest
-    assert "example.py:4" in rest  # the place of the node in the page's program
+    assert "example.py:3" in rest  # the place of the node in the page's program
     assert rest.endswith("</figure>\n\n\nText.\n")
 
 
