@@ -1,4 +1,4 @@
-"""The layout of the code: every module in a room, every file name once, every room described."""
+"""The layout of the code: every module in a package, every file name once, every package described."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def modules() -> list[Path]:
     return sorted(path.relative_to(ROOT) for path in found if not links.intersection(path.parents))
 
 
-def test_no_module_of_the_kernel_or_the_operators_stands_outside_a_room() -> None:
+def test_no_module_of_the_kernel_or_the_operators_is_outside_a_package() -> None:
     loose = {str(path) for path in modules() if len(path.parts) == 2 and path.parts[0] != "compiler"}
     assert loose == LOOSE | {"operators/__init__.py"}
 
@@ -32,13 +32,15 @@ def test_every_file_name_occurs_once() -> None:
 
 
 @pytest.mark.parametrize("top", ["dbsp", "operators", "compiler"])
-def test_every_room_is_described(top: str) -> None:
+def test_every_package_is_described(top: str) -> None:
     page = PAGE.read_text(encoding="utf-8")
-    rooms = {path.parent for path in modules() if path.parts[0] == top and path.name != "__init__.py"}
-    assert [str(room) for room in rooms if room != Path("dbsp") and f"`{room}" not in page] == []
+    packages = {path.parent for path in modules() if path.parts[0] == top and path.name != "__init__.py"}
+    assert [
+        str(package) for package in packages if package != Path("dbsp") and f"`{package}" not in page
+    ] == []
 
 
-def test_every_room_says_what_lives_there() -> None:
+def test_every_package_has_a_docstring() -> None:
     silent = [
         str(path)
         for path in modules()
@@ -47,14 +49,16 @@ def test_every_room_says_what_lives_there() -> None:
     assert silent == []
 
 
-def test_every_room_stands_on_a_floor() -> None:
+def test_every_package_is_in_a_layer() -> None:
     contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
-    floors = {room.strip() for layer in contract["layers"] for room in layer.split("|")}
+    layers = {package.strip() for layer in contract["layers"] for package in layer.split("|")}
     without = []
     for path in modules():
         parts = ("dbsp", *path.parts) if path.parts[0] != "dbsp" else path.parts
         name = ".".join(parts).removesuffix(".py").removesuffix(".__init__")
-        covers = any(f"{name}.".startswith(f"{room}.") or room.startswith(f"{name}.") for room in floors)
+        covers = any(
+            f"{name}.".startswith(f"{package}.") or package.startswith(f"{name}.") for package in layers
+        )
         if not covers:
             without.append(str(path))
     assert without == []
