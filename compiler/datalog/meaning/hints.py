@@ -82,7 +82,8 @@ def _check(order: parsed.PlanOrder, number: int, report: Report) -> None:
         seen.add(position.value)
     missing = [str(position) for position in range(1, number + 1) if position not in seen]
     if missing and len(seen) == len(order.positions) < number:
-        message = f"the plan lacks {', '.join(missing)} of the {atoms} of the body"
+        noun = "atom" if len(missing) == 1 else "atoms"
+        message = f"the plan lacks {noun} {', '.join(missing)}: the body has {atoms}"
         report.error(order.span, message, code="invalid-plan")
 
 

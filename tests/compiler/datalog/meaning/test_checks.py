@@ -226,14 +226,14 @@ def test_a_fact_that_must_be_computed_is_a_rule() -> None:
 def test_warnings() -> None:
     program = checked_program(GRAPH + "q(x) :- edge(x, typo).\nq(x) :- edge(x, _meant).\n")
     assert [str(warning) for warning in program.warnings] == [
-        "t.dl:4:1: warning: nothing that this program derives can be seen\n"
+        "t.dl:4:1: warning: the program has rules but no output [no-output]\n"
         "    q(x) :- edge(x, typo).\n"
         "    ^^^^^^^^^^^^^^^^^^^^^^\n"
         "    hint: add an .output or a .printsize directive",
-        "t.dl:4:17: warning: variable 'typo' is used only once\n"
+        "t.dl:4:17: warning: variable 'typo' is used only once [unused-variable]\n"
         "    q(x) :- edge(x, typo).\n"
         "                    ^^^^\n"
-        "    hint: write '_' if that is meant",
+        "    hint: write '_' if that is intended",
     ]
 
 
@@ -311,7 +311,7 @@ def test_inlining_that_multiplies_without_end_is_refused() -> None:
         f".decl r{n}(x: number) inline\nr{n}(x) :- r{n - 1}(x), r{n - 1}(x).\n" for n in range(1, 40)
     )
     text = f".decl r0(x: number)\n.input r0\n.decl p(x: number)\n.output p\n{declared}p(x) :- r39(x).\n"
-    with pytest.raises(CompileError, match=r"more than 10,000 rules of inlined relations"):
+    with pytest.raises(CompileError, match=r"more than 10,000 rules of inline relations"):
         checked_program(text)
 
 
@@ -347,11 +347,11 @@ def test_a_base_within_reach_of_a_parameter() -> None:
     assert checked_program(text).outputs == ("r.n",)
 
 
-def test_a_pattern_that_is_none_is_a_warning() -> None:
-    """As in Soufflé, whose programs go on; and neither `match` nor its negation holds."""
+def test_an_invalid_pattern_is_a_warning() -> None:
+    """As in Souffle, the program runs; neither `match` nor its negation holds."""
     text = ".decl a(s: symbol)\n.input a\n.decl b, c(s: symbol)\n.output b, c\n"
     program = dbsp.compile(text + 'b(s) :- a(s), match("x[", s).\nc(s) :- a(s), !match("x[", s).\n')
-    message = "\"x[\" is no regular expression: a '[' is never closed"
+    message = "\"x[\" is not a regular expression: a '[' is never closed [invalid-pattern]"
     assert [str(one).split("\n")[0] for one in program.warnings] == [
         f"<program>:5:21: warning: {message}",
         f"<program>:6:22: warning: {message}",

@@ -15,16 +15,16 @@ def warnings(text: str) -> list[str]:
     return [f"{one.span.line}: {one.message}" for one in dbsp.compile(text).warnings]
 
 
-def test_deprecated_forms_are_met_with_warnings() -> None:
+def test_deprecated_forms_give_warnings() -> None:
     text = """.symbol_type Word
 .number_type Size
 .type Name
 .decl r(w: Word, s: Size, n: Name) input output printsize
 """
     assert warnings(text) == [
-        "1: this way to declare type 'Word' is deprecated",
-        "2: this way to declare type 'Size' is deprecated",
-        "3: this way to declare type 'Name' is deprecated",
+        "1: this form of the declaration of type 'Word' is deprecated",
+        "2: this form of the declaration of type 'Size' is deprecated",
+        "3: this form of the declaration of type 'Name' is deprecated",
         "4: qualifier 'input' is deprecated",
         "4: qualifier 'output' is deprecated",
         "4: qualifier 'printsize' is deprecated",
@@ -34,7 +34,7 @@ def test_deprecated_forms_are_met_with_warnings() -> None:
     assert kinds == ["symbol", "number", "symbol"]
 
 
-def test_unknown_and_repeated_pragmas_are_met_with_warnings() -> None:
+def test_unknown_and_repeated_pragmas_give_warnings() -> None:
     text = """.pragma "magic-transform" "*"
 .pragma "magic-transform" "r"
 .pragma "libraries" "a"
@@ -43,8 +43,8 @@ def test_unknown_and_repeated_pragmas_are_met_with_warnings() -> None:
 .decl r(x: number)
 """
     assert warnings(text) == [
-        "2: pragma 'magic-transform' is given already, which this overrides",
-        "5: unknown pragma 'profil' means nothing",
+        "2: pragma 'magic-transform' is written twice; this value is used",
+        "5: unknown pragma 'profil' is ignored",
     ]
 
 
@@ -95,7 +95,7 @@ def test_on_demand_what_iterations_and_subsumptions_need_is_derived_whole() -> N
     assert program.start({"e": [(1, 2), (2, 3), (3, 1)]}).view("tree").rows() == [(1, 0), (2, 3), (3, 1)]
 
 
-def test_what_is_declared_to_no_effect_is_met_with_warnings() -> None:
+def test_declarations_without_effect_give_warnings() -> None:
     text = """.decl r(x: number) btree_delete
 .decl s(x: number)
 .limitsize s(n=3)
@@ -103,7 +103,7 @@ def test_what_is_declared_to_no_effect_is_met_with_warnings() -> None:
 s(x) :- r(x).
 """
     assert warnings(text) == [
-        "1: relation 'r' is 'btree_delete' and has no subsumption",
+        "1: relation 'r' is 'btree_delete' but has no subsumption",
         "2: .limitsize has no effect on 's', which is not recursive",
     ]
 

@@ -86,7 +86,7 @@ def test_files_are_found_beside_the_file_and_then_in_the_folders(tmp_path: Path)
     program = dbsp.compile(tmp_path / "here" / "a.dl", include=[tmp_path / "there"])
     assert program.facts == {"a": [(1,)]}
     assert program.checked.facts[0].span.file == str(tmp_path / "there" / "c.dl")
-    with pytest.raises(dbsp.CompileError, match=r"there is no file 'c.dl'"):
+    with pytest.raises(dbsp.CompileError, match=r"file 'c.dl' not found"):
         dbsp.compile(tmp_path / "here" / "a.dl")
 
 
