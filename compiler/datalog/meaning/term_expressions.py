@@ -20,7 +20,7 @@ from dbsp.compiler.datalog.tree.kinds import AnyKind, FunctorSignature, Kind, St
 from dbsp.data.terms import Branch, parts_of
 from dbsp.data.types import FLOAT, INT, STR, Type
 from dbsp.diagnostics import SourceSpan
-from dbsp.errors import expect_type
+from dbsp.errors import ValueOutOfRangeError, expect_type
 from dbsp.expressions import Expression, Functor, FunctorCall, col, lit, max_of, min_of, when
 from dbsp.expressions import call as call_function
 from dbsp.expressions.constructors import code_of, construct, field_of, made_by, nil
@@ -84,7 +84,7 @@ def _part(type_: Type, value: Any) -> Expression:
 
 
 def predicate(comparison: syntax.Comparison) -> Expression:
-    """The boolean expression of a comparison."""
+    """The condition a comparison stands for."""
     left = expression(comparison.left)
     if comparison.operator == "in":
         series = expect_type(comparison.right, syntax.Call, "a generator")
@@ -127,7 +127,7 @@ def _functor(functor: FunctorSignature) -> Functor:
 
 
 def _bits(term: syntax.Term) -> Expression:
-    """The 64 bits of a term as an int, which may be negative for a part of an unsigned term."""
+    """The 64 bits of a term as an int, which for an unsigned may be negative in between."""
     if not (isinstance(term, syntax.Call) and term.function in BIT_FUNCTIONS):
         return expression(term)
     first, *others = map(_bits, term.arguments)
@@ -239,7 +239,7 @@ _FITTING = {UNSIGNED: _UNSIGNED, NUMBER_32: "fit_int32", UNSIGNED_32: "fit_unsig
 
 def _unsigned(value: int) -> int:
     if value < 0:
-        raise UNSIGNED.refusal(value)
+        raise ValueOutOfRangeError(f"{value} is less than 0, so it is no unsigned")
     return value
 
 

@@ -22,8 +22,8 @@ class WordRange(IntRange):
 
     def refusal(self, value: int) -> ValueOutOfRangeError:
         if value < 0 == self.low:
-            return ValueOutOfRangeError(f"expected an unsigned, got the negative number {value}")
-        return ValueOutOfRangeError(f"{value} does not fit in 32 bits ({self.low} to {self.high})")
+            return ValueOutOfRangeError(f"{value} is less than 0, so it is no unsigned")
+        return ValueOutOfRangeError(f"{value} does not fit 32 bits ({self.low} to {self.high})")
 
 
 UNSIGNED = WordRange(0, INT64_MAX, "unsigned", "an unsigned number, which is not negative")
