@@ -70,7 +70,7 @@ def check_functions(
                     item.name.span,
                     f"functor '{functor.name}' has no Python function",
                     f'pass compile(text, functors={{"{functor.name}": function}}) or --functors FILE.py',
-                    code="missing-functor",
+                    code="missing-function",
                 )
     report.note = None
 

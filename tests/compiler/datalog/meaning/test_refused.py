@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,14 @@ def test_refused_with_exactly_this_message(path: Path) -> None:
     with pytest.raises(CompileError) as refused:
         checked_program(text, path.name, Sources(path))
     assert f"{refused.value}\n" == path.with_suffix(".txt").read_text()
+
+
+def test_every_code_is_documented() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "errors" / "datalog.md").read_text()
+    documented = set(re.findall(r"^## ([a-z-]+)$|`([a-z-]+)`", page, re.MULTILINE))
+    used = {code for path in FOLDER.glob("*.txt") for code in re.findall(r" \[([a-z-]+)\]$", path.read_text(), re.MULTILINE)}
+    assert len(used) > 30
+    assert used <= {code for pair in documented for code in pair}
 
 
 def test_there_are_many() -> None:
