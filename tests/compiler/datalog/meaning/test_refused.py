@@ -26,7 +26,11 @@ def test_refused_with_exactly_this_message(path: Path) -> None:
 def test_every_code_is_documented() -> None:
     page = (Path(__file__).parents[4] / "docs" / "reference" / "errors" / "datalog.md").read_text()
     documented = set(re.findall(r"^## ([a-z-]+)$|`([a-z-]+)`", page, re.MULTILINE))
-    used = {code for path in FOLDER.glob("*.txt") for code in re.findall(r" \[([a-z-]+)\]$", path.read_text(), re.MULTILINE)}
+    used = {
+        code
+        for path in FOLDER.glob("*.txt")
+        for code in re.findall(r": error: .* \[([a-z-]+)\]$", path.read_text(), re.MULTILINE)
+    }
     assert len(used) > 30
     assert used <= {code for pair in documented for code in pair}
 

@@ -90,6 +90,18 @@ def test_files_are_found_beside_the_file_and_then_in_the_folders(tmp_path: Path)
         dbsp.compile(tmp_path / "here" / "a.dl")
 
 
+def test_included_files_that_cannot_be_read(tmp_path: Path) -> None:
+    main = tmp_path / "main.dl"
+    main.write_text('#include "latin.dl"\n')
+    (tmp_path / "latin.dl").write_bytes(b"// caf\xe9\n")
+    with pytest.raises(dbsp.CompileError, match=r"byte 6 is not UTF-8 text \[unreadable-file\]"):
+        dbsp.compile(main)
+    for number in range(60):
+        (tmp_path / f"f{number}.dl").write_text(f'#include "f{number + 1}.dl"\n')
+    with pytest.raises(dbsp.CompileError, match=r"nested more than 50 levels deep \[program-too-large\]"):
+        dbsp.compile(tmp_path / "f0.dl")
+
+
 def test_a_file_within_itself_that_ends_by_a_condition(tmp_path: Path) -> None:
     text = '#ifndef A\n#define A\n#include "a.dl"\n.decl a(x: number)\n.output a\na(1).\n#endif\n'
     (tmp_path / "a.dl").write_text(text)
