@@ -91,6 +91,6 @@ def _plain_kind(name: syntax.Name, types: TypeEnvironment, report: Report) -> Ki
         report.error(name.span, message, hint, code="type-mismatch")
         return None
     if name.text not in types.broken:
-        hint = did_you_mean(name.text, types.names())
-        report.error(name.span, f"undefined type '{name.text}'", hint, code="unknown-type")
+        near = did_you_mean(name.text, types.names())
+        report.error(name.span, f"undefined type '{name.text}'", near, code="unknown-type")
     return None

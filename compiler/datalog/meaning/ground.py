@@ -104,8 +104,8 @@ class _GroundCheck:
             self.report.error(variable.span, message, code="unbound-variable")
         else:
             message = f"unbound variable '{name}' {where}: no positive atom or equation binds it"
-            hint = self._hint(variable.name, bound)
-            self.report.error(variable.span, message, hint, code="unbound-variable")
+            found = self._hint(variable.name, bound)
+            self.report.error(variable.span, message, found, code="unbound-variable")
 
     def _hint(self, variable: str, bound: set[str]) -> str | None:
         name = source_name(variable)

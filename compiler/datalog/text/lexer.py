@@ -244,8 +244,9 @@ class Lexer:
                 message = f"the directive '{text}' of Souffle is not supported"
                 self._error(start, end, message, code="unsupported-feature")
             else:
-                hint = did_you_mean(text, DIRECTIVES)
-                self._error(start, end, f"unknown directive '{text}'", hint, code="unknown-directive")
+                message = f"unknown directive '{text}'"
+                near = did_you_mean(text, DIRECTIVES)
+                self._error(start, end, message, near, code="unknown-directive")
             return "BROKEN_DIRECTIVE"
         if group == "number":
             return "UNSIGNED" if text.endswith("u") else "NUMBER"
