@@ -109,6 +109,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise CompileError(f"cannot read {path}: byte {error.start} is not UTF-8 text") from None
+        message = f"cannot read {path}: byte {error.start} is not UTF-8 text"
+        raise CompileError(message, code="unreadable-file") from None
     except OSError as error:
-        raise CompileError(f"cannot read {path}: {error.strerror}") from None
+        raise CompileError(f"cannot read {path}: {error.strerror}", code="unreadable-file") from None

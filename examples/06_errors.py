@@ -10,7 +10,7 @@ path(x, y) :- edge(x, z), egde(z, y).
 """)
 except dbsp.CompileError as error:
     print(error)
-# -> <program>:4:27: error: undefined relation 'egde'
+# -> <program>:4:27: error: undefined relation 'egde' [unknown-relation]
 # ->     path(x, y) :- edge(x, z), egde(z, y).
 # ->                               ^^^^
 # ->     hint: did you mean 'edge'?

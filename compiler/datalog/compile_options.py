@@ -1,4 +1,4 @@
-"""How a program is compiled: what the keywords of `compile` say besides the text."""
+"""The options of a compilation: the keyword arguments of `compile`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dbsp.operators.recursion.modes import Recursion
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """The options of a program; `compile` says what each means.
+    """The options of a program; `compile` documents them.
 
-    `disabled` are the rewritings to leave out, `magic` the relations to derive on demand, or whether to do so
-    with all for which that is possible.
+    `disabled` names the rewritings to skip, `magic` the relations to derive on demand, or True for
+    all relations for which that is possible.
     """
 
     strategy: Strategy = Strategy.AUTO

@@ -3,7 +3,7 @@
     source text -> tokens -> syntax tree -> checked program -> rewritten program -> rule plans
         -> query circuit -> incremental circuit -> physical circuit
 
-`Program` runs them, and `dbsp explain --after PASS` prints what any of them gives.
+`Program` runs them, and `dbsp explain --after PASS` prints the result of any of them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ MAX_ITERATIONS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A program as it is given: its text, the file to name in messages, and where included files are."""
+    """A program's text, its file name for messages, and the folders of included files."""
 
     text: str
     file: str
@@ -78,12 +78,12 @@ class SourceText:
 
 @dataclass(kw_only=True)
 class CompileContext(PassContext):
-    """What the passes of one compilation share: the options, and the report of errors and warnings."""
+    """The state of one compilation: the options, and the report of errors and warnings."""
 
     options: CompileOptions
     report: Report
     plans: Mapping[int, RulePlan] | None = None
-    """The plans to take, by the rule's number; by default rules are planned by their shape."""
+    """The plans to use, by the rule's number; None plans the rules by their shape."""
     max_iterations: int = MAX_ITERATIONS
 
     @classmethod
@@ -92,7 +92,7 @@ class CompileContext(PassContext):
         return cls(options=options, report=Report(source.file, source.text), disabled=options.disabled)
 
 
-# --- what flows between the passes -----------------------------------------------------------------
+# --- the representations between the passes -------------------------------------------------------
 
 SOURCE = Representation(
     "source text", SourceText, lambda source: source.text, lambda source: len(source.text)
@@ -119,7 +119,7 @@ PLANNED = Representation(
 )
 
 
-# --- the passes ------------------------------------------------------------------------------------
+# --- the passes -----------------------------------------------------------------------------------
 
 
 def _clauses(
@@ -139,8 +139,8 @@ def _rewriting(rewriting: Rewriting) -> Callable[[CheckedProgram, CompileContext
 
 
 def _demand(program: CheckedProgram, context: CompileContext) -> CheckedProgram:
-    wanted = on_demand(program, context.options.magic)
-    return demand(program, wanted, context.changes) if wanted else program
+    relations = on_demand(program, context.options.magic)
+    return demand(program, relations, context.changes) if relations else program
 
 
 def _plan(program: CheckedProgram, context: CompileContext) -> PlannedProgram:
@@ -163,11 +163,11 @@ CompilePass: TypeAlias = Pass[Any, Any, CompileContext]
 _SIMPLIFY = Repeat[CompileContext]((
     Pass("propagate_constants", CHECKED, CHECKED, "x = 5, r(x, y) is r(5, y); compute functions of constants",
          _rewriting(propagate_constants), optional=True),
-    Pass("drop_dead", CHECKED, CHECKED, "drop rules that never hold, and what no output depends on",
+    Pass("drop_dead", CHECKED, CHECKED, "drop rules that never hold, and relations that no output needs",
          _rewriting(drop_dead), optional=True),
-    Pass("specialise", CHECKED, CHECKED, "put a constant that all uses of a relation have into its rules",
+    Pass("specialise", CHECKED, CHECKED, "move a constant that all uses of a relation have into its rules",
          _rewriting(specialise), optional=True),
-    Pass("inline_once", CHECKED, CHECKED, "put a relation that is used once into the rule that uses it",
+    Pass("inline_once", CHECKED, CHECKED, "move the rules of a relation with a single use into its user",
          _rewriting(inline_once), optional=True),
 ))
 
@@ -183,7 +183,7 @@ PASSES: tuple[CompilePass | Repeat[CompileContext], ...] = (
              tree, context.options.functors, context.options.word_size, context.report)),
     Pass("flatten", DECLARED, FLAT, "expand several heads and ';' to clauses; check names and arities",
          lambda program, context: flatten(program, context.report)),
-    Pass("inline", FLAT, FLAT, "put the rules of relations declared inline where they are used",
+    Pass("inline", FLAT, FLAT, "replace the uses of relations declared inline by their rules",
          lambda program, context: inline(program, context.report)),
     Pass("check_functors", FLAT, FLAT, "check that functors have a Python function",
          lambda program, context: check_functors(program, context.report)),
@@ -199,17 +199,17 @@ PASSES: tuple[CompilePass | Repeat[CompileContext], ...] = (
          lambda program, context: infer_kinds(program, context.report)),
     Pass("check_types", TYPED, TYPED, "check declared subtypes",
          lambda program, context: check_types(program, context.report)),
-    Pass("assemble", TYPED, CHECKED, "number the rules and check that they can be put in strata",
+    Pass("assemble", TYPED, CHECKED, "number the rules and check that they are stratifiable",
          lambda program, context: assemble(program, context.report)),
     _SIMPLIFY,
-    Pass("demand", CHECKED, CHECKED, "derive only the rows that are used, where asked for (magic sets)",
+    Pass("demand", CHECKED, CHECKED, "derive only the needed rows of the selected relations (magic sets)",
          _demand),
     _SIMPLIFY,
-    Pass("share", CHECKED, CHECKED, "write rules that join the same atoms alike",
+    Pass("share", CHECKED, CHECKED, "write rules that join the same atoms in the same way",
          lambda program, context: share(program, context.changes), optional=True),
-    Pass("stratify", CHECKED, REWRITTEN, "order the rules that are left in strata",
+    Pass("stratify", CHECKED, REWRITTEN, "order the remaining rules in strata",
          lambda program, _: restratified(program)),
-    Pass("plan", REWRITTEN, PLANNED, "choose the order of work in every rule, and its joins", _plan),
+    Pass("plan", REWRITTEN, PLANNED, "choose the order of evaluation and the joins of every rule", _plan),
     Pass("build", PLANNED, QUERY, "build a stream for each relation, and a scope for each recursive stratum",
          _query),
     *CIRCUIT_PASSES,
@@ -223,4 +223,4 @@ REWRITES = tuple(
     for compiler_pass in COMPILER
     if compiler_pass.optional and compiler_pass.takes is CHECKED
 )
-"""The rewritings of rules that can be left out, `compile(rewrites=...)`."""
+"""The optional rewritings of rules, which `compile(rewrites=...)` can disable."""

@@ -64,7 +64,7 @@ def _of_text(found: Diagnostic, text: str) -> Diagnostic:
         last = len(lines[-1])
         span = replace(found.span, line=len(lines), column=last + 1, end_line=len(lines), end_column=last + 2)
         message = "the question ends here, and is not complete"
-        return Diagnostic(message, span, found.hint, line_text=lines[-1])
+        return Diagnostic(message, span, found.hint, line_text=lines[-1], code=found.code)
     line = max(1, line)
     return replace(found, span=replace(found.span, line=line, end_line=max(1, found.span.end_line - 1)))
 
@@ -74,7 +74,8 @@ def _clause(tree: parsed.ParsedProgram, text: str, report: Report) -> parsed.Cla
         case (parsed.Clause(body=body) as clause,) if body is not None:
             return clause
     place = SourceSpan(report.file, 2, 1, 2, len(text) + 1)
-    report.error(place, "this is no question", "write the body of a rule: path(1, x), x > 2")
+    hint = "write the body of a rule: path(1, x), x > 2"
+    report.error(place, "this is not a question", hint, code="syntax")
     report.raise_errors()
     raise AssertionError("an error raises")
 
@@ -137,8 +138,7 @@ def read_goal(program: checked.CheckedProgram, text: str) -> tuple[syntax.Atom, 
     stripped = text.strip()
     report = Report("<goal>", stripped)
     place = SourceSpan("<goal>", 1, 1, 1, len(stripped) + 1)
-    report.error(
-        place, "only a single atom can be explained", 'write one such as path(1, "text") or path(1, _)'
-    )
+    hint = 'write one such as path(1, "text") or path(1, _)'
+    report.error(place, "only a single atom can be explained", hint, code="syntax")
     report.raise_errors()
     raise AssertionError("an error raises")

@@ -168,7 +168,7 @@ def test_saving_and_loading(folder: Path, commands: ConsoleCommands, say: Say) -
         ("+egde(1)", "did you mean 'edge'"),
         ("? pth(x)", "undefined relation 'pth'"),
         ("? path(x, y), x = 1", "type"),
-        ("? !path(x, _)", "unsafe variable 'x'"),
+        ("? !path(x, _)", "unbound variable 'x'"),
         ("? path(x", "the question ends here"),
         ("? p(x) :- path(x, y)", "expected"),
         ("?", "ask what"),
@@ -310,7 +310,7 @@ def test_errors_in_a_conversation_are_told(
     conversation(commands, "comit\r? pth(x)\rquit\r")
     told = capsys.readouterr().err
     assert "dbsp: error: there is no command 'comit'" in told
-    assert "<question>:1:1: error: undefined relation 'pth'\n    pth(x)\n    ^^^" in told
+    assert "<question>:1:1: error: undefined relation 'pth' [unknown-relation]\n    pth(x)\n    ^^^" in told
 
 
 def test_the_history_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

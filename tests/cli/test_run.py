@@ -41,7 +41,7 @@ def test_macros_and_folders_of_included_files(folder: Path, run: Command) -> Non
     assert run("explain", "m.dl", *given).code == run("graph", "m.dl", *given).code == 0
     assert run("check", "m.dl", *given, "--ticks", "2").code == 0
     assert "out(2" in run("live", "m.dl", "--initial", *given).out
-    assert "there is no file 'out.dl'" in run("explain", "m.dl").err
+    assert "file 'out.dl' not found" in run("explain", "m.dl").err
 
 
 def test_run_prints_results(folder: Path, run: Command) -> None:
@@ -115,11 +115,13 @@ def test_directive_parameters(folder: Path, run: Command) -> None:
     (folder / "reach.dl").write_text(REACH.replace(".input edge", ".input edge(IO=tape, filname=x)"))
     done = run("run", "reach.dl", "-F", "facts")
     assert done.code == 1
-    assert "reach.dl:2:1: error: IO=tape is not known for .input\n" in done.err
+    assert "reach.dl:2:1: error: unknown value IO=tape in .input [invalid-directive]\n" in done.err
     (folder / "reach.dl").write_text(REACH.replace(".output path", ".output path(filname=x)"))
     done = run("run", "reach.dl", "-F", "facts")
     assert done.code == 0
-    assert "reach.dl:4:1: warning: the parameter 'filname' of .output means nothing\n" in done.err
+    assert (
+        "reach.dl:4:1: warning: unknown parameter 'filname' of .output is ignored [no-effect]\n" in done.err
+    )
     assert "hint: did you mean 'filename'?" in done.err
 
 

@@ -40,7 +40,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for source in (missing, str(missing)):
         with pytest.raises(CompileError) as refused:
             dbsp.compile(source)
-        assert str(refused.value) == f"cannot read {missing}: No such file or directory"
+        assert refused.value.message == f"cannot read {missing}: No such file or directory"
+        assert refused.value.code == "unreadable-file"
     with pytest.raises(CompileError, match=r"cannot read .*: Is a directory"):
         dbsp.compile(tmp_path)
     latin = tmp_path / "latin.dl"

@@ -29,11 +29,11 @@ from tests.reference_datalog.values import (
 )
 
 ANY: Any = object()
-"""What equals every value; None does not, for it is nil."""
+"""Equals every value. (None does not: it is nil.)"""
 
 
 def solutions(body: Sequence[syntax.Literal], given: Bindings, relations: Relations) -> Iterator[Bindings]:
-    """Every way to make a body true, one for each choice of a row for each of its positive atoms."""
+    """The bindings that satisfy a body, one for each choice of a row for each positive atom."""
     body, ranges = without_ranges(body)
     atoms = [literal for literal in body if isinstance(literal, syntax.Atom)]
     others: list[Condition] = [literal for literal in body if not isinstance(literal, syntax.Atom)]
@@ -44,9 +44,9 @@ def solutions(body: Sequence[syntax.Literal], given: Bindings, relations: Relati
 def settled(
     found: Bindings, conditions: list[Condition], ranges: Ranges, relations: Relations
 ) -> Iterator[Bindings]:
-    """The ways to make the conditions true, one for each choice of a value of each range.
+    """The bindings that satisfy the conditions, one for each choice of a value of each range.
 
-    A range is looked at as soon as the variables that it needs are bound.
+    A range is evaluated as soon as the variables that it needs are bound.
     """
     if not ranges:
         result = settle(found, conditions, relations)
@@ -57,7 +57,7 @@ def settled(
     if known is None:
         return
     ready = [name for name, term in ranges.items() if all(is_bound(one, known) for one in term.arguments)]
-    assert ready, f"nothing binds what {ranges} need"
+    assert ready, f"nothing binds the variables of {ranges}"
     term = ranges[ready[0]]
     rest = {name: other for name, other in ranges.items() if name != ready[0]}
     for value in range_values(*(value_of(one, known, relations) for one in term.arguments)):
@@ -67,7 +67,7 @@ def settled(
 def choices(
     atoms: Sequence[syntax.Atom], given: Bindings, relations: Relations
 ) -> Iterator[tuple[Bindings, list[Condition]]]:
-    """Every choice of rows for the atoms: what it binds, and what else must then hold."""
+    """Every choice of rows for the atoms: the bindings, and the conditions that remain."""
     if not atoms:
         yield given, []
         return
@@ -84,8 +84,9 @@ def settle(
 ) -> Bindings | None:
     """The bindings, with the variables that equations bind, or None when a condition does not hold.
 
-    A condition that fails beats a condition without a value: only rows that everything else lets
-    through are errors. With `partly`, conditions may be left whose variables nothing binds yet.
+    A condition that fails takes precedence over a condition without a value: only a row that
+    satisfies all other conditions is an error. With `partly`, conditions with unbound variables may
+    remain.
     """
     found = dict(found)
     while conditions:
@@ -110,19 +111,19 @@ def settle(
 
 
 def test(condition: Condition, found: Bindings, relations: Relations) -> bool | None:
-    """Whether a condition holds; None when a variable is not bound yet. An equation may bind one."""
+    """Whether a condition holds; None with an unbound variable. An equation may bind one."""
     match condition:
         case syntax.Truth(value=value):
             return value
         case syntax.Negation(atom=atom):
             if not all(is_bound(argument, found) for argument in atom.arguments):
                 return None
-            wanted = [
+            expected = [
                 ANY if isinstance(argument, syntax.Wildcard) else value_of(argument, found, relations)
                 for argument in atom.arguments
             ]
             return not any(
-                all(one is ANY or one == other for one, other in zip(wanted, row, strict=True))
+                all(one is ANY or one == other for one, other in zip(expected, row, strict=True))
                 for row in relations[atom.relation]
             )
         case syntax.Comparison(operator=operator) if operator in syntax.TEXT_TESTS:
@@ -150,7 +151,7 @@ def test(condition: Condition, found: Bindings, relations: Relations) -> bool | 
 def test_pattern(
     pattern: syntax.Construct, value: Value, found: Bindings, relations: Relations
 ) -> bool | None:
-    """Whether a value is made as the pattern says, and then the pattern's variables are bound."""
+    """Whether a value matches a pattern; if it does, bind the variables of the pattern."""
     bound = dict(found)
     conditions = match_value(pattern, value, bound)
     if conditions is None:
@@ -195,7 +196,7 @@ BITS = frozenset({"band", "bor", "bxor", "bnot", "bshl", "bshr", "bshru"})
 
 
 def bits_of(term: syntax.Term, found: Bindings, relations: Relations) -> int:
-    """The 64 bits of a term as a natural number; of terms of bits only the last has a range to keep."""
+    """The 64 bits of a term as a natural number; only the outermost function checks its range."""
     if not (isinstance(term, syntax.Call) and term.function in BITS):
         value = value_of(term, found, relations)
         assert type(value) is int
@@ -220,7 +221,7 @@ def bits_of(term: syntax.Term, found: Bindings, relations: Relations) -> int:
 
 
 def in_32_bits(term: syntax.Call, found: Bindings, relations: Relations) -> int:
-    """The value of a call of integers of 32 bits, before it is wrapped."""
+    """The value of a call on integers of 32 bits, before wrapping."""
     values: list[Any] = [value_of(argument, found, relations) for argument in term.arguments]
     kind = term.arguments[0].kind if term.arguments else term.kind
     match term.function, values:
@@ -252,7 +253,7 @@ def in_32_bits(term: syntax.Call, found: Bindings, relations: Relations) -> int:
 
 
 def aggregate(term: syntax.Aggregate, found: Bindings, relations: Relations) -> Value:
-    """The aggregate over all solutions of its body, equal values counted as often as they occur."""
+    """The aggregate over all solutions of its body; duplicate values count every time."""
     given = {name: found[name] for name in term.injected}
     inner = list(solutions(term.body, given, relations))
     if term.value is None:
@@ -269,7 +270,7 @@ def aggregate(term: syntax.Aggregate, found: Bindings, relations: Relations) -> 
         case "max":
             return max(values)
         case "mean":
-            # The sum is made as a value of its kind, so the mean of numbers may be out of range.
+            # The sum is a value of its kind, so the mean of numbers may be out of range.
             return (math.fsum(values) if as_float else in_range(sum(values), term.value.kind)) / len(values)
         case _:
             raise AssertionError(term.function)

@@ -1,8 +1,8 @@
-"""A slow evaluator of checked Datalog programs, to compare the engine with.
+"""A slow evaluator of checked Datalog programs, the reference for the engine.
 
-It aims to be obviously right, not fast: relations are Python sets, a rule is nested loops over its
-atoms, a stratum applies its rules to all rows until no row is new. It shares only the checked program
-with the compiler; it computes the strata, aggregates and arithmetic itself.
+It is simple, not fast: relations are Python sets, a rule is nested loops over its atoms, a stratum
+applies its rules to all rows until no row is new. It shares only the checked program with the
+compiler; it computes the strata, aggregates and arithmetic itself.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tests.reference_datalog.values import Relations, Row, TooLargeError, Value
 def evaluate(
     program: checked.CheckedProgram, inputs: Mapping[str, set[Row]], limit: int = 10_000
 ) -> dict[str, frozenset[Row]]:
-    """The rows of every relation when the inputs hold `inputs` (the program's facts are not added).
+    """The rows of every relation for these `inputs` (without the facts of the program).
 
-    Raises NoValueError when a rule has to compute something that has no value, and TooLargeError
-    when a relation gets more rows than `limit`.
+    Raises NoValueError when a rule computes a term without a value, and TooLargeError when a
+    relation gets more rows than `limit`.
     """
     relations: dict[str, set[Row]] = {name: set(inputs.get(name, ())) for name in program.relations}
     for names in components(program):
@@ -37,7 +37,7 @@ def evaluate(
 def saturate(
     names: Sequence[str], program: checked.CheckedProgram, relations: dict[str, set[Row]], limit: int
 ) -> None:
-    """Applies the rules of plain relations until nothing is new."""
+    """Apply the rules of plain relations until no row is new."""
     rules = [rule for rule in program.rules if rule.head.relation in names]
     changed = True
     while changed:
@@ -51,7 +51,7 @@ def saturate(
 
 
 def components(program: checked.CheckedProgram) -> list[list[str]]:
-    """The relations that depend on one another, those that others use before these."""
+    """The groups of relations that depend on one another, each after the groups that it uses."""
     needs: dict[str, set[str]] = {name: {name} for name in program.relations}
     strict: set[tuple[str, str]] = set()
     for rule in (*program.rules, *program.subsumptions):
@@ -79,13 +79,13 @@ def is_special(name: str, program: checked.CheckedProgram) -> bool:
 def evaluate_by_iterations(
     names: Sequence[str], program: checked.CheckedProgram, relations: dict[str, set[Row]], limit: int
 ) -> None:
-    """All rules at once, again and again, as `checked.Stratum` and `checked.Relation` say it."""
+    """Apply all rules in iterations, as defined by `checked.Stratum` and `checked.Relation`."""
     rules = [rule for rule in program.rules if rule.head.relation in names]
     given = {name: relations[name] for name in names}
     known: dict[str, set[Row]] = {name: set() for name in names}
     recursive = any(used in names for rule in rules for used, _ in uses(rule))
     while True:
-        relations.update(left_by_subsumption(names, program, {**relations, **known}))
+        relations.update(kept_by_subsumption(names, program, {**relations, **known}))
         limits = [(name, program.relations[name].limit) for name in names]
         if recursive and any(most and len(relations[name]) >= most for name, most in limits):
             return
@@ -108,7 +108,7 @@ def evaluate_by_iterations(
         known = following
 
 
-def left_by_subsumption(
+def kept_by_subsumption(
     names: Sequence[str], program: checked.CheckedProgram, relations: Relations
 ) -> dict[str, set[Row]]:
     left = {}
@@ -143,8 +143,8 @@ def equivalence(pairs: set[Row]) -> set[Row]:
 
 
 def order_key(row: Row, relation: checked.Relation) -> Any:
-    """A key to sort rows by: nil before all, then values by how deep they are nested, branches as they are
-    declared, and by their fields."""
+    """A sort key of rows: nil first, then values by nesting depth, branches in the order of their
+    declaration, and by their fields."""
 
     def depth(value: Any) -> int:
         parts = value.arguments if isinstance(value, Branch) else value
@@ -176,7 +176,7 @@ def choose(kept: set[Row], candidates: set[Row], relation: checked.Relation) -> 
 
 
 def uses(rule: checked.Rule) -> Iterator[tuple[str, bool]]:
-    """The relations in the body of a rule, and whether they must be complete before it is applied."""
+    """The relations in the body of a rule, and whether they must be complete before it applies."""
 
     def in_body(body: Sequence[syntax.Literal], inside: bool) -> Iterator[tuple[str, bool]]:
         for literal in body:
@@ -203,7 +203,7 @@ def uses(rule: checked.Rule) -> Iterator[tuple[str, bool]]:
 
 
 def derive(rule: checked.Rule, relations: Relations) -> set[Row]:
-    """The rows one application of a rule gives."""
+    """The rows that one application of a rule derives."""
     head, body = with_head(rule)
     return {tuple(found[name] for name in head) for found in solutions(body, {}, relations)}
 

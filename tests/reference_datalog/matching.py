@@ -1,4 +1,4 @@
-"""Matching of values with terms, and ranges taken out of rule bodies."""
+"""Matching of values with terms, and extraction of ranges from rule bodies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.reference_datalog.values import Bindings, Condition, Ranges, Row, Val
 
 
 def without_ranges(body: Sequence[syntax.Literal]) -> tuple[list[syntax.Literal], Ranges]:
-    """The body with a variable in place of every range that is not in an aggregate, and the ranges."""
+    """The body with variables in place of ranges outside of aggregates, and these ranges."""
     ranges: dict[str, syntax.Call] = {}
 
     def in_term(term: syntax.Term) -> syntax.Term:
@@ -39,7 +39,7 @@ def without_ranges(body: Sequence[syntax.Literal]) -> tuple[list[syntax.Literal]
 
 
 def match_row(atom: syntax.Atom, row: Row, given: Bindings) -> tuple[Bindings, list[Condition]] | None:
-    """The bindings with those of the atom's variables; arguments that are terms become conditions."""
+    """The bindings extended by the atom's variables; other arguments become conditions."""
     found, conditions = dict(given), []
     for argument, value in zip(atom.arguments, row, strict=True):
         more = match_value(argument, value, found)
@@ -50,7 +50,10 @@ def match_row(atom: syntax.Atom, row: Row, given: Bindings) -> tuple[Bindings, l
 
 
 def match_value(term: syntax.Term, value: Value, found: Bindings) -> list[Condition] | None:
-    """What must hold besides for the term to have the value; variables in it, also in records, are bound."""
+    """Bind the variables of a term to match a value; return the remaining conditions.
+
+    None if the value does not match.
+    """
     match term:
         case syntax.Wildcard():
             return []

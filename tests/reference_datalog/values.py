@@ -20,19 +20,19 @@ Condition: TypeAlias = syntax.Literal | tuple[syntax.Term, Value]  # the pair: t
 
 
 class NoValueError(Exception):
-    """A term has no value: a zero divisor, text that is no number, a result out of range."""
+    """A term has no value: a zero divisor, text that is not a number, a result out of range."""
 
 
 class EmptyError(Exception):
-    """An aggregate without a value over no bindings; its rule gives nothing then."""
+    """An aggregate over no bindings has no value; its rule derives nothing."""
 
 
 class TooLargeError(Exception):
-    """More rows than wanted; the recursion may be without bound."""
+    """A relation has more rows than the limit; the recursion may be unbounded."""
 
 
 def range_values(start: Any, end: Any, step: Any = None) -> list[Any]:
-    """From the start by equal steps, as long as the end is ahead."""
+    """The values from the start in equal steps, up to the end, which is excluded."""
     step = (1 if start <= end else -1) if step is None else step
     if step == 0:
         return [start] if start != end else []
@@ -52,7 +52,7 @@ def compare(operator: str, a: Any, b: Any) -> bool:
 
 
 def test_text(operator: str, part: str, text: str) -> bool:
-    """`match` for patterns that mean the same in Python and in ECMAScript, and `contains`."""
+    """`contains`, and `match` for patterns with the same meaning in Python and in ECMAScript."""
     if operator.endswith("contains"):
         return (part in text) == (operator == "contains")
     try:
@@ -64,11 +64,11 @@ def test_text(operator: str, part: str, text: str) -> bool:
 def in_range(value: Value, kind: AnyKind, word: int = 64) -> Value:
     if kind_is_int(kind):
         assert type(value) is int
-        # Of 64 bits only the unsigned without the highest are kept.
+        # An unsigned of 64 bits must not have its highest bit set.
         half = 2 ** (word - 1)
         least, most = (-half, half) if kind is Kind.NUMBER else (0, half if word == 64 else 2 * half)
         if not least <= value < most:
-            raise NoValueError(f"{value} is no {kind.value}")
+            raise NoValueError(f"expected a {kind.value}, got {value}")
     return value
 
 
@@ -82,14 +82,14 @@ def wrapped(value: int, kind: AnyKind) -> int:
 
 
 def converted(value: float, kind: AnyKind) -> int:
-    """What x86-64 makes of a float: by an instruction of 32 bits for a number, of 64 for an unsigned."""
+    """The conversion of a float by x86-64: with 32 bits for a number, with 64 for an unsigned."""
     bits = 32 if kind is Kind.NUMBER else 64
     least = -(2 ** (bits - 1))
     return int(value) if math.isfinite(value) and least <= int(value) < -least else least
 
 
 def call(function: str, values: list[Any], kind: AnyKind, result: AnyKind) -> Value:
-    """A function of the language applied to values of the given kind; ranges are checked elsewhere."""
+    """A function of the language applied to values of a kind, without a check of the range."""
     match function, values:
         case "cat", _:
             return "".join(values)
@@ -127,18 +127,18 @@ def call(function: str, values: list[Any], kind: AnyKind, result: AnyKind) -> Va
             try:
                 return int(a)
             except (ValueError, OverflowError):
-                raise NoValueError(f"{a!r} is no integer") from None
+                raise NoValueError(f"expected an integer, got {a!r}") from None
         case (("to_float" | "itof" | "utof"), [a]):
             try:
                 return float(a)
             except ValueError:
-                raise NoValueError(f"{a!r} is no number") from None
+                raise NoValueError(f"expected a number, got {a!r}") from None
         case "ord", [a] if kind in (Kind.NUMBER, Kind.UNSIGNED):
             return a
         case "ord", [None]:
             return 0
         case "ord", [a]:
-            # Any number will do that is the same for equal values only; programs may not depend on it.
+            # Any number that is different for different values: programs must not depend on it.
             return int.from_bytes(str(a).encode(), "big") % (2**61 - 1)
         case _:
             raise AssertionError(function)
@@ -151,7 +151,7 @@ def divide(function: str, a: Any, b: Any, kind: AnyKind) -> Value:
     if kind is Kind.FLOAT:
         return a / b
     quotient = abs(a) // abs(b) if (a < 0) == (b < 0) else -(abs(a) // abs(b))
-    # The C standard leaves no remainder to a quotient out of range; ours is 0 there.
+    # C does not define the remainder for a quotient out of range; here it is 0.
     return quotient if function == "/" else a - quotient * b
 
 

@@ -1,4 +1,4 @@
-"""Records that no declared type is of: compared only with each other, they have the types of their parts.
+"""Records without a declared type: compared only with each other, their parts give them a type.
 
 p(a) :- [a, b] = [1, x], q(x).          y = [1, z], y = [x, 2], q(x)
 """
@@ -12,11 +12,11 @@ from dbsp.compiler.datalog.tree.kinds import AnyKind, Structured, type_of
 from dbsp.data.types import Constructor, Field, Structure
 
 ANONYMOUS = Structured("record", Structure("record"))
-"""The kind of these records as long as their parts have none."""
+"""The kind of these records while the kinds of their parts are unknown."""
 
 
 def anonymous_record(kinds: Sequence[AnyKind], word_size: int) -> Structured:
-    """The kind of records of parts of these kinds; equal for equal parts."""
+    """The kind of records whose parts have these kinds; equal for equal parts."""
     name = f"[{'&'.join(kind.value for kind in kinds)}]"
     structure = Structure(name)
     fields = (Field(f"part{n}", type_of(kind), range_of(kind, word_size)) for n, kind in enumerate(kinds, 1))

@@ -1,4 +1,4 @@
-"""From typed clauses to the checked program: facts apart from rules, rules numbered and put in strata."""
+"""From typed clauses to the checked program: separate facts from rules, number and order rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dbsp.errors import expect_type
 
 
 def assemble(program: TypedProgram, report: Report) -> checked.CheckedProgram:
-    """The checked program; raises CompileError with every error that any pass has found."""
+    """The checked program; raises CompileError with the errors of all passes."""
     tree, declarations = program.declared.tree, program.declared.declarations
     facts = list(program.facts)
     rules: list[checked.Rule] = []
@@ -50,19 +50,20 @@ def assemble(program: TypedProgram, report: Report) -> checked.CheckedProgram:
     strata = stratify(declarations.relations, rules, subsumptions, report)
     check_recursion(strata, report)
     report.raise_errors()
-    _warn_of_idle_limits(relations.values(), strata, report)
+    _warn_of_unused_limits(relations.values(), strata, report)
     return _program(declarations, [fact for _, fact in facts], rules, subsumptions, strata, report)
 
 
-def _warn_of_idle_limits(
+def _warn_of_unused_limits(
     relations: Iterable[checked.Relation], strata: Sequence[checked.Stratum], report: Report
 ) -> None:
-    """As in Souffle a limit ends a recursion, and does nothing elsewhere."""
+    """Warn of limits of relations without recursion: as in Souffle they have no effect."""
     recursive = {name for stratum in strata if stratum.recursive for name in stratum.relations}
     for relation in relations:
         if relation.limit is not None and relation.name not in recursive:
             message = f".limitsize has no effect on '{relation.name}', which is not recursive"
-            report.warning(relation.span, message, "it ends the iterations of a recursion")
+            hint = "a limit ends the iterations of a recursion"
+            report.warning(relation.span, message, hint, code="no-effect")
 
 
 def _constants(clause: TypedClause) -> tuple[Value, ...] | None:
@@ -91,8 +92,9 @@ def _program(
     if rules and not outputs and not sizes:
         report.warning(
             rules[0].span,
-            "nothing that this program derives can be seen",
+            "the program has rules but no output",
             "add an .output or a .printsize directive",
+            code="no-output",
         )
     return checked.CheckedProgram(
         relations=relations,

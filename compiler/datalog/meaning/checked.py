@@ -1,39 +1,41 @@
 """The checked program: every name resolved, every term typed, every rule safe and in a stratum.
 
-This is the meaning of a program, and what both the planner and any other evaluator start from:
+The planner and every other evaluator start from this form of a program:
 
 - A rule has one head and a conjunction as its body. Several heads and `;` have been expanded; every
   rule keeps the position of the clause it came from.
-- The order of the literals of a body means nothing. Every variable of a rule can be bound: by a
+- The order of the literals of a body has no meaning. Every variable of a rule can be bound: by a
   positive atom (an argument that is a plain variable), or by an equality `variable = term` whose
   other side is bound. Arguments of atoms may be any term; an argument that is not a variable is a
   condition on the column.
-- A `Wildcard` in a positive atom is a variable of its own. In a negated atom it means "any value":
+- Each `Wildcard` in a positive atom is a separate variable. In a negated atom it means "any value":
   `!r(x, _)` holds when no row of r starts with x.
 - An `Aggregate` is a term. It is evaluated once per binding of its `injected` variables, which the
-  rest of the rule binds; its other variables are local (renamed apart, so no name means two things
-  in one rule). It ranges over all bindings of all variables of its body, wildcards included, so
+  rest of the rule binds; its other variables are local (renamed, so that a name has one meaning in
+  a rule). It ranges over all bindings of all variables of its body, wildcards included, so
   `count : { r(_, _) }` is the number of rows of r and `sum x : { r(x, _) }` counts equal x of
   different rows. Over no binding at all, `count` is 0 and `sum` is 0; `min`, `max` and `mean` have
-  no value, and the rule gives nothing for that binding.
-- A call of one of `signatures.GENERATORS` stands for any of several values. Each place where one is
-  written counts by itself: the rule holds for every choice of a value for each of them.
-- A function without a value (division by zero, text that is no number) is an error of the tick. How
-  much of a body is asked before such a function is left open, except that no row is ever tried that
-  a literal not needing its result rules out and that can be asked without a cross product.
+  no value, and the rule derives nothing for that binding.
+- A call of one of `signatures.GENERATORS` has several values. Each written call is independent: the
+  rule holds for every choice of a value for each of them.
+- A function without a value (division by zero, text that is not a number) is an error of the tick.
+  The order of the literals and such a function is unspecified, with one guarantee: the function is
+  not computed for a row that another literal rejects, if that literal does not need the result and
+  can be checked without a cross product.
 - Facts whose arguments are literals are in `facts`; they are rows inserted in the first tick.
-- `strata` has the relations that have rules, or that are more than sets of rows: equivalences, choices and
-  those with subsumptions. The others are inputs and hold what is put in.
-- A `Comparison` has two sides of the same kind. Symbols compare as text. `match(p, s)`: the whole of s
-  matches the regular expression p, see `regex`; where p is none, neither `match` nor `!match` holds.
-  `contains(p, s)`: p occurs in s.
-- A `Construct` makes a record or a branch of its arguments. As an argument of a positive atom, or as a
-  side of an equation whose other side is bound, it is also a pattern: its arguments that are variables,
-  wildcards or patterns again are bound to the parts of the value, if that is made likewise; nil is made by
-  nothing.
+- `strata` has the relations that have rules, or that are more than sets of rows: equivalences,
+  relations with a choice-domain or with subsumptions. The others are inputs and have only the
+  inserted rows.
+- A `Comparison` has two sides of the same kind. Symbols compare as text. `match(p, s)`: the whole
+  of s matches the regular expression p, see `regex`; if p is not a regular expression, neither
+  `match` nor `!match` holds. `contains(p, s)`: p occurs in s.
+- A `Construct` makes a record or a branch from its arguments. As an argument of a positive atom, or
+  as a side of an equation whose other side is bound, it is also a pattern: it matches values made
+  by the same constructor, and binds its arguments that are variables, wildcards or patterns to the
+  parts of the value. No pattern matches nil.
 
-Values are Python's: `number` and `unsigned` are int, `float` is float, `symbol` is str; records are tuples,
-nil is None, branches are `Branch`. What the functions do with them is written in `signatures`.
+Values are Python's: `number` and `unsigned` are int, `float` is float, `symbol` is str; records are
+tuples, nil is None, branches are `Branch`. `signatures` describes the functions.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A column: its name, the type it was declared with, and the kind underneath."""
+    """A column: its name, its declared type, and the kind of that type."""
 
     name: str
     type_name: str
@@ -64,17 +66,17 @@ class Relation:
     """A declared relation.
 
     `inputs`, `outputs` and `sizes` hold the parameters of each `.input`, `.output` and `.printsize`
-    directive (usually one or none of each). `magic` is what the declaration says of deriving the relation on
-    demand, None if nothing: it changes no meaning.
+    directive (usually one or none of each). `magic`: whether the declaration requests or forbids to
+    derive the relation on demand, None for neither; it does not change the meaning.
 
-    - `equivalence`: the relation is the least equivalence, on the values that occur in it, that has
-      every row put in or derived.
+    - `equivalence`: the relation is the least equivalence, on the values that occur in it, that
+      contains every inserted or derived row.
     - `choices`: the columns of each choice-domain; no two rows agree in all columns of one. Without
-      recursion rows are taken in their order (columns from left to right, symbols as text), each that
-      agrees with none taken before. In a recursion, the rows of an iteration are taken in that order
-      after those of the iterations before, which stay.
-    - `limit`: the iterations of the recursion end with the first in which the relation has as many rows.
-    - `subsumed`: there are subsumptions, which leave rows out.
+      recursion, the rows are visited in order (columns from left to right, symbols as text), and a
+      row is kept if it agrees with no row kept before. In a recursion, the rows of an iteration are
+      visited in that order after the rows of earlier iterations, which stay.
+    - `limit`: the recursion ends with the first iteration in which the relation has this many rows.
+    - `subsumed`: the relation has subsumptions, which remove rows.
     """
 
     name: str
@@ -95,7 +97,7 @@ class Relation:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it just has the rows that are put in or derived."""
+        """Whether the relation has exactly the inserted and derived rows."""
         return not (self.equivalence or self.choices or self.limit or self.subsumed)
 
 
@@ -103,17 +105,18 @@ class Relation:
 class Rule(Node):
     """`head :- body.` `number` counts the rules of the program in source order, from 1.
 
-    A call of `autoinc` in it, with a first number and a step as its arguments, numbers the ways to satisfy
-    the body, wildcards included: a way gets the next of first, first + step, ... in the tick in which it
-    comes and keeps it until it goes. Ways that come in one tick are numbered by the values of the variables
-    in the order in which these stand in the rule.
+    A call of `autoinc` in it, with a first number and a step as its arguments, numbers the bindings
+    that satisfy the body, wildcards included: a binding gets the next of first, first + step, ...
+    in the tick in which it appears and keeps it until it is retracted. Bindings that appear in one
+    tick are numbered in the order of the values of their variables, as these are written in the
+    rule.
 
-    `order` has the places of the positive atoms of the body, counted from 0, in the order in which
-    they are to be joined, if the program asks for one.
+    `order` has the positions of the positive atoms of the body, counted from 0, in the order in
+    which a `.plan` joins them; None without a `.plan`.
 
-    With a `dominating` row this is a subsumption: no row is derived, but the row of the head is left out
-    of the relation if the body holds. The first two literals of the body are the dominated and the
-    dominating row. Of rows that dominate each other the least is kept.
+    With a `dominating` row this is a subsumption: it derives no row, but removes the row of the
+    head from the relation if the body holds. The first two literals of the body are the dominated
+    and the dominating row. Of rows that dominate each other, the least is kept.
     """
 
     number: int
@@ -136,13 +139,13 @@ class Stratum:
     """Relations that are computed together.
 
     `recursive` is true when they depend on one another or a relation depends on itself; then
-    `rules` are to be applied until nothing changes. Everything negated or aggregated over in
-    `rules` lies in an earlier stratum, but for what gets better in a recursion (see `extremes`).
+    `rules` are applied until nothing changes. Every relation that `rules` negate or aggregate over
+    is in an earlier stratum, except for the monotone aggregates of `extremes`.
 
-    `subsumptions` are those of its relations. With any, or with a choice-domain, a recursive stratum
-    `accumulates`: each iteration adds, to all rows derived before, what rules derive from the rows that are
-    left in the last one; rows that are left out stay known, for they still dominate others, and it is
-    known rows that subsumptions read of the relations of their stratum.
+    `subsumptions` are those of its relations. With subsumptions, or with a choice-domain, a
+    recursive stratum `accumulates`: each iteration adds, to all rows derived before, the rows that
+    the rules derive from the rows kept in the last iteration. Removed rows stay known, because they
+    still dominate others: subsumptions read the known rows of the relations of their stratum.
     """
 
     relations: tuple[str, ...]
@@ -154,11 +157,11 @@ class Stratum:
 
 @dataclass(frozen=True, slots=True)
 class CheckedProgram:
-    """A program that means something. `strata` are in an order in which they can be computed.
+    """A valid program. `strata` are in an order in which they can be computed.
 
     `inputs` names the relations that take changes from outside: those with `.input`, with facts, or
-    with neither facts nor rules. An input may also have rules; it then holds both. `types` are those
-    declared, and `functors` those of the user's, for whoever checks a question about the program.
+    with neither facts nor rules. An input may also have rules; it then holds both. `types` are the
+    declared types and `functors` the functors of the user; the check of a question needs them.
     """
 
     relations: Mapping[str, Relation]
@@ -172,9 +175,9 @@ class CheckedProgram:
     warnings: tuple[Diagnostic, ...] = ()
     functors: Mapping[str, FunctorSignature] = field(default_factory=dict)
     subsumptions: tuple[Rule, ...] = ()
-    """They are numbered after the rules."""
+    """Their numbers follow those of the rules."""
 
     @property
     def clauses(self) -> tuple[Rule, ...]:
-        """The rules and the subsumptions: all that has a body to be planned."""
+        """The rules and the subsumptions: everything with a body to plan."""
         return self.rules + self.subsumptions

@@ -1,7 +1,7 @@
 """The passes over the clauses of a program, from the syntax tree to typed clauses.
 
-Each takes the whole program and gives it with every clause changed or checked. A clause in which a pass
-finds an error does not reach the next one; the other clauses do, so one run shows the errors of all.
+Each takes the whole program and returns it with every clause changed or checked. A clause with an
+error does not reach the next pass; the other clauses do, so one run shows the errors of all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dbsp.compiler.datalog.tree.traversal import find, variables
 
 @dataclass(frozen=True, slots=True)
 class DeclaredProgram:
-    """A syntax tree without components, and what it declares."""
+    """A syntax tree without components, and its declarations."""
 
     tree: parsed.ParsedProgram
     declarations: Declarations
@@ -37,7 +37,7 @@ class DeclaredProgram:
 
 @dataclass(frozen=True, slots=True)
 class PlacedClause:
-    """A flat clause, with the place of the clause that it comes from among the items of the tree."""
+    """A flat clause, with the position of its source clause among the items of the tree."""
 
     place: int
     written: FlatClause
@@ -47,7 +47,7 @@ class PlacedClause:
 
 @dataclass(frozen=True, slots=True)
 class FlatProgram:
-    """A program whose clauses have one head and one conjunction; `facts` are known by their places."""
+    """A program whose clauses have one head and one conjunction; `facts` have their positions."""
 
     declared: DeclaredProgram
     facts: tuple[tuple[int, checked.Fact], ...]
@@ -71,7 +71,7 @@ def declare_program(
 ) -> DeclaredProgram:
     """The declarations of a tree, with the Python `functions` of its functors.
 
-    Numbers have `word_size` bits, or those that a pragma says.
+    Numbers have `word_size` bits; None takes the size from a pragma.
     """
     return DeclaredProgram(
         tree, declare(tree, functions, read_pragmas(tree.items, report), word_size, report)
@@ -79,7 +79,7 @@ def declare_program(
 
 
 def flatten(declared: DeclaredProgram, report: Report) -> FlatProgram:
-    """The clauses of which every name is known, each with one head and one conjunction."""
+    """The clauses whose names are all known, each with one head and one conjunction."""
     tree, declarations = declared.tree, declared.declarations
     facts: list[tuple[int, checked.Fact]] = []
     clauses: list[PlacedClause] = []
@@ -93,14 +93,14 @@ def flatten(declared: DeclaredProgram, report: Report) -> FlatProgram:
             continue
         flat = _resolved(item, declarations, report)
         if len(flat) == 1:
-            _warn_of_lone_variables(flat[0], report)
+            _warn_of_unused_variables(flat[0], report)
         clauses += (PlacedClause(place, clause, clause) for clause in flat)
     report.note = None
     return FlatProgram(declared, tuple(facts), tuple(clauses))
 
 
 def inline(program: FlatProgram, report: Report) -> FlatProgram:
-    """The program without the relations declared `inline`: their rules are put where they are used."""
+    """The program without the relations declared `inline`: their rules replace their uses."""
     tree, declarations = program.declared.tree, program.declared.declarations
     if not declarations.inlined:
         return program
@@ -120,7 +120,7 @@ def inline(program: FlatProgram, report: Report) -> FlatProgram:
 
 
 def check_functors(program: FlatProgram, report: Report) -> FlatProgram:
-    """The program; reports the functors that it calls and that have no Python function."""
+    """The program; reports the functors that it calls and that lack a Python function."""
     used = {name for placed in program.clauses for name in functors_in(placed.clause)}
     check_functions(program.declared.tree, used, program.declared.declarations.functors, report)
     return program
@@ -129,7 +129,7 @@ def check_functors(program: FlatProgram, report: Report) -> FlatProgram:
 def each_clause(
     program: FlatProgram, report: Report, change: Callable[[FlatClause], FlatClause | None]
 ) -> FlatProgram:
-    """The program with every clause changed; `change` returns None for one with an error."""
+    """The program with every clause changed; `change` returns None for a clause with an error."""
     notes = program.declared.tree.notes
     kept: list[PlacedClause] = []
     for placed in program.clauses:
@@ -155,7 +155,7 @@ def infer_kinds(program: FlatProgram, report: Report) -> TypedProgram:
 
 
 def check_types(program: TypedProgram, report: Report) -> TypedProgram:
-    """The clauses that mix no declared types."""
+    """The clauses that do not mix declared types."""
     notes, declarations = program.declared.tree.notes, program.declared.declarations
     kept: list[tuple[PlacedClause, TypedClause]] = []
     for placed, typed in program.clauses:
@@ -167,12 +167,12 @@ def check_types(program: TypedProgram, report: Report) -> TypedProgram:
 
 
 def _resolved(item: parsed.Clause, declarations: Declarations, report: Report) -> list[FlatClause]:
-    """The flat clauses of a clause of which every name is known."""
+    """The flat clauses of a clause whose names are all known."""
     return [clause for clause in expand(item, report) if resolve(clause, declarations, report)]
 
 
 def _inlining(tree: parsed.ParsedProgram, declarations: Declarations, report: Report) -> Inlining:
-    """The rules of the inlined relations; one with an error in a rule is broken."""
+    """The rules of the inline relations; a relation with an error in a rule is broken."""
     inlining = Inlining(declarations.inlined, report)
     for item in tree.items:
         if not isinstance(item, parsed.Clause) or item.subsumes:
@@ -194,7 +194,7 @@ def _inlined(
     declarations: Declarations,
     report: Report,
 ) -> list[FlatClause]:
-    """The flat clauses of a clause without inlined relations; none for the rules of those."""
+    """The flat clauses of a clause without inline relations; none for a rule of such a relation."""
     rest = inlining.without(item)
     if rest is None or len(flat) < len(expand(item, report)):
         return []
@@ -205,14 +205,15 @@ def _inlined(
         return []
     applied = inlining.apply(rest)
     found = [] if applied is None else _resolved(applied, declarations, report)
-    # A relation without rules leaves a clause that never holds, and in which nothing is bound.
+    # With an inline relation without rules the clause never holds, and nothing in it is bound.
     return [clause for clause in found if syntax.Truth(False, clause.span) not in clause.body]
 
 
 def _plain_fact(clause: parsed.Clause, declarations: Declarations) -> checked.Fact | None:
-    """The fact a clause states, if its arguments are literals of just the kinds of the columns.
+    """The fact of a clause whose arguments are literals of exactly the kinds of the columns.
 
-    A short way past the passes for programs with many facts; whatever does not fit takes the long one.
+    A shortcut past the passes for programs with many facts. None for all other clauses, which take
+    all passes.
     """
     if clause.body is not None or len(clause.heads) != 1:
         return None
@@ -230,15 +231,15 @@ def _plain_fact(clause: parsed.Clause, declarations: Declarations) -> checked.Fa
         match argument, column.kind:
             case syntax.NumberLiteral(value=number, unsigned=False), Kind.NUMBER if low <= number <= high:
                 row.append(number)
-            case syntax.Constant(value=value, kind=kind), wanted if kind is wanted:
+            case syntax.Constant(value=value, kind=kind), expected if kind is expected:
                 row.append(value)
             case _:
                 return None
     return checked.Fact(head.relation, tuple(row), clause.span)
 
 
-def _warn_of_lone_variables(clause: FlatClause, report: Report) -> None:
-    """A variable used once is often a misspelt one; `_` or a leading underscore says it is meant."""
+def _warn_of_unused_variables(clause: FlatClause, report: Report) -> None:
+    """Warn of variables used once, often a misspelling, unless they start with an underscore."""
     spans: dict[str, syntax.Variable] = {}
     counts: Counter[str] = Counter()
     for variable in find(clause, syntax.Variable):
@@ -248,6 +249,6 @@ def _warn_of_lone_variables(clause: FlatClause, report: Report) -> None:
     in_head = variables(clause.head)
     for name, number in counts.items():
         if number == 1 and name not in in_head:
-            report.warning(
-                spans[name].span, f"variable '{name}' is used only once", "write '_' if that is meant"
-            )
+            message = f"variable '{name}' is used only once"
+            hint = "write '_' if that is intended"
+            report.warning(spans[name].span, message, hint, code="unused-variable")

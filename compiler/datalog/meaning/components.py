@@ -1,4 +1,4 @@
-"""Components: every `.init` to the declarations and clauses it stands for.
+"""Components: replace every `.init` by the declarations and clauses of the instance.
 
     .comp Graph<N> {                         .decl g.edge(x: number, y: number)
         .decl edge(x: N, y: N)               .decl g.path(x: number, y: number)
@@ -7,10 +7,11 @@
     }
     .init g = Graph<number>
 
-As in Souffle, an instance has what its base components have, what it has itself, and what the instances
-within it have; then every name that is declared in there gets the name of the instance before it. A name
-that is not declared in there is left to what is around the `.init`. Components are looked for among those
-declared in the component, in its bases, and around it; a parameter may stand for one.
+As in Souffle, an instance has the items of its base components, its own items, and the items of the
+instances within it; then every name declared in them gets the name of the instance as a prefix. A
+name that is not declared in them refers to the surroundings of the `.init`. A component name refers
+to a component declared in this component, in its bases, or around it; a type parameter may be bound
+to a component, too.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MAX_INSTANCES = 100_000
 
 
 def instantiate(program: parsed.ParsedProgram, report: Report) -> parsed.ParsedProgram:
-    """The program without components; raises CompileError if an instance cannot be made."""
+    """The program without components; raises CompileError if an instance cannot be created."""
     kinds = (parsed.Component, parsed.Instance, parsed.Override)
     if not any(isinstance(item, kinds) for item in program.items):
         return program
@@ -48,10 +49,10 @@ def instantiate(program: parsed.ParsedProgram, report: Report) -> parsed.ParsedP
 
 @dataclass(eq=False)
 class _ComponentScope:
-    """What components can be seen in a component (None: in the program), and what is around it."""
+    """The components visible in a component (None: in the program), and the enclosing scope."""
 
     component: parsed.Component | None
-    around: _ComponentScope | None
+    outer: _ComponentScope | None
     items: Sequence[parsed.Item]
     bases: list[_ComponentScope] = field(default_factory=list)
 
@@ -61,7 +62,7 @@ class _ComponentScope:
             found = scope.inside(name)
             if found is not None:
                 return found
-            scope = scope.around
+            scope = scope.outer
         return None
 
     def inside(self, name: str) -> _ComponentScope | None:
@@ -74,7 +75,7 @@ class _ComponentScope:
         scope: _ComponentScope | None = self
         while scope is not None:
             yield from (item.head.name.text for item in scope.items if isinstance(item, parsed.Component))
-            scope = scope.around
+            scope = scope.outer
 
 
 Binding = Mapping[str, str]
@@ -107,7 +108,9 @@ class _Instantiator:
                     found.extend(self.instance(item, scope, binding, path, depth))
                 case parsed.Override(span=span):
                     if scope.component is None:
-                        self.report.error(span, ".override is for relations of base components")
+                        message = ".override outside of a component"
+                        hint = "write it inside a .comp with a base component"
+                        self.report.error(span, message, hint, code="invalid-override")
                 case parsed.Clause(heads=heads):
                     kept = tuple(head for head in heads if head.relation not in overridden)
                     dropped = not kept
@@ -125,8 +128,12 @@ class _Instantiator:
     ) -> list[Noted]:
         self.instances += 1
         if depth > MAX_DEPTH or self.instances > MAX_INSTANCES:
-            message = f"instance '{init.name.text}' contains itself without end, or very many others"
-            self.report.error(init.span, message)
+            message = (
+                f"the instances within '{init.name.text}' do not end: more than {MAX_DEPTH} levels"
+                f" or {MAX_INSTANCES:,} instances"
+            )
+            hint = "does a component contain an instance of itself?"
+            self.report.error(init.span, message, hint, code="recursive-component")
             self.report.raise_errors()
         found = self.find(init.component, scope, binding)
         if found is None:
@@ -135,8 +142,8 @@ class _Instantiator:
         name = init.name.text
         full_name = f"{path}{name}"
         note = (
-            f"in instance '{full_name}' of component '{_of(component).head.name.text}', "
-            f"made at {init.span.place}"
+            f"in instance '{full_name}' of component '{_component_of(component).head.name.text}', "
+            f"created at {init.span.place}"
         )
         content = self.collect(component, inner, frozenset(), f"{full_name}.", depth + 1, note, ())
         relations = [
@@ -164,12 +171,13 @@ class _Instantiator:
         note: str,
         below: tuple[parsed.Component, ...],
     ) -> list[Noted]:
-        """What a component has from its bases and by itself."""
-        component = _of(scope)
+        """The items of a component: those of its bases and its own."""
+        component = _component_of(scope)
         found: list[Noted] = []
         if any(component is other for other in below):
             name = component.head.name
-            self.report.error(name.span, f"component '{name.text}' is a base of itself")
+            message = f"component '{name.text}' is a base of itself"
+            self.report.error(name.span, message, code="recursive-component")
             self.report.raise_errors()
         own = [name for item in component.items if isinstance(item, parsed.Override) for name in item.names]
         hidden = overridden | {name.text for name in own}
@@ -183,55 +191,56 @@ class _Instantiator:
     def find(
         self, kind: parsed.ComponentType, scope: _ComponentScope, binding: Binding
     ) -> tuple[_ComponentScope, Binding] | None:
-        """The component that is meant, and what its parameters are bound to."""
+        """The component with this name, and the bindings of its parameters."""
         name = binding.get(kind.name.text, kind.name.text)
         found = scope.find(name)
         if found is None:
-            self.report.error(
-                kind.name.span, f"undefined component '{name}'", did_you_mean(name, scope.names())
-            )
+            hint = did_you_mean(name, scope.names())
+            self.report.error(kind.name.span, f"undefined component '{name}'", hint, code="unknown-component")
             return None
-        formal = _of(found).head.parameters
+        formal = _component_of(found).head.parameters
         if len(formal) != len(kind.parameters):
             self.report.error(
                 kind.span,
                 f"component '{name}' has {len(formal)} type parameter{'' if len(formal) == 1 else 's'},"
                 f" but {len(kind.parameters)} {'is' if len(kind.parameters) == 1 else 'are'} given",
-                f"declared at {_of(found).span.place}",
+                f"declared at {_component_of(found).span.place}",
+                code="wrong-arity",
             )
             return None
         given = (binding.get(parameter.text, parameter.text) for parameter in kind.parameters)
         return found, {**dict(zip((parameter.text for parameter in formal), given, strict=True))}
 
-    # --- checks ------------------------------------------------------------------------------------
+    # --- checks -----------------------------------------------------------------------------------
 
     def check_names(self, items: Iterable[parsed.Item]) -> None:
-        """No two components and no two instances of one name side by side; also within components."""
+        """Report two components or two instances of one name, also within components."""
         components: dict[str, syntax.Name] = {}
         instances: dict[str, syntax.Name] = {}
         for item in items:
             if isinstance(item, parsed.Component):
-                self._once("component", item.head.name, components)
+                self._check_unique("component", item.head.name, components)
                 self.check_names(item.items)
             elif isinstance(item, parsed.Instance):
-                self._once("instance", item.name, instances)
+                self._check_unique("instance", item.name, instances)
 
-    def _once(self, what: str, name: syntax.Name, seen: dict[str, syntax.Name]) -> None:
+    def _check_unique(self, noun: str, name: syntax.Name, seen: dict[str, syntax.Name]) -> None:
         first = seen.setdefault(name.text, name)
         if first is not name:
-            message = f"{what} '{name.text}' is declared twice"
-            self.report.error(name.span, message, f"first declared at {first.span.place}")
+            message = f"{noun} '{name.text}' is declared twice"
+            hint = f"first declared at {first.span.place}"
+            self.report.error(name.span, message, hint, code="duplicate-definition")
 
 
-def _of(scope: _ComponentScope) -> parsed.Component:
+def _component_of(scope: _ComponentScope) -> parsed.Component:
     return expect_present(scope.component, "a component that was found by its name")
 
 
 class _Namer:
-    """Gives relations and types of an item other names.
+    """Renames the relations and types of an item.
 
-    With `parameters` the names are those that type parameters are bound to. A component may declare a type
-    by the name of a parameter: then it is called as the instance says.
+    With `parameters`, it replaces type parameters by the types they are bound to. A component may
+    declare a type with the name of a parameter: the type then has the name given by the instance.
     """
 
     def __init__(
@@ -253,7 +262,7 @@ class _Namer:
                 if self.parameters and own.text in {
                     parent.text for parent in self.named(parents, self.types)
                 }:
-                    own = name  # it would stand on itself
+                    own = name  # it would be its own parent
                 branches = tuple(map(self.branch, item.branches))
                 return replace(item, name=own, parents=self.named(parents, self.types), branches=branches)
             case parsed.FunctorDeclaration(parameters=parameters, result=result):

@@ -1,4 +1,4 @@
-"""Collects what a program declares: its types, its relations and their directives."""
+"""Collect the declarations of a program: its types, its relations and their directives."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from dbsp.diagnostics import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
-    """`relations` keep the order of their declarations.
+    """The declarations of a program. `relations` keep the order of their declarations.
 
-    `broken` names the relations, and with `@` the functors, whose declarations have errors of their own.
-    `inlined` are those that are put into the rules that use them.
+    `broken` names the relations, and with `@` the functors, whose declarations have errors.
+    `inlined` names the inline relations, whose rules replace their uses.
     """
 
     types: TypeEnvironment
@@ -38,10 +38,10 @@ class Declarations:
     broken: frozenset[str]
     inlined: frozenset[str]
     functors: Mapping[str, FunctorSignature]
-    """The functors of the user's, by their names with `@` before them."""
+    """The functors of the user, by their names with a leading `@`."""
 
     def signatures(self, function: str) -> tuple[Signature, ...]:
-        """What a function or a declared functor takes and gives."""
+        """The signatures of a function or a declared functor."""
         functor = self.functors.get(function)
         if functor is not None:
             return (Signature(functor.parameters, functor.result),)
@@ -57,8 +57,8 @@ def declare(
 ) -> Declarations:
     """The declarations of a program. A relation with an undefined type is known but broken.
 
-    `functions` are those that the user gives for functors, by name; numbers have `word_size` bits,
-    or those that a pragma says.
+    `functions` are the Python functions of functors, by name; numbers have `word_size` bits, where
+    None takes the size from a pragma.
     """
     types = declare_types(
         [item for item in program.items if isinstance(item, parsed.TypeDeclaration)],
@@ -93,24 +93,23 @@ def declare(
 
 
 def _inlined(program: parsed.ParsedProgram, excluded: frozenset[str], report: Report) -> frozenset[str]:
-    """The relations declared `inline`, which have no rows that could be read or written."""
+    """The relations declared `inline`; reports those with directives, as they store no rows."""
     names: set[str] = set()
-    hint = "leave out 'inline', or read and write another relation"
+    hint = "remove 'inline', or read and write another relation"
     for item in program.items:
         if isinstance(item, parsed.RelationDeclaration):
             qualifiers = {qualifier.text: qualifier for qualifier in item.qualifiers}
             if "inline" in qualifiers:
                 names.update(name.text for name in item.names if name.text not in excluded)
                 for kind in qualifiers.keys() & {"input", "output", "printsize"}:
-                    report.error(
-                        qualifiers[kind].span, "an inlined relation has no rows to read or write", hint
-                    )
+                    message = f"an inline relation cannot be declared '{kind}'"
+                    report.error(qualifiers[kind].span, message, hint, code="invalid-inline")
     for item in program.items:
         if isinstance(item, parsed.Directive):
             for name in item.relations:
                 if name.text in names:
-                    message = f"inlined relation '{name.text}' has no rows for .{item.kind}"
-                    report.error(name.span, message, hint)
+                    message = f"inline relation '{name.text}' cannot have .{item.kind}"
+                    report.error(name.span, message, hint, code="invalid-inline")
     return frozenset(names)
 
 
@@ -126,7 +125,8 @@ def _declare_relations(
     seen: set[str] = set()
     for attribute in item.attributes:
         if attribute.name in seen:
-            report.error(attribute.span, f"column '{attribute.name}' is declared twice")
+            message = f"column '{attribute.name}' is declared twice"
+            report.error(attribute.span, message, code="duplicate-column")
         seen.add(attribute.name)
         if attribute.type_name in types:
             kind = types.kind(attribute.type_name)
@@ -134,8 +134,9 @@ def _declare_relations(
             continue
         if attribute.type_name not in types.broken:
             hint = did_you_mean(attribute.type_name, types.names())
-            report.error(attribute.type_span, f"undefined type '{attribute.type_name}'", hint)
-        # Some kind, so that the number of columns is right; no clause is typed with it.
+            message = f"undefined type '{attribute.type_name}'"
+            report.error(attribute.type_span, message, hint, code="unknown-type")
+        # Any kind, so that the number of columns is right; no clause is typed with it.
         attributes.append(Attribute(attribute.name, attribute.type_name, Kind.NUMBER))
         sound = False
     equivalence = is_equivalence(item, tuple(attributes), types, report)
@@ -143,12 +144,13 @@ def _declare_relations(
     for name in item.names:
         if name.text in relations:
             first = relations[name.text].span
-            report.error(
-                name.span, f"relation '{name.text}' is declared twice", f"first declared at {first.place}"
-            )
+            message = f"relation '{name.text}' is declared twice"
+            hint = f"first declared at {first.place}"
+            report.error(name.span, message, hint, code="duplicate-definition")
             continue
         if name.text in types and name.text not in PRIMITIVES:
-            report.error(name.span, f"'{name.text}' is already the name of a type")
+            message = f"'{name.text}' is already the name of a type"
+            report.error(name.span, message, code="duplicate-definition")
         relations[name.text] = Relation(
             name.text, tuple(attributes), name.span, equivalence=equivalence, choices=choices
         )
@@ -158,7 +160,7 @@ def _declare_relations(
         if words & {"magic", "no_magic"}:
             relations[name.text] = replace(relations[name.text], magic="no_magic" not in words)
         for qualifier in item.qualifiers:
-            # Old programs write `.decl r(...) input`; storage qualifiers (btree, brie) mean nothing here.
+            # Old programs write `.decl r(...) input`; storage qualifiers (btree, brie) are ignored.
             if qualifier.text in DEPRECATED:
                 _add_directive(relations, name.text, qualifier.text, {})
 
@@ -167,17 +169,19 @@ def _apply(directive: parsed.Directive, relations: dict[str, Relation], report: 
     for name in directive.relations:
         if name.text not in relations:
             hint = did_you_mean(name.text, relations)
-            report.error(name.span, f"undefined relation '{name.text}' in .{directive.kind}", hint)
+            message = f"undefined relation '{name.text}' in .{directive.kind}"
+            report.error(name.span, message, hint, code="unknown-relation")
         elif directive.kind == "printsize" and relations[name.text].sizes:
-            report.error(name.span, f"the size of '{name.text}' is printed already")
+            message = f"'.printsize {name.text}' is written twice"
+            report.error(name.span, message, code="duplicate-directive")
         elif directive.kind == "limitsize":
             relations[name.text] = limit_size(directive, relations[name.text], report)
         else:
             parameters = dict(directive.parameters)
             for message, hint in wrong_parameters(directive.kind, parameters, relations[name.text].arity):
-                report.error(directive.span, message, hint)
+                report.error(directive.span, message, hint, code="invalid-directive")
             for message, hint in unknown_parameters(directive.kind, parameters):
-                report.warning(directive.span, message, hint)
+                report.warning(directive.span, message, hint, code="no-effect")
             _add_directive(relations, name.text, directive.kind, parameters)
 
 

@@ -1,6 +1,6 @@
 """Declared types: primitive kinds, subtypes, aliases and unions.
 
-Every type stands on one primitive kind, and the engine stores that kind. Subtypes exist to catch
+Every type has one primitive kind, and the engine stores that kind. Subtypes exist to catch
 mistakes: a variable bound in a column of type A may only flow into a column whose type A is a
 subtype of, and one bound in two columns has a type below both.
 """
@@ -23,22 +23,22 @@ PRIMITIVES: Mapping[str, Kind] = {kind.value: kind for kind in Kind}
 
 
 class TypeEnvironment:
-    """The types of one program, by name. Only sound declarations are in it."""
+    """The types of one program, by name, without those whose declaration has an error."""
 
     def __init__(self, word_size: int = 64) -> None:
         self.word_size = word_size
-        """How many bits a number has; see `words`."""
+        """The number of bits of a number; see `word_size`."""
         self.broken: set[str] = set()
-        """Types whose declaration has an error; using them is no further error."""
+        """Types whose declaration has an error; their uses are not reported."""
         self.structured: dict[str, Structured] = {}
         """The record types and algebraic data types."""
         self.branches: dict[str, str] = {}
-        """The branches of algebraic data types, and of which type each is."""
+        """The type of each branch of an algebraic data type."""
         self._kinds: dict[str, AnyKind] = dict(PRIMITIVES)
         self._fields: dict[tuple[str, str], tuple[parsed.AttributeDeclaration, ...]] = {}
         self._aliases: dict[str, str] = {}
         self._bases: dict[str, str] = {}
-        # A union stands for the types in it that are no unions themselves; any other type for itself.
+        # A union has the non-union types in it as its members; any other type has itself.
         self._members: dict[str, frozenset[str]] = {name: frozenset({name}) for name in PRIMITIVES}
 
     def __contains__(self, name: str) -> bool:
@@ -55,14 +55,14 @@ class TypeEnvironment:
         return self._fields[kind.name, constructor]
 
     def add_structured(self, declaration: parsed.TypeDeclaration) -> None:
-        """Adds a record type or an algebraic data type; its fields are filled in by `complete`."""
+        """Add a record type or an algebraic data type; `complete` adds its fields."""
         name = declaration.name.text
         kind = Structured(name, Structure(name))
         self._kinds[name] = self.structured[name] = kind
         self._members[name] = frozenset({name})
 
     def complete(self, declaration: parsed.TypeDeclaration) -> None:
-        """Gives a type that was added its constructors; by now the types of all fields are known."""
+        """Add the constructors of an added type, when the types of all fields are known."""
         name = declaration.name.text
         constructors = []
         for branch in declaration.branches:
@@ -76,7 +76,7 @@ class TypeEnvironment:
         self.structured[name].structure.constructors = tuple(constructors)
 
     def add(self, name: str, form: parsed.TypeForm, parents: Sequence[str]) -> None:
-        """Adds a type over types that are known already."""
+        """Add a type whose parents are already known."""
         self._kinds[name] = self._kinds[parents[0]]
         match form:
             case "alias":
@@ -89,7 +89,7 @@ class TypeEnvironment:
                 self._members[name] = frozenset().union(*members)
 
     def remove(self, name: str) -> None:
-        """Takes a type away that turned out to be broken."""
+        """Remove a broken type."""
         kind = self.structured.pop(name)
         # The type itself, and its aliases.
         for alias in [alias for alias, known in self._kinds.items() if known == kind]:
@@ -97,7 +97,7 @@ class TypeEnvironment:
             del self._kinds[alias]
 
     def resolve(self, name: str) -> str:
-        """The name behind aliases."""
+        """The type that an alias refers to; any other name itself."""
         return self._aliases.get(name, name)
 
     def is_union(self, name: str) -> bool:
@@ -111,7 +111,7 @@ class TypeEnvironment:
         return a == b or all(self._derives_from(member, allowed) for member in self._members[a])
 
     def _derives_from(self, name: str, allowed: frozenset[str]) -> bool:
-        """Whether a type that is no union, or one of the types below it, is among the allowed ones."""
+        """Whether a non-union type, or one of its base types, is among the allowed ones."""
         while name not in allowed:
             if name not in self._bases:
                 return False
@@ -119,7 +119,7 @@ class TypeEnvironment:
         return True
 
     def common(self, a: str, b: str) -> frozenset[str]:
-        """The greatest types below both a and b; empty when they have no value in common."""
+        """The greatest common subtypes of a and b; empty when they have no value in common."""
         a, b = self.resolve(a), self.resolve(b)
         if self.is_subtype(a, b):
             return frozenset({a})
@@ -144,14 +144,15 @@ def declare_types(
         name = declaration.name
         if declaration.deprecated and not legacy:
             hint = f"write '.type {name.text} <: {declaration.parents[0].text}'"
-            report.warning(name.span, f"this way to declare type '{name.text}' is deprecated", hint)
+            message = f"this form of the declaration of type '{name.text}' is deprecated"
+            report.warning(name.span, message, hint, code="deprecated")
         if name.text in PRIMITIVES:
-            report.error(name.span, f"'{name.text}' is a predefined type and cannot be declared again")
+            message = f"'{name.text}' is a predefined type and cannot be declared again"
+            report.error(name.span, message, code="duplicate-definition")
         elif name.text in by_name:
-            first = by_name[name.text].name.span
-            report.error(
-                name.span, f"type '{name.text}' is declared twice", f"first declared at {first.place}"
-            )
+            message = f"type '{name.text}' is declared twice"
+            hint = f"first declared at {by_name[name.text].name.span.place}"
+            report.error(name.span, message, hint, code="duplicate-definition")
         else:
             by_name[name.text] = declaration
     environment = TypeEnvironment(word_size)
@@ -178,7 +179,7 @@ def declare_types(
 
 
 def _break_with_fields(structured: Sequence[parsed.TypeDeclaration], environment: TypeEnvironment) -> None:
-    """Takes away the types that are broken, or have a field of such a type."""
+    """Remove the types that are broken or have a field of a broken type."""
     grown = True
     while grown:
         grown = False
@@ -193,9 +194,9 @@ def _break_with_fields(structured: Sequence[parsed.TypeDeclaration], environment
 def _parents_first(
     by_name: Mapping[str, parsed.TypeDeclaration], environment: TypeEnvironment, report: Report
 ) -> list[str]:
-    """The names in an order in which every type comes after those it stands on.
+    """The names in an order in which every type comes after its parents.
 
-    A type defined by itself is reported, once for each cycle, and left out.
+    Types defined in terms of themselves are reported, once for each cycle, and omitted.
     """
     graph = nx.DiGraph()
     graph.add_nodes_from(by_name)
@@ -207,7 +208,8 @@ def _parents_first(
             name = min(component, key=list(by_name).index)
             cycle = [edge[1] for edge in nx.find_cycle(graph.subgraph(component).reverse(), name)]
             shown = " -> ".join([name, *cycle])
-            report.error(by_name[name].name.span, f"type '{name}' is defined by itself: {shown}")
+            message = f"type '{name}' is defined in terms of itself: {shown}"
+            report.error(by_name[name].name.span, message, code="recursive-type")
             environment.broken.update(component)
             graph.remove_nodes_from(component)
     return list(nx.topological_sort(graph))
@@ -219,31 +221,32 @@ def _is_sound(
     environment: TypeEnvironment,
     report: Report,
 ) -> bool:
-    """Whether a type can be added; its parents have been, if they are sound."""
+    """Whether a type can be added; its valid parents are already added."""
     name, known = declaration.name, True
     for parent in declaration.parents:
         if parent.text not in environment:
             known = False
             if parent.text not in by_name:
                 hint = did_you_mean(parent.text, [*environment.names(), *by_name])
-                report.error(parent.span, f"undefined type '{parent.text}'", hint)
+                message = f"undefined type '{parent.text}'"
+                report.error(parent.span, message, hint, code="unknown-type")
     if not known:
         return False
     kinds = {environment.kind(parent.text) for parent in declaration.parents}
     for parent in declaration.parents if declaration.form != "alias" else ():
         if isinstance(environment.kind(parent.text), Structured):
-            what = "a member of a union" if declaration.form == "union" else "the base of a subtype"
-            message = f"'{parent.text}', a type of records or branches, cannot be {what}"
-            report.error(parent.span, message)
+            role = "a member of a union" if declaration.form == "union" else "the base of a subtype"
+            message = f"'{parent.text}' is a type of records or branches and cannot be {role}"
+            report.error(parent.span, message, code="invalid-type-declaration")
             return False
     if len(kinds) > 1:
         listed = ", ".join(sorted(kind.value for kind in kinds))
-        report.error(
-            name.span, f"the members of union type '{name.text}' have different primitive types ({listed})"
-        )
+        message = f"the members of union type '{name.text}' have different primitive types ({listed})"
+        report.error(name.span, message, code="invalid-type-declaration")
         return False
     base = declaration.parents[0]
     if declaration.form == "subtype" and environment.is_union(base.text):
-        report.error(base.span, f"'{name.text}' cannot be a subtype of the union type '{base.text}'")
+        message = f"'{name.text}' cannot be a subtype of the union type '{base.text}'"
+        report.error(base.span, message, code="invalid-type-declaration")
         return False
     return True

@@ -1,4 +1,4 @@
-"""Which relations a rule depends on, and all that some relations depend on through the rules."""
+"""The relations that a rule depends on, and the transitive dependencies of relations."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def _uses(node: syntax.Node, user: str, how: str) -> Iterator[Dependency]:
 
 
 def subsumption_dependencies(rule: Rule) -> Iterator[Dependency]:
-    """What a subsumption needs besides the rows of its own relation, among which it chooses."""
+    """The dependencies of a subsumption, except the positive ones on its own relation."""
     for use in dependencies(rule):
         if use.how or use.used != use.user:
             yield use
 
 
 def uses(rule: Rule) -> Iterator[syntax.Atom]:
-    """The atoms that a rule reads, those negated and aggregated over included."""
+    """The atoms that a rule reads, including negated and aggregated ones."""
     for part in (*rule.head.arguments, *rule.body):
         yield from find(part, syntax.Atom)
 
@@ -65,7 +65,7 @@ def reads_any(rule: Rule, relations: Collection[str]) -> bool:
 
 
 def needed_by(rules: Iterable[Rule], relations: Iterable[str]) -> set[str]:
-    """The relations and all that they depend on through the rules."""
+    """The relations and all relations that they depend on through the rules."""
     used: dict[str, set[str]] = {}
     for rule in rules:
         used.setdefault(rule.head.relation, set()).update(atom.relation for atom in uses(rule))

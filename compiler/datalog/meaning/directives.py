@@ -1,7 +1,6 @@
 """Where a relation's rows are read from and written to: the parameters of `.input` and `.output`.
 
-The names are Soufflé's, and so are the defaults. What each means is described in
-docs/reference/file-formats.md.
+The names and the defaults are Souffle's. docs/reference/file-formats.md describes each of them.
 """
 
 from __future__ import annotations
@@ -41,61 +40,62 @@ _COLUMNS = re.compile(r"[0-9]{1,6}(:[0-9]{1,6})*")
 
 
 def fact_source(relation: str, parameters: Mapping[str, str], folder: Path) -> Place:
-    """Where an `.input` directive reads: `folder/relation.facts` if its parameters do not say otherwise.
+    """Where an `.input` directive reads; `folder/relation.facts` without parameters.
 
-    Raises InputError for parameters with values that mean nothing.
+    Raises InputError for invalid values of parameters.
     """
     return _place("input", relation, parameters, folder)
 
 
 def result_target(relation: str, parameters: Mapping[str, str], folder: Path) -> Place:
-    """Where an `.output` directive writes: `folder/relation.csv` if its parameters do not say otherwise.
+    """Where an `.output` directive writes; `folder/relation.csv` without parameters.
 
-    Raises InputError for parameters with values that mean nothing.
+    Raises InputError for invalid values of parameters.
     """
     return _place("output", relation, parameters, folder)
 
 
 def wrong_parameters(kind: str, parameters: Mapping[str, str], arity: int) -> list[tuple[str, str | None]]:
-    """What is wrong with the values of a directive's parameters: messages, each with a hint.
+    """The errors in the values of a directive's parameters: messages, each with a hint.
 
-    `kind` is "input", "output" or "printsize", `arity` that of the relation.
+    `kind` is "input", "output" or "printsize"; `arity` is the relation's number of columns.
     """
     found: list[tuple[str, str | None]] = []
     medium = parameters.get("IO", _IO[kind][0])
     if medium not in _IO[kind]:
-        found.append((f"IO={medium} is not known for .{kind}", f"known are {', '.join(_IO[kind])}"))
+        found.append((f"unknown value IO={medium} in .{kind}", f"known: {', '.join(_IO[kind])}"))
     if parameters.get("delimiter") == "":
         found.append(("the delimiter is empty", None))
     if parameters.get("rfc4180") == "true" and '"' in parameters.get("delimiter", ""):
-        found.append(("with rfc4180=true the delimiter has no quotation mark in it", None))
+        found.append(("with rfc4180=true the delimiter cannot contain a quotation mark", None))
     columns = parameters.get("columns")
     if columns:
         given = columns.split(":")
         if not _COLUMNS.fullmatch(columns) or len(set(map(int, given))) < len(given) or len(given) != arity:
-            hint = f"write for each of the {arity} columns its place in a line, counted from 0, such as '2:0'"
-            found.append((f"columns={columns!r} does not say where the columns are", hint))
+            hint = f"write the position in a line, from 0, of each of the {arity} columns, such as '2:0'"
+            found.append((f"columns={columns!r} does not give the position of every column", hint))
     if parameters.get("format", "list") not in ("list", "object"):
-        found.append((f"format={parameters['format']} is not known", "known are list, object"))
+        found.append((f"unknown value format={parameters['format']}", "known: list, object"))
     return found
 
 
 def unknown_parameters(kind: str, parameters: Mapping[str, str]) -> list[tuple[str, str | None]]:
-    """The parameters that mean nothing, as Soufflé takes any: messages, each with a hint."""
+    """The unknown parameters, which Souffle ignores: messages, each with a hint."""
     known = _KNOWN[kind]
     return [
-        (f"the parameter '{name}' of .{kind} means nothing", did_you_mean(name, known))
+        (f"unknown parameter '{name}' of .{kind} is ignored", did_you_mean(name, known))
         for name in parameters
         if name not in known
     ]
 
 
 def _place(kind: str, relation: str, parameters: Mapping[str, str], folder: Path) -> Place:
-    # The compiler has said so with a position; this is for callers of their own.
+    # The compiler reports these errors with a position; this check is for direct calls.
     columns = parameters.get("columns")
     width = 0 if not columns else columns.count(":") + 1
     for message, hint in wrong_parameters(kind, parameters, width):
-        raise InputError(message + (f"; {hint}" if hint else ""), where=f".{kind} {relation}")
+        text = f"{message}; {hint}" if hint else message
+        raise InputError(text, where=f".{kind} {relation}", code="invalid-directive")
     given = parameters.get("IO", "file")
     medium = _MEDIA[given]
     compressed = kind == "output" and medium is Medium.TEXT and _flag(parameters, "compress")

@@ -1,4 +1,4 @@
-"""By which column, and in which direction, the rows of a relation dominate others."""
+"""The column, and the direction, by which the rows of a relation dominate others."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dbsp.errors import expect_present
 
 
 def by_extreme(stratum: checked.Stratum, name: str) -> tuple[int, bool] | None:
-    """The column and direction of `extreme` if that is all that subsumptions say of a relation."""
+    """The column and direction of `extreme`, if that is the only subsumption of a relation."""
     rules = [rule for rule in stratum.subsumptions if rule.head.relation == name]
     return extreme(rules[0]) if len(rules) == 1 else None
 
 
 def extreme(rule: checked.Rule) -> tuple[int, bool] | None:
-    """The column whose least or (True) greatest value the rows have that a subsumption leaves.
+    """The column whose least or (True) greatest value a subsumption keeps.
 
-    That is so if dominated and dominating rows agree in all other columns and nothing but these two values
-    is compared, as in `r(x, a) <= r(x, b) :- b <= a.`
+    There is one if the dominated and the dominating row agree in all other columns and the body
+    compares only these two values, as in `r(x, a) <= r(x, b) :- b <= a.`
     """
     place = decided_by(rule)
     if place is None or len(rule.body) != 3:
@@ -31,7 +31,7 @@ def extreme(rule: checked.Rule) -> tuple[int, bool] | None:
 
 
 def decided_by(rule: checked.Rule) -> tuple[int, bool] | None:
-    """A column in which every row that a subsumption leaves out differs, always in the same direction.
+    """The column in which every removed row differs from the dominating row, in one direction.
 
     With it: whether the dominating row has the greater value. None if there may be no such column.
     """
@@ -52,10 +52,10 @@ def decided_by(rule: checked.Rule) -> tuple[int, bool] | None:
 
 
 def _pairs(rule: checked.Rule) -> list[tuple[syntax.Term, syntax.Term]]:
-    """By column the terms of the dominated and of the dominating row."""
+    """The terms of the dominated and of the dominating row, by column."""
     dominating = expect_present(rule.dominating, "the dominating atom of a subsumption")
     return list(zip(rule.head.arguments, dominating.arguments, strict=True))
 
 
 _GREATER = {"<": (True, True), "<=": (True, False), ">": (False, True), ">=": (False, False)}
-"""By operator, whether the right side is the greater one, and whether the two must differ."""
+"""By operator: whether the right side is the greater one, and whether the two must differ."""

@@ -1,11 +1,12 @@
-"""Which aggregates may stand in a recursion: those that better rows only make better.
+"""The aggregates that are allowed in a recursion: those that are monotone in dominating rows.
 
     cost(y, d) :- edge(_, y, _), d = min c + w : { cost(x, c), edge(x, y, w) }.
     cost(x, c) <= cost(x, d) :- d < c.
 
-The subsumption says which rows are better: those with a smaller c. A `min` of what grows with c gets smaller
-when rows get better and when there are more of them, so what it has given before is dominated by what it
-gives later. With `max` it is the other way round. Other aggregates would depend on their own absence.
+The subsumption keeps the rows with the smallest c. A `min` of an expression that increases with c
+gets smaller when rows have a smaller c and when there are more rows, so its later results dominate
+its earlier ones. With `max` it is the other way round. Other aggregates would depend on their own
+absence.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import find, variables
 
 DeclaredOrders = Mapping[str, tuple[int, bool]]
-"""By relation, the column of which its subsumption leaves the least or (True) the greatest value."""
+"""By relation, the column of which its subsumption keeps the least or (True) the greatest value."""
 
 
 def orders_of(subsumptions: Sequence[checked.Rule]) -> DeclaredOrders:
@@ -30,8 +31,8 @@ def orders_of(subsumptions: Sequence[checked.Rule]) -> DeclaredOrders:
     return {name: order for name, order in found.items() if order is not None}
 
 
-def gets_better(rule: checked.Rule, own: Collection[str], orders: DeclaredOrders) -> bool:
-    """Whether better rows of the relations `own`, a recursion, give better rows of the head."""
+def is_monotone(rule: checked.Rule, own: Collection[str], orders: DeclaredOrders) -> bool:
+    """Whether dominating rows of `own`, the relations of a recursion, give dominating head rows."""
     order = orders.get(rule.head.relation)
     if order is None:
         return False
@@ -58,10 +59,10 @@ def gets_better(rule: checked.Rule, own: Collection[str], orders: DeclaredOrders
         aggregates.append(best)
     elif not _rises(best, results) or _mentions(best, own):
         return False
-    return all(_gets_better(aggregate, own, orders, greatest) for aggregate in aggregates)
+    return all(_is_monotone(aggregate, own, orders, greatest) for aggregate in aggregates)
 
 
-def _gets_better(
+def _is_monotone(
     aggregate: syntax.Aggregate, own: Collection[str], orders: DeclaredOrders, greatest: bool
 ) -> bool:
     if aggregate.function != ("max" if greatest else "min") or aggregate.value is None:
@@ -88,9 +89,9 @@ def _gets_better(
         grown = False
         for remaining in rest:
             match remaining:
-                case syntax.Comparison("=", syntax.Variable(name=name), term) if _risen(term, rising):
+                case syntax.Comparison("=", syntax.Variable(name=name), term) if _depends(term, rising):
                     pass
-                case syntax.Comparison("=", term, syntax.Variable(name=name)) if _risen(term, rising):
+                case syntax.Comparison("=", term, syntax.Variable(name=name)) if _depends(term, rising):
                     pass
                 case _:
                     continue
@@ -102,12 +103,13 @@ def _gets_better(
     return not fixed & rising and _rises(aggregate.value, rising)
 
 
-def _risen(term: syntax.Term, rising: set[str]) -> bool:
+def _depends(term: syntax.Term, rising: set[str]) -> bool:
+    """Whether a term has some of these variables and does not decrease when they increase."""
     return bool(variables(term) & rising) and _rises(term, rising)
 
 
 def _rises(term: syntax.Term, rising: set[str]) -> bool:
-    """Whether a term gets no smaller when these variables get larger."""
+    """Whether a term does not decrease when these variables increase."""
     match term:
         case syntax.Variable():
             return True
@@ -120,5 +122,5 @@ def _rises(term: syntax.Term, rising: set[str]) -> bool:
 
 
 def _mentions(node: syntax.Node, relations: Collection[str]) -> bool:
-    """Whether one of the relations stands in a literal or a term."""
+    """Whether a literal or a term contains one of the relations."""
     return any(atom.relation in relations for atom in find(node, syntax.Atom))

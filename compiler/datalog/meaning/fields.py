@@ -1,4 +1,4 @@
-"""Checks what record types and algebraic data types declare: their fields and their branches."""
+"""Check the fields and branches of record types and algebraic data types."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def declare_fields(declaration: parsed.TypeDeclaration, environment: TypeEnvironment, report: Report) -> bool:
-    """Whether fields have known types and names of their own, and branches occur nowhere else.
+    """Whether fields have known types and unique names, and branches unique names in the program.
 
-    As in Souffle a branch belongs to one type only: its name alone tells which.
+    As in Souffle a branch belongs to one type only: its name alone determines the type.
     """
     errors = report.error_count
     type_name = declaration.name.text
@@ -24,15 +24,18 @@ def declare_fields(declaration: parsed.TypeDeclaration, environment: TypeEnviron
         if declaration.form == "adt":
             other = environment.branches.setdefault(name, type_name)
             if other != type_name or [sibling.name.text for sibling in declaration.branches].count(name) > 1:
-                where = f"it is one of '{other}' already" if other != type_name else "it is there twice"
-                report.error(branch.name.span, f"branch '{name}' of '{type_name}' is not unique: {where}")
+                reason = f"'{other}' has it, too" if other != type_name else "it is declared twice"
+                message = f"branch '{name}' of '{type_name}' is not unique: {reason}"
+                report.error(branch.name.span, message, code="duplicate-definition")
         seen: set[str] = set()
         for field in branch.fields:
             if field.name in seen:
                 of = f"branch '{name}'" if name else f"'{type_name}'"
-                report.error(field.span, f"field '{field.name}' of {of} is declared twice")
+                message = f"field '{field.name}' of {of} is declared twice"
+                report.error(field.span, message, code="duplicate-definition")
             seen.add(field.name)
             if field.type_name not in environment and field.type_name not in environment.broken:
                 hint = did_you_mean(field.type_name, environment.names())
-                report.error(field.type_span, f"undefined type '{field.type_name}'", hint)
+                message = f"undefined type '{field.type_name}'"
+                report.error(field.type_span, message, hint, code="unknown-type")
     return report.error_count == errors

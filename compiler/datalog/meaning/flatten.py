@@ -1,7 +1,7 @@
-"""Several heads, `;` and negated groups to clauses with one head and one conjunction.
+"""Expand several heads, `;` and negated groups to clauses with one head and one conjunction.
 
-`a, b :- c, (d; e).` means four clauses. A negation is driven inwards: `!(x < 1, r(x))` is
-`x >= 1; !r(x)`. The conjunctions are those of the disjunctive normal form, whose number is capped.
+`a, b :- c, (d; e).` means four clauses. Negations move inwards: `!(x < 1, r(x))` becomes
+`x >= 1; !r(x)`. The conjunctions are those of the disjunctive normal form, whose number is limited.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OPPOSITE |= {"match": "!match", "!match": "match", "contains": "!contains", "!c
 
 @dataclass(frozen=True, slots=True)
 class FlatClause(syntax.Node):
-    """One head and literals that must all hold; for a fact there are none. Aggregates are flat too."""
+    """One head and literals that must all hold, none for a fact. Aggregates are flat, too."""
 
     head: syntax.Atom
     body: tuple[syntax.Literal, ...]
@@ -37,7 +37,7 @@ class _TooManyError(Exception):
 
 
 def expand(clause: parsed.Clause, report: Report) -> list[FlatClause]:
-    """The flat clauses a clause stands for; none when it has an error."""
+    """The flat clauses of a clause; none when it has an error."""
     errors = report.error_count
     expander = _Expander(report)
     heads = [head for head in map(expander.literal, clause.heads) if isinstance(head, syntax.Atom)]
@@ -63,8 +63,9 @@ class _Expander:
         except _TooManyError:
             self.report.error(
                 span,
-                f"this stands for more than {MAX_ALTERNATIVES:,} rules when ';' is multiplied out",
-                "give a part with ';' a relation of its own",
+                f"this expands to more than {MAX_ALTERNATIVES:,} rules without ';'",
+                "move a part with ';' into a relation",
+                code="program-too-large",
             )
             return []
 
@@ -98,7 +99,7 @@ class _Expander:
     def literal(self, literal: syntax.Literal) -> syntax.Literal:
         """The literal with the bodies of its aggregates expanded.
 
-        `_ = term` asks for a value of the term: the variable has a name from here on.
+        `_ = term` holds if the term has a value: a named variable replaces the `_`.
         """
         match literal:
             case syntax.Comparison(operator="=", left=syntax.Wildcard(span=span), right=other) if (
@@ -123,7 +124,8 @@ class _Expander:
             self.report.error(
                 node.span,
                 "';' inside an aggregate is not allowed",
-                "put the alternatives into a relation of their own and aggregate over that",
+                "define a relation with the alternatives, and aggregate over it",
+                code="invalid-aggregate",
             )
         value = None if node.value is None else self._expanded(node.value)
         return replace(node, value=value, body=bodies[0] if bodies else ())

@@ -1,4 +1,4 @@
-"""Functors of the user's: `.functor f(x: number): symbol`, called as `@f(x)`: Python functions."""
+"""User-defined functors: `.functor f(x: number): symbol`, called as `@f(x)`: Python functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def declare_functors(
     functions: Mapping[str, Function],
     report: Report,
 ) -> dict[str, FunctorSignature]:
-    """The functors that are declared soundly, each by its name with `@` before it."""
+    """The functors with a valid declaration, by their names with a leading `@`."""
     found: dict[str, FunctorSignature] = {}
     first: dict[str, syntax.Name] = {}
     for place, item in enumerate(program.items):
@@ -32,8 +32,9 @@ def declare_functors(
         report.note = program.notes.get(place)
         name = item.name
         if first.setdefault(name.text, name) is not name:
-            declared = f"first declared at {first[name.text].span.place}"
-            report.error(name.span, f"functor '{name.text}' is declared twice", declared)
+            message = f"functor '{name.text}' is declared twice"
+            hint = f"first declared at {first[name.text].span.place}"
+            report.error(name.span, message, hint, code="duplicate-definition")
             continue
         known = [_plain_kind(type_name, types, report) for type_name in (*item.parameters, item.result)]
         if None not in known:
@@ -45,10 +46,10 @@ def declare_functors(
 
 
 class _Missing:
-    """Stands for the function of a functor that none was given for."""
+    """The placeholder for the missing function of a functor."""
 
     def __call__(self, *arguments: Value) -> Value:
-        raise AssertionError("a program that uses a functor without a function is refused")
+        raise AssertionError("check_functions reports the use of a functor without a function")
 
 
 def check_functions(
@@ -57,7 +58,7 @@ def check_functions(
     functors: Mapping[str, FunctorSignature],
     report: Report,
 ) -> None:
-    """Reports the functors that are used and have no function."""
+    """Report the functors that are used and have no function."""
     waiting = set(used)
     for place, item in enumerate(program.items):
         if isinstance(item, parsed.FunctorDeclaration) and f"@{item.name.text}" in waiting:
@@ -67,8 +68,9 @@ def check_functions(
                 report.note = program.notes.get(place)
                 report.error(
                     item.name.span,
-                    f"there is no Python function for functor '{functor.name}'",
-                    f'give it: compile(text, functors={{"{functor.name}": function}}), or --functors FILE.py',
+                    f"functor '{functor.name}' has no Python function",
+                    f'pass compile(text, functors={{"{functor.name}": function}}) or --functors FILE.py',
+                    code="missing-function",
                 )
     report.note = None
 
@@ -79,14 +81,16 @@ def functors_in(clause: FlatClause) -> Iterator[str]:
 
 
 def _plain_kind(name: syntax.Name, types: TypeEnvironment, report: Report) -> Kind | None:
-    """The kind of a type whose values Python functions take; None after an error."""
+    """The kind of a parameter or a result of a functor; None after an error."""
     if name.text in types:
         kind = types.kind(name.text)
         if isinstance(kind, Kind):
             return kind
-        message = f"functors take and give numbers and symbols, not values of '{name.text}'"
-        report.error(name.span, message, "take a record apart in a rule, and give the functor its parts")
+        message = f"expected a type of numbers or symbols for a functor, got '{name.text}'"
+        hint = "unpack a record in a rule, and pass its fields to the functor"
+        report.error(name.span, message, hint, code="type-mismatch")
         return None
     if name.text not in types.broken:
-        report.error(name.span, f"undefined type '{name.text}'", did_you_mean(name.text, types.names()))
+        near = did_you_mean(name.text, types.names())
+        report.error(name.span, f"undefined type '{name.text}'", near, code="unknown-type")
     return None

@@ -1,9 +1,9 @@
-"""Which variables a body binds, and the errors for those that nothing binds.
+"""The variables that a body binds, and the errors for unbound variables.
 
-A variable is bound by a positive atom that has it as an argument of its own or within a record or a branch
-there, or by an equality of it, or of a record or a branch that it is in, with a term whose variables are
-bound. An aggregate is a term like any other here: it needs the variables
-that are injected into it.
+A positive atom binds a variable that is one of its arguments, or is within a record or a branch
+that is one. An equality binds a variable, or the variables in a record or a branch, if the
+variables of the other side are bound. An aggregate is a term like any other here: it needs its
+injected variables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def bound_variables(
     given: Iterable[str] = (),
     needs: Needs = free_variables,
 ) -> set[str]:
-    """The variables bound by the body when those of `given` are bound already."""
+    """The variables bound by the body when those of `given` are already bound."""
     bound = set(given)
     equalities: list[tuple[set[str], set[str]]] = []
     for literal in body:
@@ -54,7 +54,7 @@ def bound_variables(
 
 
 def check_ground(clause: FlatClause, report: Report) -> bool:
-    """Reports every variable of the clause that nothing binds; true when there is none."""
+    """Report every unbound variable of the clause; true when there is none."""
     errors = report.error_count
     checker = _GroundCheck(clause, report)
     bound = bound_variables(clause.body)
@@ -97,12 +97,15 @@ class _GroundCheck:
         name = source_name(variable.name)
         if self.clause.is_fact:
             message = f"variable '{name}' in a fact"
-            self.report.error(variable.span, message, "the arguments of a fact are constants")
+            hint = "the arguments of a fact must be constants"
+            self.report.error(variable.span, message, hint, code="invalid-fact")
         elif name == "_":
-            self.report.error(variable.span, "'_' in a comparison has no value")
+            message = "'_' in a comparison has no value"
+            self.report.error(variable.span, message, code="unbound-variable")
         else:
-            message = f"unsafe variable '{name}' {where}: no positive atom or equation binds it"
-            self.report.error(variable.span, message, self._hint(variable.name, bound))
+            message = f"unbound variable '{name}' {where}: no positive atom or equation binds it"
+            found = self._hint(variable.name, bound)
+            self.report.error(variable.span, message, found, code="unbound-variable")
 
     def _hint(self, variable: str, bound: set[str]) -> str | None:
         name = source_name(variable)
@@ -116,5 +119,5 @@ class _GroundCheck:
             if variable in aggregate.injected:
                 return f"'{name}' depends on its own value through an aggregate"
             if any(other != variable and source_name(other) == name for other in inside):
-                return f"'{name}' is bound inside '{aggregate.function}' only; its value stays in there"
+                return f"'{name}' is bound only inside '{aggregate.function}', and has no value outside"
         return did_you_mean(name, [source_name(other) for other in bound])

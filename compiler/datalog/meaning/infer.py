@@ -29,7 +29,7 @@ L = TypeVar("L", bound=syntax.Literal)
 
 @dataclass(frozen=True, slots=True)
 class TypedClause:
-    """A clause in checked form, before it is known whether it is a fact or a numbered rule."""
+    """A clause in checked form; `assemble` makes it a fact or a numbered rule."""
 
     head: syntax.Atom
     body: tuple[syntax.Literal, ...]
@@ -39,7 +39,7 @@ class TypedClause:
 
 
 def infer(clause: FlatClause, declarations: Declarations, report: Report) -> TypedClause | None:
-    """The typed clause, or None when its types do not fit (one message per clause)."""
+    """The typed clause, or None after a type mismatch (one message per clause)."""
     inference = _ClauseTyping(declarations, report)
     try:
         inference.atom(clause.head)
@@ -57,16 +57,15 @@ def infer(clause: FlatClause, declarations: Declarations, report: Report) -> Typ
 
 
 class _ClauseTyping(KindInference):
-    """Puts the kinds that are found into the terms."""
+    """Stores the inferred kinds in the terms."""
 
     def typed_literal(self, literal: L) -> L:
         """The literal with every term in it typed."""
         if isinstance(literal, syntax.Comparison) and literal.operator not in ("=", "!="):
             kinds = self._kinds(self.node(literal.left))
             if kinds <= self.structured | {ANONYMOUS}:
-                what = kinds_text(kinds)
-                message = f"'{literal.operator}' does not compare values of {what}"
-                self._mismatch(literal.span, message, "'=' and '!=' do")
+                message = f"'{literal.operator}' cannot compare {kinds_text(kinds)}"
+                self._mismatch(literal.span, message, "use '=' or '!='")
         return map_children(literal, self.typed)
 
     def typed(self, node: Any) -> Any:
@@ -105,7 +104,8 @@ class _ClauseTyping(KindInference):
             self._mismatch(
                 span,
                 f"{number} is outside of the type {kind.value}",
-                f"{kind.value} goes from {low} to {high}",
+                f"{kind.value} is from {low} to {high}",
+                code="value-out-of-range",
             )
         return number
 

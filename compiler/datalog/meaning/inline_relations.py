@@ -1,4 +1,4 @@
-"""Relations declared `inline`: what their rules say is put where they are used.
+"""Relations declared `inline`: the bodies of their rules replace their uses.
 
     .decl near(x: number, y: number) inline
     near(x, y) :- edge(x, y), x < y.
@@ -6,12 +6,13 @@
 
     p(a) :- q(a, b), near(a, b).     is     p(a) :- q(a, b), (edge(a, b), a < b; a = b, node(a)).
 
-Variables of a rule that its head does not name are renamed apart. Under a negation they would have to hold
-for no value at all, which a negated formula cannot say: there, as in Souffle, a rule with such variables is
-refused. So is an inlined relation in an aggregate (which would count the ways to derive a row, not the
-rows), one that depends on itself by inlined relations alone, and one with rows of its own.
+Variables of a rule that are not in its head get new names. Under a negation the rule would have to
+fail for all of their values, which a negated formula cannot express: as in Souffle, such a rule is
+an error there. So is an inline relation in an aggregate (which would count the derivations of a
+row, not the rows), one that depends on itself through inline relations only, and one with
+directives.
 
-The rules of an inlined relation need not bind all variables; those they are put into have to.
+The rules of an inline relation need not bind all variables; the rules that use the relation must.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MAX_COPIES = 10_000
 
 
 class Inlining:
-    """The rules of the inlined relations of a program."""
+    """The rules of the inline relations of a program."""
 
     def __init__(self, names: Iterable[str], report: Report) -> None:
         self.names = frozenset(names)
@@ -42,18 +43,18 @@ class Inlining:
         self.numbers = count(1)
 
     def add(self, clause: parsed.Clause) -> None:
-        """Notes a clause with inlined heads."""
+        """Record a clause with inline heads."""
         for head in clause.heads:
             if head.relation in self.names:
                 self.rules[head.relation].append((head, clause.body))
 
     def without(self, clause: parsed.Clause) -> parsed.Clause | None:
-        """The clause with its heads that are not inlined, if there are any."""
+        """The clause with its heads that are not inline, if there are any."""
         heads = tuple(head for head in clause.heads if head.relation not in self.names)
         return replace(clause, heads=heads) if heads else None
 
     def check(self) -> None:
-        """Refuses relations that are inlined into themselves; they count as broken then."""
+        """Report recursive inline relations; they count as broken from then on."""
         uses: nx.DiGraph[str] = nx.DiGraph()
         places: dict[tuple[str, str], syntax.Atom] = {}
         for name in sorted(self.names):
@@ -71,13 +72,13 @@ class Inlining:
             others = ", ".join(f"'{name}'" for name in sorted(component - {first.relation}))
             self.report.error(
                 first.name_span,
-                f"inlined relation '{first.relation}' would be put into itself without end"
-                + (f", by way of {others}" if others else ""),
+                f"inline relation '{first.relation}' is recursive" + (f" through {others}" if others else ""),
                 "recursion needs a relation that is not inline",
+                code="invalid-inline",
             )
 
     def uses(self, clause: parsed.Clause) -> frozenset[str]:
-        """The inlined relations in the body of a clause, those of their rules included."""
+        """The inline relations that a clause uses, also through the rules of inline relations."""
         found: set[str] = set()
         left: list[syntax.Node | None] = [clause.body]
         left += [term for head in clause.heads for term in find(head, syntax.Aggregate)]
@@ -89,7 +90,7 @@ class Inlining:
         return frozenset(found)
 
     def apply(self, clause: parsed.Clause) -> parsed.Clause | None:
-        """The clause without inlined relations; None after an error."""
+        """The clause without inline relations; None after an error."""
         errors = self.report.error_count
         copier = _Copier(self, clause)
         heads = tuple(map_children(head, copier.part) for head in clause.heads)
@@ -102,7 +103,7 @@ def _atoms(formula: syntax.Node | None) -> Iterator[syntax.Atom]:
 
 
 class _Copier:
-    """Puts the rules of inlined relations into one clause."""
+    """Inserts the rules of inline relations into one clause."""
 
     def __init__(self, inlining: Inlining, clause: parsed.Clause) -> None:
         self.inlining = inlining
@@ -112,7 +113,7 @@ class _Copier:
         self.copies = 0
 
     def part(self, node: Any) -> Any:
-        """A formula or a term with the rules of inlined relations in the place of their atoms."""
+        """A formula or a term in which rules replace the atoms of inline relations."""
         match node:
             case syntax.Not():
                 self.positive = not self.positive
@@ -122,34 +123,32 @@ class _Copier:
             case syntax.Atom(relation=name) if name in self.inlining.names:
                 return self.copied(map_children(node, self.part))
             case syntax.Aggregate():
-                self.refuse_inlined(node)
+                self.report_inlined(node)
                 return node
             case _:
                 return map_children(node, self.part)
 
-    def refuse_inlined(self, aggregate: syntax.Aggregate) -> None:
+    def report_inlined(self, aggregate: syntax.Aggregate) -> None:
         for atom in find(aggregate, syntax.Atom):
             if atom.relation in self.inlining.names:
-                self.report.error(
-                    atom.name_span,
-                    f"inlined relation '{atom.relation}' in an aggregate",
-                    "aggregate over a relation that is not inline",
-                )
+                message = f"inline relation '{atom.relation}' cannot be used in an aggregate"
+                hint = "aggregate over a relation that is not inline"
+                self.report.error(atom.name_span, message, hint, code="invalid-inline")
 
     def copied(self, atom: syntax.Atom) -> syntax.Formula:
-        """What the rules of an inlined relation say about these arguments."""
+        """The disjunction of the rules of an inline relation for these arguments."""
         rules = self.inlining.rules[atom.relation]
         atom = replace(atom, arguments=tuple(map(self.without_wildcards, atom.arguments)))
         self.copies += len(rules)
         if self.copies > MAX_COPIES:
-            message = f"more than {MAX_COPIES:,} rules of inlined relations are put into this one"
-            self.report.error(self.clause.span, message)
+            message = f"more than {MAX_COPIES:,} rules of inline relations are inserted into this rule"
+            self.report.error(self.clause.span, message, code="program-too-large")
             return atom
         parts = tuple(self.copy(atom, head, body) for head, body in rules)
         return syntax.Disjunction(parts, atom.span) if parts else syntax.Truth(False, atom.span)
 
     def without_wildcards(self, term: syntax.Term) -> syntax.Term:
-        """A record or branch with variables for its wildcards: it may be copied to several places."""
+        """A record or branch with variables for its wildcards: copies must share their values."""
         if not isinstance(term, syntax.Construct):
             return term
         return replace(
@@ -169,7 +168,7 @@ class _Copier:
         without_aggregate = body is None or not any(find(body, syntax.Aggregate))
         for formal, given in zip(head.arguments, atom.arguments, strict=True):
             if isinstance(given, syntax.Wildcard):
-                continue  # a variable there is renamed as all others are, another term asks for nothing
+                continue  # a variable there gets a new name like all others; a term has no condition
             simple = isinstance(given, syntax.Variable) or without_aggregate
             if isinstance(formal, syntax.Variable) and formal.name not in names and simple:
                 names[formal.name] = given
@@ -183,17 +182,18 @@ class _Copier:
             parts.append(self.part(renamer.part(body)))
         if not self.positive and (renamer.fresh or not without_aggregate):
             name = min(renamer.fresh, default=None)
-            reason = "an aggregate" if name is None else f"'{name}', which the negation does not give a value"
+            reason = "an aggregate" if name is None else f"'{name}', which has no value in the negated atom"
             self.report.error(
                 atom.span,
-                f"inlined relation '{atom.relation}' cannot be negated here: a rule of it has {reason}",
+                f"inline relation '{atom.relation}' cannot be negated here: a rule of it has {reason}",
                 f"the rule is at {head.span.place}; negate a relation that is not inline",
+                code="invalid-inline",
             )
         return syntax.Conjunction(tuple(parts), atom.span)
 
 
 class _Renamer:
-    """Gives the variables of a rule the terms in their place, and all others names of their own."""
+    """Replaces the variables of a rule's head by terms, and gives all others new names."""
 
     def __init__(self, names: Mapping[str, syntax.Term], number: int) -> None:
         self.names = names

@@ -1,4 +1,4 @@
-"""The kinds that terms may have: classes of terms of one kind, merged and narrowed (union-find)."""
+"""The possible kinds of terms: classes of terms of one kind, merged and narrowed (union-find)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PREFERRED = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL)
 
 
 class MismatchError(Exception):
-    """A type error has been reported; the rest of the clause would only repeat it."""
+    """A type error is reported; the rest of the clause would only repeat it."""
 
 
 @dataclass(slots=True)
 class _Class:
-    """Terms that have one kind. `why` says what narrowed it to what it is."""
+    """Terms that have one kind. `why` is the reason for the last narrowing of `kinds`."""
 
     kinds: frozenset[AnyKind]
     why: str = ""
@@ -28,7 +28,7 @@ class _Class:
 
 
 class Kinds:
-    """Classes of terms that have one kind each; terms are known by numbers. A contradiction is reported."""
+    """Classes of terms with one kind each; terms are numbered. A contradiction is reported."""
 
     def __init__(self, every: frozenset[AnyKind], report: Report) -> None:
         self.all = every
@@ -56,7 +56,10 @@ class Kinds:
     def _narrow(
         self, node: int, kinds: frozenset[AnyKind], term: syntax.Term, demand: str = "it is", why: str = ""
     ) -> None:
-        """Allows only `kinds` for a class. `demand` says what asks for them, `why` why `term` has them."""
+        """Allow only `kinds` for a class.
+
+        `demand` and `why` are parts of messages: "but <demand> <kinds>", "because <why>".
+        """
         cell = self.classes[self._find(node)]
         left = cell.kinds & kinds
         if not left:
@@ -73,7 +76,7 @@ class Kinds:
             cell.kinds, cell.why, cell.where = left, why, term.span
 
     def _join(self, a: int, b: int, term: syntax.Term, why: str) -> None:
-        """Makes two classes one, because of `why`; `term` is what stands in class b."""
+        """Merge two classes for the reason `why`; `term` is a term of class b."""
         a, b = self._find(a), self._find(b)
         if a == b:
             return
@@ -90,8 +93,10 @@ class Kinds:
         self.parents[b] = a
         self.classes[a] = _Class(kinds, better.why, better.where)
 
-    def _mismatch(self, span: SourceSpan, message: str, hint: str | None) -> None:
-        self.report.error(span, message, hint)
+    def _mismatch(
+        self, span: SourceSpan, message: str, hint: str | None, *, code: str = "type-mismatch"
+    ) -> None:
+        self.report.error(span, message, hint, code=code)
         raise MismatchError
 
 

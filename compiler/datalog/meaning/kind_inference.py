@@ -1,8 +1,8 @@
-"""Which kind each term of a flat clause has.
+"""Inference of the kind of each term of a flat clause.
 
-Every term gets a set of possible kinds, terms that must agree share one set (union-find), and columns,
-literals and functions narrow the sets until nothing changes. A number literal without suffix fits
-number, unsigned and float; what is still open in the end becomes a number.
+Every term gets a set of possible kinds, terms that must agree share one set (union-find), and
+columns, literals and functions narrow the sets until nothing changes. A number literal without
+suffix may be a number, an unsigned or a float; if it is still undecided in the end, it is a number.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TEXT: frozenset[AnyKind] = frozenset({Kind.SYMBOL})
 
 @dataclass(slots=True)
 class _Overloaded:
-    """A call whose signature is still to be chosen."""
+    """A call whose signature is not chosen yet."""
 
     call: syntax.Call
     result: int
@@ -77,10 +77,10 @@ class KindInference(Kinds):
         for argument, column in zip(atom.arguments, relation.attributes, strict=True):
             place = f"column '{column.name}' of '{relation.name}'"
             kinds = frozenset({column.kind})
-            self._narrow(self.node(argument), kinds, argument, f"{place} is", f"it stands in {place}")
+            self._narrow(self.node(argument), kinds, argument, f"{place} is", f"it is in {place}")
 
     def node(self, term: syntax.Term) -> int:
-        """The class of a term, with everything its form says about its kind noted."""
+        """The class of a term, narrowed by the form of the term."""
         if isinstance(term, syntax.Variable):
             if term.name not in self.variables:
                 self.variables[term.name] = self._new()
@@ -120,12 +120,12 @@ class KindInference(Kinds):
         if call.target is not None:
             kinds = frozenset({self.types.kind(call.target.text)})
             self._narrow(
-                node, kinds, call, f"type '{call.target.text}' is", "of the type that it is taken as"
+                node, kinds, call, f"type '{call.target.text}' is", f"of 'as(..., {call.target.text})'"
             )
         inner = tuple(self.node(argument) for argument in arguments)
         why = f"the arguments and the result of '{call.function}' are of one type"
         if all(set(signature.parameters) == {signature.result} for signature in fitting):
-            # Arguments and result are of one kind, whichever it is.
+            # Arguments and result have the same kind.
             for argument_node, argument in zip(inner, arguments, strict=True):
                 self._join(node, argument_node, argument, why)
             kinds = frozenset(signature.result for signature in fitting)
@@ -152,7 +152,7 @@ class KindInference(Kinds):
     # --- kinds: solving --------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Chooses signatures and kinds until everything has one kind."""
+        """Choose signatures and kinds until every term has one kind."""
         while True:
             while self._choose_signatures() or self._open_constructs():
                 pass
@@ -160,7 +160,7 @@ class KindInference(Kinds):
             if open_:
                 self.classes[self._find(open_[0])].kinds = frozenset({ANONYMOUS})
                 continue
-            # Literals that nothing decides become numbers, one class at a time: a choice may decide others.
+            # Undecided literals become numbers, one class at a time: a choice may decide others.
             undecided = [root for root in self._roots() if len(self.classes[root].kinds) > 1]
             if not undecided:
                 return
@@ -169,7 +169,7 @@ class KindInference(Kinds):
             chosen.kinds = frozenset({next(preferred, min(chosen.kinds, key=lambda kind: kind.value))})
 
     def _open_constructs(self) -> bool:
-        """Gives the parts of records and branches the kinds of their fields; true when there was one."""
+        """Give the parts of records and branches the kinds of their fields; true if any changed."""
         found = False
         for term, node, inner in self.constructs:
             kinds = self._kinds(node)
@@ -191,15 +191,16 @@ class KindInference(Kinds):
                     f"record type '{kind.name}' has {len(fields)} field{'' if len(fields) == 1 else 's'},"
                     f" but {len(inner)} {'is' if len(inner) == 1 else 'are'} given",
                     None,
+                    code="wrong-arity",
                 )
             for field_, part, place in zip(fields, term.arguments, inner, strict=True):
                 where = f"field '{field_.name}' of '{term.function if constructor else kind.name}'"
-                wanted = frozenset({self.types.kind(field_.type_name)})
-                self._narrow(place, wanted, part, f"{where} is", f"it stands in {where}")
+                expected = frozenset({self.types.kind(field_.type_name)})
+                self._narrow(place, expected, part, f"{where} is", f"it is in {where}")
         return found
 
     def _join_parts(self, term: syntax.Construct, node: int, inner: tuple[int, ...]) -> bool:
-        """Makes the parts of a record those of all it is compared with, if no type says what they are."""
+        """Merge the parts of a record without a type with those of all records compared with it."""
         others = [
             parts for other, at, parts in self.constructs if self._same(at, node) and other.function == "[]"
         ]
@@ -216,10 +217,10 @@ class KindInference(Kinds):
         return self._find(a) == self._find(b)
 
     def kind_of(self, term: syntax.Term) -> AnyKind:
-        """The kind of a term, when all is settled."""
+        """The kind of a term, after `settle`."""
         return self._final(self.node(term), term, ())
 
-    def _final(self, node: int, term: syntax.Term, around: tuple[int, ...]) -> AnyKind:
+    def _final(self, node: int, term: syntax.Term, outer: tuple[int, ...]) -> AnyKind:
         (kind,) = self._kinds(node)
         if kind != ANONYMOUS:
             return kind
@@ -229,21 +230,23 @@ class KindInference(Kinds):
             for construct, at, parts in self.constructs
             if self._same(at, root) and construct.function == "[]"
         )
-        if root in around:
-            self._mismatch(term.span, f"the record {quoted(record)} would be a part of itself", None)
+        if root in outer:
+            message = f"the record {quoted(record)} would contain itself"
+            self._mismatch(term.span, message, None, code="recursive-type")
         return anonymous_record(
-            [self._final(part, term, (*around, root)) for part in parts], self.types.word_size
+            [self._final(part, term, (*outer, root)) for part in parts], self.types.word_size
         )
 
     def _ambiguous(self, term: syntax.Construct) -> None:
         self._mismatch(
             term.span,
-            f"nothing says which record type {quoted(term)} is of",
-            "it has one in a column or in a field of a declared type",
+            f"cannot infer the record type of {quoted(term)}",
+            "use it in a column, or in a field, of a declared record type",
+            code="ambiguous-type",
         )
 
     def _choose_signatures(self) -> bool:
-        """One round over the calls that are not decided; true when something became narrower."""
+        """One round over the undecided calls; true when it narrowed a class."""
         changed = False
         for overloaded in self.calls:
             places = (overloaded.result, *overloaded.arguments)
@@ -274,11 +277,10 @@ class KindInference(Kinds):
         given = ", ".join(kinds_text(self._kinds(argument)) for argument in overloaded.arguments)
         result = kinds_text(self._kinds(overloaded.result))
         if call.target is not None:
-            message = f"'as' does not make {given} {result}"
-            self._mismatch(
-                call.span, message, "a conversion may be meant: to_float, to_number, to_string ..."
-            )
-        wanted = " or ".join(
+            message = f"'as' cannot convert {given} to {result}"
+            hint = "use a conversion function such as to_float, to_number or to_string"
+            self._mismatch(call.span, message, hint)
+        expected = " or ".join(
             dict.fromkeys(
                 f"({', '.join(kind.value for kind in signature.parameters)}) -> {signature.result.value}"
                 for signature in self.declarations.signatures(call.function)
@@ -286,8 +288,8 @@ class KindInference(Kinds):
         )
         self._mismatch(
             call.span,
-            f"'{call.function}' cannot be applied to ({given}) giving {result}",
-            f"'{call.function}' is {wanted}",
+            f"'{call.function}' cannot be applied to ({given}) with {result} as the result",
+            f"'{call.function}' is {expected}",
         )
 
     def _regex(self, pattern: syntax.Constant) -> None:
@@ -295,14 +297,16 @@ class KindInference(Kinds):
             if compiled(str(pattern.value)).may_be_endless:
                 self.report.error(
                     pattern.span,
-                    f"matching {quoted(pattern)} could take for ever",
-                    "a group with a quantifier or a '|' in it is repeated, which goes without look-ahead,"
-                    " back references and large numbers of repetitions alone",
+                    f"matching {quoted(pattern)} may not terminate",
+                    "do not repeat a group that contains a quantifier or '|' in a pattern with look-ahead,"
+                    " back references or large numbers of repetitions",
+                    code="invalid-pattern",
                 )
         except RegexError as error:
-            # Soufflé goes on, and so do programs that are written for it.
+            # A warning only, because Souffle runs such a program, too.
             self.report.warning(
                 pattern.span,
-                f"{quoted(pattern)} is no regular expression: {error}",
-                "nothing matches it and nothing fails to; regular expressions are those of ECMAScript",
+                f"{quoted(pattern)} is not a regular expression: {error}",
+                "neither 'match' nor '!match' holds for it; the syntax is that of ECMAScript",
+                code="invalid-pattern",
             )

@@ -1,8 +1,8 @@
-"""Settles which variables of an aggregate are its own and which come from the rule around it.
+"""Decide which variables of an aggregate are local and which come from the rule around it.
 
 A variable of an aggregate is injected when the rule around the aggregate binds it and it does not
-occur in the target expression; every other variable is local. Local variables are renamed apart
-(`x` becomes `x#1`), so that afterwards no name means two things in one rule.
+occur in the target expression; every other variable is local. Local variables get new names
+(`x` becomes `x#1`), so that afterwards every name has one meaning in a rule.
 
     total(k, s) :- key(k), s = sum x : { item(k, x), x > 0 }.      k is injected, x is local
 """
@@ -30,7 +30,7 @@ class _Localiser:
         self.numbers = count(1)
 
     def inside(self, node: N, bound: set[str]) -> N:
-        """The node with the aggregates in it localised, when its surroundings bind `bound`."""
+        """The node with its aggregates localised, when its surroundings bind `bound`."""
         return map_children(
             node,
             lambda part: (
@@ -48,6 +48,6 @@ class _Localiser:
         renamed = {name: f"{name}#{number}" for name in names if name not in injected}
         local = rename(aggregate, renamed)
         inner = bound_variables(local.literals, injected, needs=outer_variables)
-        # The nested aggregates are localised after the renaming: what is local to this one may be
-        # injected into them.
+        # Nested aggregates are localised after the renaming: a variable that is local to this one
+        # may be injected into them.
         return replace(self.inside(local, inner), injected=injected)

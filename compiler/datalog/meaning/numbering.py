@@ -1,7 +1,6 @@
-"""`autoinc()`: where it may stand, and which numbers each place of it gives.
+"""`autoinc()`: where it is allowed, and the numbers that each call of it returns.
 
-Numbers are different all over the program: of n places, the one written at place i gives i, i + n,
-i + 2 n, ...
+Numbers are unique in a program: of n calls, the call number i returns i, i + n, i + 2 n, ...
 """
 
 from __future__ import annotations
@@ -21,45 +20,50 @@ from dbsp.compiler.datalog.tree.traversal import map_children, walk
 
 
 def check_counters(clause: FlatClause, report: Report) -> bool:
-    """Reports every `autoinc()` of a clause that has no rows to number; true when there is none."""
+    """Report every `autoinc()` of a clause that has no rows to number; true when there is none."""
     errors = report.error_count
     for part in walk(clause):
         if isinstance(part, syntax.Aggregate):
             for inner in filter(is_number, walk(part)):
-                hint = "number the rows in a relation of their own, and aggregate over that"
-                report.error(inner.span, "autoinc() cannot stand in an aggregate", hint)
+                hint = "number the rows in another relation, and aggregate over it"
+                message = "autoinc() cannot be used in an aggregate"
+                report.error(inner.span, message, hint, code="invalid-autoinc")
         elif is_number(part) and clause.is_fact:
-            report.error(part.span, "autoinc() in a fact", "the arguments of a fact are constants")
+            hint = "the arguments of a fact must be constants"
+            report.error(part.span, "autoinc() cannot be used in a fact", hint, code="invalid-autoinc")
         elif is_number(part) and clause.subsumes:
-            report.error(part.span, "autoinc() in a subsumption", "compare columns that have numbers")
+            message = "autoinc() cannot be used in a subsumption"
+            hint = "compare columns that have numbers"
+            report.error(part.span, message, hint, code="invalid-autoinc")
     return report.error_count == errors
 
 
 def is_number(node: Any) -> bool:
-    """Whether it is the number of a row: `autoinc()`."""
+    """Whether a node is a call of `autoinc()`, the number of a row."""
     return isinstance(node, syntax.Call) and node.function == "autoinc"
 
 
 def numbers_rows(rule: checked.Rule) -> bool:
-    """Whether a rule numbers the ways to satisfy its body; so these must stay what they are."""
+    """Whether a rule has an `autoinc()`; rewritings must then keep the bindings of its body."""
     return any(map(is_number, walk(rule)))
 
 
 def check_recursion(strata: Sequence[checked.Stratum], report: Report) -> None:
-    """Reports the recursive rules with `autoinc()`: each new number would make a row, and that another."""
+    """Report recursive rules with `autoinc()`: each number would derive a row to number."""
     for stratum in strata:
         for rule in stratum.rules if stratum.recursive else ():
             if any(atom.relation in stratum.relations for atom in uses(rule)):
                 for node in walk(rule):
                     if is_number(node):
-                        report.error(node.span, "autoinc() in a recursive rule", _RECURSION)
+                        message = "autoinc() cannot be used in a recursive rule"
+                        report.error(node.span, message, _RECURSION, code="invalid-autoinc")
 
 
-_RECURSION = "rows that depend on their own numbers never come to an end; number them in a rule outside"
+_RECURSION = "every number would derive a row that needs a number; use autoinc() in a rule outside"
 
 
 def with_numbers(rules: Sequence[checked.Rule]) -> list[checked.Rule]:
-    """The rules with the first number and the step put into each `autoinc()`."""
+    """The rules with the first number and the step as the arguments of each `autoinc()`."""
     total = sum(is_number(node) for rule in rules for node in walk(rule))
     places = count()
 

@@ -1,4 +1,4 @@
-"""Checks what components override, whether or not they are instantiated."""
+"""Check the `.override` directives of components, whether or not they are instantiated."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from dbsp.diagnostics import did_you_mean
 
 
 def check_overrides(items: Iterable[parsed.Item], report: Report) -> None:
-    """What a component overrides is declared in a base, as overridable; for all components among the items.
+    """Report overridden relations that no base component declares, or not as overridable.
 
-    A base that is a type parameter may be any component: as in Soufflé, nothing is asked of what it has.
+    A base that is a type parameter may be any component: as in Souffle, its relations are not
+    checked.
     """
     _OverrideCheck(report).components(items, {}, frozenset())
 
@@ -24,11 +25,11 @@ class _OverrideCheck:
     def components(
         self,
         items: Iterable[parsed.Item],
-        around: dict[str, parsed.Component],
+        outer: dict[str, parsed.Component],
         parameters: frozenset[str],
     ) -> None:
         own = {item.head.name.text: item for item in items if isinstance(item, parsed.Component)}
-        known = around | own
+        known = outer | own
         for component in own.values():
             hidden = parameters | {name.text for name in component.head.parameters}
             self.component(component, known, hidden)
@@ -48,7 +49,7 @@ class _OverrideCheck:
         parameters: frozenset[str],
         found: dict[int, parsed.Component],
     ) -> list[parsed.Component]:
-        """The components that it has as bases, and as bases of those, as far as they are known."""
+        """The known direct and indirect bases of a component."""
         for base in component.bases:
             other = known.get(base.name.text)
             if base.name.text not in parameters and other is not None and id(other) not in found:
@@ -74,21 +75,21 @@ class _OverrideCheck:
             name for item in component.items if isinstance(item, parsed.Override) for name in item.names
         ):
             if name.text in own:
-                self.report.error(
-                    name.span,
-                    f"relation '{name.text}' is declared in this component itself",
-                    "leave out '.override', which is for relations of base components",
-                )
+                message = f"relation '{name.text}' is declared in this component itself"
+                hint = "remove '.override', which is for relations of base components"
+                self.report.error(name.span, message, hint, code="invalid-override")
             elif name.text in inherited:
                 declaration = inherited[name.text]
                 if all(qualifier.text != "overridable" for qualifier in declaration.qualifiers):
-                    hint = f"declare it so at {declaration.span.place}: .decl {name.text}(...) overridable"
-                    self.report.error(name.span, f"relation '{name.text}' is not overridable", hint)
+                    hint = f"at {declaration.span.place}, write .decl {name.text}(...) overridable"
+                    message = f"relation '{name.text}' is not overridable"
+                    self.report.error(name.span, message, hint, code="invalid-override")
             elif not open_:
                 self.report.error(
                     name.span,
                     f"no base component of '{component.head.name.text}' has a relation '{name.text}'",
                     did_you_mean(name.text, inherited),
+                    code="unknown-relation",
                 )
 
 

@@ -1,16 +1,16 @@
-"""`.pragma "key" "value"`: Souffle's options, given in the program.
+"""`.pragma "key" "value"`: options of Souffle within the program.
 
-What has a meaning here is honoured:
+These options have an effect:
 
 - `legacy`: no warnings about deprecated forms;
-- `inline-exclude`: relations, with commas between them, that are not inlined though declared so;
-- `magic-transform`, `magic-transform-exclude`: relations that are to be derived on demand, `*` for all, and
-  those that are not;
-- `word-size`: 32 or 64, how many bits a number has, unless the program is compiled with another; Souffle has
-  no such option, where it depends on how Souffle was built.
+- `inline-exclude`: relations declared `inline` that are not inlined, separated by commas;
+- `magic-transform`, `magic-transform-exclude`: relations that are derived on demand, `*` for all,
+  and relations that are not;
+- `word-size`: the bits of a number, 32 or 64; the argument `word_size` of `compile` takes
+  precedence. Souffle has no such option: there the word size is set when Souffle is built.
 
-Other options of Souffle are about how it computes, or are given on the command line here; they are read and
-mean nothing. A key that Souffle does not know is met with a warning.
+Other options of Souffle concern its own evaluation, or are options of the command line here; they
+are ignored. A key that Souffle does not know gives a warning.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from dbsp.diagnostics import did_you_mean
 
 _LISTS = ("inline-exclude", "magic-transform", "magic-transform-exclude")
 _WORD_SIZE = "word-size"
-_HONOURED = frozenset({"legacy", _WORD_SIZE, *_LISTS})
+_SUPPORTED = frozenset({"legacy", _WORD_SIZE, *_LISTS})
 # fmt: off
-_WITHOUT_MEANING = frozenset({
+_IGNORED = frozenset({
     "auto-schedule", "compile", "compile-many", "debug-report", "disable-transformers", "dl-program",
     "emit-statistics", "fact-dir", "generate", "generate-many", "include-dir", "index-stats", "interpreter",
     "jobs", "libraries", "library-dir", "live-profile", "macro",
@@ -41,7 +41,7 @@ _MULTIPLE = frozenset({"include-dir", "libraries", "library-dir", "macro", "inli
 
 @dataclass(frozen=True, slots=True)
 class Pragmas:
-    """What the pragmas of a program ask for."""
+    """The settings of the pragmas of a program."""
 
     legacy: bool = False
     not_inlined: frozenset[str] = frozenset()
@@ -51,21 +51,23 @@ class Pragmas:
 
 
 def read_pragmas(items: Iterable[parsed.Item], report: Report) -> Pragmas:
-    """The pragmas of a program; of one key given twice the last counts, with a warning."""
+    """The pragmas of a program; a repeated key gives a warning, and the last value counts."""
     given: dict[str, parsed.Pragma] = {}
     lists: dict[str, frozenset[str]] = dict.fromkeys(_LISTS, frozenset())
     for item in items:
         if not isinstance(item, parsed.Pragma):
             continue
         key = item.key
-        if key not in _HONOURED | _WITHOUT_MEANING:
-            hint = did_you_mean(key, _HONOURED | _WITHOUT_MEANING)
-            report.warning(item.span, f"unknown pragma '{key}' means nothing", hint)
+        if key not in _SUPPORTED | _IGNORED:
+            hint = did_you_mean(key, _SUPPORTED | _IGNORED)
+            report.warning(item.span, f"unknown pragma '{key}' is ignored", hint, code="no-effect")
         elif key in given and key not in _MULTIPLE:
-            message = f"pragma '{key}' is given already, which this overrides"
-            report.warning(item.span, message, f"given at {given[key].span.place}")
+            message = f"pragma '{key}' is written twice; this value is used"
+            hint = f"also written at {given[key].span.place}"
+            report.warning(item.span, message, hint, code="duplicate-directive")
         if key == _WORD_SIZE and item.value not in map(str, WORD_SIZES):
-            report.error(item.span, f"a word of '{item.value}' bits", "numbers have 32 bits or 64")
+            message = f"expected a word size of 32 or 64 bits, got '{item.value}'"
+            report.error(item.span, message, code="invalid-directive")
             continue
         given[key] = item
         if key in lists:

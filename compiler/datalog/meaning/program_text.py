@@ -1,7 +1,7 @@
 """Whole programs as Datalog text, after any of the passes of the compiler.
 
-The text is for people: what the compiler adds may have no form in the language (`path#demand`, the parts of
-a record). A variable that is local to an aggregate is written `x'1`.
+The text is for readers: additions of the compiler may have no syntax in the language
+(`path#demand`, the parts of a record). A variable that is local to an aggregate is written `x'1`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def flat_text(program: FlatProgram) -> str:
 
 
 def typed_text(program: TypedProgram) -> str:
-    """Relations, facts and the clauses with the kinds of their variables behind them."""
+    """Relations, facts and the clauses, each followed by the kinds of its variables."""
     clauses = (
         (placed.place, f"{_flat(placed.clause)}{_kinds((typed.head, *typed.body))}")
         for placed, typed in program.clauses
@@ -73,13 +73,13 @@ def checked_text(program: checked.CheckedProgram) -> str:
 
 
 def rules_text(program: checked.CheckedProgram) -> str:
-    """Relations, facts and rules while rules are rewritten: strata are found when that is done."""
+    """Relations, facts and rules before the pass `stratify`, which finds the strata."""
     return "\n".join(
         (*_relations(program.relations), *map(_fact, program.facts), *map(show_rule, program.clauses))
     )
 
 
-# --- parts of programs -----------------------------------------------------------------------------
+# --- parts of programs ----------------------------------------------------------------------------
 
 
 def _relations(relations: Mapping[str, checked.Relation]) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _value(value: Value) -> str:
 
 
 def _flat(clause: FlatClause) -> str:
-    """A flat clause; the number that makes a variable local is kept."""
+    """A flat clause; local variables keep their number."""
     names = {name: name.replace("#", "'") for name in variables(clause) if "#" in name}
     head, *body = (rename(literal, names) for literal in (clause.head, *clause.body))
     if clause.subsumes:
@@ -141,7 +141,7 @@ def _kinds(literals: Iterable[syntax.Literal]) -> str:
     return f"  // {', '.join(f'{name}: {kind}' for name, kind in kinds.items())}" if kinds else ""
 
 
-# --- items of the syntax tree ----------------------------------------------------------------------
+# --- items of the syntax tree ---------------------------------------------------------------------
 
 
 def _item(item: parsed.Item) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Checks names and shapes: relations exist, arities fit, `_` stands where it may stand."""
+"""Check names and shapes: relations exist, arities match, `_` is only where it is allowed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dbsp.diagnostics import SourceSpan, did_you_mean
 def resolve(clause: FlatClause, declarations: Declarations, report: Report) -> bool:
     """Whether every name in the clause is known and used with the right number of arguments.
 
-    Also false, without a message of its own, when a relation of the clause has a broken declaration.
+    Also false, without a message, when a relation of the clause has a broken declaration.
     """
     resolver = _Resolver(declarations, report)
     resolver.atom(clause.head, in_head=True)
@@ -39,7 +39,7 @@ class _Resolver:
                 self.atom(atom, positive=False)
             case syntax.Comparison(operator="=", left=left, right=right):
                 for term, other in ((left, right), (right, left)):
-                    # A wildcard may stand in a pattern; what it is matched with has to have a value.
+                    # A pattern may contain a wildcard; the other side must have a value.
                     self.term(term, "a comparison", pattern=not has_wildcard(other))
             case _:
                 for term in children(literal):
@@ -51,7 +51,8 @@ class _Resolver:
             hint = did_you_mean(atom.relation, self.relations)
             if hint is None:
                 hint = f"declare it first: .decl {atom.relation}(...)"
-            self._error(atom.name_span, f"undefined relation '{atom.relation}'", hint)
+            message = f"undefined relation '{atom.relation}'"
+            self._error(atom.name_span, message, hint, code="unknown-relation")
         elif relation.arity != len(atom.arguments):
             columns = ", ".join(f"{column.name}: {column.type_name}" for column in relation.attributes)
             self._error(
@@ -59,12 +60,14 @@ class _Resolver:
                 f"relation '{relation.name}' has {_count(relation.arity, 'column')},"
                 f" but {_count(len(atom.arguments), 'argument')} {_be(len(atom.arguments))} given",
                 f"declared at {relation.span.place} as {relation.name}({columns})",
+                code="wrong-arity",
             )
         elif relation.name in self.broken:
             self.sound = False
         for argument in atom.arguments:
             if in_head and isinstance(argument, syntax.Wildcard):
-                self._error(argument.span, "'_' in the head has no value", "name what is to be derived")
+                hint = "use a variable that the body binds"
+                self._error(argument.span, "'_' in the head has no value", hint, code="unbound-variable")
             elif not isinstance(argument, syntax.Wildcard):
                 place = "a head" if in_head else "an argument" if positive else "a negated atom"
                 self.term(argument, place, pattern=positive and not in_head)
@@ -72,7 +75,7 @@ class _Resolver:
     def term(self, term: syntax.Term, place: str, pattern: bool = False) -> None:
         match term:
             case syntax.Wildcard(span=span):
-                self._error(span, f"'_' in {place} has no value")
+                self._error(span, f"'_' in {place} has no value", code="unbound-variable")
             case syntax.Construct():
                 self.construct(term, place, pattern)
             case syntax.Call(function=name, arguments=arguments):
@@ -94,25 +97,26 @@ class _Resolver:
             name = term.function[1:]
             type_name = self.types.branches.get(name)
             if type_name is None:
-                self._error(term.span, f"undefined branch '${name}'", did_you_mean(name, self.types.branches))
+                hint = did_you_mean(name, self.types.branches)
+                self._error(term.span, f"undefined branch '${name}'", hint, code="unknown-branch")
             elif type_name in self.types.broken:
                 self.sound = False
             else:
-                wanted = len(self.types.fields(self.types.structured[type_name], name))
+                expected = len(self.types.fields(self.types.structured[type_name], name))
                 given = len(term.arguments)
-                if given != wanted:
+                if given != expected:
                     message = (
-                        f"branch '${name}' of '{type_name}' has {_count(wanted, 'field')}, but"
+                        f"branch '${name}' of '{type_name}' has {_count(expected, 'field')}, but"
                         f" {_count(given, 'argument')} {_be(given)} given"
                     )
-                    self._error(term.span, message)
+                    self._error(term.span, message, code="wrong-arity")
         for argument in term.arguments:
             if not (pattern and isinstance(argument, syntax.Wildcard)):
                 inside = "a record" if term.function == "[]" else "a branch"
                 self.term(argument, f"{inside} in {place}" if not pattern else inside, pattern)
 
     def call(self, call: syntax.Call) -> None:
-        """That the function is there and has as many arguments as one of its signatures."""
+        """Check that the function exists and has a signature with this number of arguments."""
         functors = self.declarations.functors
         if call.function in self.broken:
             self.sound = False
@@ -122,7 +126,8 @@ class _Resolver:
                 did_you_mean(call.function, functors)
                 or f"declare it first: .functor {call.function[1:]}(...)"
             )
-            self._error(call.span, f"undefined functor '{call.function}'", hint)
+            message = f"undefined functor '{call.function}'"
+            self._error(call.span, message, hint, code="unknown-functor")
             return
         signatures, given = self.declarations.signatures(call.function), len(call.arguments)
         if not any(signature.accepts_count(given) for signature in signatures):
@@ -133,18 +138,18 @@ class _Resolver:
             if signatures[0].variadic:
                 number = "at least one argument"
             message = f"'{call.function}' takes {number}, but {given} {_be(given)} given"
-            self._error(call.span, message)
+            self._error(call.span, message, code="wrong-arity")
 
     def type(self, name: syntax.Name) -> None:
         if name.text in self.types.broken:
             self.sound = False
         elif name.text not in self.types:
             hint = did_you_mean(name.text, self.types.names())
-            self._error(name.span, f"undefined type '{name.text}'", hint)
+            self._error(name.span, f"undefined type '{name.text}'", hint, code="unknown-type")
 
-    def _error(self, span: SourceSpan, message: str, hint: str | None = None) -> None:
+    def _error(self, span: SourceSpan, message: str, hint: str | None = None, *, code: str) -> None:
         self.sound = False
-        self.report.error(span, message, hint)
+        self.report.error(span, message, hint, code=code)
 
 
 def _count(number: int, noun: str) -> str:

@@ -11,7 +11,7 @@ from dbsp.compiler.datalog.tree.kinds import Value
 from dbsp.compiler.datalog.tree.syntax import TEXT_TESTS
 from dbsp.data.terms import Branch, Record, term_text
 
-# How tightly an operator binds; what binds less tightly than its surroundings is put in parentheses.
+# The precedence of operators; a term of lower precedence than its surroundings gets parentheses.
 _LEVELS = {"lor": 1, "lxor": 2, "land": 3, "bor": 4, "bxor": 5, "band": 6}
 _LEVELS |= {"bshl": 7, "bshr": 7, "bshru": 7, "+": 8, "-": 8, "*": 9, "/": 9, "%": 9, "^": 11}
 _PREFIXES = {"-": "-", "bnot": "bnot ", "lnot": "lnot "}
@@ -19,17 +19,18 @@ _SIGNED = 10
 
 
 def source_name(variable: str) -> str:
-    """The name of a variable as it was written: local variables of aggregates carry `#number`."""
+    """The name of a variable as written: local variables of aggregates have a suffix `#number`."""
     return variable.split("#")[0]
 
 
 def show_variable(variable: str) -> str:
-    """The name as written; variables made by the compiler have none, so their number is shown."""
+    """The name as written; for a variable of the compiler, which has none, its number."""
     return source_name(variable) or variable
 
 
 def show_term(term: syntax.Term) -> str:
-    """
+    """A term as it would be written.
+
     >>> from dbsp.diagnostics import SourceSpan
     >>> at = SourceSpan("", 1)
     >>> show_term(syntax.Call("*", (syntax.Variable("x", at), syntax.NumberLiteral(2, False, at)), at))
@@ -122,9 +123,7 @@ def show_body(body: Iterable[syntax.Formula]) -> str:
 
 
 def show_rule(rule: checked.Rule) -> str:
-    """
-    A rule in one line; what `;` and several heads were expanded to, not the clause as written.
-    """
+    """A rule in one line, after the expansion of `;` and several heads."""
     if rule.dominating is not None:
         body = show_body(rule.body[2:])
         return f"{show_literal(rule.head)} <= {show_literal(rule.dominating)} :- {body}."

@@ -1,47 +1,47 @@
-"""The functions a term may call: their names, their signatures and what they compute.
+"""The functions of terms: their names, their signatures and their meaning.
 
-An overloaded name has several signatures; type inference picks the one that fits.
+An overloaded name has several signatures; type inference chooses one of them.
 
-======================  =============================================================================
+======================  ============================================================================
 function                meaning
-======================  =============================================================================
-`a + b`, `a - b`,       number and unsigned: exact; a result outside the type is an error (number is
-`a * b`                 -2^63 .. 2^63-1, unsigned is 0 .. 2^63-1). float: IEEE double.
+======================  ============================================================================
+`a + b`, `a - b`,       number and unsigned: exact; a result outside of the type is an error (number
+`a * b`                 is -2^63 .. 2^63-1, unsigned is 0 .. 2^63-1). float: IEEE double.
                         `+` of symbols is `cat`.
 `-a`                    number, float
 `a / b`                 number and unsigned: rounded toward zero, as in C; float: IEEE quotient.
                         A zero divisor is an error, for float too.
-`a % b`                 number and unsigned: the remainder belonging to `/` (sign of a). Zero: error.
+`a % b`                 number and unsigned: the remainder of `/` (sign of a). Zero: error.
 `a ^ b`                 number and unsigned: exact power, out of range is an error; a negative
-                        exponent gives the quotient 1 / a^-b rounded toward zero (so 0, 1 or -1; an
+                        exponent is the quotient 1 / a^-b rounded toward zero (so 0, 1 or -1; an
                         error for a = 0). float: IEEE power.
-`cat(s, ...)`           the symbols one after the other
+`cat(s, ...)`           the concatenation of the symbols
 `strlen(s)`             number of characters
 `substr(s, i, n)`       n characters from position i (0 is the first), fewer at the end of s; the
-                        empty symbol when i < 0 or i > strlen(s); the whole rest when n < 0
+                        empty symbol when i < 0 or i > strlen(s); all characters from i when n < 0
 `ord(x)`                a number that is the same for equal values of one type: the integer itself
-                        for number and unsigned, 0 for nil, an arbitrary but fixed one for everything else
+                        for number and unsigned, 0 for nil, an arbitrary but fixed number otherwise
 `min(a, ...)`,          the least, the greatest; symbols in the order of their text
 `max(a, ...)`
 `to_string(x)`          decimal text of a number; a float has six decimals, as in C
-`to_number(x)`          a symbol that spells an integer (else an error); a float without its fraction
-`to_unsigned(x)`        the same, and negative is an error
-`to_float(x)`           a symbol that spells a number (else an error); a number as a float
-`as(x, T)`              x as a value of type T: the same value for a type of the same kind; number and
-                        unsigned as by `itou`, `utoi`; a symbol, record or branch as a number by `ord`
-`range(a, b)`,          any of the numbers a, a + s, a + 2 s ... before b is reached (b itself is none); s
-`range(a, b, s)`        is 1, or -1 where a > b, if it is not given. For s = 0 it is a alone, if a != b.
-`autoinc()`, `$`        the number of this way to satisfy the body of the rule: see `checked.Rule`
+`to_number(x)`          the integer that a symbol spells (else an error); a float truncated
+`to_unsigned(x)`        the same, and a negative number is an error
+`to_float(x)`           the number that a symbol spells (else an error); a number as a float
+`as(x, T)`              x as a value of type T: the same value for a type of the same kind; number
+                        and unsigned as by `itou`, `utoi`; other kinds as a number by `ord`
+`range(a, b)`,          each of the numbers a, a + s, a + 2 s ... before b (without b); without a
+`range(a, b, s)`        third argument s is 1, or -1 where a > b. For s = 0 only a, if a != b.
+`autoinc()`, `$`        the number of this binding of the body of the rule: see `checked.Rule`
 `itou`, `itof`,         conversions between number (i), unsigned (u) and float (f), as by the `to_`
 `utoi`, `utof`,         functions
 `ftoi`, `ftou`
-`a band b`, `a bor b`,  bitwise, over 64 bits in two's complement. An unsigned result of a whole term of
-`a bxor b`, `bnot a`    such functions that has the highest bit set is an error, one in between is not.
-`a bshl n`, `a bshr n`, the bits shifted by n modulo 64; `bshr` keeps the sign of a number, `bshru` fills
-`a bshru n`             with zeros. What is shifted out is lost.
+`a band b`, `a bor b`,  bitwise, over 64 bits in two's complement. A highest bit set in the unsigned
+`a bxor b`, `bnot a`    result of a whole term of such functions is an error; in a part it is not.
+`a bshl n`, `a bshr n`, the bits shifted by n modulo 64; `bshr` keeps the sign of a number, `bshru`
+`a bshru n`             fills with zeros. Bits shifted beyond the word are lost.
 `a land b`, `a lor b`,  1 or 0; every value but 0 counts as true
 `a lxor b`, `lnot a`
-======================  =============================================================================
+======================  ============================================================================
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NUMBER, _UNSIGNED, _FLOAT, _SYMBOL = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Ki
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Kinds of the arguments and of the result. A variadic one takes one or more of its first kind."""
+    """Kinds of the arguments and of the result; a variadic one takes one or more arguments."""
 
     parameters: tuple[AnyKind, ...]
     result: AnyKind
@@ -78,19 +78,19 @@ def _conversions(result: Kind) -> tuple[Signature, ...]:
 
 
 BIT_FUNCTIONS = frozenset({"band", "bor", "bxor", "bnot", "bshl", "bshr", "bshru"})
-"""They work on all 64 bits; an unsigned may have all of them set in between, if not in the end."""
+"""They work on all 64 bits; the highest bit of an unsigned may be set in a part of a term."""
 
 _NUMERIC = (_NUMBER, _UNSIGNED, _FLOAT)
 
 GENERATORS = frozenset({"range"})
-"""Functions with any number of values: a rule holds for each of them."""
+"""Functions with several values: a rule holds for each of them."""
 
 CASTS: Mapping[tuple[AnyKind, AnyKind], str] = {
     (_UNSIGNED, _NUMBER): "utoi",
     (_NUMBER, _UNSIGNED): "itou",
     (_SYMBOL, _NUMBER): "ord",
 }
-"""What `as` means between different kinds; of one kind it changes nothing but the type."""
+"""The function of `as` between different kinds; within one kind it only changes the type."""
 
 FUNCTIONS: Mapping[str, tuple[Signature, ...]] = {
     "+": _same(_NUMBER, _UNSIGNED, _FLOAT, _SYMBOL),
@@ -137,11 +137,11 @@ def signatures_of(name: str, structured: Iterable[AnyKind]) -> tuple[Signature, 
     return found
 
 
-# Functions that have no value for some arguments. The planner evaluates them after everything that
-# might discard the row, so that `r(x, y), x != 0, z = y / x` is never an error.
+# Functions that have no value for some arguments. The planner evaluates them after all literals
+# that may discard the row, so that `r(x, y), x != 0, z = y / x` is never an error.
 PARTIAL = frozenset({"/", "%", "^", "to_number", "to_unsigned", "to_float", "itou", "ftoi", "ftou"})
 
 
 def is_partial(function: str) -> bool:
-    """Whether it may have no value for some arguments, as any functor of the user's may."""
+    """Whether a function may have no value for some arguments, as any user-defined functor may."""
     return function in PARTIAL or function.startswith("@")

@@ -1,9 +1,9 @@
-"""Groups relations into strata and refuses programs in which a relation depends on its own absence.
+"""Group relations into strata; report relations that depend on their own absence.
 
 The dependency graph has an edge from every relation in the body of a rule to the relation in its
 head; it is negative when the relation is negated or aggregated over. Its strongly connected
 components, in topological order, are the strata. A negative edge inside a component would make the
-relation's rows depend on their own absence, and there is no agreed meaning for that.
+relation's rows depend on their own absence, and such a program has no agreed meaning.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import networkx as nx
 
 from dbsp.compiler.datalog.meaning.checked import Relation, Rule, Stratum
 from dbsp.compiler.datalog.meaning.dependencies import Dependency, dependencies, subsumption_dependencies
-from dbsp.compiler.datalog.meaning.extremes import DeclaredOrders, gets_better, orders_of
+from dbsp.compiler.datalog.meaning.extremes import DeclaredOrders, is_monotone, orders_of
 from dbsp.compiler.datalog.text.report import Report
 
 
@@ -43,7 +43,7 @@ def stratify(
             dependency.how == "aggregates over"
             and component_of[dependency.used] == component_of[dependency.user]
         )
-        if recursive and gets_better(rule, components[component_of[dependency.user]], orders):
+        if recursive and is_monotone(rule, components[component_of[dependency.user]], orders):
             found.remove(dependency)
     _check_cycles(graph, component_of, found, every, orders, report)
 
@@ -62,12 +62,12 @@ def stratify(
     strata: list[Stratum] = []
     for number in sequence:
         names = components[number]
-        own, left_out = rules_of.get(number, []), subsumed.get(number, [])
-        kind = any(relations[name].equivalence or relations[name].choices for name in names)
-        if own or left_out or kind:
+        own, removing = rules_of.get(number, []), subsumed.get(number, [])
+        special = any(relations[name].equivalence or relations[name].choices for name in names)
+        if own or removing or special:
             recursive = len(names) > 1 or graph.has_edge(names[0], names[0])
-            accumulates = recursive and bool(left_out or any(relations[name].choices for name in names))
-            strata.append(Stratum(tuple(names), tuple(own), recursive, tuple(left_out), accumulates))
+            accumulates = recursive and bool(removing or any(relations[name].choices for name in names))
+            strata.append(Stratum(tuple(names), tuple(own), recursive, tuple(removing), accumulates))
     return tuple(strata)
 
 
@@ -79,9 +79,9 @@ def _check_cycles(
     orders: DeclaredOrders,
     report: Report,
 ) -> None:
-    """Reports one cycle through a negative dependency for each component that has one.
+    """Report one cycle through a negative dependency for each component that has one.
 
-    `every` has those aggregates, too, that may stand in a recursion.
+    Unlike `found`, `every` includes the aggregates that are allowed in a recursion.
     """
     by_edge: dict[tuple[str, str], Dependency] = {}
     for dependency in sorted(every, key=lambda dependency: bool(dependency.how)):
@@ -107,10 +107,11 @@ def _check_cycles(
             if dependency.used != dependency.user
             else f"the program cannot be stratified: '{dependency.user}' {dependency.how} itself",
             f"the cycle is: {cycle}{_AGGREGATES if dependency.how != 'negates' and orders else ''}",
+            code="not-stratifiable",
         )
 
 
 _AGGREGATES = (
-    "; a 'min' or 'max' may stand in it if it is of what grows with a column that a subsumption makes"
-    " the least or the greatest, and gives such a column"
+    "; a 'min' is allowed in a recursion if a subsumption keeps the least value of the column that it"
+    " aggregates and of the column of its result, a 'max' likewise with the greatest value"
 )

@@ -1,8 +1,8 @@
-"""Checks declared subtypes: what flows from column to column through a variable.
+"""Check declared subtypes: the flow of values from column to column through variables.
 
-A variable has the greatest type below all columns of positive atoms it stands in, and below those of
-the variables it is compared with. That type must exist, and it must be a subtype of every column of
-the head that the variable flows into. Kinds have been settled before (see `infer`).
+The type of a variable is the greatest common subtype of its columns in positive atoms and of the
+types of the variables it is compared with. That type must exist, and it must be a subtype of every
+column of the head that the variable flows into. `infer` checks the kinds before.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from dbsp.compiler.datalog.tree.traversal import children
 def check_subtypes(
     clause: FlatClause, declarations: Declarations, structured: Mapping[int, Structured], report: Report
 ) -> bool:
-    """Whether the clause mixes no types; the first mistake is reported.
+    """Whether the clause does not mix types; reports the first error.
 
-    `structured` has the kinds of the records and branches in the clause, by the `id` of the term: their
-    fields are columns like others.
+    `structured` has the kinds of the records and branches in the clause, by the `id` of the term:
+    the check treats their fields like columns.
     """
     return _SubtypeCheck(declarations, structured, report).clause(clause)
 
@@ -38,7 +38,7 @@ class _SubtypeCheck:
         self.types = declarations.types
         self.report = report
         self.parents: dict[str, str] = {}
-        # For each variable the columns of positive atoms it stands in: their types, and where.
+        # The columns of each variable in positive atoms: their types, and the uses of the variable.
         self.columns: dict[str, list[tuple[str, syntax.Variable]]] = {}
 
     def clause(self, clause: FlatClause) -> bool:
@@ -51,22 +51,22 @@ class _SubtypeCheck:
         return self.head(clause.head, types)
 
     def part(self, node: syntax.Node) -> None:
-        """Notes what a literal or a term says of its variables, those in aggregates included."""
+        """Record the types of the variables of a literal or a term, aggregates included."""
         match node:
             case syntax.Negation(atom=atom):
-                node = atom  # whose columns bind nothing
+                node = atom  # a negated atom gives its variables no type
             case syntax.Atom(relation=relation, arguments=arguments):
                 columns = self.relations[relation].attributes
-                self.stand_in(arguments, (column.type_name for column in columns))
+                self.record(arguments, (column.type_name for column in columns))
             case syntax.Comparison(left=left, right=right):
                 self.compare(left, right)
             case syntax.Construct(arguments=arguments) if (
                 node.function != "nil" and id(node) in self.structured
             ):
                 fields = self.types.fields(self.structured[id(node)], node.constructor)
-                self.stand_in(arguments, (field.type_name for field in fields))
+                self.record(arguments, (field.type_name for field in fields))
             case syntax.Aggregate(value=value, body=body):
-                # The body first: of two types that do not fit, the second is reported.
+                # The body first: of two conflicting types, the second is reported.
                 for part in (*body, *(() if value is None else (value,))):
                     self.part(part)
                 return
@@ -75,14 +75,14 @@ class _SubtypeCheck:
         for part in children(node):
             self.part(part)
 
-    def stand_in(self, terms: Iterable[syntax.Term], types: Iterable[str]) -> None:
-        """Notes the variables among terms that stand in columns of these types."""
+    def record(self, terms: Iterable[syntax.Term], types: Iterable[str]) -> None:
+        """Record the variables among terms in columns of these types."""
         for term, type_name in zip(terms, types, strict=True):
             if isinstance(term, syntax.Variable):
                 self.columns.setdefault(term.name, []).append((type_name, term))
 
     def compare(self, left: syntax.Term, right: syntax.Term) -> None:
-        """Two variables that are compared have one type; the least of x is of the type of x."""
+        """Give two compared variables one type; `min x` and `max x` have the type of x."""
         names = []
         for side in (left, right):
             if isinstance(side, syntax.Aggregate) and side.function != "mean" and side.value is not None:
@@ -93,7 +93,7 @@ class _SubtypeCheck:
             self.parents[self.find(names[0])] = self.find(names[1])
 
     def find(self, name: str) -> str:
-        """The variable that stands for all that have one type with this one."""
+        """The representative of all variables of the same type as this one."""
         while (parent := self.parents.get(name, name)) != name:
             name = parent
         return name
@@ -101,7 +101,7 @@ class _SubtypeCheck:
     def meet(
         self, group: str, columns: list[tuple[str, syntax.Variable]], types: dict[str, frozenset[str]]
     ) -> bool:
-        """Narrows the type of a group of variables by more columns; false when nothing is left."""
+        """Narrow the type of a group of variables by more columns; false when no type is left."""
         for type_name, variable in columns:
             known = types.get(group)
             if known is None:
@@ -117,6 +117,7 @@ class _SubtypeCheck:
                     f"'{source_name(variable.name)}' cannot be both of type {listed}"
                     f" and of type '{type_name}'",
                     "no value belongs to both types",
+                    code="type-mismatch",
                 )
                 return False
         return True
@@ -135,6 +136,7 @@ class _SubtypeCheck:
                         argument.span,
                         f"'{show_term(argument)}' is of type '{type_name}', which is not a subtype of"
                         f" '{column.type_name}', the type of column '{column.name}' of '{relation.name}'",
+                        code="type-mismatch",
                     )
                     return False
         return True

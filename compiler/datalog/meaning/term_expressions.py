@@ -1,6 +1,6 @@
-"""Terms and comparisons to the engine's expressions over columns named by variables.
+"""Translate terms and comparisons to expressions over columns named by variables.
 
-What each function means is written in `signatures`; here is how the engine is asked for it.
+`signatures` defines the meaning of each function; this module maps it to the engine's functions.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def expression(term: syntax.Term) -> Expression:
             return wrapped
         case syntax.Call(function=function) if function in BIT_FUNCTIONS:
             bits = _bits(term)
-            # All bits of an unsigned do not fit its range; only bnot and bshl can set the highest.
+            # The highest bit of an unsigned is outside of its range; only bnot and bshl can set it.
             return call_function(_UNSIGNED, bits) if term.kind is Kind.UNSIGNED else bits
         case syntax.Call(function=function, arguments=arguments):
             return _CALLS[function](term, *map(expression, arguments))
@@ -64,7 +64,7 @@ def expression(term: syntax.Term) -> Expression:
 
 
 def constant(term: syntax.Constant) -> Expression:
-    """The expression of a constant; a record or branch is made of its parts."""
+    """The expression of a constant; a record or branch is constructed from its parts."""
     if not isinstance(term.kind, Structured):
         return lit(term.value)
     type_ = type_of(term.kind)
@@ -115,13 +115,13 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def _kind(call: syntax.Call) -> AnyKind:
-    """The kind of the first argument, which decides between the meanings of an overloaded name."""
+    """The kind of the first argument, which selects the meaning of an overloaded name."""
     return call.arguments[0].kind
 
 
 @functools.lru_cache(maxsize=1024)
 def _functor(functor: FunctorSignature) -> Functor:
-    """The functor of the engine, the same for all places so that results are remembered for all."""
+    """The functor of the engine; one for all calls, so that they share the cache of results."""
     parameters = tuple(type_of(kind) for kind in functor.parameters)
     return Functor(functor.name, parameters, type_of(functor.result), functor.function)
 
@@ -176,7 +176,7 @@ def _power(call: syntax.Call, a: Expression, b: Expression) -> Expression:
     exponent = call.arguments[1]
     if isinstance(exponent, syntax.Constant) and isinstance(exponent.value, int) and exponent.value >= 0:
         return a**b
-    # 1 / a^-b, rounded toward zero: only 1, -1 and 0 as a base leave anything to compute.
+    # 1 / a^-b, rounded toward zero: 0 for all bases but 1, -1 and 0.
     small = lit(1).truncdiv(a ** (-b))
     return when(b >= 0).then(a**b).when((a > 1) | (a < -1)).then(0).otherwise(small)
 
@@ -230,11 +230,11 @@ def _to_float(call: syntax.Call, a: Expression) -> Expression:
     return a if _kind(call) is Kind.FLOAT else a.to_float()
 
 
-# The engine keeps an unsigned as an int; what could leave its range downwards is checked by a function
-# of our own. (Upwards the range is that of the int, up to 2^63 - 1.)
+# The engine stores an unsigned as an int; the function `unsigned` checks that it is not negative.
+# (The upper limit is that of the int, 2^63 - 1.)
 _UNSIGNED = "unsigned"
 _FITTING = {UNSIGNED: _UNSIGNED, NUMBER_32: "fit_int32", UNSIGNED_32: "fit_unsigned32"}
-"""What refuses a value outside of a range."""
+"""The function that raises an error for a value outside of a range."""
 
 
 def _unsigned(value: int) -> int:

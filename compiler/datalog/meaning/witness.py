@@ -1,14 +1,15 @@
-"""Gives a value to variables that only the body of a `min` or `max` binds: the rows that have the extreme.
+"""Bind variables that only the body of a `min` or `max` binds, to the rows that have the extreme.
 
     tallest(s, h) :- h = max x : { student(s, x) }.
 
-asks for the students `s` of the greatest height, its witnesses. It means
+returns the students `s` of the greatest height, the witnesses. It means
 
     tallest(s, h) :- h = max x : { student(t, x) }, student(s, y), y = max x : { student(t, x) }.
 
-The body is asked once more, outside of the aggregate, for rows whose expression is the extreme; the
-aggregate itself keeps a variable of its own. This is Soufflé's reading. `count`, `sum` and `mean` have no
-witnesses. Aggregates within an aggregate are looked at in the same way, in the body of that.
+A copy of the body outside of the aggregate finds the rows whose expression equals the extreme; in
+the aggregate itself the variable gets a new name. This is the meaning in Souffle. `count`, `sum`
+and `mean` have no witnesses. An aggregate within an aggregate is treated in the same way, in the
+body of the outer one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _EXTREMES = ("min", "max")
 
 
 def ground_witnesses(clause: FlatClause) -> FlatClause:
-    """The clause with every witness bound by literals of its own."""
+    """The clause with additional literals that bind every witness."""
     if not any(aggregate.function in _EXTREMES for aggregate in find(clause, syntax.Aggregate)):
         return clause
     scope = _WitnessedBody(clause.body, set(), clause.head.arguments, count(1))
@@ -36,7 +37,7 @@ def ground_witnesses(clause: FlatClause) -> FlatClause:
 
 
 class _WitnessedBody:
-    """A body, what its surroundings bind, and the terms outside of it whose variables it has to bind."""
+    """A body, the variables bound around it, and the outer terms whose variables it must bind."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class _WitnessedBody:
     def grounded(self) -> tuple[syntax.Literal, ...]:
         """The body with its witnesses bound."""
         place = 0
-        while place < len(self.body):  # literals that are added may have aggregates, too
+        while place < len(self.body):  # the added literals may contain aggregates, too
             self.body[place] = map_children(self.body[place], self.part)
             place += 1
         return tuple(self.body)
@@ -74,19 +75,19 @@ class _WitnessedBody:
         return replace(aggregate, body=inner)
 
     def _needed(self, bound: set[str]) -> set[str]:
-        """The variables that nothing binds so far."""
+        """The variables that are still unbound."""
         found = (variables(part, into_aggregates=False) for part in (*self.results, *self.body))
         return set().union(*found) - bound
 
     def _bind(
         self, aggregate: syntax.Aggregate, value: syntax.Term, witnesses: set[str], bound: set[str]
     ) -> syntax.Aggregate:
-        """Adds literals that bind the witnesses; the aggregate with other variables for them.
+        """Add literals that bind the witnesses; return the aggregate with new names for them.
 
         `value` is the expression of the aggregate.
         """
         number = next(self.numbers)
-        # Variables of the expression are the aggregate's own, even where the rule binds one of that name.
+        # Variables of the expression are local, even if the rule binds a variable of that name.
         own = variables(value, into_aggregates=False)
         names = variables(aggregate) - witnesses
         copies = {name: f"{name}#c{number}" for name in names if name in own or name not in bound}

@@ -1,4 +1,4 @@
-"""The ranges of Datalog's ints in words of 32 and 64 bits, with errors in the words of a program."""
+"""The ranges of Datalog's ints of 32 and 64 bits, with messages that use the Datalog types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dbsp.kernels.limits import INT64_MAX
 
 @dataclass(frozen=True, slots=True)
 class WordRange(IntRange):
-    """The values of a kind of ints. `name` is how functions of expressions name the range."""
+    """The values of a kind of ints. `name` identifies the range in the names of functions."""
 
     name: str
     description: str
@@ -27,7 +27,7 @@ class WordRange(IntRange):
 
 
 UNSIGNED = WordRange(0, INT64_MAX, "unsigned", "an unsigned number, which is not negative")
-"""The unsigned of 64 bits, of which the engine keeps the lower half."""
+"""The unsigned of 64 bits; the engine stores only the lower half of its range."""
 
 NUMBER_32 = WordRange(-(2**31), 2**31 - 1, "int32", "a whole number of 32 bits (-2^31 to 2^31-1)")
 UNSIGNED_32 = WordRange(0, 2**32 - 1, "unsigned32", "an unsigned number of 32 bits (0 to 2^32-1)")

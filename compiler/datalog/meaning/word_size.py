@@ -1,7 +1,7 @@
-"""Words of 64 bits, which arithmetic may not leave, or of 32, in which it wraps as Souffle's own does.
+"""Word sizes: 64 bits, where an overflow is an error, or 32 bits, where it wraps as in Souffle.
 
-With 32 bits every call and every aggregate of a program says so (`syntax.Call.word`), and computes what the
-functions of `wrapping` do. All values that a rule meets are then in the range of their kind.
+With 32 bits every call and every aggregate of a program has `syntax.Call.word` set, and uses the
+functions of `wrapping`. All values in rules are then in the range of their kind.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dbsp.compiler.datalog.meaning import (
-    wrapping,  # noqa: F401  (enters its functions into the table)
+    wrapping,  # noqa: F401  (registers its functions)
 )
 from dbsp.compiler.datalog.meaning.word_ranges import NUMBER_32, UNSIGNED, UNSIGNED_32, WordRange
 from dbsp.compiler.datalog.tree import syntax
@@ -27,7 +27,7 @@ _RANGES: Mapping[tuple[AnyKind, int], WordRange] = {
 
 
 def range_of(kind: AnyKind, word: int) -> WordRange | None:
-    """The range of a kind, None where it is that of all ints or the kind has no ints."""
+    """The range of a kind; None for all 64-bit ints and for kinds that are not ints."""
     return _RANGES.get((kind, word))
 
 
@@ -38,15 +38,15 @@ def limits(kind: Kind, word: int) -> tuple[int, int]:
 
 
 def wraps(aggregate: syntax.Aggregate, word: int) -> bool:
-    """Whether the result of an aggregate may leave a word and is to be wrapped."""
+    """Whether the result of an aggregate may overflow a word and must be wrapped."""
     return word == 32 and aggregate.function in ("sum", "count") and aggregate.kind is not Kind.FLOAT
 
 
 def in_32_bits(call: syntax.Call, arguments: Sequence[Expression]) -> Expression | None:
     """The expression of a call that has an int of 32 bits as its result.
 
-    None where the 64 bits make no difference: the result is none, or it is one of the arguments, a count of
-    characters, an ordinal number, a truth value, a remainder.
+    None where the word size makes no difference: the result is not an int, or it is one of the
+    arguments, a number of characters, an ordinal number, a truth value or a remainder.
     """
     range_ = range_of(call.kind, 32)
     if range_ is None:
@@ -69,7 +69,7 @@ def in_32_bits(call: syntax.Call, arguments: Sequence[Expression]) -> Expression
         case "*", (a, b):
             return wrap(call_function("multiply_bits", a, b))
         case "/", (a, b):
-            # Only -2^31 / -1 leaves the word, and there C has no quotient either.
+            # Only -2^31 / -1 overflows, where the quotient is undefined in C, too.
             return call_function(f"fit_{word}", a.truncdiv(b))
         case "^", (a, b):
             return call_function(f"power_{word}", a, b)

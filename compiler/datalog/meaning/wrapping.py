@@ -1,11 +1,11 @@
-"""Arithmetic in words of 32 bits, kept in ints of 64: what leaves a word wraps around, as in C.
+"""Arithmetic in words of 32 bits, stored in ints of 64 bits: an overflow wraps around, as in C.
 
     wrap_int32(x)        the number of -2^31 .. 2^31-1 that is equal to x modulo 2^32
-    wrap_unsigned32(x)   that of 0 .. 2^32-1
+    wrap_unsigned32(x)   the number of 0 .. 2^32-1 that is equal to x modulo 2^32
 
-C leaves open what a float out of range is converted to. Here it is what x86-64 has: for a number -2^31; for
-an unsigned the lower half of the number in 64 bits, which is 0 if it has none. A power is computed as a
-double and converted like one.
+C does not define the conversion of a float out of range. Here it is that of x86-64: a number
+becomes -2^31; an unsigned becomes the lower half of the float as a 64-bit int, or 0 if it does not
+fit in 64 bits. A power is computed as a double and converted like one.
 """
 
 from __future__ import annotations

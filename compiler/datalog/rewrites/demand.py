@@ -49,7 +49,7 @@ def on_demand(program: checked.CheckedProgram, magic: bool | Collection[str]) ->
     for name in names - {"*"}:
         if name not in program.relations:
             hint = suggestion(name, program.relations)
-            raise CompileError(f"no relation '{name}' can be derived on demand: there is none{hint}")
+            raise CompileError(f"unknown relation '{name}' in magic{hint}", code="unknown-relation")
     return {
         name
         for name, relation in program.relations.items()

@@ -1,4 +1,4 @@
-"""Leaves out annotations, `@[key = anything]` and `@![...]`: they mean nothing to the program."""
+"""Drop annotations, `@[key = anything]` and `@![...]`: they do not change what a program means."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _CLOSING = {"LBRACKET": "RBRACKET", "LPAREN": "RPAREN", "LBRACE": "RBRACE"}
 
 
 def without_annotations(tokens: Iterable[PlacedToken], report: Report) -> Iterator[PlacedToken]:
-    """The other tokens. Brackets within an annotation have to fit each other."""
+    """The tokens outside of annotations. Brackets within an annotation must match."""
     rest = iter(tokens)
-    held: list[PlacedToken] = []  # `@`, or `@` and `!`, of which it is not known yet what follows
+    held: list[PlacedToken] = []  # `@`, or `@` and `!`, which may start an annotation
     for token in rest:
         if held and token.type == "LBRACKET":
             _skip(held[0], token, rest, report)
@@ -30,16 +30,17 @@ def without_annotations(tokens: Iterable[PlacedToken], report: Report) -> Iterat
 
 
 def _skip(start: PlacedToken, opening: PlacedToken, rest: Iterator[PlacedToken], report: Report) -> None:
-    """Takes the tokens up to the bracket that closes the annotation."""
+    """Consume the tokens up to the bracket that closes the annotation."""
     open_ = [opening]
     for token in rest:
         if token.type in _CLOSING:
             open_.append(token)
         elif token.type in _CLOSING.values():
             if token.type != _CLOSING[open_[-1].type]:
-                report.error(token.span, f"'{token}' does not fit the '{open_[-1]}' of this annotation")
+                message = f"'{token}' does not match the '{open_[-1]}' of this annotation"
+                report.error(token.span, message, code="syntax")
             while open_ and _CLOSING[open_.pop().type] != token.type:
                 pass
             if not open_:
                 return
-    report.error(start.span, "this annotation is never closed", "add the missing ']'")
+    report.error(start.span, "this annotation is never closed", "add the missing ']'", code="unclosed")

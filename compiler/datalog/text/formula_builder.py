@@ -1,4 +1,4 @@
-"""Lark's parse trees of formulas and terms to the nodes of `tree.syntax`."""
+"""Turn Lark's parse trees of formulas and terms into the nodes of `tree.syntax`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Child: TypeAlias = "ParseTree | Token | None"
 
 
 class FormulaBuilder:
-    """Builds formulas and terms; problems of single tokens (ranges, escapes) are reported."""
+    """Builds formulas and terms; reports numbers out of range and unknown escape sequences."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -113,7 +113,7 @@ class FormulaBuilder:
                 return self.number(str(token), span)
 
     def number(self, text: str, span: SourceSpan) -> syntax.NumberLiteral:
-        if "." in text:  # an IPv4 address is a number, in Souffle an `int` of C++ whatever the word size
+        if "." in text:  # an IPv4 address is a number: in Souffle an `int` of C++, for any word size
             parts = bytes(min(int(part[:3]), 255) for part in text.split("."))
             return syntax.NumberLiteral(int.from_bytes(parts, signed=True), False, span)
         unsigned = text.endswith("u")
@@ -121,15 +121,17 @@ class FormulaBuilder:
         digits = text.removesuffix("u")
         base = {"0x": 16, "0b": 2}.get(digits[:2], 10)
         digits = (digits[2:] if base != 10 else digits).lstrip("0") or "0"
-        if len(digits) > 64:  # far outside of every type; and int() refuses very long decimals
-            self.report.error(span, f"the number {text[:20]}... is too large")
+        if len(digits) > 64:  # outside of every type; and int() refuses very long decimals
+            message = f"the number {text[:20]}... does not fit in 64 bits"
+            self.report.error(span, message, code="value-out-of-range")
             digits = "0"
         return syntax.NumberLiteral(int(digits, base), unsigned, span)
 
     def _float(self, text: str, span: SourceSpan) -> syntax.Term:
         value = float(text)
         if math.isinf(value):
-            self.report.error(span, "this number is too large for a float")
+            message = "this number is too large for a float"
+            self.report.error(span, message, code="value-out-of-range")
         return syntax.Constant(value, span, Kind.FLOAT)
 
     def _negative(self, term: syntax.Term, span: SourceSpan) -> syntax.Term:
@@ -147,25 +149,25 @@ class FormulaBuilder:
         if (target is None) != (function == "count"):
             place = self.span_of(cast(Token, function))
             if target is None:
-                self.report.error(
-                    place,
-                    f"'{function}' needs the expression to aggregate",
-                    f"write '{function} x : {{ ... }}'",
-                )
+                message = f"'{function}' needs an expression to aggregate"
+                hint = f"write '{function} x : {{ ... }}'"
             else:
-                self.report.error(place, "'count' takes no expression", "write 'count : { ... }'")
+                message = "'count' does not take an expression"
+                hint = "write 'count : { ... }'"
+            self.report.error(place, message, hint, code="invalid-aggregate")
         formula = self.formula(inner)
         parts = formula.parts if isinstance(formula, syntax.Conjunction) else (formula,)
         return syntax.Aggregate(str(function), target, parts, span)
 
     def text_of(self, token: Token) -> str:
-        """The text that a string literal means."""
+        """The value of a string literal."""
         value, bad = unescape(str(token))
         if bad is not None:
             self.report.error(
                 self.span_of(token),
                 f"unknown escape sequence {bad} in a string",
-                r"""known are \" \' \\ \a \b \f \n \r \t \v""",
+                r"""known: \" \' \\ \a \b \f \n \r \t \v""",
+                code="syntax",
             )
         return value
 

@@ -1,4 +1,4 @@
-"""Lark's parse tree of one item to the nodes of `parsed`."""
+"""Turn Lark's parse tree of one item into the nodes of `parsed`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dbsp.compiler.datalog.text.formula_builder import Child, FormulaBuilder, Pa
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import N, map_children
 
-# Deeper nesting than this is refused: the passes after this one walk terms recursively.
+# Deeper nesting is an error: the passes after this one walk terms recursively.
 MAX_DEPTH = 120
 
 
@@ -22,10 +22,11 @@ class ItemBuilder(FormulaBuilder):
     """Builds the items of one text."""
 
     def item(self, tree: ParseTree) -> parsed.Item | None:
-        """The item a complete parse tree stands for, or None when it is nested too deeply."""
+        """The item of a complete parse tree, or None when it is nested too deeply."""
         if _depth(tree) > MAX_DEPTH:
-            span = self.span(tree)
-            self.report.error(span, f"this is nested more than {MAX_DEPTH} levels deep")
+            message = f"this is nested more than {MAX_DEPTH} levels deep"
+            hint = "split it into several rules"
+            self.report.error(self.span(tree), message, hint, code="program-too-large")
             return None
         match tree.data:
             case "fact":
@@ -60,7 +61,7 @@ class ItemBuilder(FormulaBuilder):
                 return self._type(tree)
 
     def fact(self, tokens: Sequence[Token]) -> parsed.Clause:
-        """A fact from its tokens: a name, literals between brackets and commas, a dot."""
+        """The fact of these tokens: a name, literals between brackets and commas, a dot."""
         name, first, last = (self.span_of(tokens[i]) for i in (0, 2, -1))
         arguments = [self.literal(tokens[2], first)]
         arguments += [self.literal(t, self.span_of(t)) for t in tokens[4:-2:2]]
@@ -161,7 +162,10 @@ class ItemBuilder(FormulaBuilder):
 
 
 def _without_wildcards(node: N, numbers: Iterator[int]) -> N:
-    """The node with a name for every `_` that no source can have; the underscore says it may stand alone."""
+    """The node with a variable for every `_`, with a name that no source text can contain.
+
+    The name starts with an underscore, so that a single use of the variable gives no warning.
+    """
     if isinstance(node, syntax.Wildcard):
         return cast(N, syntax.Variable(f"_#{next(numbers)}", node.span))
     return map_children(node, lambda part: _without_wildcards(part, numbers))
@@ -179,7 +183,7 @@ def _tokens(tree: Child) -> list[Token]:
 
 
 def _depth(tree: ParseTree) -> int:
-    """How many levels of trees lie inside each other; without recursion."""
+    """The depth of a parse tree, computed without recursion."""
     deepest, stack = 0, [(tree, 1)]
     while stack:
         node, depth = stack.pop()

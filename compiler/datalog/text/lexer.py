@@ -1,6 +1,6 @@
 """Program text to tokens: comments dropped, positions kept, every unreadable character reported.
 
-Lines for the preprocessor come out as one token HASH_LINE each; `preprocess` acts on them.
+Each preprocessor line becomes one token HASH_LINE; `preprocess` executes them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dbsp.compiler.datalog.text.report import Report
 from dbsp.diagnostics import SourceSpan, did_you_mean
 from dbsp.errors import expect_present
 
-# Words with a meaning of their own. As in Souffle none of them can name a relation or a variable.
+# Reserved words. As in Souffle none of them can name a relation or a variable.
 KEYWORDS = {
     "count": "AGGREGATE",
     "sum": "AGGREGATE",
@@ -72,7 +72,7 @@ KEYWORDS = {
     "nil": "NIL",
 }
 
-# Words of Souffle's language that are reserved but belong to features outside this dialect.
+# Reserved words of Souffle for features that this dialect does not support.
 # fmt: off
 RESERVED = frozenset({
     "debug_delta", "recursive_iteration_cnt",
@@ -155,7 +155,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 
-# The rest of a preprocessor's line: on over a backslash at its end, and to the end of a comment.
+# A preprocessor line: a backslash at its end continues it, and so does an open comment.
 _HASH_LINE = re.compile(
     r""" \# (?: \\\r?\n | /\*.*?\*/ | //[^\n]* | "(?: \\. | [^"\\\n] )*" | [^\n] )* """,
     re.VERBOSE | re.DOTALL,
@@ -168,13 +168,13 @@ _ESCAPES = {
 
 
 class PlacedToken(Token):
-    """A token that knows its place: after `#include` the tokens of one program are from several files."""
+    """A token with its span: after `#include` the tokens of one program are from several files."""
 
     __slots__ = ("span",)
     span: SourceSpan
 
     def moved(self, span: SourceSpan) -> PlacedToken:
-        """The same token in another place, as a macro puts it there."""
+        """The same token with another span, for a token that a macro inserts."""
         return placed(self.type, str(self), span, self.start_pos or 0, self.end_pos or 0)
 
 
@@ -188,7 +188,7 @@ def placed(kind: str, text: str, span: SourceSpan, start: int, end: int) -> Plac
 class Lexer:
     """Reads the tokens of one text. Token values are the text as written.
 
-    While `skipping` is set, only the lines of the preprocessor come out, and nothing else is reported.
+    While `skipping` is set, it returns only preprocessor lines and reports no other errors.
     """
 
     def __init__(self, text: str, report: Report, file: str | None = None) -> None:
@@ -199,16 +199,17 @@ class Lexer:
         self._line_starts = [0] + [match.end() for match in re.finditer("\n", text)]
 
     def tokens(self, position: int = 0, end: int | None = None) -> Iterator[PlacedToken]:
-        """The tokens of text[position:end]. What cannot be read is reported and becomes a token BROKEN."""
+        """The tokens of text[position:end]. An unreadable part is reported and becomes BROKEN."""
         end = len(self.text) if end is None else end
         while position < end:
-            # The last alternative takes any character.
+            # The last alternative matches any character.
             match = expect_present(_TOKEN.match(self.text, position, end), "a token")
             group, text, start, position = str(match.lastgroup), match.group(), position, match.end()
             if group in ("space", "comment", "cpp"):
-                continue  # cpp: the position marks a preprocessor leaves in its output
+                continue  # cpp: the position marks that a C preprocessor writes into its output
             if group == "open":
-                self._error(start, start + 2, "this comment is never closed", "add the missing '*/'")
+                hint = "add the missing '*/'"
+                self._error(start, start + 2, "this comment is never closed", hint, code="unclosed")
                 return
             if group == "hash" and self._starts_line(start):
                 match = expect_present(_HASH_LINE.match(self.text, start), "a line that begins with '#'")
@@ -225,10 +226,10 @@ class Lexer:
     def _type(self, group: str, text: str, start: int, end: int) -> str:
         if group == "quote":
             hint = "add the missing '\"' (a line break inside a string is written \\n)"
-            self._error(start, start + 1, "this string is never closed", hint)
+            self._error(start, start + 1, "this string is never closed", hint, code="unclosed")
             return "BROKEN_LINE"
         if group == "other":
-            self._error(start, end, f"unexpected character {text!r}")
+            self._error(start, end, f"unexpected character {text!r}", code="syntax")
             return "BROKEN"
         if group == "word":
             if "." in text:
@@ -240,15 +241,19 @@ class Lexer:
             if text in DIRECTIVES:
                 return DIRECTIVES[text]
             if text in UNSUPPORTED_DIRECTIVES:
-                self._error(start, end, f"the directive '{text}' is not part of this dialect")
+                message = f"the directive '{text}' of Souffle is not supported"
+                self._error(start, end, message, code="unsupported-feature")
             else:
-                self._error(start, end, f"unknown directive '{text}'", did_you_mean(text, DIRECTIVES))
+                message = f"unknown directive '{text}'"
+                near = did_you_mean(text, DIRECTIVES)
+                self._error(start, end, message, near, code="unknown-directive")
             return "BROKEN_DIRECTIVE"
         if group == "number":
             return "UNSIGNED" if text.endswith("u") else "NUMBER"
         if group == "address":
             if any(len(part) > 3 or int(part) > 255 for part in text.split(".")):
-                self._error(start, end, "an address consists of four numbers from 0 to 255")
+                message = f"expected an address of four numbers from 0 to 255, got {text}"
+                self._error(start, end, message, code="value-out-of-range")
             return "NUMBER"
         return group.upper()
 
@@ -264,12 +269,12 @@ class Lexer:
             end - self._line_starts[end_line - 1] + 1,
         )
 
-    def _error(self, start: int, end: int, message: str, hint: str | None = None) -> None:
-        self.report.error(self.span(start, end), message, hint)
+    def _error(self, start: int, end: int, message: str, hint: str | None = None, *, code: str) -> None:
+        self.report.error(self.span(start, end), message, hint, code=code)
 
 
 def unescape(literal: str) -> tuple[str, str | None]:
-    """The value of a string literal with its quotes, and the first unknown escape in it, if any."""
+    """The value of a string literal given with its quotes, and the first unknown escape in it."""
     bad: list[str] = []
 
     def replacement(match: re.Match[str]) -> str:
@@ -282,5 +287,5 @@ def unescape(literal: str) -> tuple[str, str | None]:
 
 
 def escaped(text: str) -> str:
-    """A string literal whose value is the text, which has no control characters."""
+    """The string literal of a text without control characters."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,15 +1,17 @@
-"""Macros: their definitions, and the tokens that they stand for.
+"""Macros: their definitions, and their expansion to tokens.
 
     #define LIMIT 10                      LIMIT
     #define STEP(x, y) edge(x, y), x < y  STEP(a, b + 1)
     #define FIELD(r, f) r ## _ ## f       FIELD(node, name)    is    node_name
     #define SHOW(x) #x                    SHOW(a + b)          is    "a + b"
 
-As in C: the arguments are expanded before they are put in, except beside `#` and `##`; what comes out is
-looked at again, together with what follows; and a macro is not expanded within itself. For the last, every
-token carries the names it comes from (the hide sets of D. Prosser's algorithm, X3J11/86-196).
+As in C: the arguments are expanded before they are substituted, except next to `#` and `##`; the
+result is scanned again, together with the tokens that follow; and a macro is not expanded within
+itself. For the last, every token carries the names of the macros that it comes from (the hide sets
+of D. Prosser's algorithm, X3J11/86-196).
 
-A token of a macro's body stands where the macro is used, one of an argument where the argument is written.
+A token from a macro's body has the span of the use of the macro; a token from an argument has the
+span of the argument.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ from dbsp.compiler.datalog.text.report import Report
 from dbsp.diagnostics import SourceSpan
 
 MAX_TOKENS = 1_000_000
-"""More tokens than this do not come from macros: a few lines of them can mean any number."""
+"""The limit on tokens from macros: a few lines of macros can expand to any number of tokens."""
 
 Hidden: TypeAlias = tuple[PlacedToken, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """`#define name(parameters) body`; without brackets `parameters` is None."""
+    """`#define name(parameters) body`; `parameters` is None for `#define name body`."""
 
     name: str
     parameters: tuple[str, ...] | None
@@ -54,7 +56,7 @@ class Expander:
             yield self._checked(token)
 
     def _expanded(self) -> Iterator[Hidden]:
-        """The tokens to come that are no macros."""
+        """The remaining tokens, with macros expanded."""
         while (next_token := self._next()) is not None:
             token, hidden = self._expand_qualified(next_token[0], {}), next_token[1]
             macro = None if token.type == "BROKEN" else self.macros.get(token)
@@ -64,7 +66,7 @@ class Expander:
     def _expand_qualified(
         self, token: PlacedToken, arguments: Mapping[str, Sequence[PlacedToken]]
     ) -> PlacedToken:
-        """A qualified name with the macros and parameters in it replaced: in C it is several tokens."""
+        """A qualified name with its macros and parameters replaced: in C it is several tokens."""
         if token.type != "QUALIFIED":
             return token
         parts: list[str] = []
@@ -88,13 +90,14 @@ class Expander:
     def _checked(self, token: PlacedToken) -> PlacedToken:
         if token.type != "HASH":
             return token
-        self.report.error(token.span, f"unexpected character {str(token)!r}", "a line of the preprocessor?")
+        hint = "a preprocessor line starts with its '#'"
+        self.report.error(token.span, f"unexpected character {str(token)!r}", hint, code="syntax")
         return _broken(token, token.span)
 
     def _expand(self, macro: Macro, token: PlacedToken, hidden: frozenset[str]) -> bool:
-        """Puts what the macro stands for before the tokens to come; false if it is not called here."""
+        """Push the macro's expansion onto the pending tokens; false without a call of the macro."""
         if macro.parameters is None:
-            self._put(self._body(macro, token.span, [], []), hidden | {macro.name})
+            self._push(self._body(macro, token.span, [], []), hidden | {macro.name})
             return True
         bracket = self._next()
         if bracket is None or bracket[0].type != "LPAREN":
@@ -107,28 +110,29 @@ class Expander:
             return True
         span = token.span.to(end[0].span)
         if len(arguments) != len(macro.parameters):
-            wanted, given = len(macro.parameters), len(arguments)
-            self.report.error(
-                span,
-                f"macro '{macro.name}' takes {wanted} argument{'' if wanted == 1 else 's'}, not {given}",
-                f"defined at {macro.span.place}",
+            expected, given = len(macro.parameters), len(arguments)
+            message = (
+                f"macro '{macro.name}' takes {expected} argument{'' if expected == 1 else 's'}, but"
+                f" {given} {'is' if given == 1 else 'are'} given"
             )
+            self.report.error(span, message, f"defined at {macro.span.place}", code="wrong-arity")
             self.pending.appendleft((_broken(token, span), hidden))
             return True
         expanded = [self._expand_argument(argument) for argument in arguments]
         plain = [[token for token, _ in argument] for argument in arguments]
-        self._put(self._body(macro, span, plain, expanded), (hidden & end[1]) | {macro.name})
+        self._push(self._body(macro, span, plain, expanded), (hidden & end[1]) | {macro.name})
         return True
 
-    def _put(self, tokens: Sequence[Hidden], hidden: frozenset[str]) -> None:
+    def _push(self, tokens: Sequence[Hidden], hidden: frozenset[str]) -> None:
         self.token_count += len(tokens)
         if self.token_count > MAX_TOKENS:
-            self.report.error(tokens[0][0].span, f"macros stand for more than {MAX_TOKENS:,} tokens here")
+            message = f"the macros expand to more than {MAX_TOKENS:,} tokens"
+            self.report.error(tokens[0][0].span, message, code="program-too-large")
             self.report.raise_errors()
         self.pending.extendleft((token, before | hidden) for token, before in reversed(tokens))
 
     def _arguments(self, macro: Macro, name: PlacedToken) -> tuple[list[list[Hidden]], Hidden | None]:
-        """The tokens between the brackets, at their commas, and the closing bracket."""
+        """The arguments as lists of tokens, and the closing bracket."""
         arguments: list[list[Hidden]] = [[]]
         depth = 0
         while (next_token := self._next()) is not None:
@@ -141,13 +145,12 @@ class Expander:
                 arguments.append([])
             else:
                 arguments[-1].append(next_token)
-        self.report.error(
-            name.span, f"the arguments of macro '{name}' are never closed", "add the missing ')'"
-        )
+        message = f"the arguments of macro '{name}' are never closed"
+        self.report.error(name.span, message, "add the missing ')'", code="unclosed")
         return [], None
 
     def _expand_argument(self, argument: Sequence[Hidden]) -> list[Hidden]:
-        """An argument with the macros in it expanded, by itself."""
+        """An argument with its macros expanded."""
         inner = Expander(iter(()), self.macros, self.report)
         inner.pending.extend(argument)
         found = list(inner._expanded())
@@ -161,13 +164,11 @@ class Expander:
         plain: Sequence[Sequence[PlacedToken]],
         expanded: Sequence[Sequence[Hidden]],
     ) -> list[Hidden]:
-        """The body with the arguments in the place of the parameters."""
+        """The body with the arguments in place of the parameters."""
         places = {name: place for place, name in enumerate(macro.parameters or ())}
         found: list[Hidden] = []
-        paste, empty = (
-            False,
-            True,
-        )  # whether `##` is before this, whether nothing stands for what is before this
+        paste = False  # whether the previous token is `##`
+        empty = True  # whether the previous token expanded to nothing
         body = macro.body
         position = 0
         while position < len(body):
@@ -198,13 +199,14 @@ class Expander:
         text = f"{left}{right}"
         tokens = list(Lexer(text, Report("", text)).tokens())
         if len(tokens) != 1 or tokens[0].type.startswith("BROKEN"):
-            self.report.error(span, f"'{left}' and '{right}' pasted together by '##' are not one word")
+            message = f"'##' joins '{left}' and '{right}', which do not form one word"
+            self.report.error(span, message, code="invalid-macro")
             return _broken(left, span)
         return tokens[0].moved(span)
 
 
 def _broken(token: PlacedToken, span: SourceSpan) -> PlacedToken:
-    """A token at which the parser stops, about which everything has been said."""
+    """A token at which the parser stops without a message, as its error is already reported."""
     return placed("BROKEN", str(token), span, 0, 0)
 
 

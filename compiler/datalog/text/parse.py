@@ -1,7 +1,7 @@
-"""Program text to syntax tree, by lark's LALR parser; several syntax errors in one run.
+"""Program text to syntax tree, by Lark's LALR parser; several syntax errors in one run.
 
-The parser reads one item (clause or directive) at a time. When a token does not fit, the error is
-noted and reading starts again behind the next `.` or at the next directive.
+The parser reads one item (clause or directive) at a time. After an unexpected token it reports the
+error and continues after the next `.` or at the next directive.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dbsp.compiler.datalog.text.report import Report
 
 
 def parse(text: str, report: Report, sources: Sources | None = None) -> parsed.ParsedProgram:
-    """The syntax tree of a text and what it includes; errors as `parse_tokens`."""
+    """The syntax tree of a text and of the files it includes; errors as `parse_tokens`."""
     return parse_tokens(preprocess(text, report, sources or Sources()), report)
 
 
@@ -30,24 +30,25 @@ def parse_tokens(tokens: Sequence[Token], report: Report) -> parsed.ParsedProgra
     """The syntax tree of these tokens; raises CompileError with every syntax error found."""
     builder = ItemBuilder(report)
     items: list[parsed.Item] = []
-    around: list[tuple[parsed.Component, list[parsed.Item]]] = []  # components not closed yet
+    open_: list[tuple[parsed.Component, list[parsed.Item]]] = []  # components not closed yet
     position = 0
     while position < len(tokens):
         item, position = _parse_item(tokens, position, builder, report)
         if isinstance(item, parsed.Component):
-            around.append((item, items))
+            open_.append((item, items))
             items = []
-        elif isinstance(item, parsed.ComponentEnd) and around:
-            component, outer = around.pop()
+        elif isinstance(item, parsed.ComponentEnd) and open_:
+            component, outer = open_.pop()
             items = [*outer, replace(component, items=tuple(items))]
         elif isinstance(item, parsed.ComponentEnd):
             if report.error_count:
-                continue  # it may be that of a .comp with an error
-            report.error(item.span, "there is no .comp before this '}'")
+                continue  # it may close a .comp that has an error
+            report.error(item.span, "this '}' does not close a .comp", code="syntax")
         elif item is not None:
             items.append(item)
-    if around and not report.error_count:
-        report.error(around[-1][0].span, "this component is never closed", "add the missing '}'")
+    if open_ and not report.error_count:
+        hint = "add the missing '}'"
+        report.error(open_[-1][0].span, "this component is never closed", hint, code="unclosed")
     report.raise_errors()
     return parsed.ParsedProgram(tuple(items))
 
@@ -60,7 +61,7 @@ def _grammar() -> Lark:
 def _parse_item(
     tokens: Sequence[Token], start: int, builder: ItemBuilder, report: Report
 ) -> tuple[parsed.Item | None, int]:
-    """The item that starts at `start`, or None after an error; and the position to go on from."""
+    """The item that starts at `start`, or None after an error; and the position to continue at."""
     end = _plain_fact(tokens, start)
     if end is not None:
         return builder.fact(tokens[start:end]), end
@@ -76,7 +77,7 @@ def _parse_item(
     except UnexpectedToken:
         expected = parser.accepts()
     if "$END" in expected and position < len(tokens) and tokens[position].type in _ITEM_STARTS:
-        # A directive has no end mark: it ends where the next item starts.
+        # A directive has no final dot: it ends where the next item starts.
         return builder.item(parser.feed_eof(tokens[position - 1])), position
     _report_unexpected(tokens, position, expected, report)
     return None, _resume(tokens, start, position, expected)
@@ -86,9 +87,9 @@ _LITERALS = frozenset({"NUMBER", "UNSIGNED", "FLOAT", "STRING"})
 
 
 def _plain_fact(tokens: Sequence[Token], start: int) -> int | None:
-    """The position behind a fact whose arguments are literals, if there is one at `start`.
+    """The position after a fact whose arguments are literals, if there is one at `start`.
 
-    Programs may carry many thousands of them; they need no grammar to be read.
+    A program may contain many thousands of such facts; reading them without the grammar is faster.
     """
     if (
         tokens[start].type not in ("IDENT", "QUALIFIED")
@@ -112,9 +113,9 @@ _ITEM_STARTS = _DIRECTIVE_STARTS | {"IDENT", "QUALIFIED", "RBRACE"}
 
 
 def _resume(tokens: Sequence[Token], start: int, position: int, expected: set[str]) -> int:
-    """Where to go on after an error at `position` in the item from `start`; always behind `start`."""
+    """Where to continue after an error at `position` in the item from `start`; after `start`."""
     if position > start and "DOT" in expected and _starts_line(tokens, position):
-        return position  # a clause without its end mark
+        return position  # a clause without its final dot
     in_directive = tokens[start].type in _DIRECTIVE_STARTS
     while position < len(tokens):
         if tokens[position].type in ("DOT", "BROKEN_LINE"):
@@ -138,9 +139,9 @@ def _on_new_line(tokens: Sequence[Token], position: int) -> bool:
     return current.file != previous.file or current.line > previous.end_line
 
 
-# --- what was expected, in words -----------------------------------------------------------------
+# --- the expected tokens in words ----------------------------------------------------------------
 
-# Groups of tokens that are named together when all of them would fit.
+# Groups of tokens that the message names together when all of them are allowed.
 _GROUPS: tuple[tuple[frozenset[str], str], ...] = (
     (_ITEM_STARTS - {"BROKEN_DIRECTIVE", "QUALIFIED", "INCLUDE", "ONCE"}, "a rule, a fact or a directive"),
     (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "NOT", "TRUE", "FALSE"}), "an atom or a condition"),
@@ -200,23 +201,24 @@ def _report_unexpected(tokens: Sequence[Token], position: int, expected: set[str
         last = ItemBuilder.span_of(tokens[-1])
         span = replace(last, line=last.end_line, column=last.end_column, end_column=last.end_column + 1)
         hint = "a clause ends with '.'" if "DOT" in expected else None
-        report.error(span, f"the text ends here, but {words} is missing", hint)
+        report.error(span, f"expected {words}, found the end of the text", hint, code="syntax")
         return
     found = tokens[position]
-    if not found.type.startswith("BROKEN"):  # the lexer has already said what is wrong there
+    if not found.type.startswith("BROKEN"):  # the lexer has already reported the error
         hint = _hint(tokens, position, expected)
-        report.error(ItemBuilder.span_of(found), f"expected {words}, found '{found}'", hint)
+        message = f"expected {words}, found '{found}'"
+        report.error(ItemBuilder.span_of(found), message, hint, code="syntax")
 
 
 def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | None:
     found = tokens[position]
     before = tokens[position - 1] if position else None
     if found.type == "AT" and before is not None and before.type == "AT":
-        return "aggregates by functors of the user's are not part of this dialect"
+        return "user-defined aggregates are not supported"
     if found.type == "RESERVED":
-        return f"'{found}' is a reserved word of a feature that is not part of this dialect"
+        return f"'{found}' is a reserved word of a feature that is not supported"
     if found.type == "QUALIFIED" and "IDENT" in expected:
-        return "a name with dots is that of a relation or a type in an instance of a component"
+        return "a name with dots refers to a relation or a type in an instance of a component"
     if str(found) in KEYWORDS and "IDENT" in expected and found.type != "UNDERSCORE":
         return f"'{found}' is a reserved word and cannot be a name"
     if before is not None and before.type in ("AGGREGATE", "MINMAX", "FUNCTOR", "TEXT_TEST", "AS"):
@@ -224,7 +226,7 @@ def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | N
     if before is not None and "DOT" in expected and _on_new_line(tokens, position):
         return f"is a '.' missing at the end of line {ItemBuilder.span_of(before).end_line}?"
     if "IF" in expected and (found.type == "LE" or expected == {"IF"}):
-        return "a subsumption is written 'dominated <= dominating :- body.', each an atom"
+        return "write a subsumption as 'dominated <= dominating :- body.', where both are atoms"
     if "IF" in expected:
-        return "a fact is written 'head.', a rule 'head :- body.'"
+        return "write a fact as 'head.', a rule as 'head :- body.'"
     return None

@@ -19,8 +19,8 @@ from dbsp.diagnostics import SourceSpan
 class Clause(Node):
     """A fact (`body` is None), a rule with one or several heads, or a subsumption.
 
-    `dominated <= dominating :- body.` has the dominated atom as its head; its body begins with both
-    atoms, and their `_` have names.
+    A subsumption `dominated <= dominating :- body.` has the dominated atom as its head. Its body
+    starts with both atoms, in which a named variable replaces every `_`.
     """
 
     heads: tuple[Atom, ...]
@@ -55,7 +55,7 @@ TypeForm = Literal["subtype", "alias", "union", "record", "adt"]
 
 @dataclass(frozen=True, slots=True)
 class BranchDeclaration:
-    """`Branch { x: number }` of an algebraic data type; for a record, its fields, and the name is empty."""
+    """`Branch { x: number }` of an algebraic data type; a record is a branch with an empty name."""
 
     name: Name
     fields: tuple[AttributeDeclaration, ...]
@@ -65,8 +65,9 @@ class BranchDeclaration:
 class TypeDeclaration:
     """`.type A <: B` (subtype), `.type A = B` (alias), `.type A = B | C` (union).
 
-    `.type A = [x: B]` (record) and `.type A = P { x: B } | Q {}` (adt) have branches and no parents.
-    `deprecated` are the old forms of a subtype: `.type A`, `.symbol_type A`, `.number_type A`.
+    `.type A = [x: B]` (record) and `.type A = P { x: B } | Q {}` (adt) have branches and no
+    parents. `deprecated` marks the old forms of a subtype: `.type A`, `.symbol_type A`,
+    `.number_type A`.
     """
 
     name: Name
@@ -82,7 +83,7 @@ DirectiveKind = Literal["input", "output", "printsize", "limitsize"]
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """`.input r, s(key=value, ...)` and the like."""
+    """`.input r, s(key=value, ...)`, and the same with the other kinds of directives."""
 
     kind: DirectiveKind
     relations: tuple[Name, ...]
@@ -92,7 +93,7 @@ class Directive:
 
 @dataclass(frozen=True, slots=True)
 class Pragma:
-    """`.pragma "key" "value"`; without a value it is empty."""
+    """`.pragma "key" "value"`; the value is empty if none is written."""
 
     key: str
     value: str
@@ -101,7 +102,7 @@ class Pragma:
 
 @dataclass(frozen=True, slots=True)
 class FunctorDeclaration:
-    """`.functor f(x: number, symbol): symbol stateful`: a function that comes with the program."""
+    """`.functor f(x: number, symbol): symbol stateful`: a function that the user supplies."""
 
     name: Name
     parameters: tuple[Name, ...]
@@ -111,7 +112,7 @@ class FunctorDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class PlanOrder:
-    """`version: (positions)`: an order of the atoms of a body, which are counted from 1."""
+    """`version: (positions)`: an order of the atoms of a body, by their positions from 1."""
 
     version: NumberLiteral
     positions: tuple[NumberLiteral, ...]
@@ -120,7 +121,7 @@ class PlanOrder:
 
 @dataclass(frozen=True, slots=True)
 class PlanDirective:
-    """`.plan 0: (2, 1), 1: (1, 2)` after a rule: in which order its atoms are to be joined."""
+    """`.plan 0: (2, 1), 1: (1, 2)` after a rule: the order in which to join its atoms."""
 
     orders: tuple[PlanOrder, ...]
     span: SourceSpan = field(compare=False, repr=False)
@@ -146,7 +147,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """`.override r`: the rules that the base components have for r are left out."""
+    """`.override r`: drop the rules that the base components have for r."""
 
     names: tuple[Name, ...]
     span: SourceSpan = field(compare=False, repr=False)
@@ -154,7 +155,7 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """`.comp Name<T> : Base<T> { items }`; the pass `components` leaves none."""
+    """`.comp Name<T> : Base<T> { items }`; the pass `instantiate` replaces all of them."""
 
     head: ComponentType
     bases: tuple[ComponentType, ...]
@@ -164,7 +165,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class ComponentEnd:
-    """The `}` of a component; `parse` leaves none."""
+    """The `}` of a component; only the parser uses it."""
 
     span: SourceSpan = field(compare=False, repr=False)
 
@@ -188,7 +189,7 @@ Item: TypeAlias = (
 class ParsedProgram:
     """The items of one source, in the order written.
 
-    `notes` say of items that come from a component, by their place, which instance they belong to.
+    `notes` names the instance of each item that comes from a component, by the item's position.
     """
 
     items: tuple[Item, ...]

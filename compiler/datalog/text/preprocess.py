@@ -1,11 +1,12 @@
-"""The preprocessor: `#include`, `#define`, `#undef`, `#if`, `#ifdef`, `#ifndef`, `#elif`, `#else`, `#endif`.
+"""The preprocessor: `#include`, `#define`, `#undef`, `#if`, `#ifdef`, `#ifndef`, `#elif`, `#else`,
+`#endif`.
 
-Soufflé's own `.include "file"` and `.once` are acted on here as well, and `__LINE__` and `__FILE__` stand for
-the place where they are written.
+It also executes Souffle's `.include "file"` and `.once`, and replaces `__LINE__` and `__FILE__` by
+the line and file where they are written.
 
-It works on tokens, so that comments and strings are left alone and every token keeps the file, line and
-column where it was written. The lines mean what they mean to a C preprocessor, which Souffle runs over its
-programs. `RAM_DOMAIN_SIZE` is a macro from the beginning, as there: the size of a word.
+It works on tokens, so that comments and strings stay as they are and every token keeps the file,
+line and column where it was written. The lines have the same meaning as for the C preprocessor that
+Souffle runs on its programs. As in Souffle, `RAM_DOMAIN_SIZE` is a predefined macro, the word size.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dbsp.diagnostics import SourceSpan, did_you_mean
 from dbsp.errors import expect_present
 
 MAX_DEPTH = 50
-"""Files within files. One may come back within itself as long as an `#ifndef` ends that at some time."""
+"""The limit on nested includes. A file may include itself as long as an `#ifndef` ends that."""
 
 LINES = ("include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -35,10 +36,10 @@ _FILE = re.compile(r'[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)\s*(?://.*|/\*.*\*/\s*)?\Z
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What a program's text does not say: where it stands, where else to look, and what is defined.
+    """The surroundings of a program's text: its file, the include folders and the given macros.
 
-    `file` is the program's own, None for a text from elsewhere, which includes files of the present
-    folder. `folders` are looked into after the folder of the file that includes another one.
+    `file` is the file of the program; a text without a file includes files of the current
+    directory. `folders` are searched after the folder of the including file.
     """
 
     file: Path | None = None
@@ -48,17 +49,17 @@ class Sources:
 
 
 def preprocess(text: str, report: Report, sources: Sources) -> list[PlacedToken]:
-    """The tokens of a program: files included, conditions decided, macros expanded, annotations dropped."""
+    """The tokens of a program with includes, conditions, macros and annotations processed."""
     preprocessor = _Preprocessor(report, sources)
     for name, value in sources.macros.items():
-        preprocessor.given(name, value)
+        preprocessor.define(name, value)
     origin = _File(report.file, sources.file)
     expanded = Expander(preprocessor.file(text, origin, ()), preprocessor.macros, report).tokens()
-    return list(without_annotations(map(_place_word, expanded), report))
+    return list(without_annotations(map(_replace_place, expanded), report))
 
 
-def _place_word(token: PlacedToken) -> PlacedToken:
-    """The token; in place of `__LINE__` and `__FILE__` what they stand for."""
+def _replace_place(token: PlacedToken) -> PlacedToken:
+    """The token, with `__LINE__` and `__FILE__` replaced by their values."""
     if token.type != "IDENT" or not token.startswith("__"):
         return token
     kind, text = {
@@ -70,7 +71,7 @@ def _place_word(token: PlacedToken) -> PlacedToken:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file as it is called in messages, and where it is."""
+    """A file's name in messages, and its path."""
 
     name: str
     path: Path | None
@@ -82,7 +83,11 @@ class _File:
 
 @dataclass(slots=True)
 class _ConditionalBlock:
-    """An `#if` that is open: whether its lines count, or did before, and where its `#else` was."""
+    """An open `#if`.
+
+    `active`: the current lines are used; `outer`: so are the lines around the block; `done`: an
+    earlier branch was used; `otherwise`: the span of the `#else`.
+    """
 
     span: SourceSpan
     active: bool
@@ -100,18 +105,20 @@ class _Preprocessor:
         self.macros = {"RAM_DOMAIN_SIZE": Macro("RAM_DOMAIN_SIZE", None, (word_size,), place)}
         self.once: set[Path] = set()
 
-    def given(self, name: str, value: str) -> None:
-        """A macro from outside of the text."""
+    def define(self, name: str, value: str) -> None:
+        """Define a macro from outside of the text."""
         file = f"<macro {name}>"
         self.report.add_source(file, value)
         lexer = Lexer(value, self.report, file)
         if _NAME.match(name) is None:
-            self.report.error(lexer.span(0, len(value)), f"'{name}' cannot be the name of a macro")
+            hint = "a name consists of letters, digits and '_', and does not start with a digit"
+            message = f"expected the name of a macro, got '{name}'"
+            self.report.error(lexer.span(0, len(value)), message, hint, code="invalid-macro")
             return
         self.macros[name] = Macro(name, None, tuple(lexer.tokens()), lexer.span(0, len(value)))
 
-    def file(self, text: str, file: _File, around: tuple[_File, ...]) -> Iterator[PlacedToken]:
-        """The tokens of one file and of those it includes, with macros left to be expanded."""
+    def file(self, text: str, file: _File, includers: tuple[_File, ...]) -> Iterator[PlacedToken]:
+        """The tokens of one file and of the files it includes, before macro expansion."""
         lexer = Lexer(text, self.report, file.name)
         open_: list[_ConditionalBlock] = []
         tokens = lexer.tokens()
@@ -119,9 +126,9 @@ class _Preprocessor:
             if token.type == "INCLUDE":
                 name = next(tokens, None)
                 if name is None or name.type != "STRING":
-                    self.report.error(token.span, "'.include' is followed by a file", '.include "file.dl"')
+                    self._file_name_missing(token.span, ".include")
                 else:
-                    yield from self._include(token.span.to(name.span), name[1:-1], file, around)
+                    yield from self._include(token.span.to(name.span), name[1:-1], file, includers)
                 continue
             if token.type == "ONCE":
                 if file.path is not None:
@@ -143,9 +150,9 @@ class _Preprocessor:
             elif kind == "include":
                 found = _FILE.match(token, match.end())
                 if found is None:
-                    self.report.error(token.span, "'#include' is followed by a file", '#include "file.dl"')
+                    self._file_name_missing(token.span, "#include")
                 else:
-                    yield from self._include(token.span, found[1] or found[2], file, around)
+                    yield from self._include(token.span, found[1] or found[2], file, includers)
             elif kind == "define":
                 self._define(word, lexer, rest)
             elif kind == "undef":
@@ -153,11 +160,18 @@ class _Preprocessor:
                 if undefined is not None:
                     self.macros.pop(undefined, None)
             elif kind:
-                self.report.error(word, f"unknown line '#{kind}'", did_you_mean(kind, LINES) or _known())
+                hint = did_you_mean(kind, LINES) or f"known: {', '.join('#' + name for name in LINES)}"
+                message = f"unknown preprocessor directive '#{kind}'"
+                self.report.error(word, message, hint, code="unknown-directive")
         for condition in open_:
-            self.report.error(condition.span, "this condition is never closed", "add the missing '#endif'")
+            hint = "add the missing '#endif'"
+            self.report.error(condition.span, "this condition is never closed", hint, code="unclosed")
 
-    # --- conditions --------------------------------------------------------------------------------
+    def _file_name_missing(self, span: SourceSpan, directive: str) -> None:
+        message = f"expected a file name after '{directive}'"
+        self.report.error(span, message, f'write {directive} "file.dl"', code="syntax")
+
+    # --- conditions -------------------------------------------------------------------------------
 
     def _condition(
         self, kind: str, word: SourceSpan, lexer: Lexer, rest: tuple[int, int], open_: list[_ConditionalBlock]
@@ -169,12 +183,13 @@ class _Preprocessor:
         elif kind == "if":
             open_.append(_ConditionalBlock(word, outer and self._holds(word, lexer, rest), outer))
         elif not open_:
-            self.report.error(word, f"there is no '#if' before this '#{kind}'")
+            self.report.error(word, f"'#{kind}' without an '#if' before it", code="syntax")
         elif kind == "endif":
             open_.pop()
         elif open_[-1].otherwise is not None:
             place = open_[-1].otherwise.place
-            self.report.error(word, "this condition has an '#else' already", f"the first is at {place}")
+            message = f"'#{kind}' after the '#else' of the same condition"
+            self.report.error(word, message, f"the '#else' is at {place}", code="syntax")
         else:
             condition = open_[-1]
             condition.done |= condition.active
@@ -192,26 +207,28 @@ class _Preprocessor:
         except ValueError as error:
             start = rest[0] + len(text) - len(text.lstrip())
             stop = rest[0] + len(text.rstrip())
-            self.report.error(lexer.span(start, stop) if start < stop else word, str(error))
+            span = lexer.span(start, stop) if start < stop else word
+            self.report.error(span, str(error), code="invalid-condition")
             return False
 
     def _name(self, kind: str, word: SourceSpan, lexer: Lexer, rest: tuple[int, int]) -> str | None:
-        """The only word behind the line's own."""
+        """The name after `#ifdef`, `#ifndef` or `#undef`."""
         tokens = list(lexer.tokens(*rest))
         if len(tokens) == 1 and _NAME.match(tokens[0]):
             return str(tokens[0])
         extra = tokens[1:] if tokens and _NAME.match(tokens[0]) else tokens
         span = extra[0].span.to(extra[-1].span) if extra else word
-        self.report.error(span, f"'#{kind}' is followed by one name")
+        self.report.error(span, f"expected one name after '#{kind}'", code="syntax")
         return None
 
-    # --- macros ------------------------------------------------------------------------------------
+    # --- macros -----------------------------------------------------------------------------------
 
     def _define(self, word: SourceSpan, lexer: Lexer, rest: tuple[int, int]) -> None:
         tokens = list(lexer.tokens(*rest))
         if not tokens or not _NAME.match(tokens[0]):
             span = tokens[0].span if tokens else word
-            self.report.error(span, "'#define' is followed by a name", "#define NAME value")
+            hint = "write #define NAME value"
+            self.report.error(span, "expected a name after '#define'", hint, code="invalid-macro")
             return
         name, body = tokens[0], tokens[1:]
         parameters: tuple[str, ...] | None = None
@@ -222,36 +239,38 @@ class _Preprocessor:
             sound = closing > 0 and all(token.type == "COMMA" for token in inside[1::2])
             if not sound or not all(map(_NAME.match, parameters)) or (inside and len(inside) % 2 == 0):
                 span = name.span.to(body[closing].span if closing else body[-1].span)
-                hint = f"#define {name}(x, y) ..."
-                self.report.error(span, "the parameters of a macro are names with commas between", hint)
+                message = "expected the parameters of the macro as names separated by commas"
+                hint = f"write #define {name}(x, y) ..."
+                self.report.error(span, message, hint, code="invalid-macro")
                 return
             if len(set(parameters)) < len(parameters):
-                self.report.error(
-                    name.span.to(body[closing].span), "a parameter of this macro is there twice"
-                )
+                span = name.span.to(body[closing].span)
+                message = "two parameters of this macro have the same name"
+                self.report.error(span, message, code="duplicate-definition")
                 return
             body = body[closing + 1 :]
         macro = Macro(str(name), parameters, tuple(body), name.span)
         before = self.macros.get(name)
         if before is not None and before != macro:
-            hint = f"defined at {before.span.place}; '#undef {name}' ends that"
-            self.report.warning(name.span, f"macro '{name}' is defined already", hint)
+            hint = f"defined at {before.span.place}; write '#undef {name}' first"
+            message = f"macro '{name}' is already defined"
+            self.report.warning(name.span, message, hint, code="duplicate-definition")
         self.macros[str(name)] = macro
 
-    # --- files -------------------------------------------------------------------------------------
+    # --- files ------------------------------------------------------------------------------------
 
     def _include(
-        self, span: SourceSpan, name: str, file: _File, around: tuple[_File, ...]
+        self, span: SourceSpan, name: str, file: _File, includers: tuple[_File, ...]
     ) -> Iterator[PlacedToken]:
         included = self._found(name, file)
         if included is None:
             also = ", ".join(map(str, self.sources.folders))
-            hint = f"looked also in {also}" if also else "it is looked for where this file is"
-            self.report.error(span, f"there is no file '{name}'", hint)
+            hint = "searched in the folder of this file" + (f", and in {also}" if also else "")
+            self.report.error(span, f"file '{name}' not found", hint, code="file-not-found")
             return
         if included.path is not None and included.path.resolve() in self.once:
             return
-        inside = (*around, file)
+        inside = (*includers, file)
         if len(inside) > MAX_DEPTH:
             self._report_include_cycle(span, included, inside)
         text = self._read(included, span)
@@ -272,24 +291,22 @@ class _Preprocessor:
         try:
             return path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
-            self.report.error(span, f"cannot read '{file.name}': byte {error.start} is not UTF-8 text")
+            message = f"cannot read '{file.name}': byte {error.start} is not UTF-8 text"
         except OSError as error:
-            self.report.error(span, f"cannot read '{file.name}': {error.strerror}")
+            message = f"cannot read '{file.name}': {error.strerror}"
+        self.report.error(span, message, code="unreadable-file")
         return None
 
     def _report_include_cycle(self, span: SourceSpan, included: _File, inside: tuple[_File, ...]) -> None:
-        """Ends the run: a file that is within itself without end, or very many within each other."""
+        """Report a file that includes itself or too deeply nested includes; raise all errors."""
         names = [file.name for file in (*inside, included)]
         real = [file.path and file.path.resolve() for file in (*inside, included)]
-        hint = "write '.once' into it, or '#ifndef NAME', '#define NAME' before its text and '#endif' behind"
+        hint = "write '.once' into it, or put '#ifndef NAME', '#define NAME' and '#endif' around its text"
         if real[-1] in real[:-1]:
             cycle = names[-1 - real[-2::-1].index(real[-1]) - 1 :]
-            message = f"'{names[-1]}' includes itself without end: {' -> '.join(cycle)}"
-            self.report.error(span, message, hint)
+            message = f"'{names[-1]}' includes itself: {' -> '.join(cycle)}"
+            self.report.error(span, message, hint, code="include-cycle")
         else:
-            self.report.error(span, f"more than {MAX_DEPTH} files are within each other")
+            message = f"includes are nested more than {MAX_DEPTH} levels deep"
+            self.report.error(span, message, code="program-too-large")
         self.report.raise_errors()
-
-
-def _known() -> str:
-    return f"known are {', '.join('#' + name for name in LINES)}"

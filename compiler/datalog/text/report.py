@@ -1,4 +1,4 @@
-"""Where the passes put what they have to say about a program: many messages, one exception."""
+"""The errors and warnings of a compilation: many messages, one exception."""
 
 from __future__ import annotations
 
@@ -11,44 +11,38 @@ MAX_ERRORS = 100
 class Report:
     """Collects the diagnostics of one source text and of the files that it includes.
 
-    A pass calls `error` and goes on with the next clause, so one run shows several errors;
-    `raise_errors` ends the run when there are any. The same message for the same place is kept once
-    (a clause with `;` is checked once per alternative).
+    A pass calls `error` and continues with the next clause, so one run shows several errors;
+    `raise_errors` ends the run when there are any. The same message for the same place is stored
+    once (a clause with `;` is checked once per alternative).
     """
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
         self.sources: dict[str, str] = {}
-        """By file, in the order in which they were met, the texts that the program consists of."""
+        """The texts of the program by file, in the order in which the compiler reads them."""
         self.note: str | None = None
-        """Goes with every message, until it is changed."""
+        """Added to every message, until it changes."""
         self._lines: dict[str, list[str]] = {}
         self.add_source(file, text)
         self._found: dict[tuple[SourceSpan, str], Diagnostic] = {}
         self._errors = 0
 
     def add_source(self, file: str, text: str) -> None:
-        """Makes the lines of another text known, to be shown with the errors in it."""
+        """Register another text, whose lines are shown with the errors in it."""
         self.sources[file] = text
         self._lines[file] = text.split("\n")
 
-    def error(
-        self, span: SourceSpan, message: str, hint: str | None = None, *, code: str | None = None
-    ) -> None:
+    def error(self, span: SourceSpan, message: str, hint: str | None = None, *, code: str) -> None:
         """Add an error; after `MAX_ERRORS` of them, raise CompileError."""
         self._add(span, message, hint, "error", code)
         if self._errors >= MAX_ERRORS:
             self.raise_errors()
 
-    def warning(
-        self, span: SourceSpan, message: str, hint: str | None = None, *, code: str | None = None
-    ) -> None:
+    def warning(self, span: SourceSpan, message: str, hint: str | None = None, *, code: str) -> None:
         """Add a warning."""
         self._add(span, message, hint, "warning", code)
 
-    def _add(
-        self, span: SourceSpan, message: str, hint: str | None, severity: Severity, code: str | None
-    ) -> None:
+    def _add(self, span: SourceSpan, message: str, hint: str | None, severity: Severity, code: str) -> None:
         if (span, message) not in self._found:
             lines = self._lines.get(span.file, [])
             line = lines[span.line - 1].rstrip("\r") if 0 < span.line <= len(lines) else None
@@ -68,6 +62,6 @@ class Report:
         )
 
     def raise_errors(self) -> None:
-        """Raises CompileError with all errors, in the order of their places, if there are any."""
+        """Raise CompileError with all errors, in the order of their places, if there are any."""
         if self._errors:
             raise CompileError(self.of("error"))

@@ -12,7 +12,7 @@ from dbsp.data.types import FLOAT, INT, STR, Structure, Type, structure_type
 
 
 class Kind(enum.Enum):
-    """The primitive type of a value; every declared type is one of these underneath."""
+    """The primitive type of a value; every declared type is based on one of these."""
 
     NUMBER = "number"
     UNSIGNED = "unsigned"
@@ -26,7 +26,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Structured:
-    """The kind of the records, or branches, of one declared type; every such type is a kind of its own."""
+    """The kind of the records or branches of one declared type; each such type is another kind."""
 
     name: str
     structure: Structure = field(compare=False, repr=False)
@@ -49,7 +49,7 @@ _TYPES: Mapping[Kind, Type] = {Kind.NUMBER: INT, Kind.UNSIGNED: INT, Kind.FLOAT:
 
 
 def type_of(kind: AnyKind) -> Type:
-    """How the engine stores values of a kind."""
+    """The type as which the engine stores values of a kind."""
     return structure_type(kind.structure) if isinstance(kind, Structured) else _TYPES[kind]
 
 
@@ -58,7 +58,7 @@ Value: TypeAlias = int | float | str | Record | Branch | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctorSignature:
-    """A function of the user's: `.functor name(parameters): result`."""
+    """A user-defined function: `.functor name(parameters): result`."""
 
     name: str
     parameters: tuple[Kind, ...]

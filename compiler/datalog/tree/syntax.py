@@ -1,11 +1,11 @@
 """The terms and formulas of a program, as parsed and as checked.
 
-Nodes are frozen and compare without their positions, so two trees are equal when the same program
-was written with other white space.
+Nodes are frozen and compare without their positions, so the trees of two texts that differ only in
+white space are equal.
 
-In a parsed program names are as written, nothing is looked up and terms have no kind (`UNTYPED`)
-unless their form says it. In a checked program every term has its kind, and there are no
-`NumberLiteral`, `Conjunction`, `Disjunction` and `Not`; `meaning.checked` says what the nodes mean.
+In a parsed program names are as written and not resolved, and terms have no kind (`UNTYPED`) unless
+their form determines it. In a checked program every term has its kind, and there are no
+`NumberLiteral`, `Conjunction`, `Disjunction` and `Not`; `meaning.checked` defines the meaning.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dbsp.diagnostics import SourceSpan
 
 
 class Node:
-    """A term, a formula, or what consists of them: see `traversal`."""
+    """A term, a formula, or a structure of them such as a clause: see `traversal`."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ class Variable(Node):
 
 @dataclass(frozen=True, slots=True)
 class Wildcard(Node):
-    """The anonymous variable `_`; every one stands for itself."""
+    """The anonymous variable `_`; each one is a separate variable."""
 
     span: SourceSpan = field(compare=False, repr=False)
     kind: AnyKind = UNTYPED
@@ -45,7 +45,7 @@ class Wildcard(Node):
 
 @dataclass(frozen=True, slots=True)
 class NumberLiteral(Node):
-    """An integer literal. Without a suffix it may become a number, an unsigned or a float."""
+    """An integer literal. Without a suffix it may be a number, an unsigned or a float."""
 
     value: int
     unsigned: bool
@@ -55,7 +55,7 @@ class NumberLiteral(Node):
 
 @dataclass(frozen=True, slots=True)
 class Constant(Node):
-    """A value of a known kind: a literal of a float or a string, after inference any other."""
+    """A value of a known kind: a float or string literal; after inference any literal."""
 
     value: Value
     span: SourceSpan = field(compare=False, repr=False)
@@ -64,7 +64,7 @@ class Constant(Node):
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name that is written by itself, such as that of a type."""
+    """A name with its position, such as the name of a type."""
 
     text: str
     span: SourceSpan = field(compare=False, repr=False)
@@ -72,14 +72,14 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Call(Node):
-    """A functor applied to arguments; operators are functors named by their sign (`-` may be unary).
+    """A functor applied to arguments; an operator is a functor named by its sign.
 
-    The functions are those of `meaning.signatures`. The name of a user's functor begins with `@`,
-    and inference fills in its `functor`. `as(x, T)` has one argument, and T as its `target`; inference
-    replaces it by another function.
+    `-` may be unary. The functions are those of `meaning.signatures`. The name of a user-defined
+    functor starts with `@`, and inference sets its `functor`. `as(x, T)` has one argument, and T as
+    its `target`; inference replaces it by another function.
 
-    With a `word` of 32 bits ints wrap in it, see `word_size`; the function `wrap`, which no program
-    has, then makes a word of the value of an aggregate.
+    With a `word` of 32 bits ints wrap, see `word_size`; the compiler then applies its internal
+    function `wrap` to the value of an aggregate.
     """
 
     function: str
@@ -95,21 +95,21 @@ class Call(Node):
 class Construct(Call):
     """`[a, b]`, `nil` or `$Branch(a, b)`; the function is `[]`, `nil` or `$Branch`.
 
-    In an atom of a body, or on a side of `=`, it also takes a value apart and binds its variables.
+    In an atom of a body, or on a side of `=`, it is also a pattern that binds its variables.
     """
 
     @property
     def constructor(self) -> str:
-        """The constructor as the structure names it: a record's has no name."""
+        """The name of the constructor in the structure: empty for a record."""
         return self.function[1:] if self.function.startswith("$") else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Part(Call):
-    """A part of the only argument, if that is made by this constructor. For plans, no program has it.
+    """A part of the only argument, a value made by this constructor. Only plans contain it.
 
-    The function is `part`, and `position` the place of the part; or `made`, without a position, and
-    the value says whether it is made so.
+    The function is `part`, with the `position` of the part; or `made`, without a position, which is
+    true if the argument was made by this constructor.
     """
 
     constructor: str = ""
@@ -118,10 +118,11 @@ class Part(Call):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(Node):
-    """`sum e : { body }`: count, sum, min, max or mean; `value` is the expression, None for `count`.
+    """`sum e : { body }`: count, sum, min, max or mean.
 
-    The formulas of the body must all hold. `injected` names the variables that the rest of the rule
-    binds; the pass `localise` fills it in and renames all others apart.
+    `value` is the expression, None for `count`. The formulas of the body must all hold. `injected`
+    names the variables that the rest of the rule binds; the pass `localise` sets it and renames all
+    other variables.
     """
 
     function: str
@@ -133,7 +134,7 @@ class Aggregate(Node):
 
     @property
     def literals(self) -> tuple[Literal, ...]:
-        """The body, when the pass `expand` has left nothing but literals in it."""
+        """The body, which consists of literals after the pass `flatten`."""
         return cast("tuple[Literal, ...]", self.body)
 
 
@@ -165,10 +166,10 @@ TEXT_TESTS = frozenset({"match", "!match", "contains", "!contains"})
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Node):
-    """`left operator right` by one of `= != < <= > >=`; or `match(left, right)`, `contains(left, right)`.
+    """`left operator right`, `match(left, right)` or `contains(left, right)`.
 
-    Among normalised literals the operator may also be `in`: the left side is one of the values of
-    the right.
+    The operators are `= != < <= > >=`. In normalised literals the operator may also be `in`: the
+    left side is one of the values of the right side.
     """
 
     operator: str
@@ -202,7 +203,7 @@ class Disjunction(Node):
 
 @dataclass(frozen=True, slots=True)
 class Not(Node):
-    """`!( ... )` as written; the pass `expand` drives it down to atoms and comparisons."""
+    """`!( ... )` as written; the pass `flatten` moves it inwards to atoms and comparisons."""
 
     part: Formula
     span: SourceSpan = field(compare=False, repr=False)

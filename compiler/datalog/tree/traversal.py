@@ -1,7 +1,7 @@
-"""Ways through terms and formulas, whatever kinds of nodes there are.
+"""Traversal of terms and formulas, generic in the kinds of nodes.
 
-A node lies directly in another one if it stands in one of its fields, alone or in a tuple. Which fields
-those are, the annotations of the class say. So a new kind of term needs no word here.
+The children of a node are the nodes in its fields, alone or in a tuple. The annotations of the
+class determine these fields, so a new kind of term needs no change here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ N = TypeVar("N", bound=Node)
 
 
 def children(node: Node) -> list[Any]:
-    """The nodes directly in a node, in the order of its fields."""
+    """The children of a node, in the order of its fields."""
     found: list[Any] = []
     for name in _node_fields(node):
         value = getattr(node, name)
@@ -38,7 +38,7 @@ def children(node: Node) -> list[Any]:
 
 
 def map_children(node: N, change: Callable[[Any], Any]) -> N:
-    """The node with `change` applied to each of its children; the same node if that changes nothing."""
+    """The node with `change` applied to each of its children; the same object if none changes."""
     changed: dict[str, Any] = {}
     for name in _node_fields(node):
         value = getattr(node, name)
@@ -55,7 +55,7 @@ _NODE_FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def _node_fields(node: Node) -> tuple[str, ...]:
-    """The fields of a node that hold nodes; they are looked for once for each class."""
+    """The fields of a node that hold nodes; computed once for each class."""
     found = _NODE_FIELDS.get(type(node))
     if found is None:
         hints = typing.get_type_hints(type(node))
@@ -71,9 +71,9 @@ def _has_node(hint: Any) -> bool:
 
 
 def walk(node: Node, into_aggregates: bool = True) -> Iterator[Any]:
-    """The node and everything in it, from left to right, each before its children.
+    """The node and its descendants, from left to right, each before its children.
 
-    Without `into_aggregates` nothing inside of an aggregate.
+    Without `into_aggregates`, the walk does not enter aggregates.
     """
     waiting = [node]
     while waiting:
@@ -102,12 +102,12 @@ def variables(node: Node, into_aggregates: bool = True) -> frozenset[str]:
 
 
 def outer_variables(node: Node) -> Iterator[Variable]:
-    """The variables in a node outside of its aggregates."""
+    """The variables in a node, without those in its aggregates."""
     return find(node, Variable, into_aggregates=False)
 
 
 def free_variables(node: Node) -> Iterator[Variable]:
-    """The variables that a node shares with its surroundings: of an aggregate, the injected ones."""
+    """The variables that a node shares with its surroundings; of an aggregate the injected ones."""
     for part in walk(node, into_aggregates=False):
         if isinstance(part, Variable):
             yield part
@@ -120,7 +120,7 @@ def free_variables(node: Node) -> Iterator[Variable]:
 
 
 def substitute(node: N, terms: Mapping[str, Term]) -> N:
-    """The node with terms in the place of the variables so named."""
+    """The node with variables replaced by terms, by name."""
     if isinstance(node, Variable):
         term = terms.get(node.name)
         return node if term is None else replace(term, span=node.span)  # type: ignore[return-value]
@@ -134,7 +134,7 @@ def substitute(node: N, terms: Mapping[str, Term]) -> N:
 
 
 def rename(node: N, names: Mapping[str, str]) -> N:
-    """The node with other names for some of its variables."""
+    """The node with some of its variables renamed."""
     found = (variable for variable in find(node, Variable) if variable.name in names)
     return substitute(
         node, {variable.name: replace(variable, name=names[variable.name]) for variable in found}
@@ -145,7 +145,7 @@ def rename(node: N, names: Mapping[str, str]) -> N:
 
 
 def pattern_variables(term: Term) -> Iterator[Variable]:
-    """The variables that get a value when a value is matched with the term: its parts are taken apart."""
+    """The variables that get a value when a value is matched with the term."""
     if isinstance(term, Variable):
         yield term
     elif isinstance(term, Construct):
@@ -154,7 +154,7 @@ def pattern_variables(term: Term) -> Iterator[Variable]:
 
 
 def has_wildcard(term: Term) -> bool:
-    """Whether a term is a wildcard, or a pattern with one in it: then it has no value of its own."""
+    """Whether a term is a wildcard or a pattern with a wildcard in it, and so has no value."""
     return isinstance(term, Wildcard) or (
         isinstance(term, Construct) and any(map(has_wildcard, term.arguments))
     )

@@ -1,4 +1,4 @@
-"""Every pass of the compiler on small programs: the text after the pass is compared with a file."""
+"""Every pass of the compiler on small programs: compare the text after the pass with a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES = list(pass_cases(FOLDER))
 
 
 def text_after(name: str, text: str) -> str:
-    """What is printed after a pass, with the errors found so far; of the rewritings only this one is done."""
+    """The text after a pass, and the errors so far; of the rewritings only this one runs."""
     others = set(REWRITES) - {name} if name in (*REWRITES, "demand") else set()
     source = SourceText(text, "t.dl", Sources())
     context = CompileContext.of(source, CompileOptions(disabled=frozenset(others)))
@@ -40,13 +40,13 @@ def test_every_pass_has_a_case() -> None:
     assert {one.name for one in CIRCUIT_PASSES} == {one.name for one in CIRCUIT}
 
 
-# --- the manager -----------------------------------------------------------------------------------
+# --- the manager ----------------------------------------------------------------------------------
 
 NUMBER = Representation("number", int, str, int)
 TEXT = Representation("text", str, str, len)
 
 
-def test_passes_have_to_line_up() -> None:
+def test_representations_of_adjacent_passes_must_match() -> None:
     length = Pass("length", TEXT, NUMBER, "count the characters", lambda text, _: len(text))
     double = Pass("double", NUMBER, NUMBER, "multiply by two", lambda number, _: number * 2)
     with pytest.raises(TypeError, match="pass length takes a text, but pass double gives a number"):

@@ -1,4 +1,4 @@
-"""`autoinc()`: numbers of the ways to satisfy a body, over ticks, stages, joins and checkpoints."""
+"""`autoinc()`: the numbers of the derivations of a body, over ticks, stages, joins, checkpoints."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ TICKS = st.lists(
 )
 
 
-def ways(inputs: dict[str, set[Any]]) -> dict[str, Counter[Any]]:
-    """How often each row without its number is derived."""
+def derivations(inputs: dict[str, set[Any]]) -> dict[str, Counter[Any]]:
+    """The number of derivations of each row without its number."""
     r, one, two = inputs["r"], inputs["one"], inputs["two"]
     shops = {s for _, s in r}
     count = Counter(x for x, _ in r)
@@ -71,7 +71,7 @@ def ways(inputs: dict[str, set[Any]]) -> dict[str, Counter[Any]]:
 
 def check(run: dbsp.Run, inputs: dict[str, set[Any]], before: dict[str, Any], used: dict[Any, int]) -> Any:
     views = {name: run.view(name).to_dict() for name in run.outputs}
-    wanted = ways(inputs)
+    wanted = derivations(inputs)
     assert Counter(s for _, s in views["id"]) == wanted["id"]
     assert Counter((x,) for *_, x in views["row"]) == wanted["row"]
     assert Counter((x, z) for _, x, z in views["path"]) == wanted["path"]
@@ -79,7 +79,7 @@ def check(run: dbsp.Run, inputs: dict[str, set[Any]], before: dict[str, Any], us
     now = {number for name in ("id", "row", "path") for row in views[name] for number in numbers(name, row)}
     old = {number for name in ("id", "row", "path") for row in before[name] for number in numbers(name, row)}
     assert len(now) == sum(len(numbers(name, row)) for name in ("id", "row", "path") for row in views[name])
-    # A number that was there before, and is not any more, never comes again.
+    # A number is never used again.
     for number in now - old:
         assert used.get(number, 0) == 0
         used[number] = 1
@@ -93,7 +93,7 @@ def numbers(name: str, row: Any) -> tuple[int, ...]:
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(TICKS)
-def test_numbers_are_unique_and_stay_with_their_rows(ticks: list[Any]) -> None:
+def test_numbers_are_unique_and_stable(ticks: list[Any]) -> None:
     program = dbsp.compile(TEXT)
     runs = [program.start(stage=stage) for stage in Stage]
     inputs: dict[str, set[Any]] = {name: set() for name in ROWS}
@@ -108,7 +108,7 @@ def test_numbers_are_unique_and_stay_with_their_rows(ticks: list[Any]) -> None:
         after = check(runs[-1], inputs, before, used)
         for name, delta in results[-1].items():
             assert delta == difference(before[name], after[name])
-        # What is derived both before and after has kept its number.
+        # A row that is derived both before and after keeps its number.
         kept = Counter(s for _, s in before["id"]) & Counter(s for _, s in after["id"])
         assert len(before["id"].keys() & after["id"].keys()) >= len(kept - repeated(before, after))
         before = after
@@ -119,7 +119,7 @@ def difference(before: dict[Any, int], after: dict[Any, int]) -> dict[Any, int]:
 
 
 def repeated(*views: dict[str, Any]) -> Counter[str]:
-    """Texts that two rules have derived: which of their rows goes cannot be told by the text."""
+    """Texts that two rules derive: the text does not identify the row that is retracted."""
     return Counter(s for view in views for s, n in Counter(s for _, s in view["id"]).items() if n > 1)
 
 
@@ -139,7 +139,7 @@ def test_rows_of_one_tick_are_numbered_in_the_order_of_their_values() -> None:
     assert first_tick(f"{DECLARED}out(i * 10, s) :- r(x, s), i = $, i != 1.", rows) == [(0, "a"), (20, "a")]
 
 
-def test_a_fact_of_nothing_is_numbered_once() -> None:
+def test_a_rule_without_atoms_is_numbered_once() -> None:
     text = ".decl a(n: number)\n.output a\n.decl b(n: number)\nb(1).\n" + "a(autoinc()) :- b(1).\n" * 3
     run = dbsp.compile(text).start()
     assert run.view("a").rows() == [(0,), (1,), (2,)]
@@ -147,7 +147,7 @@ def test_a_fact_of_nothing_is_numbered_once() -> None:
     assert run.step({"b": {(1,): 1}})["a"].to_dict() == {(3,): 1, (4,): 1, (5,): 1}
 
 
-def test_a_durable_run_goes_on_numbering(tmp_path: Path) -> None:
+def test_a_resumed_run_continues_numbering(tmp_path: Path) -> None:
     program = dbsp.compile(f"{DECLARED}out($, s) :- r(_, s).")
     ended(program.start({"r": [(1, "a"), (1, "b")]}, checkpoint=tmp_path))
     run = program.start(checkpoint=tmp_path)
@@ -155,7 +155,7 @@ def test_a_durable_run_goes_on_numbering(tmp_path: Path) -> None:
     ended(run)
 
 
-def test_magic_sets_and_rewritings_change_no_numbers() -> None:
+def test_magic_sets_and_rewritings_do_not_change_numbers() -> None:
     text = (
         ".decl r(x: number, s: symbol)\n.decl id(i: number, x: number)\n.decl out(i: number)\n.input r\n"
         ".output out\nid($, x) :- r(x, _).\nout(i) :- id(i, 2).\n"

@@ -1,4 +1,4 @@
-"""Functors of the user's: Python functions that rules call."""
+"""User-defined functors: Python functions that rules call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of relations: what their declarations mean, their warnings, pragmas, and how they are evaluated."""
+"""Kinds of relations: the meaning of their declarations, warnings, pragmas, and evaluation."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def warnings(text: str) -> list[str]:
     return [f"{one.span.line}: {one.message}" for one in dbsp.compile(text).warnings]
 
 
-def test_deprecated_forms_are_met_with_warnings() -> None:
+def test_deprecated_forms_give_warnings() -> None:
     text = """.symbol_type Word
 .number_type Size
 .type Name
 .decl r(w: Word, s: Size, n: Name) input output printsize
 """
     assert warnings(text) == [
-        "1: this way to declare type 'Word' is deprecated",
-        "2: this way to declare type 'Size' is deprecated",
-        "3: this way to declare type 'Name' is deprecated",
+        "1: this form of the declaration of type 'Word' is deprecated",
+        "2: this form of the declaration of type 'Size' is deprecated",
+        "3: this form of the declaration of type 'Name' is deprecated",
         "4: qualifier 'input' is deprecated",
         "4: qualifier 'output' is deprecated",
         "4: qualifier 'printsize' is deprecated",
@@ -34,7 +34,7 @@ def test_deprecated_forms_are_met_with_warnings() -> None:
     assert kinds == ["symbol", "number", "symbol"]
 
 
-def test_unknown_and_repeated_pragmas_are_met_with_warnings() -> None:
+def test_unknown_and_repeated_pragmas_give_warnings() -> None:
     text = """.pragma "magic-transform" "*"
 .pragma "magic-transform" "r"
 .pragma "libraries" "a"
@@ -43,12 +43,12 @@ def test_unknown_and_repeated_pragmas_are_met_with_warnings() -> None:
 .decl r(x: number)
 """
     assert warnings(text) == [
-        "2: pragma 'magic-transform' is given already, which this overrides",
-        "5: unknown pragma 'profil' means nothing",
+        "2: pragma 'magic-transform' is written twice; this value is used",
+        "5: unknown pragma 'profil' is ignored",
     ]
 
 
-def test_relations_may_be_kept_from_being_inlined() -> None:
+def test_a_pragma_prevents_inlining() -> None:
     text = """.decl e(x: number)
 .decl a(x: number) inline
 .decl b(x: number) inline
@@ -63,7 +63,7 @@ c(x) :- b(x).
     assert "b" in dbsp.compile(f'.pragma "inline-exclude" "q,b"\n{text}').relations
 
 
-def test_relations_may_be_put_on_demand_by_pragmas() -> None:
+def test_pragmas_select_relations_to_derive_on_demand() -> None:
     text = ".decl r(x: number)\n.decl s(x: number) no_magic\n.decl t(x: number)\n"
     for pragma, wanted in (
         ("", [None, False, None]),
@@ -74,7 +74,7 @@ def test_relations_may_be_put_on_demand_by_pragmas() -> None:
         assert [relations[name].magic for name in "rst"] == wanted
 
 
-def test_on_demand_what_iterations_and_subsumptions_need_is_derived_whole() -> None:
+def test_relations_of_iterations_and_subsumptions_are_not_derived_on_demand() -> None:
     program = dbsp.compile(
         """
         .decl e(x: number, y: number)
@@ -95,7 +95,7 @@ def test_on_demand_what_iterations_and_subsumptions_need_is_derived_whole() -> N
     assert program.start({"e": [(1, 2), (2, 3), (3, 1)]}).view("tree").rows() == [(1, 0), (2, 3), (3, 1)]
 
 
-def test_what_is_declared_to_no_effect_is_met_with_warnings() -> None:
+def test_declarations_without_effect_give_warnings() -> None:
     text = """.decl r(x: number) btree_delete
 .decl s(x: number)
 .limitsize s(n=3)
@@ -103,7 +103,7 @@ def test_what_is_declared_to_no_effect_is_met_with_warnings() -> None:
 s(x) :- r(x).
 """
     assert warnings(text) == [
-        "1: relation 'r' is 'btree_delete' and has no subsumption",
+        "1: relation 'r' is 'btree_delete' but has no subsumption",
         "2: .limitsize has no effect on 's', which is not recursive",
     ]
 
@@ -124,7 +124,7 @@ s(x) :- r(x).
         ("r(x, y, d) <= r(x, y, d) :- d < 3.", None, None),
     ],
 )
-def test_subsumptions_by_one_column_are_known(
+def test_subsumptions_by_one_column(
     clause: str, best: tuple[int, bool] | None, decided: tuple[int, bool] | None
 ) -> None:
     (rule,) = checked_program(ROWS + clause).subsumptions
@@ -132,7 +132,7 @@ def test_subsumptions_by_one_column_are_known(
     assert decided_by(rule) == decided
 
 
-def test_a_recursion_that_finds_better_rows_for_ever_is_refused() -> None:
+def test_an_endless_recursion_with_subsumption_is_an_error() -> None:
     program = dbsp.compile("""
         .decl edge(x: number, y: number, d: number)
         .decl best(x: number, d: number)
@@ -150,7 +150,7 @@ def test_a_recursion_that_finds_better_rows_for_ever_is_refused() -> None:
     assert run.step({"edge": {(0, 1, 5): -1}})["best"].to_dict() == {(1, 5): -1}
 
 
-def test_explain_tells_of_kinds_and_of_subsumptions() -> None:
+def test_explain_shows_kinds_and_subsumptions() -> None:
     text = """.decl e(x: number, y: number)
 .decl same(x: number, y: number) eqrel
 .decl tree(x: number, y: number) choice-domain x, (x, y)
@@ -176,7 +176,7 @@ r(x, y, a) <= r(x, y, b) :- b < a.
     assert "      => leave out r(_, y, a)" in report.splitlines()
 
 
-def test_rewritings_leave_alone_what_iterations_and_subsumptions_depend_on() -> None:
+def test_rewritings_do_not_change_rules_of_iterations_and_subsumptions() -> None:
     program = dbsp.compile("""
         .decl e(x: number, y: number)
         .decl once(x: number, y: number)

@@ -1,4 +1,4 @@
-"""Records and branches in runs: growing, failing, going on from a checkpoint, in every stage, in files."""
+"""Records and branches in runs: growing, failing, resuming, in every stage, in files."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_all_stages_agree(name: str) -> None:
 
 
 @pytest.mark.parametrize("snapshot_every", [1, 2, 100])
-def test_a_run_goes_on_from_a_checkpoint(tmp_path: Path, snapshot_every: int) -> None:
+def test_a_run_resumes_from_a_checkpoint(tmp_path: Path, snapshot_every: int) -> None:
     program = dbsp.compile(COUNT)
     run = program.start(checkpoint=_store(tmp_path, snapshot_every))
     run.step({"limit": {(3,): 1}})
@@ -139,7 +139,7 @@ def test_rows_are_given_as_tuples_and_branches() -> None:
     assert len(run.interner) <= before + 1 and len(run.view("corner")) == 2
 
 
-def test_files_hold_them_and_tell_where_they_are_wrong(tmp_path: Path) -> None:
+def test_files_of_records_and_their_errors(tmp_path: Path) -> None:
     program = dbsp.compile(COUNT)
     schema = program.columns("list")
     path = tmp_path / "list.facts"
@@ -164,8 +164,8 @@ def test_files_hold_them_and_tell_where_they_are_wrong(tmp_path: Path) -> None:
     )
 
 
-def test_only_one_way_of_joining_a_record_is_left_in_a_plan() -> None:
-    """Of the conditions that a pattern becomes, those that follow from others are not asked."""
+def test_a_plan_joins_a_record_in_one_way_only() -> None:
+    """A plan omits conditions of a pattern that follow from other conditions."""
     program = dbsp.compile(
         """
         .type Pair = [a: number, b: number]
@@ -192,7 +192,7 @@ def test_only_one_way_of_joining_a_record_is_left_in_a_plan() -> None:
 
 
 def test_records_and_their_parts_in_one_join() -> None:
-    """A record determines its parts and they determine it: from each atom some order binds all."""
+    """A record and its parts determine each other: from each atom some order binds everything."""
     program = dbsp.compile(
         """
         .type Pair = [a: number, b: number]

@@ -1,7 +1,8 @@
-"""Programs that are refused: every message, with its place, line, caret and hint, is compared."""
+"""Programs with errors: compare every message with its place, line, caret and hint."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,23 @@ PROGRAMS = sorted(FOLDER.glob("*.dl"))
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
-def test_refused_with_exactly_this_message(path: Path) -> None:
+def test_messages(path: Path) -> None:
     text = path.read_text()
     with pytest.raises(CompileError) as refused:
         checked_program(text, path.name, Sources(path))
     assert f"{refused.value}\n" == path.with_suffix(".txt").read_text()
+
+
+def test_every_code_is_documented() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "errors" / "datalog.md").read_text()
+    documented = set(re.findall(r"^## ([a-z-]+)$|`([a-z-]+)`", page, re.MULTILINE))
+    used = {
+        code
+        for path in FOLDER.glob("*.txt")
+        for code in re.findall(r": error: .* \[([a-z-]+)\]$", path.read_text(), re.MULTILINE)
+    }
+    assert len(used) > 30
+    assert used <= {code for pair in documented for code in pair}
 
 
 def test_there_are_many() -> None:
@@ -39,14 +52,14 @@ def test_the_error_carries_its_diagnostics() -> None:
     assert isinstance(refused.value, DbspError)
 
 
-def test_a_program_full_of_errors_ends_after_the_hundredth() -> None:
+def test_the_compiler_stops_after_a_hundred_errors() -> None:
     text = ".decl edge(x: number)\n" + "edge(y).\n" * 1_000
     with pytest.raises(CompileError) as refused:
         checked_program(text, "g.dl")
     assert len(refused.value.diagnostics) == 100
 
 
-def test_carets_stand_under_tabs_and_in_long_lines() -> None:
+def test_carets_with_tabs_and_in_long_lines() -> None:
     text = ".decl edge(x: number)\n\t\tedge(y).\n" + "edge(1). " * 40 + "edge(z).\n"
     with pytest.raises(CompileError) as refused:
         checked_program(text, "g.dl")

@@ -1,4 +1,4 @@
-"""Numbers of 32 bits: which are refused, and who says how many bits there are."""
+"""Numbers of 32 bits: their range, and the options that set the word size."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ first(x, u) :- pair([x, u]).
 PRAGMA = '.pragma "word-size" "32"\n'
 
 
-def test_a_pragma_and_the_option_that_goes_before_it() -> None:
+def test_the_option_overrides_the_pragma() -> None:
     row = {"n": [(2**30,)]}
     assert dbsp.compile(TEXT).start(row).view("twice").rows() == [(2**31,)]
     assert dbsp.compile(TEXT, word_size=32).start(row).view("twice").rows() == [(-(2**31),)]
@@ -41,7 +41,7 @@ def test_a_pragma_and_the_option_that_goes_before_it() -> None:
         dbsp.compile(TEXT, word_size=16)
 
 
-def test_the_macro_for_the_size_goes_by_the_option() -> None:
+def test_the_macro_for_the_word_size_follows_the_option() -> None:
     text = (
         ".decl r(x: number) .output r r(x) :- x = RAM_DOMAIN_SIZE.\n#if RAM_DOMAIN_SIZE == 32\nr(0).\n#endif"
     )
@@ -76,9 +76,7 @@ def terms(draw: st.DrawFn, kind: str, depth: int = 3) -> str:
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(terms("number"), terms("unsigned"), st.data())
-def test_random_terms_are_what_the_reference_computes(
-    number: str, unsigned: str, data: st.DataObject
-) -> None:
+def test_random_terms_equal_the_reference(number: str, unsigned: str, data: st.DataObject) -> None:
     subject = Subject(
         f"""{PRAGMA}.decl a(x: number, u: unsigned, f: float)
         .decl b(y: number, v: unsigned)
@@ -161,7 +159,7 @@ def test_questions_are_asked_in_the_same_words() -> None:
         program.query(run, "n(x), x < 2147483648")
 
 
-def test_a_run_goes_on_with_words_of_the_size_it_began_with(tmp_path: Path) -> None:
+def test_a_resumed_run_keeps_its_word_size(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run = dbsp.compile(TEXT, word_size=32).start({"n": [(2**30,)]}, checkpoint=folder)
     assert run.log is not None

@@ -146,7 +146,7 @@ def test_other_versions_of_a_plan_are_not_used() -> None:
     program = compiled(f"{TRIANGLE} .plan 1:(1,2,3), 0:(2,1,3), 2:(2,1,3)\n")
     (warning,) = program.warnings
     assert warning.message == "version 1 of the plan is not used"
-    assert "that of version 0" in str(warning.hint)
+    assert "the order of version 0" in str(warning.hint)
     assert (warning.span.line, warning.span.column) == (7, 50)
     assert program.plans[1].rule.rule.order == (1, 0, 2)
 

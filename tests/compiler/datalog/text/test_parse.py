@@ -83,7 +83,7 @@ def test_marks_of_the_preprocessor_are_skipped() -> None:
     assert len(parsed_items('# 1 "prog.dl"\n#line 7\np(1).\n')) == 1
 
 
-def test_equal_trees_whatever_the_white_space() -> None:
+def test_white_space_does_not_change_the_tree() -> None:
     assert parsed_items("p(x):-q(x),x<1.") == parsed_items("p( x ) :-\n  q(x), // why\n  x < 1 .")
 
 

@@ -1,4 +1,4 @@
-"""The preprocessor: which tokens come out, and from where."""
+"""The preprocessor: its tokens and their places."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def words(text: str, **macros: str) -> str:
         ('#\n# 12 "file.dl"\na', "a"),
     ],
 )
-def test_what_comes_out(text: str, expected: str) -> None:
+def test_tokens(text: str, expected: str) -> None:
     assert words(text) == expected
 
 
-def test_macros_from_outside() -> None:
+def test_macros_from_the_caller() -> None:
     assert words("#ifdef A\nA\n#endif", A="1 + 2") == "1 + 2"
     program = dbsp.compile(".decl a(x: number, s: symbol)\n.output a\na(N, S).", macros={"N": 3, "S": '"t"'})
     assert program.facts == {"a": [(3, "t")]}
@@ -59,14 +59,14 @@ def test_macros_from_outside() -> None:
     assert [str(one.span) for one in refused.value.diagnostics] == ["<macro N>:1:1", "<macro 1x>:1:1"]
 
 
-def test_another_definition_is_a_warning() -> None:
+def test_a_second_definition_is_a_warning() -> None:
     text = "#define N 1\n#define N 1\n#define N 2\n.decl a(x: number)\n.output a\na(N).\n"
     program = dbsp.compile(text)
     assert program.facts == {"a": [(2,)]}
     assert [warning.span.line for warning in program.warnings] == [3]
 
 
-def test_tokens_know_where_they_are_written() -> None:
+def test_tokens_have_their_place_in_the_source() -> None:
     text = "#define F(x) y x\n  F(a) b"
     places = [(str(token), token.span.column, token.span.end_column) for token in tokens(text)]
     assert places == [("y", 3, 7), ("a", 5, 6), ("b", 8, 9)]
@@ -86,18 +86,30 @@ def test_files_are_found_beside_the_file_and_then_in_the_folders(tmp_path: Path)
     program = dbsp.compile(tmp_path / "here" / "a.dl", include=[tmp_path / "there"])
     assert program.facts == {"a": [(1,)]}
     assert program.checked.facts[0].span.file == str(tmp_path / "there" / "c.dl")
-    with pytest.raises(dbsp.CompileError, match=r"there is no file 'c.dl'"):
+    with pytest.raises(dbsp.CompileError, match=r"file 'c.dl' not found"):
         dbsp.compile(tmp_path / "here" / "a.dl")
 
 
-def test_a_file_within_itself_that_ends_by_a_condition(tmp_path: Path) -> None:
+def test_included_files_that_cannot_be_read(tmp_path: Path) -> None:
+    main = tmp_path / "main.dl"
+    main.write_text('#include "latin.dl"\n')
+    (tmp_path / "latin.dl").write_bytes(b"// caf\xe9\n")
+    with pytest.raises(dbsp.CompileError, match=r"byte 6 is not UTF-8 text \[unreadable-file\]"):
+        dbsp.compile(main)
+    for number in range(60):
+        (tmp_path / f"f{number}.dl").write_text(f'#include "f{number + 1}.dl"\n')
+    with pytest.raises(dbsp.CompileError, match=r"nested more than 50 levels deep \[program-too-large\]"):
+        dbsp.compile(tmp_path / "f0.dl")
+
+
+def test_a_file_that_includes_itself_under_a_condition(tmp_path: Path) -> None:
     text = '#ifndef A\n#define A\n#include "a.dl"\n.decl a(x: number)\n.output a\na(1).\n#endif\n'
     (tmp_path / "a.dl").write_text(text)
     assert dbsp.compile(tmp_path / "a.dl").facts == {"a": [(1,)]}
 
 
 @pytest.mark.slow
-def test_a_few_lines_that_stand_for_very_many_tokens_are_refused() -> None:
+def test_macros_that_expand_to_too_many_tokens_are_an_error() -> None:
     doubled = "\n".join(f"#define A{n} A{n - 1}, A{n - 1}" for n in range(1, 60))
     with pytest.raises(dbsp.CompileError, match="more than 1,000,000 tokens"):
         words(f"{doubled}\nA59")
@@ -118,7 +130,7 @@ def test_a_checkpoint_of_another_included_text_is_refused(tmp_path: Path) -> Non
                 program.start(checkpoint=tmp_path / "kept")
 
 
-def test_places_of_words_and_files_that_are_read_once(tmp_path: Path) -> None:
+def test_line_and_file_macros_and_once(tmp_path: Path) -> None:
     (tmp_path / "part.dl").write_text('.once\n__FILE__ __LINE__\n.include "part.dl"\n')
     main = tmp_path / "main.dl"
     main.write_text('#define AT __LINE__\n.include "part.dl"\n#include "part.dl"\n\nAT __other__\n')
@@ -154,14 +166,14 @@ def test_conditions(condition: str, expected: bool) -> None:
     assert words(text) == ("yes" if expected else "no")
 
 
-def test_the_first_condition_that_holds_counts() -> None:
+def test_the_first_true_condition_is_used() -> None:
     text = "#if A == 1\none\n#elif A == 2\ntwo\n#elif A >= 2\nthree\n#else\nfour\n#endif"
     assert [words(text, A=value) for value in "1234"] == ["one", "two", "three", "three"]
     assert words(text) == "four"
     assert words(f"#ifdef NO\n{text.replace('A == 1', '1 +')}\n#endif\nafter") == "after"
 
 
-def test_conditions_without_end_are_refused() -> None:
+def test_too_long_conditions_are_an_error() -> None:
     doubling = (
         "".join(f"#define A{i} A{i + 1} A{i + 1}\n" for i in range(60)) + "#define A60\n#if A0\n#endif\n"
     )

@@ -1,4 +1,4 @@
-"""Ways through terms and formulas, those of a kind that no pass has heard of included."""
+"""Traversal of terms and formulas, including a kind of term that no pass knows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def choose() -> Choose:
     return Choose(condition, variable("c"), (variable("a"), syntax.Wildcard(AT)), "x", AT)
 
 
-def test_a_new_kind_of_term_needs_no_word_in_the_ways(choose: Choose) -> None:
+def test_a_new_kind_of_term_needs_no_change_of_the_traversal(choose: Choose) -> None:
     call = syntax.Call("f", (choose,), AT)  # type: ignore[arg-type]
     assert children(choose) == [choose.condition, choose.first, *choose.others]
     assert variables(call) == {"a", "b", "c"}
@@ -63,7 +63,7 @@ def test_a_new_kind_of_term_needs_no_word_in_the_ways(choose: Choose) -> None:
     assert [one.value for one in find(substitute(call, {"c": three}), syntax.Constant)] == [3]
 
 
-def test_nodes_come_in_the_order_in_which_they_are_written() -> None:
+def test_nodes_are_in_the_order_of_the_text() -> None:
     rule = rule_of("p(x + y) :- r(x, _), !r(x, 1), y = sum z : { r(z, w), w < x }.")
     names = [one.name.split("#")[0] for one in find(rule, syntax.Variable)]
     assert names == ["x", "y", "x", "x", "y", "z", "z", "w", "w", "x"]
@@ -73,7 +73,7 @@ def test_nodes_come_in_the_order_in_which_they_are_written() -> None:
     assert next(walk(rule)) is rule
 
 
-def test_an_aggregate_shares_the_variables_that_are_injected() -> None:
+def test_injected_variables_of_an_aggregate_are_free() -> None:
     rule = rule_of("p(y) :- r(x, _), y = sum z : { r(z, w), w < x, z != x }.")
     shared = [one.name for literal in rule.body for one in free_variables(literal)]
     assert shared == ["x", "y", "x"]
@@ -85,7 +85,7 @@ def test_an_aggregate_shares_the_variables_that_are_injected() -> None:
     assert "w < 1" in show_term(aggregate)
 
 
-def test_a_node_that_nothing_changes_stays_itself() -> None:
+def test_an_unchanged_node_is_the_same_object() -> None:
     rule = rule_of("p(y) :- r(x, _), y = sum z : { r(z, w), w < x }.")
     assert rename(rule, {"other": "k"}) is rule
     assert map_children(rule, lambda part: part) is rule
