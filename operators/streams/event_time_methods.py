@@ -43,11 +43,12 @@ class EventTimeMethods(graph.Stream):
     ) -> S:
         """Repeat each row for every window that contains its time, with the window's start and end.
 
-            window(s)(x, b, e) = s(x)   for every b <= x.column < e = b + size with b a multiple of hop
+            window(s)(x, b, e) = s(x)   for every b <= x.column < e = b + size,
+                                        b a multiple of hop
 
         Windows are counted from 0, dates and timestamps from 1970-01-01. The end is not part of the
-        window. A row whose time is None is in no window. Linear: O(|delta| * size / hop) per tick, no
-        state. A tick with a window beyond the range of the type raises ValueOutOfRangeError.
+        window. A row whose time is None is in no window. Linear: O(|delta| * size / hop) per tick,
+        no state. A tick with a window beyond the range of the type raises ValueOutOfRangeError.
 
         Parameters:
             column: the column of the time: int, date or timestamp.

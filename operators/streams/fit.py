@@ -93,8 +93,8 @@ def key_columns(left: Schema, right: Schema, on: On) -> list[tuple[int, int]]:
 def agreeing(stream: S, pairs: Sequence[tuple[int, int]]) -> S:
     """Keep the rows whose columns that are paired with one column of the other stream are equal.
 
-    `pairs` are (column of the other, column of `stream`). Afterwards the first pair of each column of
-    the other stream is enough for a join.
+    `pairs` are (column of the other, column of `stream`). Afterwards the first pair of each column
+    of the other stream is enough for a join.
     """
     partner: dict[int, int] = {}
     for other, column in pairs:

@@ -51,8 +51,8 @@ class Grouped(Generic[S]):
             A stream with the grouping columns and one column per call.
 
         Raises:
-            SchemaError: a column does not exist or has the wrong type for its aggregate, there is no
-                call, or a name is already that of a grouping column.
+            SchemaError: a column does not exist or has the wrong type for its aggregate, there is
+                no call, or a name is already that of a grouping column.
             ArgumentError: a call is not an aggregate.
 
         Examples:

@@ -44,7 +44,8 @@ class JoinMethods(graph.Stream):
 
         The result has all columns of the left, then the columns of the right that are not part of
         the key. A name that both sides have gets the suffix `_right` on the right. Bilinear: a tick
-        costs O(|delta| log n + output); the state is one trace per side, shared with other operators.
+        costs O(|delta| log n + output); the state is one trace per side, shared with other
+        operators.
 
         Parameters:
             other: the stream on the right.
@@ -57,7 +58,8 @@ class JoinMethods(graph.Stream):
             A stream of the selected columns.
 
         Raises:
-            SchemaError: a column does not exist, the types of a key differ, or a name would occur twice.
+            SchemaError: a column does not exist, the types of a key differ, or a name would occur
+                twice.
             ArgumentError: `other` is not a stream, or `on` does not name columns.
             CircuitError: the streams belong to different circuits.
 
@@ -93,9 +95,9 @@ class JoinMethods(graph.Stream):
     def left_join(self: S, other: S, on: On, select: Sequence[str] | None = None) -> S:
         """Join, and keep every row without a partner, with None for the columns of `other`.
 
-        The columns are those of `join`; those of `other` become optional. A tick in which a row gets
-        its first partner retracts its padded form, and a tick in which it loses its last partner
-        inserts it again. Cost and state are those of a join and an antijoin.
+        The columns are those of `join`; those of `other` become optional. A tick in which a row
+        gets its first partner retracts its padded form, and a tick in which it loses its last
+        partner inserts it again. Cost and state are those of a join and an antijoin.
 
         Parameters:
             other: the stream on the right.
@@ -106,7 +108,8 @@ class JoinMethods(graph.Stream):
             A stream of the selected columns.
 
         Raises:
-            SchemaError: a column does not exist, the types of a key differ, or a name would occur twice.
+            SchemaError: a column does not exist, the types of a key differ, or a name would occur
+                twice.
             ArgumentError: `other` is not a stream, or `on` does not name columns.
             CircuitError: the streams belong to different circuits.
 
@@ -138,7 +141,8 @@ class JoinMethods(graph.Stream):
             A stream of the selected columns.
 
         Raises:
-            SchemaError: a column does not exist, the types of a key differ, or a name would occur twice.
+            SchemaError: a column does not exist, the types of a key differ, or a name would occur
+                twice.
             ArgumentError: `other` is not a stream, or `on` does not name columns.
             CircuitError: the streams belong to different circuits.
 
@@ -170,7 +174,8 @@ class JoinMethods(graph.Stream):
             A stream of the selected columns.
 
         Raises:
-            SchemaError: a column does not exist, the types of a key differ, or a name would occur twice.
+            SchemaError: a column does not exist, the types of a key differ, or a name would occur
+                twice.
             ArgumentError: `other` is not a stream, or `on` does not name columns.
             CircuitError: the streams belong to different circuits.
 
@@ -200,7 +205,8 @@ class JoinMethods(graph.Stream):
     ) -> S:
         """Combine the pairs with equal `on` columns and `low <= right - left <= high`.
 
-            (a join b)(x, y) = a(x) * b(y)   where x[on] = y[on] and low <= y[right] - x[left] <= high
+            (a join b)(x, y) = a(x) * b(y)   where x[on] = y[on]
+                                             and low <= y[right] - x[left] <= high
 
         The columns of the result are those of `join`. A row whose value is None or NaN has no
         partner. A tick costs O(|delta| log n + output); the state is one trace per side.
@@ -431,7 +437,7 @@ class JoinColumns:
 
 
 def _where(pairs: S, condition: Expression, names: Sequence[str]) -> S:
-    """Keep the pairs for which the condition is true, with the columns `names`, which come first."""
+    """Keep the pairs for which the condition is true, with their first columns, `names`."""
     kept = Filter(condition)(pairs)
     if len(names) == pairs.schema.arity:
         return kept

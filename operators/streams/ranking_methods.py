@@ -32,10 +32,10 @@ class RankingMethods(graph.Stream):
     ) -> S:
         """Keep the first `k` rows of each partition in the order of `by`.
 
-        Rows that tie are ordered by the whole row, ascending. A row of weight w counts as w rows, so
-        the last kept row may keep only a part of its weight. O(k + log n) for each partition with a
-        changed row where the order is that of stored codes, else O(m log m) for its m rows; the
-        state is a trace.
+        Rows that tie are ordered by the whole row, ascending. A row of weight w counts as w rows,
+        so the last kept row may keep only a part of its weight. O(k + log n) for each partition
+        with a changed row where the order is that of stored codes, else O(m log m) for its m rows;
+        the state is a trace.
 
         Parameters:
             k: the number of rows, 1 or more.
@@ -47,8 +47,8 @@ class RankingMethods(graph.Stream):
             A stream with the same columns.
 
         Raises:
-            SchemaError: a column does not exist, `k` is less than 1, or `by` and `descending` differ
-                in length.
+            SchemaError: a column does not exist, `k` is less than 1, or `by` and `descending`
+                differ in length.
 
         Examples:
             >>> circuit = Circuit("scores")
@@ -188,7 +188,7 @@ class RankingMethods(graph.Stream):
         descending: bool | Sequence[bool] = False,
         name: str | None = None,
     ) -> S:
-        """Add the value that `column` has `n` rows earlier in the partition; None if there is no such row.
+        """Add the value of `column` `n` rows earlier in the partition, or None at its start.
 
         Rows that tie are ordered by the whole row, ascending. A row of weight w counts as w rows. A
         tick recomputes the partitions of the changed rows, O(m log m) for their m rows; the state
@@ -229,7 +229,7 @@ class RankingMethods(graph.Stream):
         descending: bool | Sequence[bool] = False,
         name: str | None = None,
     ) -> S:
-        """Add the value that `column` has `n` rows later in the partition; None if there is no such row.
+        """Add the value of `column` `n` rows later in the partition, or None at its end.
 
         Rows that tie are ordered by the whole row, ascending. A row of weight w counts as w rows. A
         tick recomputes the partitions of the changed rows, O(m log m) for their m rows; the state

@@ -1,4 +1,4 @@
-"""Stream methods that process each row by itself: filters, maps, columns, series. All are linear."""
+"""Stream methods that process each row by itself, all linear: filters, maps, columns, series."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class RowMethods(graph.Stream):
         /,
         **columns: Any,
     ) -> S:
-        """Compute one row from each row: `map(total=col("a") + col("b"))` or `map(function, schema)`.
+        """Compute one row from each row, as `map(sum=col("a") + col("b"))` or `map(f, schema)`.
 
             map(s)(y) = sum of s(x) over the rows x with f(x) = y
 
@@ -118,8 +118,8 @@ class RowMethods(graph.Stream):
         because it is called again for a retracted row.
 
         Parameters:
-            function: a function that takes a row as a named tuple and returns an iterable of rows of
-                `schema`.
+            function: a function that takes a row as a named tuple and returns an iterable of rows
+                of `schema`.
             schema: the columns of the rows that `function` returns.
 
         Returns:
@@ -194,7 +194,7 @@ class RowMethods(graph.Stream):
 
     @located("GenerateSeries")
     def generate_series(self: S, start: Any, end: Any, step: Any = None, *, name: str = "n") -> S:
-        """Repeat each row for every number of the series from `start` up to, but not including, `end`.
+        """Repeat each row for every number of the series from `start` to before `end`.
 
             generate(s)(x, n) = s(x)  for every n in series(start(x), end(x), step(x)),  else 0
 

@@ -180,7 +180,8 @@ class SetMethods(graph.Stream):
     ) -> S:
         """Give each row of positive weight a unique number, which it keeps while it is present.
 
-            number(D(s)) = [+(x, n)] for each inserted row x with a new n;  [-(x, n)] for each deleted row
+            number(D(s)) = [+(x, n)] for each inserted row x, with a new n
+                           [-(x, n)] for each deleted row x, with its n
 
         The numbers are first, first + step, ... in the order of insertion. Rows of one tick are
         numbered in the order of the columns `by`, then of the whole row. A number is never used
