@@ -190,9 +190,6 @@ class Graph(metaclass=PublicNames):
         Returns:
             A directed multigraph: a node for each operator, an edge for each stream that it reads.
 
-        Raises:
-            CircuitError: a node holds a function that cannot be imported by name.
-
         Examples:
             >>> circuit = dbsp.Circuit("evens")
             >>> circuit.output("even", circuit.input("n", x=int))

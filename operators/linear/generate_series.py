@@ -66,7 +66,7 @@ class GenerateSeries(RowOperator):
             try:
                 values, counts = coded_series(kind, codes)
             except EvaluationError as error:
-                raise EvaluationError(f"{self.label}: {error.message}", code=error.code) from None
+                raise EvaluationError(f"{self.label}: {error.message}") from None
             rows = np.empty((len(values), batch.rows.shape[1] + 1), np.int64)
             rows[:, :-1] = np.repeat(batch.rows, counts, axis=0)
             rows[:, -1] = values

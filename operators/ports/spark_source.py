@@ -1,28 +1,27 @@
 """SparkSource: an input whose changes are the rows of micro-batches.
 
-A micro-batch is an Arrow table with the columns of the relation and those of the encoding. The
-encoding defines the Z-set of the micro-batch; x is a row, in the order of the table:
+A micro-batch is an Arrow table. Besides the relation's columns it has what its encoding needs, and
+the encoding defines which Z-set it represents; x runs over its rows, in their order:
 
-| encoding     | additional column          | delta                                         |
-|--------------|----------------------------|-----------------------------------------------|
-| `append`     | none                       | sum of 1 * x                                  |
-| `weight`     | a signed integer           | sum of w(x) * x                               |
-| `operations` | the operation on the row   | sum of x over inserts - sum of x over deletes |
-| `upsert`     | none                       | x in place of the row with its key            |
+| encoding     | further column                 | delta                                                      |
+|--------------|--------------------------------|------------------------------------------------------------|
+| `append`     | none                           | sum of 1 * x                                               |
+| `weight`     | a signed integer               | sum of w(x) * x                                            |
+| `operations` | what happened to the row       | sum of x over inserts - sum of x over deletes              |
+| `upsert`     | none                           | x in place of the row with its key                         |
 
-The operation names of Delta's change data feed, Debezium and Flink are understood:
+The names that Delta's change data feed, Debezium and Flink give to operations are all understood:
 
-| meaning                             | operation                                              |
-|-------------------------------------|--------------------------------------------------------|
-| insert the row                      | `I` `insert` `c` `create` `r` `read` `+I` `+U`         |
-|                                     | `update_postimage`                                     |
-| delete the row                      | `D` `delete` `d` `update_preimage` `-U` `-D`           |
-| replace the row of the same key     | `U` `update` `u`                                       |
+| means                                 | operation                                                     |
+|---------------------------------------|---------------------------------------------------------------|
+| the row is there now                  | `I` `insert` `c` `create` `r` `read` `update_postimage` `+I` `+U` |
+| the row is gone                       | `D` `delete` `d` `update_preimage` `-U` `-D`                  |
+| the row replaces that of its key      | `U` `update` `u`                                              |
 
-This module reads weights and orders rows (by the column `sequence_by`, if the micro-batch itself is
-not in order). `dbsp.runtime.input_changes` defines the meaning of the weights on an input with set
-semantics or with a key. A retraction of an absent row changes nothing and is counted
-(`TickResult.absent`).
+This module reads weights and puts rows in order (`sequence_by` names the column to order by, if the
+micro-batch is not in order itself); what the weights mean on an input with set semantics or with a
+key is defined in `dbsp.runtime.input_changes`. A retraction of what is not there changes nothing and is
+counted (`TickResult.absent`).
 """
 
 from __future__ import annotations
@@ -53,10 +52,10 @@ _DEFAULT_COLUMN = {"weight": "weight", "operations": "operation"}
 
 @dataclass(frozen=True)
 class SparkSource(Input):
-    """An input relation and the encoding of its changes in micro-batches.
+    """An input relation together with how micro-batches say what changed in it.
 
-    `column` is the name of the column of the weight or the operation, by default "weight" or
-    "operation". Raises InputError for an unknown encoding, and for `upsert` without a key.
+    `column` is that of the weight or the operation ("weight" or "operation" unless given). Raises
+    InputError for an unknown encoding, and for `upsert` without a key.
     """
 
     encoding: str = "append"
@@ -66,30 +65,22 @@ class SparkSource(Input):
     def __post_init__(self) -> None:
         if self.encoding not in ENCODINGS:
             raise InputError(
-                f"unknown encoding {self.encoding!r}{suggestion(self.encoding, ENCODINGS)};"
+                f"there is no encoding {self.encoding!r}{suggestion(self.encoding, ENCODINGS)};"
                 f" the encodings are {', '.join(ENCODINGS)}",
                 where=self.where,
-                code="unknown-encoding",
             )
         if self.encoding == "upsert" and self.kind != "key":
             raise InputError(
-                "the encoding 'upsert' needs key=, the columns that identify a row",
-                where=self.where,
-                code="spark-source",
+                "the encoding 'upsert' needs key=, the columns that tell rows apart", where=self.where
             )
         if self.column and self.encoding not in _DEFAULT_COLUMN:
-            raise InputError(
-                f"the encoding {self.encoding!r} has no additional column; omit column=",
-                where=self.where,
-                code="spark-source",
-            )
+            raise InputError(f"the encoding {self.encoding!r} reads no further column", where=self.where)
         for name in self.control:
             if name in self.columns.names:
                 raise SchemaError(
-                    f"the relation has a column {name!r}, which the encoding {self.encoding!r} needs for "
-                    "itself; give the column of the encoding another name",
+                    f"{name!r} is a column of the relation, so the {self.encoding} cannot be read from it;"
+                    " give it another name",
                     where=self.where,
-                    code="duplicate-column",
                 )
 
     @property
@@ -98,23 +89,23 @@ class SparkSource(Input):
 
     @property
     def where(self) -> str:
-        """The name of this source in errors."""
+        """How errors name this source."""
         return f"source '{self.relation}'"
 
     @property
     def control(self) -> tuple[str, ...]:
-        """The columns of a micro-batch besides those of the relation."""
+        """The columns of a micro-batch that are none of the relation."""
         named = self.column or _DEFAULT_COLUMN.get(self.encoding, "")
         ordering = self.sequence_by if self.sequence_by not in self.columns.names else ""
         return tuple(dict.fromkeys(name for name in (named, ordering) if name))
 
     def change(self, table: pa.Table) -> TableChange:
-        """Return the change of a micro-batch of n rows.
+        """What a micro-batch of n rows changes. O(n), and O(n log n) with `sequence_by`; no Python
+        per row.
 
-        O(n), or O(n log n) with `sequence_by`; without Python code per row. Raises SchemaError for
-        unexpected columns; InputError for a null in a key, or a weight or an operation that cannot
-        be read, with the column and the number of rows. Values are checked when the change is
-        staged.
+        Raises SchemaError for other columns than expected, InputError for a null in a key, a weight
+        or an operation that cannot be read, each naming the column and how many rows it is about.
+        Values are checked when the change is staged.
         """
         self.check(table.column_names)
         weights = self._weights(table)
@@ -126,14 +117,12 @@ class SparkSource(Input):
                 if nulls := table.column(c).null_count:
                     name = self.columns.names[c]
                     raise InputError(
-                        f"key column {name!r} is null in {_rows(nulls)}",
-                        where=self.where,
-                        code="missing-value",
+                        f"column {name!r} is of the key, and null in {_rows(nulls)}", where=self.where
                     )
         return TableChange(table, weights)
 
     def check(self, names: list[str]) -> None:
-        """Raise SchemaError unless these are the columns of a micro-batch, in any order."""
+        """Raises SchemaError unless these are the columns of a micro-batch, in any order."""
         expected = (*self.columns.names, *self.control)
         missing = [name for name in expected if name not in names]
         extra = [name for name in names if name not in expected]
@@ -142,9 +131,7 @@ class SparkSource(Input):
             if extra:
                 parts.append(f"has {', '.join(map(repr, extra))}, which is not expected; drop or rename it")
             raise SchemaError(
-                f"the DataFrame {' and '.join(parts)} (expected: {', '.join(expected)})",
-                where=self.where,
-                code="schema-mismatch",
+                f"the DataFrame {' and '.join(parts)} (expected: {', '.join(expected)})", where=self.where
             )
 
     def _weights(self, table: pa.Table) -> Codes:
@@ -152,15 +139,11 @@ class SparkSource(Input):
             given = table.column(self.control[0])
             if not pa.types.is_integer(given.type):
                 raise SchemaError(
-                    f"weight column {self.control[0]!r} expects integers, got {given.type}",
-                    where=self.where,
-                    code="wrong-type",
+                    f"the weights in {self.control[0]!r} are {given.type}, no integers", where=self.where
                 )
             if given.null_count:
                 raise InputError(
-                    f"weight column {self.control[0]!r} is null in {_rows(given.null_count)}",
-                    where=self.where,
-                    code="missing-value",
+                    f"the weight {self.control[0]!r} is null in {_rows(given.null_count)}", where=self.where
                 )
             return np.asarray(given.cast(pa.int64()).to_numpy(), np.int64)
         if self.encoding == "operations":
@@ -172,25 +155,17 @@ class SparkSource(Input):
         if pa.types.is_dictionary(given.type):
             given = given.cast(given.type.value_type)
         if not pa.types.is_string(given.type) and not pa.types.is_large_string(given.type):
-            raise SchemaError(
-                f"operation column {name!r} expects strings, got {given.type}",
-                where=self.where,
-                code="wrong-type",
-            )
+            raise SchemaError(f"the operations in {name!r} are {given.type}, no strings", where=self.where)
         if given.null_count:
-            raise InputError(
-                f"operation column {name!r} is null in {_rows(given.null_count)}",
-                where=self.where,
-                code="missing-value",
-            )
+            raise InputError(f"the operation {name!r} is null in {_rows(given.null_count)}", where=self.where)
         encoded = pc.dictionary_encode(given).combine_chunks()
         if isinstance(encoded, pa.ChunkedArray):
             encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], given.type).dictionary_encode()
         codes = [_OPERATIONS.get(word.lower(), 0) for word in encoded.dictionary.to_pylist()]
         meanings = np.array(codes, np.int64)[np.asarray(encoded.indices.to_numpy(), np.int64)]
         for code, problem in (
-            (0, "is unknown; expected insert, delete, update, ..., I, U, D, c, r, u or d"),
-            (_UPDATE, "does not say which row it replaces, so the source needs key="),
+            (0, "is none that is known (insert, delete, update, ..., I, U, D, c, r, u, d)"),
+            (_UPDATE, "does not tell the row that it replaces, so the source needs key="),
         ):
             if code == _UPDATE and self.kind == "key":
                 continue
@@ -200,19 +175,17 @@ class SparkSource(Input):
                 raise InputError(
                     f"the operation {word!r} in column {name!r} {problem}; {_rows(int(found.sum()))}",
                     where=self.where,
-                    code="invalid-change",
                 )
         return np.sign(meanings)
 
     def _in_order(self, table: pa.Table, weights: Codes) -> tuple[pa.Table, Codes]:
-        """Sort the changes by `sequence_by`; for equal values, deletions before insertions."""
+        """The changes by `sequence_by`; for equal values, deletions before insertions."""
         if nulls := table.column(self.sequence_by).null_count:
             raise InputError(
-                f"column {self.sequence_by!r}, which orders the changes, is null in {_rows(nulls)}",
+                f"column {self.sequence_by!r} orders the changes, and is null in {_rows(nulls)}",
                 where=self.where,
-                code="missing-value",
             )
-        # The position is the last key, because Arrow's sort does not keep the order of equal rows.
+        # The position is the last key, since Arrow's sort does not keep the order of equal rows.
         keyed = pa.table(
             [table.column(self.sequence_by), pa.array(weights > 0), pa.array(np.arange(len(weights)))],
             ["by", "there", "at"],

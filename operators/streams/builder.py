@@ -602,6 +602,7 @@ class Circuit(graph.Graph):
         """
         return FixpointBuilder(self, name, max_iterations, recursion)
 
+    @located("Fixpoint")
     def iterate(
         self,
         name: str,
@@ -684,6 +685,7 @@ class Circuit(graph.Graph):
         """
         return _own(self.add_source(Delay(as_schema(schema))))
 
+    @located("Delay")
     def connect(self, stream: graph.Stream, *strict: graph.Stream) -> None:
         """Close a cycle: `stream` becomes `strict`, one tick later.
 

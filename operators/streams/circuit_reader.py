@@ -73,19 +73,19 @@ def from_networkx(graph: nx.MultiDiGraph) -> Graph:
     return _circuit(networkx_document(graph), {})
 
 
-def _circuit(document: Mapping[str, Any], functors: Mapping[str, Callable[..., Any]]) -> Graph:
-    name = document["name"]
-    graph = Graph(name) if document["form"] == "lowered" else Circuit(name)
+def _circuit(written: Mapping[str, Any], functors: Mapping[str, Callable[..., Any]]) -> Graph:
+    name = written["name"]
+    graph = Graph(name) if written["form"] == "lowered" else Circuit(name)
     scopes: list[Body] = []
 
-    def new_scope(parent: Graph, scope: Mapping[str, Any]) -> Body:
-        scopes.append(Body(scope["name"], parent, **scope["settings"]))
+    def new_scope(parent: Graph, inside: Mapping[str, Any]) -> Body:
+        scopes.append(Body(inside["name"], parent, **inside["settings"]))
         return scopes[-1]
 
-    fill(graph, document, DecodeContext(catalogue(), functors), new_scope)
+    fill(graph, written, DecodeContext(catalogue(), functors), new_scope)
     if isinstance(graph, Circuit):
-        for body in scopes:
-            body.closed = True
+        for scope in scopes:
+            scope.closed = True
         for node in graph.nodes:
             if isinstance(node.operator, Input | Output):
                 kind = "input" if isinstance(node.operator, Input) else "output"

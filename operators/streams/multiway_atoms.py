@@ -117,6 +117,7 @@ def joining(
     orders: Sequence[Sequence[str]] | None = None,
 ) -> MultiwayJoin:
     """Return the operator that `multiway_join` with these arguments applies to the streams."""
+    atoms = _expect_atoms(atoms)
     return _joining(atoms[0], atoms, select, where, let, orders)
 
 

@@ -44,5 +44,5 @@ def test_whether_there_are_so_many_rows(sequence: list[Tick]) -> None:
 
 @pytest.mark.parametrize("number", [0, -1, True, 1.5, "2"])
 def test_the_weight_is_an_int_from_1_on(number: Any) -> None:
-    with pytest.raises(SchemaError, match=r"AtLeast at test_at_least\.py:\d+: at_least takes a weight"):
+    with pytest.raises(SchemaError, match=r"AtLeast at test_at_least\.py:\d+: at_least expects a weight"):
         start(lambda c: c.input("a", schema=COLUMNS).at_least(number))

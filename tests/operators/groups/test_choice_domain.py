@@ -48,7 +48,7 @@ def test_is_what_taking_row_by_row_gives(domains: tuple[tuple[int, ...], ...]) -
 @pytest.mark.parametrize("domains", [(), ((),), ("x", ())])
 def test_a_domain_has_a_column(domains: tuple[Sequence[str], ...]) -> None:
     with pytest.raises(
-        SchemaError, match=r"ChoiceDomain at test_choice_domain\.py:\d+: choice_domain takes one"
+        SchemaError, match=r"ChoiceDomain at test_choice_domain\.py:\d+: choice_domain needs one"
     ):
         start(lambda c: c.input("a", schema=COLUMNS).choice_domain(*domains))
 

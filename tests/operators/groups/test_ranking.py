@@ -184,20 +184,22 @@ def test_top_k_reads_the_head_of_a_large_partition_only() -> None:
 
 def test_what_is_refused() -> None:
     a = Circuit("c").input("a", x=int, y=int)
-    with pytest.raises(SchemaError, match=r"TopK at test_ranking.py:\d+: .*not 0"):
+    with pytest.raises(SchemaError, match=r"TopK at test_ranking.py:\d+: .*got 0"):
         a.top_k(0, "x")
     with pytest.raises(SchemaError, match="at least one column"):
         a.top_k(1, [])
-    with pytest.raises(SchemaError, match="1 directions for 2 columns"):
+    with pytest.raises(SchemaError, match=r"one of them for each of the 2 columns of by=; got \[True\]"):
         a.rank(["x", "y"], descending=[True])
     with pytest.raises(SchemaError, match=r"Rank at .*no column 'z'"):
         a.rank("z")
     with pytest.raises(SchemaError, match="column 'x' occurs twice"):
         a.row_number("x", name="x")
-    with pytest.raises(SchemaError, match="too far"):
+    with pytest.raises(SchemaError, match=r"expected a number of rows n below 2\*\*31, got 1099511627776"):
         a.lag("x", 2**40, by="y")
     run = start(lambda c: c.input("a", x=int).row_number("x"))
-    with pytest.raises(ValueOutOfRangeError, match="row_number gives each of a row's copies a number"):
+    with pytest.raises(
+        ValueOutOfRangeError, match="row_number would number 1,099,511,627,776 copies of one row"
+    ):
         run.step({"a": {(1,): 2**40}})
     lowest = start(lambda c: c.input("a", x=int).lag("x", by="x"))
     with pytest.raises(ValueOutOfRangeError, match="stands for None"):

@@ -132,5 +132,5 @@ def test_a_series_without_end_is_refused_and_nothing_changes(ends: tuple[Any, ..
 def test_a_series_is_of_one_type() -> None:
     circuit = Circuit("c")
     a = circuit.input("a", schema={"x": int, "f": float})
-    with pytest.raises(SchemaError, match="a series goes by ints or by floats, not by float, int"):
+    with pytest.raises(SchemaError, match="must be all int or all float, got float, int"):
         a.generate_series("x", "f")

@@ -137,11 +137,13 @@ def test_objects_that_are_alike_hash_apart() -> None:
 def test_refused() -> None:
     a = Circuit().input("a", x=int)
     for fraction in (-0.1, 1.5, float("nan")):
-        with pytest.raises(SchemaError, match=r"Sample at .*a fraction is between 0 and 1"):
+        with pytest.raises(SchemaError, match=r"Sample at .*expects a fraction between 0 and 1, got"):
             a.sample(fraction)
     with pytest.raises(SchemaError, match="no column 'y'"):
         a.sample(0.5, on=["y"])
-    with pytest.raises(SchemaError, match=r"Scale at .*scaled by an int only, not by 0.5"):
+    with pytest.raises(
+        SchemaError, match=r"Scale at .*scale expects an int, because weights are ints; got 0.5"
+    ):
         a.scale(0.5)  # type: ignore[arg-type]
 
 

@@ -201,7 +201,7 @@ def test_a_stream_of_a_circuit_that_was_read_can_be_built_on() -> None:
     assert isinstance(circuit, Circuit)
     more = circuit.input("more", x=int)
     assert isinstance(more, Stream)
-    with pytest.raises(CircuitError, match="has an input 'edge' already"):
+    with pytest.raises(CircuitError, match="already has an input 'edge'"):
         circuit.input("edge", x=int)
 
 

@@ -71,5 +71,5 @@ def test_times_take_differences_of_time() -> None:
 def test_a_result_may_not_take_the_name_of_a_column() -> None:
     circuit = Circuit()
     seen = circuit.input("seen", at=int)
-    with pytest.raises(SchemaError, match=r"Rolling at test_rolling\.py:\d+: 'at' is a column already"):
+    with pytest.raises(SchemaError, match=r"Rolling at test_rolling\.py:\d+: 'at' is already a column"):
         seen.rolling("at", 1, at=count())
