@@ -97,7 +97,7 @@ class EnteringStreams:
         self.sources = tuple(sources)
         """The outer steps, in the order of the entering streams."""
         self.totals: Sequence[Batch | None] | None = None
-        """During a restart of the scope: the integral of each stream, used in place of its delta."""
+        """During a restart of the scope: the integral of each stream, instead of its delta."""
 
     def at(self, index: int, iteration: int) -> Batch | None:
         """The value of one stream at an iteration; None if it is empty."""
@@ -128,7 +128,7 @@ class Delta0Step(KeepingStep):
 
 
 class ArrangedDelta0Step(Arranged):
-    """Reads an outer trace inside the scope: its rows count as iteration 0, so they are not copied."""
+    """Reads an outer trace inside the scope: its rows count as iteration 0 and are not copied."""
 
     __slots__ = ("_entering", "_index", "_outer", "_scope")
 

@@ -38,7 +38,10 @@ NAMES: list[tuple[Build, str]] = [
     (lambda c, a: a.number_rows(by=5), "by= expects a column name or a list of column names, got 5"),
     (lambda c, a: a.choice_domain(5), "choice_domain expects a column name or a list of column names, got 5"),
     (lambda c, a: a.sample(0.5, on=5), "on= expects a column name or a list of column names, got 5"),
-    (lambda c, a: a.join(a, on=5), "on= expects column names, or pairs (name on the left, name on the right)"),
+    (
+        lambda c, a: a.join(a, on=5),
+        "on= expects column names, or pairs (name on the left, name on the right)",
+    ),
     (lambda c, a: a.join(a, on=[("x", 5)]), """such as on=["id", ("a", "b")]; got ('x', 5) of type tuple"""),
 ]
 
