@@ -11,6 +11,7 @@ import networkx as nx
 from dbsp.circuit.call_site import call_site
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.operator_roles import StrictOperator
+from dbsp.circuit.public_names import PublicNames
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, DbspError
 
@@ -54,10 +55,11 @@ class Node:
         return f"<{self.graph.name}#{self.id} {self.label}>"
 
 
-class Stream:
+class Stream(metaclass=PublicNames):
     """The output of a node: at every tick one Z-set over `schema`."""
 
     __slots__ = ("node",)
+    public_names: tuple[str, ...] = ("schema",)
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -68,7 +70,11 @@ class Stream:
 
     @property
     def schema(self) -> Schema:
+        """The names and types of the columns."""
         return self.node.schema
+
+    def __dir__(self) -> list[str]:
+        return dir(type(self))
 
     def __repr__(self) -> str:
         return f"<stream of {self.node!r}: {self.schema.describe()}>"
@@ -77,7 +83,7 @@ class Stream:
 S = TypeVar("S", bound=Stream)
 
 
-class Graph:
+class Graph(metaclass=PublicNames):
     """Nodes in the order they were added, which is an order they can be stepped in.
 
     A node is added with its inputs, so cycles can only be closed afterwards, by `connect` on a
@@ -86,6 +92,7 @@ class Graph:
     """
 
     stream_class: type[Stream] = Stream
+    public_names: tuple[str, ...] = ("name", "validate", "to_json", "to_networkx", "content_hash", "same_as")
 
     def __init__(self, name: str, parent: Graph | None = None) -> None:
         self.name = name
@@ -178,28 +185,75 @@ class Graph:
         return {}
 
     def to_networkx(self) -> nx.MultiDiGraph:
-        """The circuit as a networkx graph with attributes (see `dbsp.circuit.networkx_form`)."""
+        """Return the circuit as a networkx graph with attributes (see `dbsp.circuit.networkx_form`).
+
+        Returns:
+            A directed multigraph: a node for each operator, an edge for each stream that it reads.
+
+        Examples:
+            >>> circuit = dbsp.Circuit("evens")
+            >>> circuit.output("even", circuit.input("n", x=int))
+            >>> circuit.to_networkx().number_of_nodes()
+            2
+        """
         from dbsp.circuit.networkx_form import to_networkx
 
         return to_networkx(self)
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """The circuit as JSON text, for `dbsp.from_json`.
+        """Return the circuit as JSON text, for `dbsp.from_json`.
 
-        Raises CircuitError naming the node that holds a function that cannot be imported by name.
+        Parameters:
+            indent: the number of spaces per level; by default the text is one line.
+
+        Returns:
+            The text.
+
+        Raises:
+            CircuitError: a node holds a function that cannot be imported by name.
+
+        Examples:
+            >>> circuit = dbsp.Circuit("evens")
+            >>> circuit.output("even", circuit.input("n", x=int))
+            >>> dbsp.from_json(circuit.to_json()).same_as(circuit)
+            True
         """
         from dbsp.circuit.graph_json import to_json
 
         return to_json(self, indent=indent)
 
     def content_hash(self) -> str:
-        """A hash of what the circuit is, not of where it was built; the same in every process."""
+        """Return a hash of the circuit's operators and edges; the same in every process.
+
+        The source lines where the circuit was built do not count.
+
+        Returns:
+            A text of hexadecimal digits.
+
+        Raises:
+            CircuitError: a node holds a function that cannot be imported by name.
+
+        Examples:
+            >>> dbsp.Circuit("empty").content_hash() == dbsp.Circuit("empty").content_hash()
+            True
+        """
         from dbsp.circuit.graph_json import content_hash
 
         return content_hash(self)
 
     def same_as(self, other: Graph) -> bool:
-        """Whether the other circuit has equal nodes in the same order (see `content_hash`)."""
+        """Return whether the other circuit has equal nodes in the same order.
+
+        Parameters:
+            other: the circuit to compare with.
+
+        Returns:
+            True if the two have the same `content_hash`.
+
+        Examples:
+            >>> dbsp.Circuit("empty").same_as(dbsp.Circuit("empty"))
+            True
+        """
         return self.content_hash() == other.content_hash()
 
     @property
@@ -268,6 +322,9 @@ class Graph:
             yield node
             for child in node.operator.children():
                 yield from child.walk()
+
+    def __dir__(self) -> list[str]:
+        return dir(type(self))
 
     def __repr__(self) -> str:
         return f"<circuit '{self.name}': {len(self.nodes)} nodes>"

@@ -1,4 +1,4 @@
-"""Functions of groups: aggregates, distinct, ranking, choice, classes of an equivalence.
+"""Functions of groups: aggregates, distinct, ranking, choice, equivalence classes.
 
-A change recomputes or updates the groups that it touches. Imports time, linear and traces.
+A tick recomputes or updates the groups with changes. Imports time, linear and traces.
 """

@@ -2,16 +2,16 @@
 
     aggregate(s) = { (k, f(s_k)) : groups k present in s }      s_k the Z-set of values under k
 
-Every change of a group retracts its old row and asserts its new one. The incremental form depends
-on the functions (see `dbsp.operators.groups.aggregate_functions`):
+A change of a group retracts its old row and inserts its new row. The incremental form depends on
+the functions (see `dbsp.operators.groups.aggregate_functions`):
 
-- count, sum and avg of ints are linear: accumulators per group, O(delta);
-- min and max read the end of the group's range in an arrangement by (key, value), O(delta * log n),
-  and so do argmin and argmax where no other column is in the way;
-- the rest (sums of floats, min and max of strings, what is in `dbsp.operators.groups.order_statistics`,
-  everything inside a nested scope) recompute the groups the delta touches, O(their rows). A float
-  sum is a function of the group's values in sorted order, so a retraction is bit for bit what was
-  asserted: nothing drifts.
+- count, sum and avg of ints are linear: accumulators per group, O(|delta|);
+- min and max read one end of the group's range in an arrangement by (key, value),
+  O(|delta| * log n), and so do argmin and argmax if the stream has no other columns;
+- all others (sums of floats, min and max of strings, the functions of
+  `dbsp.operators.groups.order_statistics`, every function inside a nested scope) recompute the
+  groups with changes, O(their rows). A float sum is a function of the group's values in sorted
+  order, so a retraction equals the inserted value bit for bit: no rounding error accumulates.
 
 (DBSP paper, arXiv 2203.16684, section 7.2.)
 """
@@ -50,7 +50,7 @@ from dbsp.state.trace import Trace
 
 @dataclass(frozen=True)
 class Aggregate(GroupwiseOperator):
-    """Group by the first `key` columns; the result has them and one column per function."""
+    """Groups by the first `key` columns; the result has these and one column per function."""
 
     key: int
     functions: tuple[GroupFunction, ...]
@@ -91,7 +91,7 @@ class Aggregate(GroupwiseOperator):
 
 @dataclass(frozen=True)
 class AccumulatedAggregate(Projectable):
-    """Linear functions by accumulators, others at an end of the arrangements of the stream."""
+    """Linear functions from accumulators, others from one end of the arrangements of the stream."""
 
     aggregate: Aggregate
     ends: tuple[int, ...]
@@ -176,14 +176,14 @@ class AccumulatedAggregateStep(ReplayingStep, TracedStep):
             self.out = Batch(rows, weights)
 
     def _results(self, keys: Codes, accumulated: Codes, past: bool) -> Codes:
-        """The result columns of the groups, before the delta (`past`) or after it."""
+        """The result columns of the groups, before the delta if `past`, else after it."""
         results = np.empty((len(keys), len(self._functions)), np.int64)
         for at, (function, place) in enumerate(zip(self._functions, self._places, strict=True)):
             if isinstance(function, AggregateFunction) and function.linear(self._schema):
                 results[:, at] = linear_column(function, place, accumulated)
                 continue
             end = function.at_an_end(self._schema, self._key)
-            column = expect_present(end, "the column that an extreme is at an end of")
+            column = expect_present(end, "the column of an extreme")
             order = self._orders[column]
             runs = order.before if past else order.count
             if isinstance(function, ArgExtreme):

@@ -1,13 +1,13 @@
-"""The aggregate functions, as functions of the groups of one whole Z-set.
+"""The aggregate functions, defined on the groups of one whole Z-set.
 
 A group is the Z-set of the values under one key. With w the weights of a group,
 
     count = sum of w(v)      sum = sum of w(v) * v      avg = sum / count
     min, max = the least, the largest v with w(v) > 0
 
-None counts as no value: sum, avg, min and max pass over it and are None when nothing else is there;
-count counts rows. A group is present when its summed weight is positive, so a group whose
-weights cancel disappears.
+None is not a value: sum, avg, min and max ignore it and are None in a group without values; count
+counts rows. A group is present while the sum of its weights is positive, so a group whose weights
+cancel disappears.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ NO_RUNS = np.zeros((1, 3), np.int64)
 
 @dataclass(frozen=True)
 class GroupFunction:
-    """An aggregate: a function of the values of one group. Columns are those of the aggregate's input.
+    """An aggregate: a function of the values of one group, by columns of the aggregate's input.
 
-    `evaluate` is its definition for all groups of a batch at once.
+    `evaluate` defines it for all groups of a batch at once.
     """
 
     def result(self, schema: Schema) -> Type:
-        """The type of the result; raises SchemaError when the columns' types do not fit."""
-        raise AssertionError(f"{type(self).__name__} does not say what it yields")
+        """The type of the result; raises SchemaError if the types of the columns do not fit."""
+        raise AssertionError(f"{type(self).__name__} does not define its result type")
 
     def linear(self, schema: Schema) -> bool:
-        """Whether the result follows from sums of weight * value in exact arithmetic."""
+        """Whether the result is a function of exact sums of weight * value."""
         return False
 
     def at_an_end(self, schema: Schema, key: int) -> int | None:
-        """The column by whose codes the group can be sorted so that the result stands at one end, if any.
+        """The column that sorts a group so that the result is at one end; None if there is none.
 
-        `key` is the number of columns that the groups are made by.
+        `key` is the number of grouping columns.
         """
         return None
 
     def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
         """The results, int64[groups], for a batch whose distinct keys are `keys`."""
-        raise AssertionError(f"{type(self).__name__} does not say how it is computed")
+        raise AssertionError(f"{type(self).__name__} does not define its evaluation")
 
 
 @dataclass(frozen=True)
 class AggregateFunction(GroupFunction):
-    """One aggregate: `kind` is count, sum, avg, min or max; `column` the input column it reads."""
+    """count, sum, avg, min or max, as `kind`, of the input column `column`."""
 
     kind: str
     column: int = -1
@@ -74,7 +74,8 @@ class AggregateFunction(GroupFunction):
             return type_
         if type_.kind not in ("int", "float"):
             raise SchemaError(
-                f"{self.kind} wants a number, but column '{schema.names[self.column]}' is {type_}"
+                f"{self.kind} expects an int or a float, but column '{schema.names[self.column]}' is {type_}",
+                code="invalid-aggregate",
             )
         result = FLOAT if self.kind == "avg" else type_.required()
         return result.optional() if type_.nullable else result
@@ -97,8 +98,8 @@ class AggregateFunction(GroupFunction):
 def accumulators(functions: Sequence[GroupFunction], schema: Schema) -> tuple[Codes, list[tuple[int, int]]]:
     """The accumulators that the functions need, for the kernel `accumulate`.
 
-    Returns its `columns` argument and, per function, where to find (sum, number of values);
-    accumulator 0 is the summed weight.
+    Returns the `columns` argument of the kernel and, per function, the accumulators of its sum and
+    of its number of values. Accumulator 0 is the sum of the weights.
     """
     needed: list[tuple[int, int]] = []
 
@@ -123,7 +124,7 @@ def accumulators(functions: Sequence[GroupFunction], schema: Schema) -> tuple[Co
 def linear_column(function: AggregateFunction, place: tuple[int, int], accumulated: Codes) -> Codes:
     """The results of a linear function, int64[groups], from the groups' accumulators.
 
-    Raises ValueOutOfRangeError for the one sum of an optional column that is the code of None.
+    Raises ValueOutOfRangeError if the sum of an optional column is the code of None.
     """
     total, count = accumulated[:, place[0]], accumulated[:, place[1]]
     if function.kind == "avg":
@@ -136,7 +137,7 @@ def linear_column(function: AggregateFunction, place: tuple[int, int], accumulat
 
 
 def _mean(total: Floats | Codes, place: tuple[int, int], count: Codes) -> Codes:
-    """total / count; None where a nullable column has no value. Groups that are absent may have count 0."""
+    """total / count; None where a nullable column has no value. Absent groups may have count 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         result = float_codes(total / count)
     return np.where(count == 0, NULL, result) if place[1] else result
@@ -167,7 +168,7 @@ def reducer(
         keys, _, sums = accumulate(batch.rows, batch.weights, key, columns, NO_RUNS, 0)
         present = sums[:, 0] > 0
         if not present.all():
-            # A function need not have a value for a group that is not there.
+            # A function may be undefined for a group that is not present.
             mask = present[_numbers(batch.rows[:, :key])]
             batch = Batch(np.ascontiguousarray(batch.rows[mask]), batch.weights[mask])
             keys, sums = keys[present], sums[present]
@@ -211,10 +212,10 @@ def _ends(
 def grouped(
     batch: Batch, keys: Codes, columns: Sequence[int], schema: Schema, *, positive: bool = False
 ) -> tuple[Codes, Codes, Codes, Codes]:
-    """The (key, values of `columns`) rows a function looks at: those without None, in sorted order.
+    """The rows (key, values of `columns`) without None, in sorted order, for a function of groups.
 
-    Returns them with their summed weights, the indices where groups start, and each row's group, an
-    index into `keys`. With `positive` only rows of positive weight.
+    Returns the rows, their summed weights, the indices where groups start, and the group of each
+    row, an index into `keys`. With `positive`, only rows of positive weight.
     """
     key = keys.shape[1]
     rows, weights = project(batch.rows, batch.weights, np.array([*range(key), *columns], np.int64))
@@ -226,14 +227,14 @@ def grouped(
         keep &= weights > 0
     rows, weights = rows[keep], weights[keep]
     if len(rows) == 0:
-        nothing = np.empty(0, np.int64)
-        return rows, weights, nothing, nothing
+        empty = np.empty(0, np.int64)
+        return rows, weights, empty, empty
     group = _group_numbers(rows, keys, key)
     return rows, weights, np.flatnonzero(np.r_[True, group[1:] != group[:-1]]), group
 
 
 def _numbers(rows: Codes) -> Codes:
-    """For each of the sorted rows, how many different rows stand before it."""
+    """For each of the sorted rows, the number of different rows before it."""
     new = np.zeros(len(rows), np.int64)
     new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
     return np.cumsum(new)
@@ -244,7 +245,7 @@ def _group_numbers(rows: Codes, keys: Codes, key: int) -> Codes:
     ordinal = _numbers(rows[:, :key])
     if int(ordinal[-1]) + 1 == len(keys):
         return ordinal
-    # Some groups had no value left: look the keys that remain up.
+    # Some groups have no value: look up the keys of the others.
     known = {tuple(k): i for i, k in enumerate(keys.tolist())}
     firsts = rows[np.flatnonzero(np.r_[True, ordinal[1:] != ordinal[:-1]])][:, :key].tolist()
     places: Codes = np.array([known[tuple(k)] for k in firsts], np.int64)

@@ -1,9 +1,9 @@
-"""AtLeast: the rows that occur often enough.
+"""AtLeast: the rows whose weight is n or more.
 
     at_least(s)(x) = 1 if s(x) >= n else 0
 
-Of a stream without columns, whose one row weighs as much as there are rows, this says whether there
-are n.
+A projection to no columns has one row, whose weight is the number of rows: so `at_least` of it
+tests whether a stream has n rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Choice: rows of which no two agree in all columns of one domain.
+"""Choice: a subset of the rows in which no two rows agree in all columns of one domain.
 
-The rows of positive weight are taken in their order (column by column, values as they compare:
-strings as strings, None first), each one that agrees in no domain with a row taken before. So the
-result is a function of the input alone, whatever the order in which rows came.
+The rows of positive weight are visited in the order of their values: column by column, strings
+alphabetically, None first. A row is kept unless it agrees in a domain with a row kept before. So
+the result is a function of the input alone, independent of the order of arrival.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from dbsp.operators.groups.group_step import GroupwiseOperator
 
 @dataclass(frozen=True)
 class ChoiceDomain(GroupwiseOperator):
-    """`domains` has the columns of each; rows that share no domain's values do not exclude each
-    other.
+    """At most one row for each value of every domain; `domains` has the columns of each.
 
-    A change recomputes, of its rows, all that agree with them in the columns common to all domains;
-    with none in common that is everything.
+    A tick recomputes the rows that agree with a changed row in the columns common to all domains;
+    if the domains have no column in common, it recomputes all rows.
     """
 
     domains: tuple[tuple[int, ...], ...]

@@ -1,4 +1,4 @@
-"""Distinct: a Z-set as a set.
+"""Distinct: the set of the rows of positive weight.
 
     distinct(s)(x) = 1 if s(x) > 0 else 0
 
@@ -6,9 +6,9 @@ Incremental form (DBSP paper, arXiv 2203.16684, proposition 4.7): only rows of t
 
     out(x) = [new(x) > 0] - [old(x) > 0]
 
-with old and new the weight of x in the integral before and after the delta. In a nested scope the
-same is asked at each iteration and the answer may change again later, when the history of the row
-in earlier ticks goes on: such rows wait on an agenda. Cost: O(delta * log state).
+with old and new the weight of x in the integral before and after the delta. In a nested scope this
+holds at each iteration, and the output may change again at a later iteration in which the row
+changed in earlier ticks: such rows wait on an agenda. Cost: O(|delta| log n).
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class DistinctStep(KeepingStep, ReplayingStep):
         self._source = source
 
     def integral(self) -> Batch:
-        """The part of the input's integral with positive weight; in a scope, at the fixpoint."""
+        """The rows of positive weight in the integral of the input; in a scope, at the fixpoint."""
         return positive(self._source.integral())
 
     @property
@@ -124,7 +124,7 @@ class DistinctStep(KeepingStep, ReplayingStep):
 
 
 class TimedDistinctStep(DistinctStep, AgendaStep):
-    """In a scope one deep, by a kernel of its own; `out` is defined in `dbsp.kernels.presence`."""
+    """Distinct in a scope of depth one; `dbsp.kernels.presence` defines `out`."""
 
     __slots__ = ("_agenda", "_scope", "_trace")
 
@@ -158,9 +158,9 @@ class TimedDistinctStep(DistinctStep, AgendaStep):
             self.out = Batch(rows, weights)
 
     def since(self, iteration: int) -> Batch:
-        """The rows that the ticks before put out at later iterations than this one, and not taken back.
+        """The rows that earlier ticks inserted after this iteration and never retracted.
 
-        Only where all weights are positive, so that a row stays once it is there.
+        Requires that all weights are positive, so that a row stays once it is present.
         """
         trace = self._trace
         late = trace.since(iteration)
@@ -176,7 +176,7 @@ class TimedDistinctStep(DistinctStep, AgendaStep):
 
 
 class DeeplyTimedDistinctStep(TimedGroupsStep, KeepingStep):
-    """In scopes within scopes: every row is a group of its own."""
+    """Distinct in scopes of any depth: every row is its own group."""
 
     __slots__ = ()
 

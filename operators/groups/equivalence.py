@@ -1,15 +1,15 @@
-"""Classes: the least equivalence that has given pairs, as the class of every value.
+"""Classes: the least equivalence that contains given pairs, as the class of every value.
 
-    classes(s) = { (x, m(x)) : x in a pair of s }      m(x) the least value that s connects x with
+    classes(s) = { (x, m(x)) : x in a pair of s }      m(x) the least value connected with x in s
 
 A pair counts if its weight is positive. The equivalence itself, on the values that occur in s, is
 the join of the result with itself on m: n values have n rows here, and up to n^2 rows there.
-"Least" is by the codes of the values, which says nothing about the order of strings.
+"Least" refers to the codes of the values, which for strings is not the alphabetical order.
 
-A change touches the values that pairs of any time and sign connect with it: to all others it means
-nothing. These are looked up step by step from both ends, and their classes computed before and
-after; where that takes longer than computing all classes, all are computed. Cost: O(pairs connected
-with the change * log n), and never more than O(all pairs * log n).
+A change affects only the values connected with it by pairs of any time and sign. The operator looks
+these up step by step from both ends and computes their classes before and after the change; if that
+takes longer than computing all classes, it computes all. Cost: O(p log n) for p pairs connected
+with the change, and never more than O(p log n) for all pairs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ class EquivalenceClasses(GroupwiseOperator):
     def schema(self, *inputs: Schema) -> Schema:
         (schema,) = inputs
         if schema.arity != 2 or schema.types[0] != schema.types[1]:
-            raise SchemaError(f"an equivalence is made of pairs of values of one type, not of ({schema})")
+            raise SchemaError(
+                f"equivalence classes need two columns of one type, got ({schema.describe()})",
+                code="schema-mismatch",
+            )
         return schema
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
@@ -59,7 +62,7 @@ class EquivalenceClasses(GroupwiseOperator):
 
 @dataclass(frozen=True)
 class ConnectedClasses(Operator):
-    """The incremental form, over arrangements of the pairs by either column."""
+    """The incremental form, over arrangements of the pairs by each column."""
 
     over: Schema
 
@@ -80,7 +83,7 @@ class ConnectedClasses(Operator):
 
 
 def classes_of(batch: Batch) -> Batch:
-    """The values in pairs of positive weight with the least of their class. O(n log n)."""
+    """The values of pairs of positive weight, with the least value of their class. O(n log n)."""
     pairs = batch.rows[batch.weights > 0]
     values, numbers = np.unique(pairs, return_inverse=True)
     least = least_members(np.ascontiguousarray(numbers.reshape(pairs.shape)), len(values))
@@ -89,7 +92,7 @@ def classes_of(batch: Batch) -> Batch:
 
 
 class _ByBothColumns:
-    """Looks pairs up by either column; a group is a connected part of the values."""
+    """Looks up pairs by either column; a group is a connected component of the values."""
 
     def __init__(self, first: Arranged, second: Arranged, timed: bool) -> None:
         self._first = first
@@ -97,9 +100,9 @@ class _ByBothColumns:
         self._timed = timed
 
     def history(self, values: Codes) -> tuple[Codes, Codes, int]:
-        """The pairs of any time that connect other values with these, or all if that is as fast."""
+        """The pairs of any time connected with these values, or all pairs if that is as fast."""
         stored = self._first.kept_rows
-        # Pairs are found in rounds of two look-ups each; all of them are looked at in one go.
+        # Pairs are found in rounds of two look-ups each; reading all pairs takes one round.
         most, rounds = 200 + stored // 8, 16 + stored // 512
         seen = np.empty(0, np.int64)
         past: list[tuple[Codes, Codes]] = []
@@ -134,7 +137,7 @@ def _values(rows: Codes) -> Codes:
 
 
 class ClassesStep(GroupsStep):
-    """At the top level."""
+    """Classes at the top level."""
 
     __slots__ = ("_pairs",)
 
@@ -150,7 +153,7 @@ class ClassesStep(GroupsStep):
 
 
 class TimedClassesStep(TimedGroupsStep):
-    """In nested scopes. For all values of a connected part its least one waits."""
+    """Classes in nested scopes. The least value of a connected component waits for all of it."""
 
     __slots__ = ("_pairs",)
 
@@ -165,5 +168,5 @@ class TimedClassesStep(TimedGroupsStep):
         return self._pairs.history(keys)
 
     def groups_of(self, rows: Codes) -> Codes:
-        everyone = classes_of(Batch(rows, np.ones(len(rows), np.int64))).rows
-        return everyone[np.searchsorted(everyone[:, 0], rows[:, 0]), 1:]
+        classes = classes_of(Batch(rows, np.ones(len(rows), np.int64))).rows
+        return classes[np.searchsorted(classes[:, 0], rows[:, 0]), 1:]

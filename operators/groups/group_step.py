@@ -1,16 +1,16 @@
-"""Recomputing the groups that a delta touches: the incremental form of any function of groups.
+"""Recomputing the groups with changes: the incremental form of any function of groups.
 
-With f a function of whole Z-sets that treats each group (the rows sharing a key) by itself, and O,
-N the integral before and after the tick,
+With f a function of whole Z-sets that treats each group (the rows that share a key) separately, and
+O, N the integral before and after the tick,
 
-    out = f(N) - f(O)                      computed for the touched keys only.
+    out = f(N) - f(O)                      computed for the groups with changes only.
 
-In nested scopes the same is asked at every time t, a vector with one iteration per scope. With N<=t
-the sum of all rows of times up to t in every coordinate,
+In nested scopes the output is defined at every time t, a vector with one iteration per scope. With
+N<=t the sum of all rows of times up to t in every coordinate,
 
     out(t) = sum over s in {0,1}^depth of (-1)^|s| (f(N<=t-s) - f(O<=t-s)),
 
-which for one scope is (f(N<=i) - f(N<=i-1)) - (f(O<=i) - f(O<=i-1)). The answer may change again at
+which for one scope is (f(N<=i) - f(N<=i-1)) - (f(O<=i) - f(O<=i-1)). The output may change again at
 the least upper bound of t and any other time in the group's history: there the group is visited
 again. (Differential dataflow, CIDR 2013, section 3; DBSP paper, arXiv 2203.16684, section 5.)
 """
@@ -51,7 +51,7 @@ class GroupwiseOperator(Operator):
 
     def groups(self, schema: Schema) -> tuple[int, ...]:
         """The columns of the input that identify a group."""
-        raise AssertionError(f"{self.name} does not say which columns make its groups")
+        raise AssertionError(f"{self.name} does not define the columns of its groups")
 
     @property
     def result_key(self) -> int | None:
@@ -69,11 +69,11 @@ class GroupwiseOperator(Operator):
 
 @dataclass(frozen=True)
 class RecomputeGroups(Projectable):
-    """The incremental form of a function of groups, over an arrangement by the group's columns."""
+    """The incremental form of a function of groups, over an arrangement by the grouping columns."""
 
     operator: GroupwiseOperator
     over: Schema
-    """The operator's own input, by the names it knows."""
+    """The schema of the operator's input, with column names."""
 
     @property
     def name(self) -> str:
@@ -103,7 +103,7 @@ class RecomputeGroups(Projectable):
 
 
 def restore_column_order(function: Reduce, order: Sequence[int]) -> Reduce:
-    """The function for batches whose columns have been permuted by `order`."""
+    """The function for batches whose columns are permuted by `order`."""
     if list(order) == list(range(len(order))):
         return function
     back = np.argsort(np.array(order, np.int64))
@@ -111,7 +111,7 @@ def restore_column_order(function: Reduce, order: Sequence[int]) -> Reduce:
 
 
 class GroupsStep(Step):
-    """At the top level; the source's arrangement starts with the `key` columns of the groups."""
+    """Recomputes groups at the top level; the source is arranged by the `key` columns first."""
 
     __slots__ = ("_columns", "_key", "_reduce", "_scope", "_source", "_trace")
 
@@ -137,18 +137,18 @@ class GroupsStep(Step):
             self.out = change
 
     def keys(self, rows: Codes) -> Codes:
-        """The keys of the groups that rows of the source belong to, each once."""
+        """The keys of the groups of these rows of the source, each once."""
         keys, _ = project(rows, np.ones(len(rows), np.int64), self._columns)
         return keys
 
     def history(self, keys: Codes) -> tuple[Codes, Codes, int]:
-        """The rows of some groups, times and weights; the number of past rows, which come first."""
+        """The rows of groups with times, their weights, and how many of the first are past rows."""
         source = self._source
         return gather(keys, self._key, source.table, source.count, self._trace.width, source.before)
 
 
 class TimedGroupsStep(GroupsStep, AgendaStep):
-    """In nested scopes of any depth."""
+    """Recomputes groups in nested scopes of any depth."""
 
     __slots__ = ("_agenda",)
 
@@ -192,7 +192,7 @@ class TimedGroupsStep(GroupsStep, AgendaStep):
         return gather(keys, self._key, trace.table, trace.count, trace.width, trace.past)
 
     def groups_of(self, rows: Codes) -> Codes:
-        """The key of the group of each of the rows that were visited."""
+        """The group key of each visited row."""
         return rows[:, : self._key]
 
     def _wait(self, keys: Codes, times: Codes) -> None:
@@ -200,7 +200,7 @@ class TimedGroupsStep(GroupsStep, AgendaStep):
         unit_weights = np.ones(len(times), np.int64)
         timed, _ = consolidate(np.column_stack((keys, times)), unit_weights)
         if times.shape[1] == 1:
-            # One scope: from the next time on the group will wait for the one after it.
+            # One scope: at the next time the group will wait for the time after it.
             first = np.ones(len(timed), np.bool_)
             first[1:] = (timed[1:, :-1] != timed[:-1, :-1]).any(axis=1)
             timed = timed[first]

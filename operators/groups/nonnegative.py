@@ -1,10 +1,10 @@
-"""AssertNonnegative: a validator; what passes through it must not have rows of negative weight.
+"""AssertNonnegative: a check that no row of a stream has a negative weight.
 
     out = s,  provided that  I(s)(x) >= 0  for every row x
 
-The rows that break it are a query themselves, distinct(-s), which has to stay empty: so the incremental
-form follows by the chain rule and looks at the rows of the delta only, O(delta * log state). Inside a
-nested scope it holds at every iteration. A tick that breaks it is abandoned.
+The rows that break it are a query, distinct(-s), whose result must stay empty. So the incremental
+form follows by the chain rule and visits only the rows of the delta, O(|delta| log n). Inside a
+nested scope the check applies to every iteration. A tick that breaks it is rolled back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dbsp.operators.linear.union import Negate
 
 @dataclass(frozen=True)
 class AssertNonnegative(Operator):
-    """The stream itself; `promise` is what errors call it."""
+    """The stream itself; `promise` is the name of the check in errors."""
 
     promise: str
 
@@ -35,7 +35,7 @@ class AssertNonnegative(Operator):
 
     @property
     def is_port(self) -> bool:
-        return True  # it is checked whether or not anybody reads on
+        return True  # the check takes place even if nothing reads the stream
 
     def schema(self, *inputs: Schema) -> Schema:
         return inputs[0]
@@ -64,7 +64,7 @@ class AssertNonnegative(Operator):
 
 @dataclass(frozen=True)
 class RefuseRows(Operator):
-    """Raises InvariantError for the first row it is given."""
+    """Raises InvariantError for the first row of its input."""
 
     promise: str
     columns: Schema
@@ -75,7 +75,7 @@ class RefuseRows(Operator):
 
     @property
     def label(self) -> str:
-        return f"Refuse what breaks {self.promise}"
+        return f"Refuse rows that break {self.promise}"
 
     @property
     def is_port(self) -> bool:
@@ -86,11 +86,11 @@ class RefuseRows(Operator):
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         def refuse(broken: Batch) -> Batch:
-            # What is refused is never committed, so no delta takes any of it back.
+            # Refused rows are never committed, so no delta retracts one.
             ((*row,),) = self.columns.decode_rows(broken.rows[:1], interner)
             raise InvariantError(
                 f"{self.promise!r} is broken: the row {tuple(row)} would have a negative weight; "
-                "the tick was abandoned and nothing has changed"
+                "the tick was rolled back"
             )
 
         return refuse

@@ -4,11 +4,11 @@
 
 The numbers are first, first + step, first + 2 step, ... in the order of insertion; rows inserted in
 one tick are numbered in the order of their values. A number is never used again: a row that is
-retracted and inserted in a later tick has a new one. So the result depends on the ticks so far and
-not only on the set, and this is an operator on streams of changes. Numbers of different nodes never
-coincide if the nodes have the same step and different firsts below it.
+retracted and inserted in a later tick gets a new number. So the result depends on the ticks so far
+and not only on the set: this is an operator on streams of changes. The numbers of two nodes never
+coincide if the nodes have the same step and different values of `first` below it.
 
-Cost: O(delta * log delta), one entry of a dictionary for every row of the set.
+Cost: O(|delta| log |delta|) per tick, and a dictionary entry for every row of the set.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dbsp.operators.linear.project import Project
 
 @dataclass(frozen=True)
 class NumberRows(Operator):
-    """The rows of a set with a number; `order` are the columns that order the rows of one tick."""
+    """The rows of a set with a number; the columns `order` order the rows of one tick."""
 
     order: tuple[int, ...]
     column: str
@@ -47,7 +47,11 @@ class NumberRows(Operator):
 
     def schema(self, *inputs: Schema) -> Schema:
         if self.step < 1 or self.first < 0:
-            raise SchemaError(f"numbers go up from 0 or more, not from {self.first} by {self.step}")
+            raise SchemaError(
+                f"number_rows expects first= of 0 or more and step= of 1 or more, got first={self.first} "
+                f"and step={self.step}",
+                code="invalid-argument",
+            )
         return Schema((*inputs[0].names, self.column), (*inputs[0].types, INT))
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
@@ -60,14 +64,16 @@ class NumberRows(Operator):
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         if scope.depth:
             raise CircuitError(
-                "a scope derives rows again in every iteration, so they cannot be numbered in it",
+                "rows cannot be numbered inside a fixpoint, which derives them again in every iteration; "
+                "call number_rows() on a stream outside the fixpoint",
                 where=node.describe(),
+                code="scope-misuse",
             )
         return NumberRowsStep(self, node, sources[0], scope)
 
 
 class NumberRowsStep(Step):
-    __slots__ = ("_columns", "_given", "_interner", "_numbers", "_operator", "_ordered", "_source")
+    __slots__ = ("_columns", "_interner", "_numbers", "_operator", "_ordered", "_source", "_used")
 
     def __init__(self, operator: NumberRows, node: Node, source: Step, scope: StepScope) -> None:
         super().__init__()
@@ -80,7 +86,7 @@ class NumberRowsStep(Step):
         self._columns = np.array(columns, np.int64)
         self._ordered = Project(columns, tuple(schema.names[c] for c in columns)).schema(schema)
         self._numbers = scope.new_table()
-        self._given = scope.new_table()  # under None, how many numbers were given
+        self._used = scope.new_table()  # under the key None: how many numbers have been used
 
     def step(self) -> None:
         self.out = None
@@ -94,13 +100,13 @@ class NumberRowsStep(Step):
             rows[place, -1] = self._numbers.pop(row)
         inserted = np.flatnonzero(batch.weights > 0)
         inserted = inserted[self._arrival(batch.rows[inserted])]
-        given = self._given.get(None, 0)
+        used = self._used.get(None, 0)
         for count, (place, row) in enumerate(
-            zip(inserted.tolist(), map(tuple, batch.rows[inserted].tolist()), strict=True), given
+            zip(inserted.tolist(), map(tuple, batch.rows[inserted].tolist()), strict=True), used
         ):
             rows[place, -1] = self._numbers[row] = self._operator.first + count * self._operator.step
         if len(inserted):
-            self._given[None] = given + len(inserted)
+            self._used[None] = used + len(inserted)
         self.out = Batch(*consolidate(rows, batch.weights))
 
     def _arrival(self, rows: Codes) -> Codes:

@@ -1,10 +1,9 @@
-"""Aggregates that need all values of a group: order statistics, distinct counts, functions of the
-user's.
+"""Aggregates that need all values of a group: order statistics, distinct counts, user functions.
 
-They pass over None and, but for `Fold`, count a value as often as its weight says: v with weight w
-> 0 counts as w equal values, one of weight w <= 0 as none. A group without values yields None. None
-of them follows from sums, so a change recomputes the groups it touches: O(n log n) for their n
-values (see `dbsp.operators.groups.group_step`).
+They ignore None and, except `Fold`, count a value as often as its weight: a value of weight w > 0
+counts as w equal values, one of weight w <= 0 does not count. A group without values yields None.
+These aggregates are not functions of sums, so a tick recomputes the groups with changes: O(n log n)
+for their n values (see `dbsp.operators.groups.group_step`).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from dbsp.operators.linear.row_functions import function_name
 
 @dataclass(frozen=True)
 class CountDistinct(GroupFunction):
-    """How many different values have a positive weight."""
+    """The number of different values of positive weight."""
 
     column: int
 
@@ -49,8 +48,9 @@ class CountDistinct(GroupFunction):
 class Quantile(GroupFunction):
     """The value at the fraction `q` of the sorted values v[1] <= ... <= v[n], each w times.
 
-    It is v[ceil(q * n)], a value of the group (percentile_disc of SQL); with `between` the value at
-    q * (n - 1) steps from the first, a float between two neighbours (percentile_cont).
+    It is v[ceil(q * n)], a value of the group (percentile_disc in SQL). With `between` it is the
+    value q * (n - 1) steps after the first, a float interpolated between two neighbours
+    (percentile_cont in SQL).
     """
 
     column: int
@@ -63,8 +63,9 @@ class Quantile(GroupFunction):
             return type_
         if type_.kind not in ("int", "float"):
             raise SchemaError(
-                f"a median lies between numbers, but column '{schema.names[self.column]}' is {type_}; "
-                f"quantile(..., {self.q}) is the value in the middle"
+                f"median expects an int or a float, but column '{schema.names[self.column]}' is {type_}; "
+                f"use quantile(..., {self.q}), which returns the middle value of any type",
+                code="invalid-aggregate",
             )
         return FLOAT.optional() if type_.nullable else FLOAT
 
@@ -106,8 +107,7 @@ class Quantile(GroupFunction):
 class ArgExtreme(GroupFunction):
     """The value of `column` in the row with the least (or largest) value of `by`.
 
-    Of several such rows it is the one with the least value of `column`. Rows where `by` is None
-    do not count.
+    Of several such rows, the least value of `column` counts. Rows where `by` is None are ignored.
     """
 
     column: int
@@ -120,14 +120,14 @@ class ArgExtreme(GroupFunction):
 
     def at_an_end(self, schema: Schema, key: int) -> int | None:
         by = schema.types[self.by]
-        # Other columns would tell rows apart whose weights are to be summed; None would come first.
+        # Other columns would separate rows whose weights must be summed; None would come first.
         alone = {*range(key), self.by, self.column} == set(range(schema.arity))
         none_first = by.nullable and not self.largest
         return self.by if by.ordered_codes and alone and not none_first else None
 
     def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
         result = np.full(len(keys), NULL, np.int64)
-        # None is a value of the column like any other: only `by` decides which rows count.
+        # None in the column is an ordinary value: only `by` decides which rows count.
         plain = Schema(
             schema.names, tuple(t.required() if c != self.by else t for c, t in enumerate(schema.types))
         )
@@ -151,11 +151,10 @@ class ArgExtreme(GroupFunction):
 
 @dataclass(frozen=True)
 class Variance(GroupFunction):
-    """The mean square distance from the mean: of a sample (divided by n - 1) or a whole
-    `population`.
+    """The mean square distance from the mean, divided by n - 1, or by n for a `population`.
 
-    `root` takes the square root: the standard deviation. Two passes with compensated sums over the
-    sorted values, so it is a function of the group alone. A sample of one value has none.
+    With `root` it is the square root: the standard deviation. Two passes with compensated sums over
+    the sorted values, so it is a function of the group alone. A sample of one value yields None.
     """
 
     column: int
@@ -165,7 +164,11 @@ class Variance(GroupFunction):
     def result(self, schema: Schema) -> Type:
         type_ = schema.types[self.column]
         if type_.kind not in ("int", "float"):
-            raise SchemaError(f"variance wants a number, but column '{schema.names[self.column]}' is {type_}")
+            name = "stddev" if self.root else "variance"
+            raise SchemaError(
+                f"{name} expects an int or a float, but column '{schema.names[self.column]}' is {type_}",
+                code="invalid-aggregate",
+            )
         return FLOAT if self.population and not type_.nullable else FLOAT.optional()
 
     def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
@@ -189,9 +192,9 @@ class Variance(GroupFunction):
 class Fold(GroupFunction):
     """A Python function of the list of a group's (value, weight) pairs, in the order of the values.
 
-    With several columns a value is a tuple, and one with None in it is passed over. Weights are
-    never 0 and may be negative. The function must be deterministic; it is called for the groups
-    that a change touches, before and after the change.
+    With several columns a value is a tuple; a tuple with None in it is ignored. Weights are never 0
+    and may be negative. The function must be deterministic; it is called for the groups with
+    changes, before and after the change.
     """
 
     function: Callable[[list[tuple[Any, int]]], Any]
@@ -242,9 +245,9 @@ class FunctionOfSums:
 class FinishAggregates(Operator):
     """Linear user-defined aggregates: functions of a group's sums.
 
-    Each output column is a column of the input, by index, or a function of several. The functions
-    see one row per group, which has changed anyway: linear, and never more than the aggregate's
-    delta.
+    Each output column is a column of the input, by index, or a function of several columns. The
+    input has one row per group, so the functions are called only for the groups with changes:
+    linear, O(|delta|) of the aggregate.
     """
 
     columns: tuple[int | FunctionOfSums, ...]
@@ -267,7 +270,7 @@ class FinishAggregates(Operator):
         return Schema(self.names, tuple(map(type_of, self.columns)))
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
-        return inputs[0]  # the grouping columns are among those kept, and tell the rows apart
+        return inputs[0]  # the grouping columns are kept, and they identify the rows
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         (schema,) = inputs
@@ -290,18 +293,18 @@ class FinishAggregates(Operator):
 
 
 def call_user(function: Callable[..., Any], *arguments: Any) -> Any:
-    """function(*arguments); what it raises becomes the cause of a UserFunctionError."""
+    """Return function(*arguments); its exception becomes the cause of a UserFunctionError."""
     try:
         return function(*arguments)
     except Exception as error:
         raise UserFunctionError(
             f"function {function_name(function)} raised {type(error).__name__}: {error} for "
-            f"{', '.join(map(shorten, arguments))}; the tick was abandoned and nothing has changed"
+            f"{', '.join(map(shorten, arguments))}; the tick was rolled back"
         ) from error
 
 
 def refuse_null(codes: Codes) -> None:
-    """For int codes that go into an optional column: -2**63 would be None there."""
+    """Refuse int codes that an optional column cannot hold: -2**63 would be None there."""
     if (codes == NULL).any():
         raise OverflowError("value: -2**63 stands for None in an optional int column")
 

@@ -1,21 +1,20 @@
 """Top-k, rank and shift: functions of a partition in an order.
 
-The rows of a partition, those that agree on the columns `partition`, stand in the order of some
-columns, each ascending or descending; rows that tie there stand in the order of the whole row,
-ascending. None comes before every other value, strings compare as strings. So the order is total
-and every result deterministic. A row of weight w > 0 counts as w equal rows, one of weight w <= 0
-as none.
+The rows of a partition, which agree on the columns `partition`, are sorted by some columns, each
+ascending or descending; rows that tie are sorted by the whole row, ascending. None comes before
+every other value, strings are sorted alphabetically. So the order is total and every result is
+deterministic. A row of weight w > 0 counts as w equal rows, a row of weight w <= 0 does not count.
 
-    top_k       the first k rows; the last one may keep a part of its weight
+    top_k       the first k rows; the last of them may keep only a part of its weight
     rank        each row with 1 + the number of rows before those that tie with it
     dense_rank  each row with 1 + the number of different order values before its own
     row_number  each row with its number 1, 2, ...; w equal rows have w numbers
-    shift       each row with a column of the row n places before (or after) it, None beyond the ends
+    shift       each row with a column of the row n places before or after it, None beyond the ends
 
-All are functions of groups (`dbsp.operators.groups.group_step`): a change recomputes the
-partitions it touches. At the top level top_k reads no more than the head of the partition from an
-arrangement by (partition, order): O(k + log n) rows for each partition touched, besides those that
-tie with the k-th.
+All are functions of groups (`dbsp.operators.groups.group_step`): a tick recomputes the partitions
+with changes. At the top level top_k reads only the first rows of a partition from an arrangement by
+(partition, order): O(k + log n) rows for each partition with changes, plus the rows that tie with
+the k-th.
 """
 
 from __future__ import annotations
@@ -46,25 +45,25 @@ from dbsp.operators.groups.order_statistics import refuse_null
 from dbsp.operators.traces.arrange import arranged, order_of
 
 MOST_COPIES = 1_000_000
-"""A row with more copies than that gets no numbers."""
+"""The greatest weight of a row that row_number accepts."""
 
 
 class Sorted(NamedTuple):
-    """The rows of positive weight, partition by partition, in their order."""
+    """The rows of positive weight, sorted by partition and, within it, by their order."""
 
     rows: Codes
     weights: Codes
     starts: Codes
     """Where the partitions begin."""
     before: Codes
-    """How many rows of the partition, equal ones counted apart, stand before each row."""
+    """The number of rows of the partition before each row, counted by weight."""
     fresh: Mask
     """Whether a row is the first of those that tie."""
 
 
 @dataclass(frozen=True)
 class Ordered(GroupwiseOperator):
-    """What these operators share: `order` is (column, whether descending), most important first."""
+    """The base of the ordered operators; `order` has pairs (column, whether descending)."""
 
     partition: tuple[int, ...]
     order: tuple[tuple[int, bool], ...]
@@ -126,7 +125,7 @@ class TopK(Ordered):
         return rewriting.add(LeadingTopK(self, len(leading), node.inputs[-1].schema), source)
 
     def _leading(self, schema: Schema) -> list[int]:
-        """The longest beginning of the order that sorted codes are in, read from one end."""
+        """The longest prefix of the order in which sorted codes can be read from one end."""
         columns: list[int] = []
         for column, descending in self.order:
             if not schema.types[column].ordered_codes or descending != self.order[0][1]:
@@ -138,7 +137,7 @@ class TopK(Ordered):
 
 @dataclass(frozen=True)
 class LeadingTopK(Operator):
-    """The incremental form of top-k, over an arrangement by partition and `leading` columns."""
+    """The incremental form of top_k, over an arrangement by the partition and `leading` columns."""
 
     top: TopK
     leading: int
@@ -187,7 +186,7 @@ class TopKStep(Step):
             self.out = change
 
     def _head(self, keys: Codes, runs: int) -> Batch:
-        """The top k of the partitions, as the first `runs` runs have them."""
+        """The top k rows of the partitions, from the first `runs` sorted runs."""
         top = self._spec.top
         rows, weights = leading(
             keys,
@@ -228,8 +227,8 @@ class Rank(Ordered):
             if self.kind == "row_number":
                 if len(weights) and weights.max() > MOST_COPIES:
                     raise OverflowError(
-                        "value: row_number gives each of a row's copies a number, and there are "
-                        f"{weights.max()} of one; take the distinct rows, or their rank"
+                        f"value: row_number would number {weights.max():,} copies of one row, and the most "
+                        f"is {MOST_COPIES:,}; use distinct() first, or rank()"
                     )
                 numbers = np.repeat(s.before - (np.cumsum(weights) - weights), weights) + np.arange(
                     weights.sum()
@@ -248,7 +247,7 @@ class Rank(Ordered):
 
 @dataclass(frozen=True)
 class Shift(Ordered):
-    """Each row with the value of `column` `offset` rows before it (after it if negative)."""
+    """Each row with the value of `column` `offset` rows before it, or after it if negative."""
 
     column: int
     offset: int
@@ -285,18 +284,25 @@ class Shift(Ordered):
 def ordered_by(
     schema: Schema, by: str | Sequence[str], descending: bool | Sequence[bool]
 ) -> tuple[tuple[int, bool], ...]:
-    """The order that a user means by column names and directions. Raises SchemaError."""
+    """The columns of an order and their directions, from the arguments of a method.
+
+    Raises SchemaError if a column does not exist or the arguments differ in length.
+    """
     names = [by] if isinstance(by, str) else list(by)
-    directions = [descending] * len(names) if isinstance(descending, bool) else list(descending)
+    directions = [descending] * len(names) if not isinstance(descending, Sequence) else list(descending)
     if not names:
-        raise SchemaError("name at least one column to order by")
-    if len(directions) != len(names):
-        raise SchemaError(f"{len(directions)} directions for {len(names)} columns to order by")
+        raise SchemaError("by= needs at least one column to order by", code="invalid-argument")
+    if len(directions) != len(names) or not all(isinstance(each, bool) for each in directions):
+        raise SchemaError(
+            f"descending= expects True, False, or one of them for each of the {len(names)} columns of by=; "
+            f"got {descending!r}",
+            code="invalid-argument",
+        )
     return tuple(zip(schema.indices(names), directions, strict=True))
 
 
 def _differ(rows: Codes, columns: Sequence[int]) -> Mask:
-    """For each row but the first, whether it differs from the one before in one of the columns."""
+    """For each row but the first, whether it differs from the previous row in these columns."""
     chosen = rows[:, list(columns)]
     differ: Mask = (chosen[1:] != chosen[:-1]).any(axis=1)
     return differ

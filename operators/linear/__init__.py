@@ -1,4 +1,4 @@
-"""Linear operators: their own incremental form, without state.
+"""Linear operators without state; each is its own incremental form.
 
 Imports traces only. All other rooms of the operators may import this one.
 """

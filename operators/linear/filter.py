@@ -1,10 +1,10 @@
-"""Filter: the rows for which a predicate holds.
+"""Filter: the rows for which a predicate is true.
 
     filter(s)(x) = s(x) if p(x) else 0
 
 Linear: its own incremental form. The predicate is an expression over columns, evaluated for all
 rows of a delta at once, or a Python function of a named tuple, called row by row. None counts as
-false.
+false. Cost: O(|delta|) per tick, no state.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ class Filter(RowOperator):
     def schema(self, *inputs: Schema) -> Schema:
         type_ = bind(self.predicate, self.over or inputs[0]).type
         if type_.kind != "bool":
-            raise SchemaError(f"filter wants a condition, but {self.predicate!r} is of type {type_}")
+            raise SchemaError(
+                f"filter expects a boolean expression, but {self.predicate!r} has type {type_}",
+                code="invalid-expression",
+            )
         return inputs[0]
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
@@ -53,7 +56,7 @@ class Filter(RowOperator):
         bound = bind(self.predicate, self.over or inputs[0])
 
         def keep(batch: Batch) -> Batch:
-            # The code of true is 1; false and None are something else.
+            # The code of true is 1; false and None have other codes.
             return filter_rows(batch, bound.evaluate(batch.rows, interner) == 1)
 
         return keep
@@ -61,7 +64,7 @@ class Filter(RowOperator):
 
 @dataclass(frozen=True)
 class FilterFunction(RowOperator):
-    """Rows for which a Python function returns something true."""
+    """Rows for which a Python function returns a true value."""
 
     predicate: Callable[[Any], Any]
 
@@ -91,7 +94,7 @@ class FilterFunction(RowOperator):
 
 @dataclass(frozen=True)
 class SameValue(Operator):
-    """Rows that hold the same value in two columns; None is the same as None."""
+    """Rows with equal values in two columns; None equals None."""
 
     first: int
     second: int
@@ -114,7 +117,8 @@ class SameValue(Operator):
         if schema.types[a].kind != schema.types[b].kind:
             raise SchemaError(
                 f"cannot compare '{schema.names[a]}: {schema.types[a]}' with "
-                f"'{schema.names[b]}: {schema.types[b]}': the types differ"
+                f"'{schema.names[b]}: {schema.types[b]}': the types differ",
+                code="invalid-join-key",
             )
         return schema
 
@@ -124,7 +128,7 @@ class SameValue(Operator):
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         first, second = self.first, self.second
         types = inputs[0].types
-        # The code of None is an ordinary int where a column is not optional.
+        # In a column that is not optional, the code of None is an ordinary int.
         mixed = types[first].nullable != types[second].nullable
 
         def keep(batch: Batch) -> Batch:
@@ -137,7 +141,7 @@ class SameValue(Operator):
 
 
 def filter_rows(batch: Batch, mask: Any) -> Batch:
-    """The rows where the mask is true; order is kept, so the result is canonical."""
+    """Keep the rows where the mask is true, in their order, so the result stays canonical."""
     if mask.all():
         return batch
     return Batch(batch.rows[mask], batch.weights[mask])

@@ -2,9 +2,9 @@
 
     generate(s)(x, n) = s(x)  for every n in series(start(x), end(x), step(x)),  else 0
 
-Linear: its own incremental form. The ends are expressions over the columns of the row; what a
-series has in it is said in `dbsp.expressions.series`. A weight goes to every number of the series.
-Cost: the numbers generated, and sorting them. A series of more than `MOST_VALUES` numbers is an
+Linear: its own incremental form. The ends are expressions over the columns of the row;
+`dbsp.expressions.series` defines the numbers of a series. Every number gets the weight of the row.
+Cost: generating the numbers and sorting them. A series of more than `MOST_VALUES` numbers raises
 EvaluationError.
 """
 
@@ -29,7 +29,7 @@ from dbsp.operators.linear.row_functions import RowOperator
 
 @dataclass(frozen=True)
 class GenerateSeries(RowOperator):
-    """Rows with a column of numbers from the first expression to the second, by the third."""
+    """Rows with a column of numbers, by expressions for its start, end and step."""
 
     ends: tuple[Expression, ...] = field(compare=False)
     column: str
@@ -48,7 +48,10 @@ class GenerateSeries(RowOperator):
         types: set[Type] = {bind(end, over).type for end in self.ends}
         if len(types) != 1 or str(next(iter(types))) not in ("int", "float"):
             listed = ", ".join(sorted(map(str, types)))
-            raise SchemaError(f"a series goes by ints or by floats, not by {listed}")
+            raise SchemaError(
+                f"start, end and step of a series must be all int or all float, got {listed}",
+                code="invalid-expression",
+            )
         return Schema((*over.names, self.column), (*over.types, *types))
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:

@@ -1,10 +1,10 @@
-"""Map: each row becomes one other row; flat_map: any number of rows.
+"""Map: one row from each row; flat_map: any number of rows from each row.
 
     map(s)(y) = sum of s(x) over the rows x with f(x) = y
 
 Linear: its own incremental form. Columns are expressions, evaluated for all rows of a delta at
-once, or a Python function of a named tuple, called row by row; a function must be deterministic,
-since a row is mapped again when it is retracted. Cost: the evaluation, and sorting the delta.
+once, or the result of a Python function of a named tuple, called row by row. A function must be
+deterministic, because a retracted row is mapped again. Cost: the evaluation and sorting the delta.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from dbsp.operators.linear.row_functions import RowOperator, call_per_row, funct
 
 @dataclass(frozen=True)
 class Map(RowOperator):
-    """Output columns by expressions over the input's columns."""
+    """Output columns computed by expressions over the columns of the input."""
 
     expressions: tuple[Expression, ...] = field(compare=False)
     names: tuple[str, ...]
     injective: bool = False
-    """Whether different rows stay different, because every column of the input is among them."""
+    """Whether different rows stay different, because the expressions include all input columns."""
     identity: tuple[Any, ...] = field(init=False, repr=False)
     """The fields that equality compares: `==` on expressions builds another expression."""
 
@@ -62,7 +62,7 @@ class Map(RowOperator):
 
 @dataclass(frozen=True)
 class MapFunction(RowOperator):
-    """Rows by a Python function that returns a row of `result`."""
+    """Rows computed by a Python function that returns a row of `result`."""
 
     mapping: Callable[[Any], Any]
     result: Schema
@@ -91,7 +91,7 @@ class MapFunction(RowOperator):
 
 @dataclass(frozen=True)
 class FlatMap(RowOperator):
-    """Rows by a Python function that returns any number of rows of `result` for each row."""
+    """Rows computed by a Python function that returns any number of rows of `result`."""
 
     mapping: Callable[[Any], Any]
     result: Schema
@@ -107,7 +107,7 @@ class FlatMap(RowOperator):
         schema = self.over or inputs[0]
 
         def apply(batch: Batch) -> Batch:
-            # An error of a generator comes up when it is read, and is the function's error too.
+            # list() also raises the errors of a generator, which count as errors of the function.
             results = call_per_row(self.mapping, batch, schema, interner, finish=list)
             counts = [len(rows) for rows in results]
             rows = self.result.encode_rows([row for rows in results for row in rows], interner)

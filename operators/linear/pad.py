@@ -1,9 +1,10 @@
-"""Pad: some columns of each row, and None in others.
+"""Pad: some columns of each row, and None in the other columns.
 
-    pad(s)(y) = sum of s(x) over the rows x with y[c] = x[columns[c]], or None where columns[c] is None
+    pad(s)(y) = sum of s(x) over the rows x with y[c] = x[columns[c]],
+                or y[c] = None where columns[c] is None
 
-Linear: its own incremental form. It gives rows without a partner the columns of the side they lack.
-Cost: sorting the delta.
+Linear: its own incremental form. Outer joins use it for rows without a partner. Cost: sorting the
+delta.
 """
 
 from __future__ import annotations

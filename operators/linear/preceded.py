@@ -1,9 +1,9 @@
-"""Preceded: pairs of rows side by side of which the second one comes first.
+"""Preceded: the pairs of rows whose second row comes before the first row.
 
     preceded(s)(a, b) = s(a, b) if b < a else 0
 
-Rows are compared column by column from the left, values as they compare: strings and records by
-what they are, not by their ids. Linear.
+A pair is one row: its first half of columns is row a, its second half row b. Rows are compared
+column by column from the left; strings and records by value, not by id. Linear.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ class Preceded(Operator):
         (schema,) = inputs
         half = schema.arity // 2
         if schema.types[:half] != schema.types[half:]:
-            raise SchemaError(f"two rows of one kind are compared, not the halves of ({schema})")
+            raise SchemaError(
+                "preceded expects the columns of two rows of the same types, one after the other; got "
+                f"({schema.describe()})",
+                code="schema-mismatch",
+            )
         return schema
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:

@@ -1,4 +1,4 @@
-"""Project: some columns of each row, in a chosen order; rename: the same columns by other names.
+"""Project: some columns of each row, in a given order; rename: the same columns, other names.
 
     project(s)(y) = sum of s(x) over the rows x with x[columns] = y
 
@@ -24,10 +24,10 @@ from dbsp.kernels import project
 
 @dataclass(frozen=True)
 class Projectable(Operator):
-    """A physical operator that says what a projection of its output becomes."""
+    """A physical operator that can absorb a projection of its output."""
 
     def projected(self, rewriting: Rewriting, stream: Stream, project: Project) -> Stream:
-        """`project` of `stream`, the output of this operator; an unread node is dropped."""
+        """Return `project` of `stream`, the output of this operator. Unread nodes are dropped."""
         return rewriting.add(project, stream)
 
 
@@ -38,7 +38,7 @@ class Project(Projectable):
     columns: tuple[int, ...]
     names: tuple[str, ...]
     injective: bool = False
-    """Whether different rows stay different, as when every column of the input is kept."""
+    """Whether different rows stay different, for example if every column of the input is kept."""
 
     @property
     def monotone(self) -> bool:
@@ -70,7 +70,7 @@ class Project(Projectable):
         )
 
     def of_keyed(self, key: int) -> Project:
-        """The same projection of rows that differ from each other in their first `key` columns."""
+        """The same projection, of rows whose first `key` columns identify them."""
         return replace(self, injective=set(range(key)) <= set(self.columns))
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
@@ -94,4 +94,4 @@ class Rename(Operator):
         return lambda a: a
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        return inputs[0]  # names are gone in a lowered graph; whoever needs them keeps them
+        return inputs[0]  # a lowered graph has no names; operators that need names store them

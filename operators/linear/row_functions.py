@@ -1,4 +1,4 @@
-"""The base of operators that compute row by row: column names, and calls of user functions."""
+"""The base class of operators that compute row by row, and calls of user functions."""
 
 from __future__ import annotations
 
@@ -36,11 +36,10 @@ def call_per_row(
     interner: Interner,
     finish: Callable[[Any], Any] | None = None,
 ) -> list[Any]:
-    """function(row) for every row of the batch, as a named tuple; `finish` is applied to each
-    result.
+    """Return function(row) for every row of the batch; `finish` is applied to each result.
 
-    Raises UserFunctionError naming the function and the row, with the function's own exception as
-    its cause.
+    The function gets a named tuple. Raises UserFunctionError with the function and the row; its
+    cause is the exception of the function.
     """
     make = schema.row_class._make
     results = []
@@ -52,7 +51,7 @@ def call_per_row(
         except Exception as error:
             raise UserFunctionError(
                 f"function {function_name(function)} raised {type(error).__name__}: {error} for {row}; "
-                "the tick was abandoned and nothing has changed"
+                "the tick was rolled back"
             ) from error
     return results
 

@@ -2,10 +2,10 @@
 
     sample(s)(x) = s(x) if hash(seed, x[columns]) < fraction * 2^64 else 0
 
-Linear: its own incremental form, since whether a row is in the sample depends on the row alone; so
-a retraction always finds its insertion there. The hash is one of our own over the values, not over
-codes or Python's `hash`, so a seed chooses the same rows in every run and on every machine. Cost:
-O(delta); strings and objects are hashed once each.
+Linear: its own incremental form, because the choice depends on the row alone; so a retraction
+always meets its insertion. The hash is over values, not over codes and not Python's `hash`, so a
+seed selects the same rows in every run and on every machine. Cost: O(|delta|); each string and
+object is hashed once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class Sample(Operator):
-    """The rows whose hash over `columns` falls into the lowest `fraction` of all hashes."""
+    """The rows whose hash over `columns` is in the lowest `fraction` of all hashes."""
 
     fraction: float
     seed: int
@@ -59,7 +59,7 @@ class Sample(Operator):
 
 
 class RowHashes:
-    """64-bit hashes of rows by value, over some of their columns."""
+    """Computes 64-bit hashes of rows by value, over some of their columns."""
 
     def __init__(self, schema: Schema, columns: tuple[int, ...], seed: int, interner: Interner) -> None:
         self._columns = [(column, schema.types[column].interned) for column in columns]
@@ -88,7 +88,7 @@ class RowHashes:
 
 
 def _mixed(values: Hashes) -> Hashes:
-    """The finishing steps of splitmix64: a permutation that spreads every bit over all others."""
+    """The finalizer of splitmix64: a permutation in which every bit affects all others."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
@@ -97,7 +97,7 @@ def _mixed(values: Hashes) -> Hashes:
 def value_hash(value: Any) -> int:
     """64 bits of BLAKE2b over the class and the content of a value; the same on every machine.
 
-    Values of classes that are not our own count by their `repr`.
+    Objects of unknown classes are hashed by their `repr`.
     """
     return int.from_bytes(hashlib.blake2b(_content(value), digest_size=8).digest(), "little")
 
@@ -115,5 +115,5 @@ def _content(value: Any) -> bytes:
 
 
 def _framed(content: bytes) -> bytes:
-    """With its length in front, so that different tuples never read the same."""
+    """The content after its length, so that different tuples have different contents."""
     return struct.pack("<q", len(content)) + content

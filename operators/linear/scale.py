@@ -2,7 +2,7 @@
 
     scale(s, k)(x) = k * s(x)
 
-Linear: its own incremental form. Cost: O(delta).
+Linear: its own incremental form. Cost: O(|delta|).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 @dataclass(frozen=True)
 class Scale(Operator):
-    """The multiple of a Z-set; raises WeightOverflowError when a product leaves int64."""
+    """A multiple of a Z-set; raises WeightOverflowError if a product does not fit int64."""
 
     factor: int
 
@@ -32,12 +32,13 @@ class Scale(Operator):
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         factor = self.factor
-        nothing = Batch.empty(inputs[0].arity)
+        empty = Batch.empty(inputs[0].arity)
 
         def scale(batch: Batch) -> Batch:
             if factor == 0 or len(batch) == 0:
-                return nothing
-            # w * k is monotone in w, so if the two outermost products fit all of them do.
+                return empty
+            # w * k is monotone in w: if the products of the least and the largest weight fit, all
+            # fit.
             for weight in (int(batch.weights.min()), int(batch.weights.max())):
                 if not INT64_MIN <= weight * factor <= INT64_MAX:
                     raise OverflowError("weight: the product of weights leaves int64")

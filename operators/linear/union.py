@@ -1,9 +1,9 @@
-"""Union, minus, negate: the group operations of Z-sets, stream by stream.
+"""Union, minus, negate: the group operations of Z-sets, for streams.
 
     (A + B)(x) = A(x) + B(x),   (A - B)(x) = A(x) - B(x),   (-A)(x) = -A(x)
 
-Linear, so each is its own incremental form. Union is of bags: follow it by distinct for sets.
-Cost: one merge of the deltas.
+Linear: each is its own incremental form. Union is of bags; a union of sets needs a distinct after
+it. Cost: one merge of the deltas.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from dbsp.kernels.limits import NULL
 
 
 def same_types(*inputs: Schema) -> Schema:
-    """The common schema: names of the first input, a column nullable if any of its sources is.
+    """The common schema: names of the first input; nullable where one of the inputs is.
 
-    Raises SchemaError when arities or types differ.
+    Raises SchemaError if the numbers of columns or their types differ.
     """
     first = inputs[0]
     types = list(first.types)
@@ -32,16 +32,21 @@ def same_types(*inputs: Schema) -> Schema:
         if other.arity != first.arity or any(
             a.kind != b.kind for a, b in zip(first.types, other.types, strict=True)
         ):
-            raise SchemaError(f"the columns differ: ({first.describe()}) against ({other.describe()})")
+            raise SchemaError(
+                f"the columns of the streams differ: ({first.describe()}) and ({other.describe()}); make "
+                "them the same with map()",
+                code="schema-mismatch",
+            )
         types = [a.optional() if b.nullable else a for a, b in zip(types, other.types, strict=True)]
     return Schema(first.names, tuple(types))
 
 
 @dataclass(frozen=True)
 class Widen(Operator):
-    """The same rows, with None allowed in more columns.
+    """The same rows; more columns allow None.
 
-    Raises ValueOutOfRangeError for the int -2**63, whose code encodes None in an optional column.
+    Raises ValueOutOfRangeError for the int -2**63, whose code is that of None in an optional
+    column.
     """
 
     types: tuple[Type, ...]
@@ -96,7 +101,7 @@ class Union(Operator):
 
 @dataclass(frozen=True)
 class Minus(Operator):
-    """The difference of two Z-sets; `contained` states that the second is part of the first."""
+    """The difference of two Z-sets; `contained` states that the second is a part of the first."""
 
     contained: bool = False
 

@@ -1,4 +1,4 @@
-"""Where a circuit faces the outside: inputs, outputs, constants, taps.
+"""The ports of a circuit: inputs, outputs, constants, and callbacks on streams.
 
 Imports linear and traces.
 """

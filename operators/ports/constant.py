@@ -1,6 +1,6 @@
-"""Constant: a Z-set that is there from the first tick on.
+"""Constant: a Z-set that is present from the first tick on.
 
-As a stream of deltas it is the Z-set in the first tick and nothing afterwards.
+As a stream of deltas it is the Z-set in the first tick and empty in all later ticks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Constant(Identified):
 
     @property
     def shareable(self) -> bool:
-        # Among objects 1, True and 1.0 are different values, but these operators would compare equal.
+        # Objects 1, True and 1.0 are different values, but constants of them would compare equal.
         return all(type_.kind != "object" for type_ in self.columns.types)
 
     def schema(self, *inputs: Schema) -> Schema:

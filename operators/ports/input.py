@@ -1,8 +1,8 @@
-"""Input: where changes enter a circuit.
+"""Input: a named relation of a circuit whose changes come from the caller.
 
-Three kinds, by what a change means (defined in `dbsp.runtime.input_changes`):
+Three kinds differ in the meaning of a change (defined in `dbsp.runtime.input_changes`):
 
-- `zset`    the change is a Z-set delta and is passed on as it is;
+- `zset`    the change is a Z-set delta and is emitted unchanged;
 - `set`     a row is present or absent: a positive weight asserts it, a negative one retracts it,
 
       out(x) = [w(x) > 0] - x in z^-1(I(out))      for the rows x of the change;
@@ -10,8 +10,8 @@ Three kinds, by what a change means (defined in `dbsp.runtime.input_changes`):
 - `key`     the relation has one row per key: a positive weight replaces the row of its key, a
             negative one removes it.
 
-The last two read the integral of their own output as it was before the tick: a cycle through
-z^-1, closed by the strict edge from the arrangement. Cost: O(change * log state).
+The last two read the integral of their own output before the tick: a cycle through z^-1, closed by
+the strict edge from the arrangement. Cost: O(|change| log n).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from dbsp.runtime.ports import InputPort
 
 @dataclass(frozen=True)
 class Input(StrictOperator, Port):
-    """An input relation; `kind` is 'zset', 'set' or 'key' (then `key` holds the key columns)."""
+    """An input relation; `kind` is 'zset', 'set' or 'key', with the key columns in `key`."""
 
     relation: str
     columns: Schema
@@ -74,7 +74,8 @@ class Input(StrictOperator, Port):
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         if self.kind == "set":
             stream = rewriting.add(self, graph=rewriting.target)
-            # Presence can be looked up in any order, so one that a join asks for is shared.
+            # Presence can be looked up in any column order, so this shares the arrangement of a
+            # join.
             rewriting.finally_(lambda: stream.graph.connect(stream, arranged_by_any_order(rewriting, stream)))
             return stream
         return self.copy(rewriting, node, inputs)
@@ -88,7 +89,7 @@ class Input(StrictOperator, Port):
 
 
 class InputStep(InputPort):
-    """Hands on what was staged for this tick."""
+    """Emits the changes staged for this tick."""
 
     __slots__ = ()
 
@@ -120,7 +121,7 @@ class SetInputStep(InputStep, StrictStep):
         rows, weights = batch.rows, batch.weights
         if self._order is not None:
             rows, weights = arrange(rows, weights, self._order)
-        # The arrangement is stepped after this node, so all its runs are of earlier ticks.
+        # The arrangement steps after this node, so all of its runs belong to earlier ticks.
         rows, weights, self.present, self.absent = apply_to_set(
             rows, weights, self._past.table, self._past.count
         )

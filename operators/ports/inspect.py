@@ -1,10 +1,10 @@
-"""Inspect: a tap on a stream.
+"""Inspect: a callback on the changes of a stream.
 
     out = s,  and callback(D(I(s))) after the commit of every tick in which s changed
 
-The callback gets the tick's delta as a ZSet; inside a nested scope that is the sum over the
-iterations, the change of the value at the fixpoint. It is never called for a tick that was
-abandoned. Linear: its own incremental form. Cost: O(delta), and the callback.
+The callback gets the delta of the tick as a ZSet. Inside a nested scope this is the sum over the
+iterations, the change of the value at the fixpoint. The callback is never called for a tick that
+was rolled back. Linear: its own incremental form. Cost: O(|delta|) and the callback.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from dbsp.runtime.ports import CommitListener
 class Inspect(Port):
     """The stream itself; `callback` receives its deltas after each commit.
 
-    In a lowered graph it is a sink beside the stream, so that nothing has to pass through it.
+    In a lowered graph it is a sink beside the stream, so readers of the stream do not depend on it.
     """
 
     callback: Callable[[ZSet], Any]
     columns: Schema | None = None
-    """The names of the columns, for a lowered stream that has lost them."""
+    """The columns with their names, because a lowered stream has no names."""
     integrated: bool = False
-    """Whether the stream carries integrals and not deltas."""
+    """Whether the stream carries integrals instead of deltas."""
 
     @property
     def label(self) -> str:
@@ -56,7 +56,7 @@ class Inspect(Port):
         return inputs[0]
 
     def lifted(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        """The tap on a stream of integrals."""
+        """Add the callback to a stream of integrals."""
         rewriting.add(Inspect(self.callback, node.schema, integrated=True), *inputs)
         return inputs[0]
 
@@ -78,7 +78,7 @@ class InspectStep(RememberingStep, CommitListener):
     def step(self) -> None:
         self.out = self._source.out
         if self._operator.integrated:
-            self._pieces.clear()  # of the values over the iterations the last one counts
+            self._pieces.clear()  # only the value of the last iteration counts
         if self.out is not None:
             self._pieces.append(self.out)
 
@@ -107,6 +107,6 @@ class InspectStep(RememberingStep, CommitListener):
         except Exception as error:
             raise UserFunctionError(
                 f"function {function_name(callback)} raised {type(error).__name__}: {error}; "
-                "it was called after the commit, so the tick stands",
+                "it was called after the commit, so the tick remains committed",
                 where=self.node.describe(),
             ) from error

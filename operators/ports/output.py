@@ -1,4 +1,4 @@
-"""Output: a named result. A tick returns its delta; its integral can be read as a view."""
+"""Output: a named result; a tick returns its delta, and a view returns its integral."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from dbsp.runtime.ports import OutputPort
 class Output(Port):
     """The stream as an output with a name.
 
-    In a lowered graph the last input is the one that keeps the integral: the stream itself if its
-    operator remembers it anyway, as a distinct does, else an arrangement of it.
+    In a lowered graph the last input keeps the integral: the stream itself if its operator keeps
+    the integral anyway, as a distinct does, else an arrangement of the stream.
     """
 
     relation: str
     columns: Schema | None = None
-    """The names of the columns, for a lowered stream that has lost them."""
+    """The columns with their names, because a lowered stream has no names."""
 
     @property
     def label(self) -> str:
@@ -58,7 +58,7 @@ class Output(Port):
             else:
                 rewriting.add(output, stream, arranged_by_any_order(rewriting, stream))
 
-        # Last of all, so that an arrangement that somebody else needs is shared.
+        # After all other nodes, so that this shares an arrangement of another operator.
         rewriting.finally_(attach)
         return stream
 

@@ -2,12 +2,34 @@
 
     delta_0(s)[tick, iteration] = s[tick] if iteration = 0 else 0
 
-    tick \\ iteration   0      1   2   ...
-    0                  s[0]   0   0
-    1                  s[1]   0   0
+The outer stream has one value per tick. Inside the scope a stream has one value per tick and
+iteration: a row of the table per tick, a column per iteration. delta_0 puts the outer value into
+the first column.
 
-Read as an integral over iterations, the outer value is simply there in every iteration. (DBSP paper,
-arXiv 2203.16684, section 5.)
+                         iteration
+    tick   s             0      1      2     ...
+    0      s[0]   -->    s[0]   0      0
+    1      s[1]   -->    s[1]   0      0
+    2      s[2]   -->    s[2]   0      0
+
+The operators of the scope read such a stream as changes over iterations, so they use its sum over
+the iterations so far. In this sum the outer value is present in every iteration:
+
+                         iteration
+    tick                 0      1      2     ...
+    0                    s[0]   s[0]   s[0]
+    1                    s[1]   s[1]   s[1]
+    2                    s[2]   s[2]   s[2]
+
+For example, let the outer stream `edge` insert one edge in each of two ticks, and let the scope
+compute paths from it. The change of `path` at iteration i consists of the paths of i + 1 edges
+that are new in the tick:
+
+    tick   edge      delta_0(edge): 0, 1, ...     path: 0             1
+    0      (1, 2)    (1, 2)    0                  (1, 2)              0
+    1      (2, 3)    (2, 3)    0                  (2, 3)              (1, 3)
+
+Reference: Budiu et al., DBSP, arXiv 2203.16684, section 5.
 """
 
 from __future__ import annotations
@@ -28,7 +50,7 @@ from dbsp.kernels.arrays import Codes
 
 @dataclass(frozen=True)
 class Delta0(ScopeBoundary):
-    """The entering of the `index`-th outer stream of a scope."""
+    """The outer stream number `index` of a scope, as a stream inside the scope."""
 
     index: int
     columns: Schema
@@ -62,12 +84,12 @@ class Delta0(ScopeBoundary):
 
 
 def _outer(node: Node) -> Node:
-    """The node of the outer graph whose stream enters the scope at this node."""
+    """The node of the outer graph whose stream enters the scope by this node."""
     return node.graph.outer_of(Stream(node)).node
 
 
 class EnteringStreams:
-    """What enters one scope, shared by its delta_0 steps (`StepScope.shared`)."""
+    """The outer streams of one scope, shared by its delta_0 steps (`StepScope.shared`)."""
 
     __slots__ = ("sources", "totals")
 
@@ -75,10 +97,10 @@ class EnteringStreams:
         self.sources = tuple(sources)
         """The outer steps, in the order of the entering streams."""
         self.totals: Sequence[Batch | None] | None = None
-        """While the scope restarts: the integral of each stream, which enters in place of its delta."""
+        """During a restart of the scope: the integral of each stream, instead of its delta."""
 
     def at(self, index: int, iteration: int) -> Batch | None:
-        """What enters by one stream at an iteration."""
+        """The value of one stream at an iteration; None if it is empty."""
         if iteration != 0:
             return None
         return self.sources[index].out if self.totals is None else self.totals[index]
@@ -106,7 +128,7 @@ class Delta0Step(KeepingStep):
 
 
 class ArrangedDelta0Step(Arranged):
-    """An outer trace read inside: its rows count as iteration 0 here, so none is stored again."""
+    """Reads an outer trace inside the scope: its rows count as iteration 0 and are not copied."""
 
     __slots__ = ("_entering", "_index", "_outer", "_scope")
 

@@ -1,4 +1,4 @@
-"""The aggregate functions as they are written in `agg`, by expressions over the columns of a row."""
+"""The aggregate functions that `agg` takes, over expressions of the columns of a row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from dbsp.data.type_inference import as_type
 from dbsp.data.types import Type
-from dbsp.errors import SchemaError
+from dbsp.errors import SchemaError, shorten
 from dbsp.expressions import Expression, col
 from dbsp.operators.groups.aggregate_functions import AggregateFunction, GroupFunction
 from dbsp.operators.groups.order_statistics import ArgExtreme, CountDistinct, Fold, Quantile, Variance
@@ -19,7 +19,7 @@ Argument = Expression | str
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """An aggregate function applied to expressions; `make` gives it for the columns that hold them."""
+    """An aggregate function of expressions; `make` builds it for the columns of their values."""
 
     make: Callable[..., GroupFunction]
     arguments: tuple[Expression, ...] = ()
@@ -35,99 +35,416 @@ class LinearAggregateCall:
 
 
 def count() -> AggregateCall:
-    """The number of rows of the group: the sum of their weights."""
+    """Count the rows of the group: the sum of their weights.
+
+    O(|delta|) per tick.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Examples:
+        >>> circuit = Circuit("sales")
+        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
+        >>> circuit.output("result", sale.group_by("shop").agg(value=count()))
+        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
+        >>> circuit.start().step({"sale": rows})["result"].rows()
+        [('a', 3)]
+    """
     return AggregateCall(lambda: AggregateFunction("count"))
 
 
 def sum_(argument: Argument) -> AggregateCall:
-    """The weighted sum of an expression; exact for ints, compensated for floats."""
+    """Sum an expression over the rows of the group, each as often as its weight.
+
+    None is not a value; a group without values yields None. Sums of ints are exact, O(|delta|)
+    per tick; sums of floats are compensated and read the groups with changes.
+
+    Parameters:
+        argument: an expression or a column name.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Raises:
+        SchemaError: in `agg`, if the expression is not a number.
+
+    Examples:
+        >>> circuit = Circuit("sales")
+        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
+        >>> circuit.output("result", sale.group_by("shop").agg(value=sum_("euro")))
+        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
+        >>> circuit.start().step({"sale": rows})["result"].rows()
+        [('a', 18)]
+    """
     return _call(lambda column: AggregateFunction("sum", column), argument)
 
 
 def avg(argument: Argument) -> AggregateCall:
-    """The weighted mean of an expression, a float."""
+    """Average an expression over the rows of the group, each as often as its weight.
+
+    None is not a value; a group without values yields None. The result is a float. O(|delta|) per
+    tick for ints; for floats a tick reads the groups with changes.
+
+    Parameters:
+        argument: an expression or a column name.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Raises:
+        SchemaError: in `agg`, if the expression is not a number.
+
+    Examples:
+        >>> circuit = Circuit("sales")
+        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
+        >>> circuit.output("result", sale.group_by("shop").agg(value=avg("euro")))
+        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
+        >>> circuit.start().step({"sale": rows})["result"].rows()
+        [('a', 6.0)]
+    """
     return _call(lambda column: AggregateFunction("avg", column), argument)
 
 
 def min_(argument: Argument) -> AggregateCall:
-    """The least value of an expression; strings compare as strings."""
+    """Return the least value of an expression; strings compare alphabetically.
+
+    None is not a value; a group without values yields None. O(|delta| log n) per tick for ordered
+    types; for others, such as strings, a tick reads the groups with changes.
+
+    Parameters:
+        argument: an expression or a column name.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Examples:
+        >>> circuit = Circuit("sales")
+        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
+        >>> circuit.output("result", sale.group_by("shop").agg(value=min_("euro")))
+        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
+        >>> circuit.start().step({"sale": rows})["result"].rows()
+        [('a', 3)]
+    """
     return _call(lambda column: AggregateFunction("min", column), argument)
 
 
 def max_(argument: Argument) -> AggregateCall:
-    """The largest value of an expression; strings compare as strings."""
+    """Return the largest value of an expression; strings compare alphabetically.
+
+    None is not a value; a group without values yields None. O(|delta| log n) per tick for ordered
+    types; for others, such as strings, a tick reads the groups with changes.
+
+    Parameters:
+        argument: an expression or a column name.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Examples:
+        >>> circuit = Circuit("sales")
+        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
+        >>> circuit.output("result", sale.group_by("shop").agg(value=max_("item")))
+        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
+        >>> circuit.start().step({"sale": rows})["result"].rows()
+        [('a', 'tea')]
+    """
     return _call(lambda column: AggregateFunction("max", column), argument)
 
 
 def count_distinct(argument: Argument) -> AggregateCall:
-    """How many different values of an expression are present."""
+    """Count the different values of an expression that have a positive weight.
+
+    None is not a value. A tick reads the groups with changes, O(n log n) for their n values.
+
+    Parameters:
+        argument: an expression or a column name.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Examples:
+        >>> circuit = Circuit("sales")
+        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
+        >>> circuit.output("result", sale.group_by("shop").agg(value=count_distinct("item")))
+        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
+        >>> circuit.start().step({"sale": rows})["result"].rows()
+        [('a', 2)]
+    """
     return _call(CountDistinct, argument)
 
 
 def median(argument: Argument) -> AggregateCall:
-    """The middle value of a number, a float: the mean of the two middle ones if there are two."""
+    """Return the median as a float: the middle value, or the mean of the two middle values.
+
+    None is not a value; a group without values yields None. A tick reads the groups with changes,
+    O(n log n) for their n values.
+
+    Parameters:
+        argument: an expression or a column name.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Raises:
+        SchemaError: in `agg`, if the expression is not a number.
+
+    Examples:
+        >>> circuit = Circuit("sales")
+        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
+        >>> circuit.output("result", sale.group_by("shop").agg(value=median("euro")))
+        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
+        >>> circuit.start().step({"sale": rows})["result"].rows()
+        [('a', 5.0)]
+    """
     return _call(lambda column: Quantile(column, 0.5, between=True), argument)
 
 
 def quantile(argument: Argument, q: float) -> AggregateCall:
-    """The least value that is not below a fraction `q` (0 to 1) of all values; of any type."""
-    if not 0 <= q <= 1:
-        raise SchemaError(f"a quantile is asked for at a fraction between 0 and 1, not at {q!r}")
+    """Return the value at the fraction `q` of the sorted values; for values of any type.
+
+    It is v[ceil(q * n)] of the values v[1] <= ... <= v[n], as `percentile_disc` in SQL.
+    None is not a value; a group without values yields None. A tick reads the groups with changes,
+    O(n log n) for their n values.
+
+    Parameters:
+        argument: an expression or a column name.
+        q: the fraction, from 0 (the least value) to 1 (the largest).
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Raises:
+        SchemaError: `q` is not between 0 and 1.
+
+    Examples:
+        >>> circuit = Circuit("sales")
+        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
+        >>> circuit.output("result", sale.group_by("shop").agg(value=quantile("euro", 0.5)))
+        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
+        >>> circuit.start().step({"sale": rows})["result"].rows()
+        [('a', 5)]
+    """
+    if isinstance(q, bool) or not isinstance(q, int | float) or not 0 <= q <= 1:
+        raise SchemaError(f"quantile expects q between 0 and 1, got {shorten(q)}", code="invalid-aggregate")
     return _call(lambda column: Quantile(column, float(q)), argument)
 
 
 def arg_min(argument: Argument, by: Argument) -> AggregateCall:
-    """The expression's value where `by` is least; of several the least value."""
+    """Return the value of an expression in the row where `by` is least.
+
+    Of several such rows it is the one with the least value of `argument`. Rows where `by` is None
+    do not count. O(|delta| log n) per tick if the arguments are the only columns of the aggregate
+    and `by` is of an ordered type; else a tick reads the groups with changes.
+
+    Parameters:
+        argument: an expression or a column name.
+        by: the expression or column name that orders the rows.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Examples:
+        >>> circuit = Circuit("sales")
+        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
+        >>> circuit.output("result", sale.group_by("shop").agg(value=arg_min("item", by="euro")))
+        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
+        >>> circuit.start().step({"sale": rows})["result"].rows()
+        [('a', 'tea')]
+    """
     return _call(lambda column, by: ArgExtreme(column, by, largest=False), argument, by)
 
 
 def arg_max(argument: Argument, by: Argument) -> AggregateCall:
-    """The expression's value where `by` is largest; of several the least value."""
+    """Return the value of an expression in the row where `by` is largest.
+
+    Of several such rows it is the one with the least value of `argument`. Rows where `by` is None
+    do not count. O(|delta| log n) per tick if the arguments are the only columns of the aggregate
+    and `by` is of an ordered type; else a tick reads the groups with changes.
+
+    Parameters:
+        argument: an expression or a column name.
+        by: the expression or column name that orders the rows.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Examples:
+        >>> circuit = Circuit("sales")
+        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
+        >>> circuit.output("result", sale.group_by("shop").agg(value=arg_max("item", by="euro")))
+        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
+        >>> circuit.start().step({"sale": rows})["result"].rows()
+        [('a', 'pen')]
+    """
     return _call(lambda column, by: ArgExtreme(column, by, largest=True), argument, by)
 
 
 def first(argument: Argument, by: Argument) -> AggregateCall:
-    """The expression's value in the first row in the order of `by`: the same as `arg_min`."""
+    """Return the value of an expression in the first row in the order of `by`.
+
+    The same as `arg_min`.
+
+    Parameters:
+        argument: an expression or a column name.
+        by: the expression or column name that orders the rows.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Examples:
+        >>> circuit = Circuit("sales")
+        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
+        >>> circuit.output("result", sale.group_by("shop").agg(value=first("item", by="euro")))
+        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
+        >>> circuit.start().step({"sale": rows})["result"].rows()
+        [('a', 'tea')]
+    """
     return arg_min(argument, by)
 
 
 def last(argument: Argument, by: Argument) -> AggregateCall:
-    """The expression's value in the last row in the order of `by`: the same as `arg_max`."""
+    """Return the value of an expression in the last row in the order of `by`.
+
+    The same as `arg_max`.
+
+    Parameters:
+        argument: an expression or a column name.
+        by: the expression or column name that orders the rows.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Examples:
+        >>> circuit = Circuit("sales")
+        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
+        >>> circuit.output("result", sale.group_by("shop").agg(value=last("item", by="euro")))
+        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
+        >>> circuit.start().step({"sale": rows})["result"].rows()
+        [('a', 'pen')]
+    """
     return arg_max(argument, by)
 
 
 def variance(argument: Argument, *, population: bool = False) -> AggregateCall:
-    """The variance of a sample (None for one value), or of a whole population."""
+    """Return the variance of a number: the mean square distance from the mean.
+
+    The variance of a sample of one value is None. None is not a value. A tick reads the groups with
+    changes, O(n log n) for their n values.
+
+    Parameters:
+        argument: an expression or a column name.
+        population: True to divide by n; by default the sample variance divides by n - 1.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Raises:
+        SchemaError: in `agg`, if the expression is not a number.
+
+    Examples:
+        >>> circuit = Circuit("sales")
+        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
+        >>> circuit.output("result", sale.group_by("shop").agg(value=variance("euro")))
+        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
+        >>> circuit.start().step({"sale": rows})["result"].rows()
+        [('a', 13.0)]
+    """
     return _call(lambda column: Variance(column, population), argument)
 
 
 def stddev(argument: Argument, *, population: bool = False) -> AggregateCall:
-    """The standard deviation: the square root of `variance`."""
+    """Return the standard deviation of a number: the square root of `variance`.
+
+    The deviation of a sample of one value is None. None is not a value. A tick reads the groups
+    with changes, O(n log n) for their n values.
+
+    Parameters:
+        argument: an expression or a column name.
+        population: True to divide by n; by default the sample variance divides by n - 1.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Raises:
+        SchemaError: in `agg`, if the expression is not a number.
+
+    Examples:
+        >>> circuit = Circuit("sales")
+        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
+        >>> circuit.output("result", sale.group_by("shop").agg(value=stddev("euro", population=True)))
+        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
+        >>> circuit.start().step({"sale": rows})["result"].rows()
+        [('a', 2.943920288775949)]
+    """
     return _call(lambda column: Variance(column, population, root=True), argument)
 
 
 def fold(function: Callable[[list[tuple[Any, int]]], Any], *arguments: Argument, type: Any) -> AggregateCall:
-    """A user-defined aggregate: `function` of the list of the group's (value, weight) pairs.
+    """Define an aggregate by a Python function of the group's values and weights.
 
-    The pairs come in the order of the values; with several arguments a value is a tuple. The result
-    is of `type`. The function must be deterministic: results are retracted by computing them again.
+    The function takes the list of (value, weight) pairs in the order of the values; weights may be
+    negative, and None is not a value. It must be deterministic, because a result is retracted by
+    computing it again. A tick calls it for the groups with changes, before and after the change.
+
+    Parameters:
+        function: a function of the list of pairs.
+        arguments: the expressions or column names; with several, a value is a tuple.
+        type: the type of the result.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Raises:
+        SchemaError: there is no argument, or `type` is not a type.
+
+    Examples:
+        >>> circuit = Circuit("sales")
+        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
+        >>> squares = fold(lambda pairs: sum(v * v * w for v, w in pairs), "euro", type=int)
+        >>> circuit.output("result", sale.group_by("shop").agg(value=squares))
+        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
+        >>> circuit.start().step({"sale": rows})["result"].rows()
+        [('a', 134)]
     """
     if not arguments:
-        raise SchemaError("fold needs the expression whose values it is a function of")
+        raise SchemaError(
+            "fold needs at least one expression, such as fold(longest, 'name', type=str)",
+            code="invalid-aggregate",
+        )
     result = as_type(type)
     return _call(lambda *columns: Fold(function, columns, result), *arguments)
 
 
 def linear(function: Callable[..., Any], *terms: Argument | AggregateCall, type: Any) -> LinearAggregateCall:
-    """A user-defined linear aggregate: `function` of weighted sums, kept up to date in O(delta).
+    """Define an aggregate by a Python function of sums, which are kept in O(|delta|) per tick.
 
-    A term is an expression, which is summed, or another aggregate, such as `count()`. The elements
-    of a group under addition are thus vectors of sums; `function` turns one into the result, of `type`.
+    The function is called for each group with changes. If a sum is None, so is the result.
 
-        ratio = linear(lambda won, n: won / n, col("won").to_int(), count(), type=float)
+    Parameters:
+        function: a function with one parameter per term.
+        terms: expressions or column names, which are summed, or aggregates such as `count()`.
+        type: the type of the result.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Raises:
+        SchemaError: there is no term, or `type` is not a type.
+
+    Examples:
+        >>> circuit = Circuit("sales")
+        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
+        >>> ratio = linear(lambda total, n: total / n, "euro", count(), type=float)
+        >>> circuit.output("result", sale.group_by("shop").agg(value=ratio))
+        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
+        >>> circuit.start().step({"sale": rows})["result"].rows()
+        [('a', 6.0)]
     """
     if not terms:
-        raise SchemaError("linear needs at least one expression to sum, or count()")
+        raise SchemaError(
+            "linear needs at least one term: an expression to sum, or an aggregate such as count()",
+            code="invalid-aggregate",
+        )
     calls = tuple(term if isinstance(term, AggregateCall) else sum_(term) for term in terms)
     return LinearAggregateCall(function, calls, as_type(type))
 

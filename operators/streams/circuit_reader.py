@@ -1,6 +1,7 @@
-"""Circuits read from JSON or networkx (see `dbsp.circuit.graph_json` for the form and for writing).
+"""Reads circuits from JSON or networkx; `dbsp.circuit.graph_json` defines the form and writes it.
 
-A circuit names Python functions and classes, and reading imports their modules: read only what you trust.
+A circuit names Python functions and classes, and reading imports their modules: read only trusted
+files.
 """
 
 from __future__ import annotations
@@ -26,16 +27,49 @@ from dbsp.operators.streams.builder import Circuit
 
 
 def from_json(text: str, functors: Mapping[str, Callable[..., Any]] | None = None) -> Graph:
-    """The circuit that `to_json` wrote: a `Circuit` if it was one, else a lowered graph for `dbsp.Run`.
+    """Read a circuit from the JSON text that `to_json` wrote.
 
-    `functors` are the functions of a Datalog program's functors, by name: they are not written. Raises
-    CircuitError if the text is no circuit, or names what cannot be imported.
+    Reading imports the modules of the functions and classes that the text names: read only trusted
+    text.
+
+    Parameters:
+        text: the JSON text.
+        functors: the Python functions of a Datalog program's functors, by name; the text does not
+            contain them.
+
+    Returns:
+        A `Circuit`, or a lowered graph for `dbsp.Run` if the text was written from one.
+
+    Raises:
+        CircuitError: the text is not a circuit, or names something that cannot be imported.
+
+    Examples:
+        >>> circuit = Circuit("evens")
+        >>> circuit.output("even", circuit.input("n", x=int).filter(col("x") % 2 == 0))
+        >>> from_json(circuit.to_json()).start().step({"n": [(1,), (2,)]})["even"].rows()
+        [(2,)]
     """
     return _circuit(parse(text), functors or {})
 
 
 def from_networkx(graph: nx.MultiDiGraph) -> Graph:
-    """The circuit that `to_networkx` made a graph of. Raises CircuitError as `from_json`."""
+    """Read a circuit from the networkx graph that `to_networkx` returned.
+
+    Parameters:
+        graph: the networkx graph.
+
+    Returns:
+        A `Circuit`, or a lowered graph for `dbsp.Run` if the graph was made from one.
+
+    Raises:
+        CircuitError: the graph is not a circuit, or names something that cannot be imported.
+
+    Examples:
+        >>> circuit = Circuit("copy")
+        >>> circuit.output("out", circuit.input("n", x=int))
+        >>> from_networkx(circuit.to_networkx())
+        <circuit 'copy': 2 nodes>
+    """
     return _circuit(networkx_document(graph), {})
 
 
@@ -62,7 +96,7 @@ def _circuit(written: Mapping[str, Any], functors: Mapping[str, Callable[..., An
 
 @functools.cache
 def catalogue() -> dict[str, type]:
-    """The operators of this package, and what they are made of, by class name."""
+    """The dataclasses of this package (operators and their parts) by class name."""
     found: dict[str, type] = {}
     for module in walk_packages(dbsp.operators.__path__, "dbsp.operators."):
         for value in vars(import_module(module.name)).values():

@@ -1,4 +1,4 @@
-"""Stream methods that go by event time: windows, and the watermark."""
+"""Stream methods for event time: windows, and the watermark."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ S = TypeVar("S", bound="EventTimeMethods")
 
 @dataclass(frozen=True)
 class Watermarked(Generic[S]):
-    """What a watermark makes of a stream: `on_time + late` is the stream itself."""
+    """A stream split by its watermark: `on_time + late` is the stream itself."""
 
     on_time: S
-    """The rows that are not older than the watermark was when they came."""
+    """The rows whose time was not before the watermark when they arrived."""
     late: S
-    """All the others; count them by `late.group_by().agg(n=count())`."""
+    """All other rows; `late.group_by().agg(n=count())` counts them."""
     watermark: S
-    """One row, one column: the watermark."""
+    """A stream of one row with one column: the watermark."""
 
 
 class EventTimeMethods(graph.Stream):
-    """The methods of a stream for times that stand in its rows."""
+    """The methods of a stream whose rows have a time."""
 
     __slots__ = ()
 
@@ -41,12 +41,34 @@ class EventTimeMethods(graph.Stream):
         *,
         names: tuple[str, str] = ("window_start", "window_end"),
     ) -> S:
-        """Each row once for every window its time is in, with two more columns: start and end.
+        """Repeat each row for every window that contains its time, with the window's start and end.
 
-        Windows are `size` long and begin every `hop`, counted from 0 or 1970-01-01; the end is not
-        part of them. Without `hop` they tumble, so that a row is in exactly one. Times are int, date or
-        timestamp; `size` and `hop` are ints, or timedeltas for the last two. A row without a time is in
-        no window. Raises ValueOutOfRangeError for a window beyond the times there are.
+            window(s)(x, b, e) = s(x)   for every b <= x.column < e = b + size,
+                                        b a multiple of hop
+
+        Windows are counted from 0, dates and timestamps from 1970-01-01. The end is not part of the
+        window. A row whose time is None is in no window. Linear: O(|delta| * size / hop) per tick,
+        no state. A tick with a window beyond the range of the type raises ValueOutOfRangeError.
+
+        Parameters:
+            column: the column of the time: int, date or timestamp.
+            size: the length of a window: an int, or a timedelta for dates and timestamps.
+            hop: the distance between the starts of two windows, written like `size`; by default
+                `size`, so that every row is in exactly one window.
+            names: the names of the two new columns.
+
+        Returns:
+            A stream with the columns of this one, the start and the end.
+
+        Raises:
+            SchemaError: the column does not exist or is not a time, or `size` or `hop` is not a
+                positive length of time for its type.
+
+        Examples:
+            >>> circuit = Circuit("windows")
+            >>> circuit.output("windowed", circuit.input("seen", time=int).window("time", 10))
+            >>> circuit.start().step({"seen": [(3,), (12,)]})["windowed"].rows()
+            [(3, 0, 10), (12, 10, 20)]
         """
         index = self.schema.index(column)
         check_time(self.schema, index)
@@ -58,13 +80,43 @@ class EventTimeMethods(graph.Stream):
 
     @located("Watermark")
     def watermark(self: S, column: str, lateness: Any) -> Watermarked[S]:
-        """The stream split into rows that are on time and rows that are late, and the watermark.
+        """Split the stream into rows that are on time and rows that are late.
 
-        The watermark is the largest time inserted so far less `lateness`; it never goes back. A row
-        (a retraction too) is late if its time is less than the watermark was before the tick.
+            watermark[t] = max of x.column over the rows inserted in ticks 0..t - lateness
+            on_time(s)[t](x) = s[t](x) if x.column >= watermark[t - 1] else 0
+            late(s) = s - on_time(s)
+
+        The watermark never decreases. A retraction is late under the same condition as an
+        insertion. O(|delta|) per tick; the state is one time. Use the watermark with
+        `Grouped.final` to emit each window once.
+
+        Parameters:
+            column: the column of the time: int, date or timestamp, not optional.
+            lateness: how much later than a newer row a row may arrive: an int, or a timedelta for
+                dates and timestamps; not negative.
+
+        Returns:
+            An object with three streams: `on_time`, `late`, and `watermark`, which has one row.
+
+        Raises:
+            SchemaError: the column does not exist, is not a time or is optional, or `lateness` is
+                not a length of time for its type.
+            CircuitError: the stream is inside a fixpoint.
+
+        Examples:
+            >>> circuit = Circuit("late")
+            >>> marked = circuit.input("seen", time=int).watermark("time", 5)
+            >>> circuit.output("late", marked.late)
+            >>> run = circuit.start()
+            >>> run.step({"seen": [(20,)]})["late"].rows(), run.step({"seen": [(14,), (15,)]})["late"].rows()
+            ([], [(14,)])
         """
         if self.graph.parent is not None:
-            raise CircuitError("a watermark goes by ticks, and a fixpoint by iterations; take it outside")
+            raise CircuitError(
+                "a watermark follows ticks, and a fixpoint follows iterations; call watermark() on a "
+                "stream outside the fixpoint",
+                code="scope-misuse",
+            )
         index = self.schema.index(column)
         check_time(self.schema, index)
         mark = Watermark(index, _length(self, index, lateness, "lateness", least=0))(self)
@@ -75,7 +127,6 @@ def _length(stream: graph.Stream, column: int, length: Any, which: str, least: i
     """A length of time in units of the codes."""
     steps = distance(stream.schema.types[column], length, which)
     if not isinstance(steps, int) or steps < least:
-        raise SchemaError(
-            f"{which} is {'more than nothing' if least else 'not negative'}, not {shorten(length)}"
-        )
+        expected = "a length of time above 0" if least else "a length of time that is not negative"
+        raise SchemaError(f"{which}= expects {expected}, got {shorten(length)}", code="invalid-window")
     return steps

@@ -1,15 +1,15 @@
-"""Making streams fit before they meet: key columns paired, types made alike, errors placed."""
+"""Preparing the arguments of stream methods: names, key columns, common types, places of errors."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 from dbsp.circuit.graph import Graph, Stream, placed
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
-from dbsp.errors import DbspError
+from dbsp.errors import ArgumentError, DbspError, shorten
 from dbsp.operators.linear.filter import SameValue
 from dbsp.operators.linear.union import Widen, same_types
 
@@ -20,7 +20,10 @@ S = TypeVar("S", bound=Stream)
 
 
 def located(operator: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Methods of graphs and of what has a `graph`: errors name the operator and the caller's own line."""
+    """Make errors of a method name the operator and the caller's line.
+
+    For methods of graphs and of objects that have a `graph`.
+    """
 
     def decorate(method: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(method)
@@ -39,18 +42,59 @@ def located(operator: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
+def expect_names(names: Sequence[Any], what: str, example: str) -> None:
+    """Raise ArgumentError unless every argument is a string; `example` shows the right call."""
+    for name in names:
+        if not isinstance(name, str):
+            hint = "pass each name as one argument" if isinstance(name, list | tuple | set) else ""
+            hint = hint or "to use an expression, add it as a column by map() first"
+            raise ArgumentError(
+                f"{what} expects column names such as {example}, got {shorten(name)} of type "
+                f"{type(name).__name__}; {hint}"
+            )
+
+
+def expect_stream(value: Any, what: str) -> None:
+    """Raise ArgumentError unless the value is a stream."""
+    if not isinstance(value, Stream):
+        raise ArgumentError(
+            f"{what} expects a stream, as circuit.input() and the methods of a stream return it, got "
+            f"{shorten(value)} of type {type(value).__name__}"
+        )
+
+
+def listed(names: str | Sequence[str], what: str) -> tuple[str, ...]:
+    """The column names of an argument such as `partition`: one name, or a sequence of names."""
+    if isinstance(names, str):
+        return (names,)
+    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+        raise ArgumentError(
+            f"{what} expects a column name or a list of column names, got {shorten(names)} of type "
+            f"{type(names).__name__}"
+        )
+    return tuple(names)
+
+
 def key_columns(left: Schema, right: Schema, on: On) -> list[tuple[int, int]]:
     """The pairs of columns that `on` names: (column of the left, column of the right)."""
-    listed = (on,) if isinstance(on, str) else on
-    pairs = [(name, name) if isinstance(name, str) else name for name in listed]
-    return [(left.index(a), right.index(b)) for a, b in pairs]
+    names = (on,) if isinstance(on, str) else on
+    pairs = []
+    for name in names if isinstance(names, Iterable) else [names]:
+        pair = (name, name) if isinstance(name, str) else name
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(p, str) for p in pair):
+            raise ArgumentError(
+                "on= expects column names, or pairs (name on the left, name on the right), such as "
+                f'on=["id", ("a", "b")]; got {shorten(name)} of type {type(name).__name__}'
+            )
+        pairs.append((left.index(pair[0]), right.index(pair[1])))
+    return pairs
 
 
 def agreeing(stream: S, pairs: Sequence[tuple[int, int]]) -> S:
-    """The rows where columns of `stream` that are paired with one same other column hold one value.
+    """Keep the rows whose columns that are paired with one column of the other stream are equal.
 
-    `pairs` are (column of the other, column of `stream`); afterwards the first pair of each column of the
-    other says it all.
+    `pairs` are (column of the other, column of `stream`). Afterwards the first pair of each column
+    of the other stream is enough for a join.
     """
     partner: dict[int, int] = {}
     for other, column in pairs:
@@ -60,15 +104,18 @@ def agreeing(stream: S, pairs: Sequence[tuple[int, int]]) -> S:
 
 
 def alike(*streams: S) -> tuple[S, ...]:
-    """The streams with None allowed in a column where one of them allows it. Raises SchemaError."""
+    """The streams, with None allowed in each column where one of them allows it.
+
+    Raises SchemaError if the numbers or the types of their columns differ.
+    """
     types = same_types(*(stream.schema for stream in streams)).types
     return tuple(widened(stream, types) for stream in streams)
 
 
 def widened(stream: S, types: tuple[Type, ...]) -> S:
-    """The stream with None allowed where `types` do."""
+    """The stream, with None allowed in the columns whose type in `types` allows it."""
     own = stream.schema.types
     if own == types or len(own) != len(types):
-        return stream  # two schemas that do not fit are reported where they meet
+        return stream  # the operator that reads the stream reports the wrong number of columns
     wide = tuple(a.optional() if b.nullable else a for a, b in zip(own, types, strict=True))
     return stream if wide == own else Widen(wide)(stream)

@@ -1,4 +1,4 @@
-"""Groups of a stream, and the aggregates computed of each: `stream.group_by("shop").agg(n=count())`."""
+"""Groups of a stream and their aggregates: `stream.group_by("shop").agg(n=count())`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from dbsp.circuit import graph
-from dbsp.errors import CircuitError, SchemaError
+from dbsp.errors import ArgumentError, CircuitError, SchemaError, shorten
 from dbsp.expressions import Expression, col
 from dbsp.operators.groups.aggregate import Aggregate
 from dbsp.operators.groups.aggregate_functions import GroupFunction
 from dbsp.operators.groups.order_statistics import FinishAggregates, FunctionOfSums
 from dbsp.operators.streams.aggregate_calls import AggregateCall, LinearAggregateCall
-from dbsp.operators.streams.fit import located
+from dbsp.operators.streams.fit import expect_names, expect_stream, located
 from dbsp.operators.streams.row_methods import RowMethods, mapped
 from dbsp.operators.time.closing import Close, PerTick
 
@@ -20,11 +20,12 @@ S = TypeVar("S", bound=RowMethods)
 
 
 class Grouped(Generic[S]):
-    """A stream with its grouping columns; `agg` says what to compute of each group."""
+    """A stream with its grouping columns; `agg` computes aggregates of each group."""
 
     __slots__ = ("_columns", "_stream")
 
     def __init__(self, stream: S, columns: Sequence[str]) -> None:
+        expect_names(columns, "group_by", 'group_by("a", "b")')
         stream.schema.select(stream.schema.indices(columns))
         self._stream = stream
         self._columns = tuple(columns)
@@ -35,27 +36,78 @@ class Grouped(Generic[S]):
 
     @located("Aggregate")
     def agg(self, **calls: AggregateCall | LinearAggregateCall) -> S:
-        """One row per group: the grouping columns and one column per call.
+        """Compute one row per group: the grouping columns and one column per aggregate.
 
-        A group is present while its summed weight is positive.
+            agg(s) = { (k, f(s_k)) : groups k of s }      s_k the rows of the group k
+
+        A group is present while the sum of its weights is positive. Cost per tick: O(|delta|) for
+        count, and for sum and avg of ints; O(|delta| log n) for min and max of ordered types; else
+        the rows of the groups with changes.
+
+        Parameters:
+            calls: an aggregate for each new column, such as `n=count()` or `total=sum_("price")`.
+
+        Returns:
+            A stream with the grouping columns and one column per call.
+
+        Raises:
+            SchemaError: a column does not exist or has the wrong type for its aggregate, there is
+                no call, or a name is already that of a grouping column.
+            ArgumentError: a call is not an aggregate.
+
+        Examples:
+            >>> circuit = Circuit("shops")
+            >>> sale = circuit.input("sale", shop=str, euro=int)
+            >>> circuit.output("sum", sale.group_by("shop").agg(n=count(), euro=sum_("euro")))
+            >>> circuit.start().step({"sale": [("a", 3), ("a", 4), ("b", 5)]})["sum"].rows()
+            [('a', 2, 7), ('b', 1, 5)]
         """
         return self._aggregated(calls, lambda aggregate, values: aggregate(values))
 
     @located("Aggregate")
     def final(self, watermark: S, closes: str, **calls: AggregateCall | LinearAggregateCall) -> S:
-        """As `agg`, but of a group only its last word: one row, when the watermark reaches `closes`.
+        """Compute the row of each group once, when the watermark reaches the end of the group.
 
-        `closes` names the grouping column that says when a group ends, such as `window_end`. Groups
-        that are closed are forgotten: rows are kept only while their end is beyond the watermark.
-        Read from the `on_time` rows of that watermark; a row of a closed group raises InvariantError.
+        Like `agg`, without updates: a group is emitted when the watermark reaches the value of its
+        column `closes`, and its rows are dropped. So the state holds only rows whose end is beyond
+        the watermark. Call it on the `on_time` rows of the same watermark: a row of a group that is
+        already closed raises InvariantError. O(|delta| log n) per tick and the rows of the groups
+        that close.
+
+        Parameters:
+            watermark: the `watermark` stream of `Stream.watermark`.
+            closes: the grouping column with the end of the group, such as `window_end`.
+            calls: an aggregate for each new column, as in `agg`.
+
+        Returns:
+            A stream with the grouping columns and one column per call.
+
+        Raises:
+            SchemaError: `closes` is not a grouping column or not a time like the watermark, or as
+                in `agg`.
+            CircuitError: the stream is inside a fixpoint.
+
+        Examples:
+            >>> circuit = Circuit("windows")
+            >>> marked = circuit.input("seen", time=int).watermark("time", 0)
+            >>> windows = marked.on_time.window("time", 10).group_by("window_start", "window_end")
+            >>> circuit.output("count", windows.final(marked.watermark, "window_end", n=count()))
+            >>> run = circuit.start()
+            >>> run.step({"seen": [(3,), (5,)]})["count"].rows(), run.step({"seen": [(12,)]})["count"].rows()
+            ([], [(0, 10, 2)])
         """
+        expect_stream(watermark, "final")
         if closes not in self._columns:
             raise SchemaError(
-                f"'{closes}' has to be one of the grouping columns, for a group to have one end"
+                f"closes= expects a grouping column, so that a group has one end; got {shorten(closes)}, "
+                f"and the grouping columns are {', '.join(self._columns) or 'none'}",
+                code="invalid-window",
             )
         if self.graph.parent is not None:
             raise CircuitError(
-                "a watermark goes by ticks, and a fixpoint by iterations; close groups outside"
+                "a watermark follows ticks, and a fixpoint follows iterations; call final() on a "
+                "stream outside the fixpoint",
+                code="scope-misuse",
             )
         close = Close(self._columns.index(closes))
         return self._aggregated(calls, lambda aggregate, values: PerTick(aggregate)(close(values, watermark)))
@@ -66,13 +118,13 @@ class Grouped(Generic[S]):
         apply: Callable[[Aggregate, S], S],
     ) -> S:
         if not calls:
-            raise SchemaError("agg needs at least one aggregate, such as n=count()")
+            raise SchemaError("agg needs at least one aggregate, such as n=count()", code="invalid-aggregate")
         columns: dict[str, Expression] = {name: col(name) for name in self._columns}
         places: dict[Any, int] = {}
         functions: list[GroupFunction] = []
 
         def place(argument: Expression, name: str) -> int:
-            """The column that holds an argument's values; equal ones share it."""
+            """The column that holds the values of an argument; equal arguments share a column."""
             if argument.key not in places:
                 places[argument.key] = len(columns)
                 columns[name if name not in columns else f"{name}.{len(columns)}"] = argument
@@ -86,9 +138,16 @@ class Grouped(Generic[S]):
         results: list[int | FunctionOfSums] = list(range(len(self._columns)))
         for name, call in calls.items():
             if name in self._columns:
-                raise SchemaError(f"'{name}' is a grouping column already")
+                raise SchemaError(
+                    f"'{name}' is already a grouping column; give the aggregate another name",
+                    code="duplicate-column",
+                )
             if isinstance(call, AggregateCall):
                 results.append(add(call, name))
+            elif not isinstance(call, LinearAggregateCall):
+                raise ArgumentError(
+                    f"agg expects an aggregate such as {name}=count(), got {name}={shorten(call)}"
+                )
             else:
                 sums = tuple(add(term, name) for term in call.terms)
                 results.append(FunctionOfSums(call.function, sums, call.type))

@@ -1,4 +1,4 @@
-"""Stream methods that look at a stream, check it, or thin it out; its rows stay as they are."""
+"""Stream methods that observe, check, sample or scale a stream; its rows stay as they are."""
 
 from __future__ import annotations
 
@@ -7,57 +7,137 @@ from typing import Any, TypeVar
 
 from dbsp.circuit import graph
 from dbsp.data.zset import ZSet
-from dbsp.errors import SchemaError
+from dbsp.errors import ArgumentError, SchemaError, shorten
 from dbsp.operators.groups.nonnegative import AssertNonnegative
 from dbsp.operators.linear.sample import Sample
 from dbsp.operators.linear.scale import Scale
 from dbsp.operators.ports.inspect import Inspect
-from dbsp.operators.streams.fit import located
+from dbsp.operators.streams.fit import listed, located
 
 S = TypeVar("S", bound="InspectionMethods")
 
 
 class InspectionMethods(graph.Stream):
-    """The methods of a stream that keep its rows and look at them."""
+    """The methods of a stream that do not compute new rows."""
 
     __slots__ = ()
 
     @located("Inspect")
     def inspect(self: S, callback: Callable[[ZSet], Any]) -> S:
-        """The stream itself; `callback(delta)` is called after every tick that changed it.
+        """Call `callback(delta)` after the commit of every tick that changes the stream.
 
-        The callback is called for committed ticks only. Inside a fixpoint the delta is that of the
-        value at the fixpoint. If the callback raises, `run.step` raises UserFunctionError; the tick
-        remains committed. The callback must not step the run.
+        Inside a fixpoint the delta is that of the value at the fixpoint. If the callback raises,
+        `run.step` raises UserFunctionError; the tick remains committed. The callback must not step
+        the run. Linear: O(|delta|) per tick and the callback.
+
+        Parameters:
+            callback: a function that takes the delta as a `ZSet`; its result is ignored.
+
+        Returns:
+            The stream itself, for further methods. The callback is called whether or not something
+            reads the result.
+
+        Raises:
+            ArgumentError: `callback` is not a function.
+
+        Examples:
+            >>> circuit = Circuit("watched")
+            >>> seen = circuit.input("seen", x=int).inspect(lambda delta: print(delta.to_dict()))
+            >>> circuit.output("seen", seen)
+            >>> result = circuit.start().step({"seen": [(1,)]})
+            {(1,): 1}
         """
+        if not callable(callback):
+            raise ArgumentError(f"inspect expects a function of a delta, got {shorten(callback)}")
         return Inspect(callback)(self)
 
     @located("AssertNonnegative")
     def assert_nonnegative(self: S, name: str) -> S:
-        """The stream itself, which must not come to hold a row of negative weight.
+        """Require that no row of the stream has a negative weight, in any tick.
 
-        A tick that would leave one is abandoned with InvariantError, which gives `name` and the
-        row. Inside a fixpoint the same holds at every iteration. It is checked also if nothing
-        reads on.
+        A tick that would leave such a row is rolled back and raises InvariantError with `name` and
+        the row. Inside a fixpoint this holds at every iteration. The check takes place whether or
+        not something reads the result. O(|delta| log n) per tick; the state is a trace of the rows.
+
+        Parameters:
+            name: the name of the promise, for the error.
+
+        Returns:
+            The stream itself.
+
+        Examples:
+            >>> circuit = Circuit("stock")
+            >>> circuit.output("stock", circuit.input("moved", item=str).assert_nonnegative("stock"))
+            >>> run = circuit.start()
+            >>> run.step({"moved": {("bolt",): 2}})["stock"].to_dict()
+            {('bolt',): 2}
         """
         return AssertNonnegative(name)(self)
 
     @located("Sample")
     def sample(self: S, fraction: float, seed: int = 0, *, on: Sequence[str] | None = None) -> S:
-        """About `fraction` of the rows, with their weights: those whose hash is low enough.
+        """Keep about `fraction` of the rows, with their weights, chosen by a hash of the row.
 
-        The same seed gives the same rows everywhere and always, and a smaller fraction a part of
-        those of a larger one. `on` names the columns to go by: rows that agree there are all in the
-        sample or all left out, also across streams sampled with one seed.
+            sample(s)(x) = s(x) if hash(seed, x[on]) < fraction * 2^64 else 0
+
+        The same seed selects the same rows in every run and on every machine, and a smaller
+        fraction selects a subset of a larger one. Linear: O(|delta|) per tick, no state besides
+        hashes of strings and objects.
+
+        Parameters:
+            fraction: the part of the rows to keep, from 0 to 1.
+            seed: a number that selects the sample.
+            on: the columns to hash, by default all. Rows that agree in these columns are either
+                all kept or all dropped, also across streams sampled with one seed.
+
+        Returns:
+            A stream with the same columns.
+
+        Raises:
+            SchemaError: a column does not exist, or `fraction` is not between 0 and 1.
+
+        Examples:
+            >>> circuit = Circuit("sample")
+            >>> circuit.output("some", circuit.input("n", x=int).sample(0.1, seed=7))
+            >>> some = circuit.start().step({"n": [(x,) for x in range(1000)]})["some"]
+            >>> 60 < len(some.rows()) < 140
+            True
         """
-        if not 0 <= fraction <= 1:
-            raise SchemaError(f"a fraction is between 0 and 1, not {fraction!r}")
-        columns = tuple(range(self.schema.arity)) if on is None else self.schema.indices(on)
+        if not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
+            raise SchemaError(
+                f"sample expects a fraction between 0 and 1, got {shorten(fraction)}", code="invalid-argument"
+            )
+        everything = tuple(range(self.schema.arity))
+        columns = everything if on is None else self.schema.indices(listed(on, "on="))
         return Sample(float(fraction), seed, columns)(self)
 
     @located("Scale")
     def scale(self: S, factor: int) -> S:
-        """Every weight times `factor`, an int."""
+        """Multiply every weight by `factor`.
+
+            scale(s)(x) = factor * s(x)
+
+        Linear: O(|delta|) per tick, no state. A tick in which a weight leaves 64 bits raises
+        WeightOverflowError.
+
+        Parameters:
+            factor: an int; 0 removes all rows, -1 negates the stream.
+
+        Returns:
+            A stream with the same columns.
+
+        Raises:
+            SchemaError: `factor` is not an int.
+
+        Examples:
+            >>> circuit = Circuit("double")
+            >>> circuit.output("double", circuit.input("a", x=int).scale(2))
+            >>> circuit.start().step({"a": {(1,): 3}})["double"].to_dict()
+            {(1,): 6}
+        """
         if isinstance(factor, bool) or not isinstance(factor, int):
-            raise SchemaError(f"weights are ints, so they can be scaled by an int only, not by {factor!r}")
+            raise SchemaError(
+                f"scale expects an int, because weights are ints; got {shorten(factor)}",
+                code="invalid-argument",
+            )
         return Scale(factor)(self)

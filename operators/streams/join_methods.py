@@ -1,4 +1,4 @@
-"""Stream methods that bring two streams together: the joins."""
+"""Stream methods that combine the rows of two streams: the joins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dbsp.circuit import graph
-from dbsp.data.schema import Schema
+from dbsp.data.schema import Schema, suggestion
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression
 from dbsp.operators.joins.asof_join import AsofJoin
@@ -18,39 +18,67 @@ from dbsp.operators.joins.range_join import RangeJoin
 from dbsp.operators.joins.semijoin import Antijoin, Semijoin
 from dbsp.operators.linear.filter import Filter
 from dbsp.operators.linear.project import Project
-from dbsp.operators.streams.fit import On, agreeing, key_columns, located
+from dbsp.operators.streams.fit import On, agreeing, expect_stream, key_columns, located
 from dbsp.operators.streams.multiway_atoms import Atom, atom
 
 S = TypeVar("S", bound="JoinMethods")
 
 
 class JoinMethods(graph.Stream):
-    """The methods of a stream that take another one to pair rows with."""
+    """The methods of a stream that pair its rows with the rows of another stream."""
 
     __slots__ = ()
 
     @located("MultiwayJoin")
     def __call__(self: S, *terms: Any) -> Atom[S]:
-        """An atom of `dbsp.multiway_join`, a term per column: `edge("a", "b")`."""
+        """Return an atom for `dbsp.multiway_join`, with one term per column: `edge("a", "b")`."""
         return atom(self, terms)
 
     @located("Join")
     def join(
         self: S, other: S, on: On, select: Sequence[str] | None = None, *, where: Expression | None = None
     ) -> S:
-        """All pairs of rows that agree on `on`: column names, or pairs (left name, right name).
+        """Combine the pairs of rows that have equal values in the columns `on`.
 
-        The result has all columns of the left, then those of the right that are not part of the
-        key; a name that both have gets the suffix `_right`. `select` picks among these names (and
-        may name key columns of the right, with the suffix where needed). `where` is a further
-        condition on a pair, over the same names, whether selected or not.
+            (a join b)(x, y) = a(x) * b(y)   where x[on] = y[on]
+
+        The result has all columns of the left, then the columns of the right that are not part of
+        the key. A name that both sides have gets the suffix `_right` on the right. Bilinear: a tick
+        costs O(|delta| log n + output); the state is one trace per side, shared with other
+        operators.
+
+        Parameters:
+            other: the stream on the right.
+            on: the key: column names, or pairs (name on the left, name on the right).
+            select: the names of the columns of the result, key columns of the right included; by
+                default all columns as described.
+            where: a further condition on a pair, over the same names, selected or not.
+
+        Returns:
+            A stream of the selected columns.
+
+        Raises:
+            SchemaError: a column does not exist, the types of a key differ, or a name would occur
+                twice.
+            ArgumentError: `other` is not a stream, or `on` does not name columns.
+            CircuitError: the streams belong to different circuits.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> order = circuit.input("order", id=int, customer=int)
+            >>> customer = circuit.input("customer", id=int, name=str)
+            >>> circuit.output("who", order.join(customer, on=[("customer", "id")], select=["id", "name"]))
+            >>> run = circuit.start()
+            >>> run.step({"order": [(1, 7), (2, 8)], "customer": [(7, "Ada"), (9, "Ben")]})["who"].rows()
+            [(1, 'Ada')]
         """
+        expect_stream(other, "join")
         pairs = key_columns(self.schema, other.schema, on)
         offered = JoinColumns.of(self.schema, other.schema, [b for _, b in pairs])
         names = offered.chosen(select)
         left, right = agreeing(self, [(b, a) for a, b in pairs]), agreeing(other, pairs)
         key: dict[int, int] = {}
-        for a, b in pairs:  # of pairs with a column in common one is enough now
+        for a, b in pairs:  # one of the pairs that share a column is enough from here on
             if b not in key.values():
                 key.setdefault(a, b)
 
@@ -65,28 +93,100 @@ class JoinMethods(graph.Stream):
 
     @located("LeftJoin")
     def left_join(self: S, other: S, on: On, select: Sequence[str] | None = None) -> S:
-        """The join, and every row without a partner with None for the columns of `other`.
+        """Join, and keep every row without a partner, with None for the columns of `other`.
 
-        Columns as in `join`; those of `other` become optional. A row that gets its first partner
-        loses its padded form in the same tick, and has it back when the last partner goes.
+        The columns are those of `join`; those of `other` become optional. A tick in which a row
+        gets its first partner retracts its padded form, and a tick in which it loses its last
+        partner inserts it again. Cost and state are those of a join and an antijoin.
+
+        Parameters:
+            other: the stream on the right.
+            on: the key: column names, or pairs (name on the left, name on the right).
+            select: the names of the columns of the result; by default all columns as described.
+
+        Returns:
+            A stream of the selected columns.
+
+        Raises:
+            SchemaError: a column does not exist, the types of a key differ, or a name would occur
+                twice.
+            ArgumentError: `other` is not a stream, or `on` does not name columns.
+            CircuitError: the streams belong to different circuits.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> order = circuit.input("order", id=int, customer=int)
+            >>> customer = circuit.input("customer", id=int, name=str)
+            >>> circuit.output("all", order.left_join(customer, on=[("customer", "id")]))
+            >>> run = circuit.start()
+            >>> run.step({"order": [(1, 7), (2, 8)], "customer": [(7, "Ada"), (9, "Ben")]})["all"].rows()
+            [(1, 7, 'Ada'), (2, 8, None)]
         """
         return _outer_join(self, other, on, select, left=True, right=False)
 
     @located("RightJoin")
     def right_join(self: S, other: S, on: On, select: Sequence[str] | None = None) -> S:
-        """The join, and every row of `other` without a partner with None for the columns of the left.
+        """Join, and keep every row of `other` without a partner, with None for the other columns.
 
-        Columns as in `join`; those of the left become optional, but for the key columns: these hold
-        the key of the row that is there.
+        The columns are those of `join`. The columns of the left become optional, except the key
+        columns, which hold the key of the right row. Cost and state are those of a join and an
+        antijoin.
+
+        Parameters:
+            other: the stream on the right.
+            on: the key: column names, or pairs (name on the left, name on the right).
+            select: the names of the columns of the result; by default all columns as described.
+
+        Returns:
+            A stream of the selected columns.
+
+        Raises:
+            SchemaError: a column does not exist, the types of a key differ, or a name would occur
+                twice.
+            ArgumentError: `other` is not a stream, or `on` does not name columns.
+            CircuitError: the streams belong to different circuits.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> order = circuit.input("order", id=int, customer=int)
+            >>> customer = circuit.input("customer", id=int, name=str)
+            >>> circuit.output("all", order.right_join(customer, on=[("customer", "id")]))
+            >>> run = circuit.start()
+            >>> run.step({"order": [(1, 7), (2, 8)], "customer": [(7, "Ada"), (9, "Ben")]})["all"].rows()
+            [(None, 9, 'Ben'), (1, 7, 'Ada')]
         """
         return _outer_join(self, other, on, select, left=False, right=True)
 
     @located("FullJoin")
     def full_join(self: S, other: S, on: On, select: Sequence[str] | None = None) -> S:
-        """The join, and the rows of both sides that have no partner, padded with None.
+        """Join, and keep the rows of both sides that have no partner, padded with None.
 
-        Columns as in `join`; all become optional, but for the key columns of the left: these hold the
-        key of whichever row is there.
+        The columns are those of `join`. All become optional except the key columns of the left,
+        which hold the key of the left row or, in a row without one, of the right row. Cost and
+        state are those of a join and two antijoins.
+
+        Parameters:
+            other: the stream on the right.
+            on: the key: column names, or pairs (name on the left, name on the right).
+            select: the names of the columns of the result; by default all columns as described.
+
+        Returns:
+            A stream of the selected columns.
+
+        Raises:
+            SchemaError: a column does not exist, the types of a key differ, or a name would occur
+                twice.
+            ArgumentError: `other` is not a stream, or `on` does not name columns.
+            CircuitError: the streams belong to different circuits.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> order = circuit.input("order", id=int, customer=int)
+            >>> customer = circuit.input("customer", id=int, name=str)
+            >>> circuit.output("all", order.full_join(customer, on=[("customer", "id")]))
+            >>> run = circuit.start()
+            >>> run.step({"order": [(1, 7), (2, 8)], "customer": [(7, "Ada"), (9, "Ben")]})["all"].rows()
+            [(None, 9, 'Ben'), (1, 7, 'Ada'), (2, 8, None)]
         """
         return _outer_join(self, other, on, select, left=True, right=True)
 
@@ -103,18 +203,49 @@ class JoinMethods(graph.Stream):
         select: Sequence[str] | None = None,
         where: Expression | None = None,
     ) -> S:
-        """The pairs that agree on `on` and have low <= right - left <= high, both included.
+        """Combine the pairs with equal `on` columns and `low <= right - left <= high`.
 
-        `left` and `right` name an ordered column of each side: int, float, date or timestamp. The
-        bounds are differences of such values (timedeltas for the last two); None leaves a side open.
-        None and NaN are near nothing. Columns of the result, `select` and `where` as in `join`.
+            (a join b)(x, y) = a(x) * b(y)   where x[on] = y[on]
+                                             and low <= y[right] - x[left] <= high
+
+        The columns of the result are those of `join`. A row whose value is None or NaN has no
+        partner. A tick costs O(|delta| log n + output); the state is one trace per side.
+
+        Parameters:
+            other: the stream on the right.
+            on: the key, as in `join`; by default none.
+            left: a column of this stream: int, float, date or timestamp.
+            right: a column of `other` of the same type.
+            low: the least difference: an int, a float, or a timedelta for dates and timestamps;
+                None for no bound.
+            high: the largest difference, written like `low`.
+            select: the names of the columns of the result, as in `join`.
+            where: a further condition on a pair, as in `join`.
+
+        Returns:
+            A stream of the selected columns.
+
+        Raises:
+            SchemaError: a column does not exist or occurs twice in `on`, `left` and `right`; types
+                differ; a bound does not fit the type; or `low` is more than `high`.
+            ArgumentError: `other` is not a stream, or `on` does not name columns.
+
+        Examples:
+            >>> circuit = Circuit("near")
+            >>> a, b = circuit.input("a", x=int), circuit.input("b", y=int)
+            >>> circuit.output("near", a.range_join(b, left="x", right="y", low=-1, high=1))
+            >>> circuit.start().step({"a": [(5,)], "b": [(4,), (6,), (7,)]})["near"].rows()
+            [(5, 4), (5, 6)]
         """
+        expect_stream(other, "range_join")
         pairs = key_columns(self.schema, other.schema, on)
         left_key, right_key = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
         x, y = self.schema.index(left), other.schema.index(right)
         if len({*left_key, x}) <= len(pairs) or len({*right_key, y}) <= len(pairs):
             raise SchemaError(
-                "name every column once in `on`, `left` and `right`; compare others with `where`"
+                "a column occurs twice in on=, left= and right=; name each column once, and compare "
+                "others with where=",
+                code="invalid-join-key",
             )
         band = Band.of(self.schema.types[x], low, high)
         offered = JoinColumns.of(self.schema, other.schema, right_key)
@@ -139,32 +270,117 @@ class JoinMethods(graph.Stream):
         outer: bool = False,
         select: Sequence[str] | None = None,
     ) -> S:
-        """Each row with the latest row of `other` that agrees on `on` and has right <= left.
+        """Combine each row with the latest row of `other` that is not later than it.
 
-        `left` and `right` name the times: int, float, date or timestamp. Rows keep their weights;
-        `other` counts as a set. Of several latest rows it is the one with the greatest values in the
-        other columns, in column order. A row that nothing precedes is left out, or with `outer` kept
-        with None for the columns of `other`. Columns of the result and `select` as in `join`.
+            asof(a, b)(x, y) = a(x)   for y the row of b with y[on] = x[on] and the largest
+                                      y[right] <= x[left]
+
+        Rows keep their weights; `other` counts as a set. Of several latest rows the one with the
+        greatest values in the other columns is used, in column order. The columns of the result are
+        those of `join`. A tick costs O(log n) for each changed row and for each row whose partner
+        changes; the state is one trace per side.
+
+        Parameters:
+            other: the stream on the right.
+            on: the key, as in `join`; by default none.
+            left: the time of this stream: a column of type int, float, date or timestamp.
+            right: the time of `other`: a column of the same type.
+            outer: True to keep a row without a partner, with None for the columns of `other`.
+            select: the names of the columns of the result, as in `join`.
+
+        Returns:
+            A stream of the selected columns.
+
+        Raises:
+            SchemaError: a column does not exist or occurs twice in `on`, `left` and `right`, or
+                types differ.
+            ArgumentError: `other` is not a stream, or `on` does not name columns.
+
+        Examples:
+            >>> circuit = Circuit("prices")
+            >>> trade = circuit.input("trade", time=int, pieces=int)
+            >>> price = circuit.input("price", since=int, euro=int)
+            >>> circuit.output("at", trade.asof_join(price, left="time", right="since"))
+            >>> circuit.start().step({"trade": [(5, 2)], "price": [(1, 10), (4, 11), (9, 12)]})["at"].rows()
+            [(5, 2, 4, 11)]
         """
+        expect_stream(other, "asof_join")
         pairs = key_columns(self.schema, other.schema, on)
         left_key, right_key = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
         x, y = self.schema.index(left), other.schema.index(right)
         if len({*left_key, x}) <= len(pairs) or len({*right_key, y}) <= len(pairs):
-            raise SchemaError("name every column once in `on`, `left` and `right`")
+            raise SchemaError(
+                "a column occurs twice in on=, left= and right=; name each column once",
+                code="invalid-join-key",
+            )
         offered = JoinColumns.of(self.schema, other.schema, right_key)
         names = offered.chosen(select)
         return AsofJoin(left_key, right_key, x, y, offered.columns(names), names, outer)(self, other)
 
     @located("Semijoin")
     def semijoin(self: S, other: S, on: On) -> S:
-        """The rows that have a partner in `other`, with their own weights."""
+        """Keep the rows that have a partner in `other`, with their own weights.
+
+            semijoin(a, b)(x) = a(x) if sum of b(y) over the rows y with y[on] = x[on] > 0, else 0
+
+        A tick costs O(|delta| log n + output); the state is one trace per side.
+
+        Parameters:
+            other: the stream that holds the partners; it counts as a set.
+            on: the key: column names, or pairs (name on the left, name on the right).
+
+        Returns:
+            A stream with the same columns.
+
+        Raises:
+            SchemaError: a column does not exist, or the types of a key differ.
+            ArgumentError: `other` is not a stream, or `on` does not name columns.
+            CircuitError: the streams belong to different circuits.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> order = circuit.input("order", id=int, customer=int)
+            >>> customer = circuit.input("customer", id=int, name=str)
+            >>> circuit.output("semijoin", order.semijoin(customer, on=[("customer", "id")]))
+            >>> run = circuit.start()
+            >>> run.step({"order": [(1, 7), (2, 8)], "customer": [(7, "Ada"), (9, "Ben")]})["semijoin"].rows()
+            [(1, 7)]
+        """
+        expect_stream(other, "semijoin")
         pairs = key_columns(self.schema, other.schema, on)
         key = dict(reversed(pairs))
         return Semijoin(tuple(key), tuple(key.values()))(self, agreeing(other, pairs))
 
     @located("Antijoin")
     def antijoin(self: S, other: S, on: On) -> S:
-        """The rows that have no partner in `other`, with their own weights."""
+        """Keep the rows that have no partner in `other`, with their own weights.
+
+            antijoin(a, b)(x) = a(x) - semijoin(a, b)(x)
+
+        A tick costs O(|delta| log n + output); the state is one trace per side.
+
+        Parameters:
+            other: the stream that holds the partners; it counts as a set.
+            on: the key: column names, or pairs (name on the left, name on the right).
+
+        Returns:
+            A stream with the same columns.
+
+        Raises:
+            SchemaError: a column does not exist, or the types of a key differ.
+            ArgumentError: `other` is not a stream, or `on` does not name columns.
+            CircuitError: the streams belong to different circuits.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> order = circuit.input("order", id=int, customer=int)
+            >>> customer = circuit.input("customer", id=int, name=str)
+            >>> circuit.output("antijoin", order.antijoin(customer, on=[("customer", "id")]))
+            >>> run = circuit.start()
+            >>> run.step({"order": [(1, 7), (2, 8)], "customer": [(7, "Ada"), (9, "Ben")]})["antijoin"].rows()
+            [(2, 8)]
+        """
+        expect_stream(other, "antijoin")
         pairs = key_columns(self.schema, other.schema, on)
         key = dict(reversed(pairs))
         return Antijoin(tuple(key), tuple(key.values()))(self, agreeing(other, pairs))
@@ -172,7 +388,7 @@ class JoinMethods(graph.Stream):
 
 @dataclass(frozen=True)
 class JoinColumns:
-    """The columns that a pair of rows has to offer, by their names in the result of a join."""
+    """The columns that the result of a join can have, by name."""
 
     places: dict[str, int]
     """v >= 0: column v of the left; v < 0: column -v - 1 of the right."""
@@ -185,7 +401,10 @@ class JoinColumns:
         for index, name in enumerate(right.names):
             unique = f"{name}_right" if name in left.names else name
             if unique in places:
-                raise SchemaError(f"rename a column first: '{unique}' would occur twice")
+                raise SchemaError(
+                    f"column '{unique}' would occur twice in the result; rename a column before the join",
+                    code="duplicate-column",
+                )
             places[unique] = -index - 1
             if index not in right_key:
                 default.append(unique)
@@ -202,7 +421,7 @@ class JoinColumns:
         return tuple(self.places[name] for name in names)
 
     def with_those_of(self, condition: Expression, names: Sequence[str]) -> tuple[str, ...]:
-        """The names and, behind them, the others that the condition reads."""
+        """The names, followed by the other names that the condition reads."""
         read = [name for name in condition.columns if name not in names]
         for name in read:
             self._check(name)
@@ -210,11 +429,15 @@ class JoinColumns:
 
     def _check(self, name: str) -> None:
         if name not in self.places:
-            raise SchemaError(f"join has no output column '{name}'; it has {', '.join(self.places)}")
+            raise SchemaError(
+                f"the join has no column {name!r}{suggestion(str(name), self.places)}; its columns are "
+                f"{', '.join(self.places)}",
+                code="unknown-column",
+            )
 
 
 def _where(pairs: S, condition: Expression, names: Sequence[str]) -> S:
-    """The pairs for which the condition holds, with the columns `names`, which come first."""
+    """Keep the pairs for which the condition is true, with their first columns, `names`."""
     kept = Filter(condition)(pairs)
     if len(names) == pairs.schema.arity:
         return kept
@@ -224,10 +447,15 @@ def _where(pairs: S, condition: Expression, names: Sequence[str]) -> S:
 def _outer_join(
     left_rows: S, right_rows: S, on: On, select: Sequence[str] | None, left: bool, right: bool
 ) -> S:
+    expect_stream(right_rows, "an outer join")
     pairs = key_columns(left_rows.schema, right_rows.schema, on)
     left_key, right_key = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
     if len(set(left_key)) < len(pairs) or len(set(right_key)) < len(pairs):
-        raise SchemaError("name every column once in `on` of an outer join; compare the others beforehand")
+        raise SchemaError(
+            "a column occurs twice in on= of an outer join; name each column once, and filter the "
+            "streams before the join",
+            code="invalid-join-key",
+        )
     offered = JoinColumns.of(left_rows.schema, right_rows.schema, right_key)
     names = offered.chosen(select)
     return OuterJoin(left_key, right_key, offered.columns(names), names, left, right)(left_rows, right_rows)

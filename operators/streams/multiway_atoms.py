@@ -1,4 +1,4 @@
-"""Atoms, and `multiway_join` over them: the multi-way join as it is written by hand.
+"""Atoms, and `multiway_join` over them: a multi-way join built by hand.
 
 >>> from dbsp import Circuit, multiway_join
 >>> circuit = Circuit("triangles")
@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -41,10 +41,11 @@ class Atom(Generic[S]):
 
 
 def atom(stream: S, terms: Sequence[Any]) -> Atom[S]:
-    """The atom that reads a stream by these terms (see `dbsp.Stream.__call__`)."""
+    """Return the atom that reads a stream by these terms (see `dbsp.Stream.__call__`)."""
     if len(terms) != stream.schema.arity:
         raise SchemaError(
-            f"an atom of ({stream.schema.describe()}) takes one term per column, got {len(terms)}"
+            f"an atom of ({stream.schema.describe()}) needs one term per column, got {len(terms)}",
+            code="wrong-arity",
         )
     return Atom(stream, tuple(map(_term, terms)))
 
@@ -55,7 +56,9 @@ def _term(value: Any) -> AtomTerm:
     constant = as_expression(value)
     if constant.columns:
         raise SchemaError(
-            f"{constant!r} is no constant; name a variable and bind it by let= or test it by where="
+            f"a term of an atom is a variable or a constant, got {constant!r}; name a variable here, and "
+            "bind it with let= or test it with where=",
+            code="invalid-expression",
         )
     return constant
 
@@ -68,21 +71,40 @@ def multiway_join(
     let: Bindings | None = None,
     orders: Sequence[Sequence[str]] | None = None,
 ) -> S:
-    """All ways to give the variables of the atoms values that fit all of them, by one operator.
+    """Join any number of streams by their shared variables, with one operator.
 
-        Q(v) = product over the atoms of  R(v restricted to the atom's variables)
+        Q(v) = product over the atoms of  R(v restricted to the variables of the atom)
 
-    An atom is a stream called with a term per column, `edge("a", "b")`: a string is a variable,
-    `lit(5)` or any other value a constant to compare with, None or "_" a column not looked at.
-    `select` names the variables of the result (default: all, as they occur); weights of equal rows
-    add up. `where` are conditions over variables, `let` variables that are functions of others, by
-    name, or as pairs where a variable has several: each is tested or computed as soon as what it
-    reads is bound. `orders` gives for each atom the order in which a change of it binds the other
-    variables; the default goes by the shape of the query.
+    A tick costs the extensions of the changed rows, variable by variable (see
+    `dbsp.operators.joins.multiway_join`). The state is one trace per stream and column order;
+    results of fewer atoms are not stored. Weights of equal rows add up.
 
-    A tick costs what the changes extend to, variable by variable (see
-    `dbsp.operators.joins.multiway_join`); no result of fewer atoms is kept. Raises SchemaError.
+    Parameters:
+        atoms: streams called with one term per column, `edge("a", "b")`. A string is a variable,
+            `lit(5)` or any other value a constant to compare with; None or "_" ignores the column.
+        select: the variables of the result; by default all, in the order of their first use.
+        where: conditions over the variables, each tested as soon as its variables are bound.
+        let: variables that are functions of others: a mapping from names to expressions, or pairs
+            where one variable has several.
+        orders: for each atom, the order in which a change of it binds the other variables; by
+            default the shape of the query decides.
+
+    Returns:
+        A stream with one column for each selected variable.
+
+    Raises:
+        SchemaError: an atom has the wrong number of terms, a variable has two types or is unknown,
+            a condition is not boolean, or `atoms` is empty or holds something else than atoms.
+        CircuitError: the streams belong to different circuits.
+
+    Examples:
+        >>> circuit = Circuit("triangles")
+        >>> edge = circuit.input("edge", x=int, y=int)
+        >>> circuit.output("triangle", multiway_join([edge("a", "b"), edge("b", "c"), edge("a", "c")]))
+        >>> circuit.start().step({"edge": [(1, 2), (2, 3), (1, 3)]})["triangle"].rows()
+        [(1, 2, 3)]
     """
+    atoms = _expect_atoms(atoms)
     join = joining(atoms, select, where, let or (), orders)
     return _applied(atoms[0], join, [atom.stream for atom in atoms])
 
@@ -94,13 +116,26 @@ def joining(
     let: Bindings,
     orders: Sequence[Sequence[str]] | None = None,
 ) -> MultiwayJoin:
-    """The operator that `multiway_join` with these arguments applies to the atoms' streams."""
-    if not atoms:
-        raise SchemaError("a multi-way join needs at least one atom, such as edge('a', 'b')")
-    for atom in atoms:
-        if not isinstance(atom, Atom):
-            raise SchemaError(f"{shorten(atom)} is no atom; call a stream with its terms: edge('a', 'b')")
+    """Return the operator that `multiway_join` with these arguments applies to the streams."""
+    atoms = _expect_atoms(atoms)
     return _joining(atoms[0], atoms, select, where, let, orders)
+
+
+def _expect_atoms(atoms: Sequence[Atom[S]]) -> Sequence[Atom[S]]:
+    """Return the atoms; raise SchemaError if there are none or if something else is among them."""
+    listed = [atoms] if isinstance(atoms, str) or not isinstance(atoms, Iterable) else list(atoms)
+    if not listed:
+        raise SchemaError(
+            "a multi-way join needs at least one atom, such as edge('a', 'b')", code="invalid-argument"
+        )
+    for atom in listed:
+        if not isinstance(atom, Atom):
+            raise SchemaError(
+                "a multi-way join expects a list of atoms, streams called with their terms such as "
+                f"edge('a', 'b'); got {shorten(atom)}",
+                code="invalid-argument",
+            )
+    return listed
 
 
 @located("MultiwayJoin")
@@ -115,7 +150,10 @@ def _joining(
     given = (where,) if isinstance(where, Expression) else tuple(where)
     for condition in given:
         if not isinstance(condition, Expression):
-            raise SchemaError(f"where takes conditions such as col('a') < col('b'), not {shorten(condition)}")
+            raise SchemaError(
+                f"where= expects conditions such as col('a') < col('b'), got {shorten(condition)}",
+                code="invalid-expression",
+            )
     pairs = let.items() if isinstance(let, Mapping) else let
     conditions = tuple(part for condition in given for part in _conjuncts(condition))
     join = MultiwayJoin(
@@ -139,7 +177,7 @@ def _applied(first: Atom[S], join: MultiwayJoin, streams: Sequence[S]) -> S:
 
 
 def _conjuncts(condition: Expression) -> Iterator[Expression]:
-    """The parts of a conjunction, which can be tested one before the other."""
+    """Yield the parts of a conjunction; each can be tested as soon as its variables are bound."""
     if isinstance(condition, Call) and condition.function == "and":
         for part in condition.arguments:
             yield from _conjuncts(part)

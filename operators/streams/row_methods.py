@@ -1,4 +1,4 @@
-"""Stream methods that treat each row by itself: filters, maps, columns, series. All are linear."""
+"""Stream methods that process each row by itself, all linear: filters, maps, columns, series."""
 
 from __future__ import annotations
 
@@ -14,23 +14,50 @@ from dbsp.operators.linear.generate_series import GenerateSeries
 from dbsp.operators.linear.map import FlatMap, Map, MapFunction
 from dbsp.operators.linear.preceded import Preceded
 from dbsp.operators.linear.project import Project, Rename
-from dbsp.operators.streams.fit import located, widened
+from dbsp.operators.streams.fit import expect_names, located, widened
 
 S = TypeVar("S", bound="RowMethods")
 
 
 class RowMethods(graph.Stream):
-    """The methods of a stream that make rows out of single rows."""
+    """The methods of a stream that compute rows from single rows."""
 
     __slots__ = ()
 
     @located("Filter")
     def filter(self: S, predicate: Expression | Callable[[Any], Any]) -> S:
-        """The rows for which the condition holds; a function is called with a named tuple."""
+        """Keep the rows for which `predicate` is true; drop the rows where it is false or None.
+
+            filter(s)(x) = s(x) if predicate(x) else 0
+
+        Linear: O(|delta|) per tick, no state. An expression is evaluated for all rows of a delta at
+        once; a Python function is called once per row.
+
+        Parameters:
+            predicate: a boolean expression over the columns, or a function of a row, which is
+                passed as a named tuple.
+
+        Returns:
+            A stream with the same columns.
+
+        Raises:
+            SchemaError: a column does not exist, or the expression is not boolean.
+
+        Examples:
+            >>> circuit = Circuit("orders")
+            >>> order = circuit.input("order", id=int, price=float)
+            >>> circuit.output("large", order.filter(col("price") > 5.0))
+            >>> circuit.start().step({"order": [(1, 3.0), (2, 7.5)]})["large"].rows()
+            [(2, 7.5)]
+        """
         if isinstance(predicate, Expression):
             return Filter(predicate)(self)
         if not callable(predicate):
-            raise SchemaError(f"filter takes a condition on columns or a function, not {shorten(predicate)}")
+            raise SchemaError(
+                "filter expects a boolean expression such as col('x') > 0, or a function of a row; got "
+                f"{shorten(predicate)}",
+                code="invalid-expression",
+            )
         return FilterFunction(predicate)(self)
 
     @located("Map")
@@ -41,50 +68,158 @@ class RowMethods(graph.Stream):
         /,
         **columns: Any,
     ) -> S:
-        """Each row becomes another: `map(total=col("a") + col("b"))` or `map(function, schema)`."""
+        """Compute one row from each row, as `map(sum=col("a") + col("b"))` or `map(f, schema)`.
+
+            map(s)(y) = sum of s(x) over the rows x with f(x) = y
+
+        Linear: O(|delta| log |delta|) per tick, no state. Weights of rows that become equal add up.
+        A function must be deterministic, because a retracted row is mapped again.
+
+        Parameters:
+            function: a function that takes a row as a named tuple and returns a row of `schema`.
+            schema: the columns of the rows that `function` returns.
+            columns: an expression for each column of the result; instead of `function`.
+
+        Returns:
+            A stream with the columns of `schema`, or with the named columns.
+
+        Raises:
+            SchemaError: a column does not exist, or the arguments mix the two forms.
+
+        Examples:
+            >>> circuit = Circuit("orders")
+            >>> order = circuit.input("order", id=int, price=float, pieces=int)
+            >>> total = order.map(id=col("id"), total=col("price") * col("pieces").to_float())
+            >>> circuit.output("total", total)
+            >>> circuit.start().step({"order": [(1, 2.5, 4)]})["total"].rows()
+            [(1, 10.0)]
+        """
         if function is not None:
             if schema is None or columns:
                 raise SchemaError(
-                    "map takes either a function and the schema of its rows, or named expressions"
+                    "map expects either a function and the schema of its rows, or named expressions",
+                    code="invalid-argument",
                 )
             return MapFunction(function, as_schema(schema))(self)
         if not columns:
-            raise SchemaError("map needs at least one output column")
+            raise SchemaError(
+                "map needs at least one column, such as map(total=col('a') + col('b'))",
+                code="invalid-argument",
+            )
         return mapped(self, columns)
 
     @located("FlatMap")
     def flat_map(self: S, function: Callable[[Any], Iterable[Any]], schema: Schema | Mapping[str, Any]) -> S:
-        """Each row becomes any number of rows of `schema`: those that the function returns."""
+        """Compute any number of rows from each row, by a Python function.
+
+            flat_map(s)(y) = sum over the rows x of s(x) * (how often function(x) yields y)
+
+        Linear: O(rows returned, sorted) per tick, no state. The function must be deterministic,
+        because it is called again for a retracted row.
+
+        Parameters:
+            function: a function that takes a row as a named tuple and returns an iterable of rows
+                of `schema`.
+            schema: the columns of the rows that `function` returns.
+
+        Returns:
+            A stream with the columns of `schema`.
+
+        Raises:
+            SchemaError: `schema` is not valid.
+
+        Examples:
+            >>> circuit = Circuit("words")
+            >>> line = circuit.input("line", text=str)
+            >>> words = line.flat_map(lambda row: [(w,) for w in row.text.split()], {"word": str})
+            >>> circuit.output("word", words)
+            >>> circuit.start().step({"line": [("to be or not to be",)]})["word"].to_dict()
+            {('be',): 2, ('not',): 1, ('or',): 1, ('to',): 2}
+        """
         return FlatMap(function, as_schema(schema))(self)
 
     @located("Project")
     def project(self: S, *columns: str) -> S:
-        """Only these columns, in this order; weights of rows that become equal add up."""
+        """Keep the named columns, in this order.
+
+            project(s)(y) = sum of s(x) over the rows x with x[columns] = y
+
+        Linear: O(|delta| log |delta|) per tick, no state. Weights of rows that become equal add up;
+        use `distinct()` on the result for a set.
+
+        Parameters:
+            columns: the names of the columns to keep, each as one argument.
+
+        Returns:
+            A stream with these columns.
+
+        Raises:
+            SchemaError: a column does not exist, or is named twice.
+            ArgumentError: an argument is not a column name.
+
+        Examples:
+            >>> circuit = Circuit("people")
+            >>> person = circuit.input("person", name=str, city=str)
+            >>> circuit.output("city", person.project("city"))
+            >>> circuit.start().step({"person": [("Ada", "Bonn"), ("Ben", "Bonn")]})["city"].to_dict()
+            {('Bonn',): 2}
+        """
+        expect_names(columns, "project", 'project("a", "b")')
         indices = self.schema.indices(columns)
         return Project(indices, tuple(columns), _keeps_all(indices, self.schema))(self)
 
     @located("Rename")
     def rename(self: S, **new_to_old: str) -> S:
-        """The same rows with columns renamed: `rename(a="x")` calls column x now a."""
+        """Rename columns; the rows stay as they are.
+
+        No cost: names do not exist at run time.
+
+        Parameters:
+            new_to_old: the new name of each column to rename, with its old name.
+
+        Returns:
+            A stream with the same rows and the new column names.
+
+        Raises:
+            SchemaError: a column does not exist, or two columns would have one name.
+            ArgumentError: an old name is not a string.
+
+        Examples:
+            >>> edge = Circuit("graph").input("edge", x=int, y=int)
+            >>> edge.rename(source="x").schema.describe()
+            'source: int, y: int'
+        """
+        expect_names(list(new_to_old.values()), "rename", 'rename(new="old")')
         return Rename(self.schema.rename(**new_to_old).names)(self)
 
     @located("GenerateSeries")
     def generate_series(self: S, start: Any, end: Any, step: Any = None, *, name: str = "n") -> S:
-        """Each row once for every number of the series from `start` to before `end`.
+        """Repeat each row for every number of the series from `start` to before `end`.
 
             generate(s)(x, n) = s(x)  for every n in series(start(x), end(x), step(x)),  else 0
 
-        The number is a new column `name`. `start`, `end` and `step` are columns or expressions, all
-        int or all float; without `step` the series counts up by 1, or down if `end` is less than
-        `start`. The cost of a tick is the numbers of the changed rows. Raises SchemaError for other
-        types; a tick with a series of too many numbers raises EvaluationError.
+        Linear: a tick costs the generated numbers of the changed rows; no state. A tick with a
+        series of too many numbers raises EvaluationError.
 
-        >>> from dbsp import Circuit
-        >>> circuit = Circuit("nights")
-        >>> booking = circuit.input("booking", guest=str, first=int, last=int)
-        >>> circuit.output("night", booking.generate_series("first", "last", name="day"))
-        >>> circuit.start().step({"booking": [("Ada", 3, 5)]})["night"].rows()
-        [('Ada', 3, 5, 3), ('Ada', 3, 5, 4)]
+        Parameters:
+            start: the first number: a column name, an expression or a number.
+            end: the number before which the series stops, written like `start`.
+            step: the distance between two numbers; by default 1, or -1 if `end` is less than
+                `start`.
+            name: the name of the new column.
+
+        Returns:
+            A stream with the columns of this one and the new column.
+
+        Raises:
+            SchemaError: `start`, `end` and `step` are not all int or all float.
+
+        Examples:
+            >>> circuit = Circuit("nights")
+            >>> booking = circuit.input("booking", guest=str, first=int, last=int)
+            >>> circuit.output("night", booking.generate_series("first", "last", name="day"))
+            >>> circuit.start().step({"booking": [("Ada", 3, 5)]})["night"].rows()
+            [('Ada', 3, 5, 3), ('Ada', 3, 5, 4)]
         """
         given = (start, end) if step is None else (start, end, step)
         ends = tuple(col(value) if isinstance(value, str) else as_expression(value) for value in given)
@@ -92,43 +227,60 @@ class RowMethods(graph.Stream):
 
     @located("Widen")
     def widen(self: S, *columns: str) -> S:
-        """The same rows, with None allowed in the given columns.
+        """Allow None in the named columns; the rows stay as they are.
 
-        Streams that meet in a union or in a variable of a fixpoint are widened by it where needed.
-        O(|delta|) for int columns, else nothing. A tick with the int -2**63, whose code is that of
-        None in an optional column, raises ValueOutOfRangeError.
+        A union and a variable of a fixpoint widen their inputs where needed. O(|delta|) for int
+        columns, no cost for others, no state. A tick with the int -2**63 in a widened column, whose
+        code is that of None, raises ValueOutOfRangeError.
 
-        >>> from dbsp import Circuit
-        >>> a = Circuit().input("a", x=int, y=int)
-        >>> a.widen("y").schema.describe()
-        'x: int, y: int?'
+        Parameters:
+            columns: the names of the columns, each as one argument.
+
+        Returns:
+            A stream with the same rows; the types of these columns are optional.
+
+        Raises:
+            SchemaError: a column does not exist.
+            ArgumentError: an argument is not a column name.
+
+        Examples:
+            >>> a = Circuit("wide").input("a", x=int, y=int)
+            >>> a.widen("y").schema.describe()
+            'x: int, y: int?'
         """
+        expect_names(columns, "widen", 'widen("a", "b")')
         indices = self.schema.indices(columns)
         types = self.schema.types
         return widened(self, tuple(t.optional() if c in indices else t for c, t in enumerate(types)))
 
     @located("Preceded")
     def preceded(self: S) -> S:
-        """Of pairs of rows side by side, those whose second row comes before the first.
+        """Keep the pairs of rows whose second row comes before the first row.
 
             preceded(s)(a, b) = s(a, b) if b < a else 0
 
-        The columns are those of the first row, then those of the second, of the same types. Rows
-        compare column by column from the left, strings as strings. O(|delta|), and sorting strings.
-        Raises SchemaError if the halves differ in type.
+        A row of this stream is a pair: the first half of its columns is row a, the second half row
+        b. Rows compare column by column from the left, strings alphabetically. Linear: O(|delta|)
+        and the cost of sorting the strings; no state.
 
-        >>> from dbsp import Circuit
-        >>> circuit = Circuit("order")
-        >>> pair = circuit.input("pair", a=str, b=str)
-        >>> circuit.output("turned", pair.preceded())
-        >>> circuit.start().step({"pair": [("x", "y"), ("y", "x")]})["turned"].rows()
-        [('y', 'x')]
+        Returns:
+            A stream with the same columns.
+
+        Raises:
+            SchemaError: the two halves of the columns have different types.
+
+        Examples:
+            >>> circuit = Circuit("order")
+            >>> pair = circuit.input("pair", a=str, b=str)
+            >>> circuit.output("turned", pair.preceded())
+            >>> circuit.start().step({"pair": [("x", "y"), ("y", "x")]})["turned"].rows()
+            [('y', 'x')]
         """
         return Preceded()(self)
 
 
 def mapped(stream: S, columns: Mapping[str, Any]) -> S:
-    """The given columns of a stream; plain column references need no evaluation."""
+    """Return the given columns of a stream; plain column references need no evaluation."""
     names = tuple(columns)
     schema = stream.schema
     plain = [e.name for e in columns.values() if isinstance(e, Column)]

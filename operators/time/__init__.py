@@ -1,4 +1,4 @@
-"""Operators over time: z^-1, integral and difference, changes of any function, event time.
+"""Operators over time: delay, integral, difference, changes of any function, event time.
 
 Imports linear and traces.
 """

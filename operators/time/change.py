@@ -1,9 +1,9 @@
-"""Change: how a function of a Z-set answers to a delta; the incremental form of what is not linear.
+"""Change: how a function of a Z-set responds to a delta; the form of operators that are not linear.
 
     change(old, delta) = f(old + delta) - f(old)         with old = z^-1(I(delta))
 
-This is D . f . I by definition, written with the integral of the past. The explicit form evaluates f
-twice on everything; the physical one looks at the touched groups only.
+This is D . f . I by definition, written with the integral before the tick. The explicit form
+evaluates f twice on all rows; the physical form visits only the groups with changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dbsp.operators.traces.incremental_form import IncrementalForm
 
 @dataclass(frozen=True)
 class Change(IncrementalForm):
-    """The change of an operator: inputs are the old integrals, then the deltas."""
+    """The change of an operator; its inputs are the old integrals, then the deltas."""
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.operator.schema(*inputs[len(inputs) // 2 :])
@@ -33,9 +33,9 @@ class Change(IncrementalForm):
         n = len(inputs) // 2
         f = self.operator.function(interner, *inputs[n:])
 
-        def change(*given: Batch) -> Batch:
-            old = given[:n]
-            new = [_plus(a, delta) for a, delta in zip(old, given[n:], strict=True)]
+        def change(*batches: Batch) -> Batch:
+            old = batches[:n]
+            new = [_plus(a, delta) for a, delta in zip(old, batches[n:], strict=True)]
             after, before = f(*new), f(*old)
             return Batch(*concatenate(after.rows, after.weights, before.rows, before.weights, -1))
 

@@ -2,18 +2,18 @@
 
     closed(s, w)(x) = s(x) if x.end <= w else 0
 
-State is dropped here: a row is kept only while its end is beyond the watermark, so after every tick
+The state is bounded: a row is kept only while its end is beyond the watermark, so after every tick
 
-    rows kept  <=  different rows with end > watermark,  plus what the trace has not merged yet
+    rows kept  <=  different rows with end > watermark,  plus rows that the trace has not merged yet
 
 and emitted rows are dropped. The watermark promises that no older row changes any more. This is
 checked: a row that arrives after its end raises InvariantError.
 
-All rows of one end leave in the same tick. So a function of groups whose key includes the end sees
-each group once with all of its rows, and needs no state of its own: f applied to each delta by
-itself (`PerTick`).
+All rows of one end are emitted in the same tick. So a function of groups whose key includes the end
+gets each group once with all of its rows, and needs no state: f is applied to each delta separately
+(`PerTick`).
 
-These are operators on streams of changes. Cost: O(delta * log state), and the emitted rows.
+These are operators on streams of changes. Cost: O(|delta| log n) and the emitted rows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from dbsp.state.trace import Trace
 
 @dataclass(frozen=True)
 class Close(Operator):
-    """The rows whose `end` the watermark has reached; inputs are the rows and the watermark."""
+    """The rows whose `end` the watermark has reached; the inputs are the rows and the watermark."""
 
     end: int
 
@@ -50,8 +50,9 @@ class Close(Operator):
         rows, mark = inputs
         if mark.arity != 1 or mark.types[0] != rows.types[self.end]:
             raise SchemaError(
-                f"the watermark ({mark.describe()}) is no time like "
-                f"'{rows.names[self.end]}: {rows.types[self.end]}'"
+                f"the column that closes a group, '{rows.names[self.end]}: {rows.types[self.end]}', needs a "
+                f"watermark of the same type, got ({mark.describe()})",
+                code="invalid-event-time",
             )
         return rows
 
@@ -97,7 +98,7 @@ class CloseStep(RememberingStep, TracedStep):
         rows, weights = gather_bands(start, end, waiting.table, waiting.count, len(self._order))
         rows, weights = consolidate(rows, weights)
         if len(weights):
-            # Meets the insertions, so that merging leaves nothing of either.
+            # Cancels the insertions, so that merging removes both.
             waiting.append(rows, -weights)
             self.out = Batch(*arrange(rows, weights, self._restore))
 
@@ -111,14 +112,14 @@ class CloseStep(RememberingStep, TracedStep):
         schema = self.node.inputs[0].schema
         (row,) = schema.decode_rows(np.ascontiguousarray(rows[:1]), self._scope.interner)
         raise InvariantError(
-            f"the row {row} came after the watermark had closed its window; read `on_time` of the same "
-            "watermark, which leaves out what is late; the tick was abandoned and nothing has changed"
+            f"the row {row} arrived after the watermark had closed its window; use the `on_time` rows of "
+            "the same watermark, which exclude late rows; the tick was rolled back"
         )
 
 
 @dataclass(frozen=True)
 class PerTick(Operator):
-    """A function of Z-sets applied to the change of each tick by itself."""
+    """A function of Z-sets applied to the change of each tick separately."""
 
     operator: Operator
 

@@ -2,10 +2,10 @@
 
     z^-1(s)[t] = s[t - 1],  z^-1(s)[0] = 0
 
-The one strict operator: its output never depends on its present input, so cycles may pass through
-it. It is linear and time invariant, hence its own incremental form (DBSP paper, theorem 3.3). At the
-top level a step is a tick, inside a scope an iteration; there it is also what a recursive variable
-is: what leaves at iteration i enters at i + 1.
+The basic strict operator: its output does not depend on its current input, so cycles may pass
+through it. It is linear and time invariant, so it is its own incremental form (DBSP paper, theorem
+3.3). At the top level a step is a tick, inside a scope an iteration. A recursive variable is a
+delay: the value defined at iteration i is the value of the variable at i + 1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dbsp.errors import SchemaError
 
 @dataclass(frozen=True)
 class Delay(StrictOperator, TickDependent):
-    """z^-1 over streams of `columns`; its input is strict, given by `connect`."""
+    """z^-1 over streams of `columns`; `connect` sets its strict input."""
 
     columns: Schema
     variable: str = ""
@@ -57,16 +57,20 @@ class Delay(StrictOperator, TickDependent):
         pairs = list(zip(self.columns.types, given.types, strict=False))
         if given.arity != self.columns.arity or any(a.kind != b.kind for a, b in pairs):
             raise SchemaError(
-                f"{self.what} has ({self.columns.describe()}) but is given ({given.describe()})"
+                f"{self.what} expects ({self.columns.describe()}), got ({given.describe()})",
+                code="schema-mismatch",
             )
         for name, (mine, theirs) in zip(self.columns.names, pairs, strict=True):
             if theirs.nullable and not mine.nullable:
                 raise SchemaError(
-                    f"{self.what} does not allow None in column '{name}', but is given {theirs}"
+                    f"{self.what} does not allow None in column '{name}', got type {theirs}; declare the "
+                    f"column as {theirs}",
+                    code="schema-mismatch",
                 )
 
     @property
     def what(self) -> str:
+        """The name of this operator in errors."""
         return f"variable '{self.variable}'" if self.variable else "the delay"
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
@@ -92,7 +96,7 @@ class DelayStep(FeedbackStep, ResettingStep, RememberingStep):
             self._scope.journal.append(self)
 
     def reset(self) -> None:
-        # Whatever an abandoned tick left behind must not enter this one.
+        # Values of a tick that was rolled back must not enter this one.
         self._held = None
 
     def advance(self) -> bool:
@@ -109,4 +113,4 @@ class DelayStep(FeedbackStep, ResettingStep, RememberingStep):
         self._held = self._source.out
 
     def rollback(self) -> None:
-        """The delta held for this tick was not replaced yet."""
+        """Do nothing: the delta held for this tick has not been replaced yet."""

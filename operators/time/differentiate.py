@@ -50,7 +50,7 @@ class DifferentiateStep(ResettingStep, RememberingStep):
             self._scope.journal.append(self)
 
     def reset(self) -> None:
-        # Over the iterations of one tick: begins at nothing in every tick.
+        # Over the iterations of one tick: starts empty in every tick.
         self._held = Batch.empty(self._held.arity)
 
     def memory(self) -> Batch | None:
@@ -64,4 +64,4 @@ class DifferentiateStep(ResettingStep, RememberingStep):
         self._held = self._source.out or Batch.empty(self._held.arity)
 
     def rollback(self) -> None:
-        """What was held for this tick was not replaced yet."""
+        """Do nothing: the value held for this tick has not been replaced yet."""

@@ -2,8 +2,8 @@
 
     I(s)[t] = s[0] + s[1] + ... + s[t]          (DBSP paper, arXiv 2203.16684, definition 2.9)
 
-The output of every tick is the whole integral, so a tick costs its size; what needs an integral
-to probe uses an arrangement instead. Linear and time invariant: its own incremental form.
+The output of every tick is the whole integral, so a tick costs its size; operators that look up
+rows use an arrangement instead. Linear and time invariant: its own incremental form.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Integrate(TickDependent):
 
 
 def old_integral(rewriting: Rewriting, delta: Stream) -> Stream:
-    """z^-1(I(delta)): the sum of a stream before the present tick."""
+    """z^-1(I(delta)): the sum of a stream before the current tick."""
     total = rewriting.add(Integrate(), delta)
     return rewriting.add_strict(Delay(total.schema), total)
 
@@ -64,7 +64,7 @@ class IntegrateStep(TracedStep):
 
 
 class NestedIntegrateStep(ResettingStep):
-    """Over the iterations of one tick: begins at nothing in every tick."""
+    """The sum over the iterations of one tick; it starts empty in every tick."""
 
     __slots__ = ("_source", "_total")
 

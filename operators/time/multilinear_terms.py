@@ -1,11 +1,12 @@
 """Terms: the change of a multilinear operator as a sum, one term per input.
 
-    D(a1 x ... x an) = sum over i of  new(a1) x ... x new(a(i-1)) x d(ai) x old(a(i+1)) x ... x old(an)
+    D(a1 x ... x an) = sum over i of
+        new(a1) x ... x new(a(i-1)) x d(ai) x old(a(i+1)) x ... x old(an)
     new(a) = I(d(a)),   old(a) = z^-1(I(d(a)))
 
-For a join of two that is  d(a) x old(b) + new(a) x d(b). The i-th input of a `Terms` node is the i-th
-term: a node of the operator itself that reads integrals, one delta, and delayed integrals. The
-physical form is one node that probes traces with the deltas.
+For a join of two this is  d(a) x old(b) + new(a) x d(b). The i-th input of a `Terms` node is the
+i-th term: a node of the operator itself that reads integrals, one delta, and delayed integrals. The
+physical form is one node that looks up the deltas in traces.
 Reference: Budiu et al., arXiv 2203.16684, theorem 3.4; Ammar et al., VLDB 2018, section 3.1.
 """
 

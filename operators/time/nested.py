@@ -1,12 +1,11 @@
-"""Nested: any function of Z-sets inside a scope, as the difference it makes in every time
-dimension.
+"""Nested: the change of any function of Z-sets inside a scope, in every time dimension.
 
     out(t) = sum over s in {0,1}^depth of (-1)^|s| (f(N<=t-s) - f(O<=t-s))
 
 with N<=t and O<=t the inputs summed over all times up to t, with and without this tick (DBSP paper,
 arXiv 2203.16684, section 5). The explicit form of every operator that is not linear: it evaluates f
-on everything, at every time that is an upper bound of times at which inputs changed. The physical
-forms visit only what changes.
+on all rows, at every time that is an upper bound of times at which inputs changed. The physical
+forms visit only the rows with changes.
 """
 
 from __future__ import annotations
@@ -64,13 +63,13 @@ class NestedStep(AgendaStep):
 
     def step(self) -> None:
         self.out = None
-        due = bool(self._agenda.take())
+        changed = bool(self._agenda.take())
         now = self._scope.now
         for source, trace in zip(self._sources, self._traces, strict=True):
             if source.out is not None:
-                due = True
+                changed = True
                 trace.append(with_time(source.out.rows, now), source.out.weights)
-        if not due:
+        if not changed:
             return
         change = Batch.empty(self.node.schema.arity)
         for back in product((0, 1), repeat=len(now)):
@@ -89,7 +88,7 @@ class NestedStep(AgendaStep):
         self._wait()
 
     def _wait(self) -> None:
-        """Put work on the agenda at the upper bounds of the present and every recorded time."""
+        """Put work on the agenda at the upper bounds of the current and every recorded time."""
         now = self._scope.now
         times = [run.rows[:, -len(now) :] for trace in self._traces for run in _runs(trace, False)]
         bounds = np.maximum(np.concatenate(times), now)
@@ -104,7 +103,7 @@ def _runs(trace: Trace, past: bool) -> list[SortedRun]:
 
 
 def _until(trace: Trace, time: object, past: bool) -> Batch:
-    """What the trace holds up to a time, of past ticks only or with this one; without the times."""
+    """The rows of the trace up to a time, without this tick if `past`, and without their times."""
     limit = np.asarray(time)
     arity = trace.width - len(limit)
     rows = [np.empty((0, arity), np.int64)]

@@ -1,15 +1,16 @@
-"""Watermark: how far event time has come; and rows told apart by whether they are still in time.
+"""Watermark: the progress of event time; and rows divided into on-time rows and late rows.
 
-    watermark[t] = max over the rows inserted in ticks 0..t of x.time - lateness      (never goes back)
+    watermark[t] = max of x.time over the rows inserted in ticks 0..t, - lateness
     on_time(s)[t](x) = s[t](x)  if x.time >= watermark[t - 1], else 0
     late(s) = s - on_time(s)
 
-The promise is that what is older than the watermark does not change any more: on_time never has
-such a row, be it inserted or retracted, and late has every one of them. So state that waits for
-older rows only can be dropped (see `dbsp.operators.time.closing`).
+The watermark never decreases. Rows older than the watermark are expected not to change any more:
+`on_time` never has a change of such a row, neither insertion nor retraction, and `late` has all of
+them. So operators can drop the state that waits only for older rows (see
+`dbsp.operators.time.closing`).
 
 These are operators on streams of changes and not on Z-sets: they depend on the tick in which a row
-came. Cost: O(delta). State: one time.
+arrives. Cost: O(|delta|). State: one time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from dbsp.operators.time.window import check_time, extent
 
 @dataclass(frozen=True)
 class Watermark(Operator):
-    """A relation of one row, the watermark; empty until the first row has come."""
+    """A relation of one row, the watermark; empty until the first row arrives."""
 
     column: int
     lateness: int
@@ -45,8 +46,9 @@ class Watermark(Operator):
         check_time(schema, self.column)
         if schema.types[self.column].nullable:
             raise SchemaError(
-                f"'{schema.names[self.column]}' may be None, and then a row has no event time; "
-                "filter those rows out and give the column a required type"
+                f"the event time '{schema.names[self.column]}: {schema.types[self.column]}' may be None; "
+                "filter these rows out and give the column a type without None",
+                code="invalid-event-time",
             )
         return Schema(("watermark",), (schema.types[self.column],))
 
@@ -103,13 +105,12 @@ class WatermarkStep(RememberingStep):
         self._mark = self._next
 
     def rollback(self) -> None:
-        """The watermark was not moved yet."""
+        """Do nothing: the watermark has not been changed yet."""
 
 
 @dataclass(frozen=True)
 class Timely(Operator):
-    """The rows that are not older than the watermark of the tick before; or, `late`, those that
-    are.
+    """The rows not older than the watermark of the previous tick, or with `late` the others.
 
     The inputs are the rows and the watermark.
     """
@@ -158,7 +159,7 @@ class TimelyStep(RememberingStep):
 
 
 class Mark:
-    """The watermark as a reader of its stream knows it: before this tick, and in it."""
+    """The watermark for a reader of its stream: before this tick, and in this tick."""
 
     __slots__ = ("_next", "_scope", "_source", "before")
 
@@ -169,7 +170,7 @@ class Mark:
         self._next = INT64_MIN
 
     def follow(self) -> int:
-        """The watermark of this tick."""
+        """Read the watermark of this tick."""
         batch = self._source.out
         if batch is None:
             return self.before
@@ -181,4 +182,4 @@ class Mark:
         self.before = self._next
 
     def rollback(self) -> None:
-        """What was known before the tick is known still."""
+        """Do nothing: the watermark before the tick is still stored."""

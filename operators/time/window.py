@@ -1,10 +1,11 @@
-"""Window: each row once for every window of time that its event time is in.
+"""Window: each row once for every time window that contains its event time.
 
     window(s)(x, b, e) = s(x)   for every window b <= x.time < e = b + size with b a multiple of hop
 
-With hop = size the windows tumble: every row is in exactly one. With a smaller hop they overlap,
-with a larger one they leave gaps. Windows are counted from 0, dates and timestamps from 1970-01-01.
-A row without a time is in no window. Linear: its own incremental form. Cost: O(delta * size / hop).
+With hop = size (tumbling windows) every row is in exactly one window. With a smaller hop windows
+overlap, with a larger hop there are gaps between them. Windows are counted from 0, dates and
+timestamps from 1970-01-01. A row without a time is in no window. Linear: its own incremental form.
+Cost: O(|delta| * size / hop).
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ class Window(Operator):
         def assign(batch: Batch) -> Batch:
             rows, weights = batch.rows, batch.weights
             if time.nullable:
-                there = rows[:, self.column] != NULL
-                rows, weights = rows[there], weights[there]
+                present = rows[:, self.column] != NULL
+                rows, weights = rows[present], weights[present]
             times = rows[:, self.column]
             if len(times) and (times.min() < first + self.size or times.max() > last - self.size):
-                raise ValueOutOfRangeError("the window of a row goes beyond the times there are")
+                raise ValueOutOfRangeError(f"the window of a row is beyond the range of type {time}")
             latest = times // self.hop * self.hop
             parts = []
             for back in range(0, self.size, self.hop):
@@ -78,11 +79,14 @@ def check_time(schema: Schema, column: int) -> None:
     """Raise SchemaError unless the column holds event times."""
     type_ = schema.types[column]
     if type_.kind not in TIMES:
-        raise SchemaError(f"event times are int, date or timestamp, not '{schema.names[column]}: {type_}'")
+        raise SchemaError(
+            f"an event time is an int, date or timestamp, got '{schema.names[column]}: {type_}'",
+            code="invalid-event-time",
+        )
 
 
 def extent(type_: Type) -> tuple[int, int]:
-    """The codes of the first and the last time there is."""
+    """The codes of the first and the last time of a type."""
     if type_.kind == "int":
         return INT64_MIN, INT64_MAX
     ends = (dt.date.min, dt.date.max) if type_.kind == "date" else (dt.datetime.min, dt.datetime.max)

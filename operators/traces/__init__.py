@@ -1,4 +1,4 @@
-"""What operators with state share: arrangements and column orders, lowering, rows that wait for a time.
+"""What operators with state share: arrangements, column orders, lowering, the agenda.
 
-The lowest room of the operators; every other one may import it.
+The lowest room of the operators; every other room may import it.
 """

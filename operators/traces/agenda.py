@@ -1,6 +1,6 @@
-"""What waits for a later time within the tick, in a nested scope.
+"""Rows that wait for a later time within the tick, in a nested scope.
 
-Everything put for one time accumulates until that time takes it; nothing is overwritten.
+All rows put for one time accumulate until that time takes them; none are overwritten.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from dbsp.kernels.arrays import Codes
 
 
 class Agenda:
-    """Rows with weights, by the time they fall due at (see `dbsp.circuit.step_roles.Time`)."""
+    """Rows with weights, by the time they wait for (see `dbsp.circuit.step_roles.Time`)."""
 
-    __slots__ = ("_due", "_scope")
+    __slots__ = ("_scope", "_waiting")
 
     def __init__(self, scope: StepScope) -> None:
-        self._due: SortedDict[Time, list[tuple[Codes, Codes]]] = SortedDict()
+        self._waiting: SortedDict[Time, list[tuple[Codes, Codes]]] = SortedDict()
         self._scope = scope
 
     def put(self, rows: Codes, weights: Codes, times: Codes) -> None:
-        """Add rows int64[n, k] that fall due at `times` int64[n, depth]. O(n log n)."""
-        if not self._due:
+        """Add rows int64[n, k] that wait for `times` int64[n, depth]. O(n log n)."""
+        if not self._waiting:
             self._scope.journal.append(self)
         order = np.lexsort(times.T[::-1])
         times = times[order]
@@ -34,31 +34,31 @@ class Agenda:
         rows, weights = rows[order], weights[order]
         keys = map(tuple, times[starts].tolist())
         for key, start, end in zip(keys, starts, [*starts[1:], len(times)], strict=True):
-            self._due.setdefault(key, []).append((rows[start:end], weights[start:end]))
+            self._waiting.setdefault(key, []).append((rows[start:end], weights[start:end]))
 
     def take(self) -> list[tuple[Codes, Codes]]:
-        """Remove and return everything due at the scope's present time."""
-        if not self._due:
+        """Remove and return the rows that wait for the current time of the scope."""
+        if not self._waiting:
             return []
-        taken: list[tuple[Codes, Codes]] = self._due.pop(tuple(self._scope.now.tolist()), [])
+        taken: list[tuple[Codes, Codes]] = self._waiting.pop(tuple(self._scope.now.tolist()), [])
         return taken
 
     def next(self) -> Time | None:
-        """The earliest time anything is due at."""
-        if not self._due:
+        """The earliest time that rows wait for."""
+        if not self._waiting:
             return None
-        earliest: Time = self._due.peekitem(0)[0]
+        earliest: Time = self._waiting.peekitem(0)[0]
         return earliest
 
     def commit(self) -> None:
-        """Nothing waits when a tick ends well."""
+        """Do nothing: no rows wait at the end of a completed tick."""
 
     def rollback(self) -> None:
-        self._due.clear()
+        self._waiting.clear()
 
 
 class AgendaStep(TimedStep):
-    """A step whose work for later times waits on an agenda, in its slot `_agenda`."""
+    """A step that keeps its work for later times in the agenda of its slot `_agenda`."""
 
     __slots__ = ()
 

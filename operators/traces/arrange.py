@@ -1,10 +1,10 @@
-"""Arrange: keep the integral of a stream sorted in one column order, for others to probe.
+"""Arrange: keep the integral of a stream sorted in one column order, for other operators.
 
-    out = s,  and beside it the trace  I(s)  ordered by the permuted columns
+    out = s,  and in addition the trace  I(s)  ordered by the permuted columns
 
-The output delta has its columns permuted by `order` as well, so that it can be galloped against
-traces of the same order. Equal arrangements of one stream are one node: joins share traces.
-Cost per step: sorting the delta; amortised O(log) merging per row.
+The columns of the output delta are permuted by `order` as well, so that galloping search finds them
+in traces of the same order. Equal arrangements of one stream are one node: joins share traces.
+Cost per step: sorting the delta, and amortised O(log n) merging per row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dbsp.state.trace import Trace
 
 @dataclass(frozen=True)
 class Arrange(Operator):
-    """The integral of a stream by `order`, a permutation of all its columns."""
+    """The integral of a stream sorted by `order`, a permutation of all its columns."""
 
     order: tuple[int, ...]
 
@@ -49,7 +49,7 @@ class Arrange(Operator):
         return inputs[0]
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        # In an incremental circuit it serves a port; the physical port chooses one of its own.
+        # In an incremental circuit it belongs to a port; the physical port adds another one.
         return inputs[0]
 
     @property
@@ -92,7 +92,7 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
         return self._scope.depth
 
     def integral(self) -> Batch:
-        """The integral in the stream's own column order and without iterations."""
+        """The integral in the column order of the stream and without iterations."""
         total = self._trace.contents()
         if self._scope.depth:
             arity = self._trace.width - self._scope.depth
@@ -127,25 +127,27 @@ def arranged(rewriting: Rewriting, stream: Stream, leading: Sequence[int]) -> St
 
 
 def key_first(key: Sequence[int], arity: int) -> list[int]:
-    """The order of columns that puts the key first, and leaves the other columns as they are."""
+    """The column order with the key first and the other columns in their order."""
     return [*key, *(c for c in range(arity) if c not in key)]
 
 
 def arranged_by_any_order(rewriting: Rewriting, stream: Stream) -> Stream:
-    """Any arrangement of `stream`: one that exists, else by its columns as they stand."""
+    """Any arrangement of `stream`: an existing one, else one in the order of its columns."""
     found = rewriting.find(Arrange, stream)
     return arranged(rewriting, stream, ()) if found is None else found
 
 
 def own_trace(source: Arranged) -> Trace:
-    """The trace behind a stream that is arranged in the reader's own scope."""
+    """The trace of a stream that is arranged in the scope of the reader."""
     if not isinstance(source, TracedStep):
-        raise CircuitError("expected a stream arranged in this scope, got one of an outer scope")
+        raise CircuitError(
+            "expected a stream arranged in this scope, got one of an outer scope", code="scope-misuse"
+        )
     return source.trace
 
 
 def order_of(stream: Stream) -> tuple[int, ...]:
-    """The column order of an arrangement, also when it has entered a scope."""
+    """The column order of an arrangement, also of one that enters a nested scope."""
     operator = stream.node.operator
     if isinstance(operator, Arrange):
         return operator.order

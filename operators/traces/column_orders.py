@@ -1,19 +1,19 @@
-"""Which column orders the traces of a stream are kept in.
+"""Chooses the column orders in which the traces of a stream are kept.
 
 A trace ordered by columns (a, b, ...) serves every reader whose key is {a}, {a, b}, ... So one
 order serves a chain of keys, each contained in the next, and the fewest orders for all readers of a
-stream are a minimum chain cover of its keys by containment: as many chains as there are keys less
-the edges of a maximum matching between keys and keys that contain them (Dilworth; Fulkerson 1956;
-as in Souffle's index selection, Subotic et al., VLDB 2018).
+stream are a minimum chain cover of its keys by containment: the number of keys minus the edges of a
+maximum matching between keys and keys that contain them (Dilworth; Fulkerson 1956; as in Souffle's
+index selection, Subotic et al., VLDB 2018).
 
-A multi-way join asks for a chain of its own: what is bound when it comes to the relation, then
-variable after variable. Such chains are first put into one another where they fit, the longest
-first, and then covered as single keys are, a chain below another where its last key is contained in
-the other's first.
+A multi-way join requests a whole chain: the variables bound when it reaches the relation, then one
+variable more each time. Such chains are first merged into one another where they fit, the longest
+first. The merged chains are then covered as single keys are: one chain continues another if its
+first key contains the other's last key.
 
-The circuit is lowered twice: first to learn who asks for which key of which stream, then with the
-answers. A request is known by its number, for lowering is deterministic. An operator that is not
-linear is lowered once in each of the two, from its deltas (`IncrementalForm`).
+The circuit is lowered twice: the first pass collects the requests (operator, stream, key), the
+second uses the answers. A request is identified by its number, because lowering is deterministic.
+An operator that is not linear is lowered once in each pass, from its deltas (`IncrementalForm`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Lowering(Rewriting):
         return form.deltas(node) if isinstance(form, IncrementalForm) else node.inputs
 
     def nodes_of(self, source: Graph) -> Iterable[Node]:
-        """The nodes that ports and results need, without the integrals of incremental forms."""
+        """The nodes that ports and exports need, without the integrals of incremental forms."""
         waiting = [node for node in source.nodes if node.operator.is_port]
         waiting += [stream.node for stream in source.exports]
         needed = set(waiting)
@@ -65,11 +65,11 @@ class Orders:
         self._answered = 0
 
     def leading(self, stream: Stream, key: Collection[int]) -> tuple[int, ...]:
-        """The columns that an arrangement of the stream for this key starts with, the key first."""
+        """Return the leading columns of an arrangement of the stream for this key."""
         return self.through(stream, [frozenset(key)])
 
     def through(self, stream: Stream, keys: Sequence[Key]) -> tuple[int, ...]:
-        """The first columns of an arrangement for all of these keys, each part of the next."""
+        """Return the leading columns of an arrangement for keys, each contained in the next."""
         if self._answers is None:
             self._requests.append((stream.node, tuple(keys)))
             return refined(keys)
@@ -77,7 +77,7 @@ class Orders:
         return self._answers[self._answered - 1]
 
     def decide(self) -> None:
-        """Choose the orders for all requests so far; lowering again gets them."""
+        """Choose the orders for all requests so far; the second lowering uses them."""
         chains: dict[Node, set[Chain]] = {}
         for node, chain in self._requests:
             chains.setdefault(node, set()).add(chain)
@@ -86,7 +86,7 @@ class Orders:
 
 
 def lower_circuit(incremental: Graph) -> Graph:
-    """The physical circuit of an incremental one, with the fewest orders for each stream."""
+    """Return the physical circuit of an incremental one, with the fewest orders for each stream."""
     orders = Orders()
     for last in (False, True):
         target = Graph(incremental.name)
@@ -104,7 +104,7 @@ def _physical(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Str
 
 
 def refined(keys: Iterable[Key]) -> tuple[int, ...]:
-    """Columns in an order that serves keys that only grow: what is new in each, ascending."""
+    """A column order for growing keys: the new columns of each key, ascending."""
     order: list[int] = []
     for key in keys:
         order += sorted(key.difference(order))
@@ -112,7 +112,7 @@ def refined(keys: Iterable[Key]) -> tuple[int, ...]:
 
 
 def orders_for(chains: Iterable[Chain]) -> dict[Chain, tuple[int, ...]]:
-    """For every chain the columns an order starts with to serve it, by fewest orders.
+    """For every chain the leading columns of the order that serves it, with the fewest orders.
 
     >>> a, b, ab = frozenset({0}), frozenset({1}), frozenset({0, 1})
     >>> orders_for([(b,), (ab,), (a,)]) == {(b,): (1,), (ab,): (0, 1), (a,): (0, 1)}
@@ -136,17 +136,17 @@ def orders_for(chains: Iterable[Chain]) -> dict[Chain, tuple[int, ...]]:
 
 
 def _both(chain: Chain, other: Chain) -> Chain | None:
-    """The chain that holds all keys of both, if they fit into one."""
+    """The chain with all keys of both, or None if they do not form a chain."""
     keys = sorted({*chain, *other}, key=lambda key: (len(key), sorted(key)))
     fits = all(a < b for a, b in pairwise(keys))
     return tuple(keys) if fits else None
 
 
 def _covered(chains: Sequence[Chain]) -> dict[Chain, tuple[int, ...]]:
-    """The same for chains of which none fits into another: put end to end where possible."""
+    """The same for chains that cannot be merged: joined end to end where possible."""
     n = len(chains)
-    # Chain i is node i as the smaller of a pair and node n + i as the larger. The matching depends on
-    # the order of sets of nodes, which for ints is the same in every process.
+    # Chain i is node i as the smaller part of a pair and node n + i as the larger part. The
+    # matching depends on the order of sets of nodes, which for ints is the same in every process.
     edges = nx.Graph()
     edges.add_nodes_from(range(2 * n))
     edges.add_edges_from(

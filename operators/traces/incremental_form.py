@@ -1,10 +1,9 @@
-"""IncrementalForm: an operator of the incremental circuit that shows how another one answers a delta.
+"""IncrementalForm: an operator that shows how another operator responds to a delta.
 
-The rules of incrementalisation (`dbsp.operators.stages.passes.laws`) write the change of an operator that is
-not linear with integrals and delays, so that it can be read, drawn and run. Such a node keeps the
-operator that it is the form of, and the deltas of the operator's inputs. Lowering asks for no more:
-the integrals and delays that the form reads are not lowered with it, because the operator puts
-traces in their place.
+The rules of incrementalisation (`dbsp.operators.stages.passes.laws`) express the change of an
+operator that is not linear with integrals and delays, so that it can be read, drawn and run. Such a
+node stores the original operator and finds the deltas of its inputs. Lowering needs only these: the
+integrals and delays that the form reads are not lowered, because the operator uses traces instead.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dbsp.circuit.rewriting import Rewriting
 
 @dataclass(frozen=True)
 class IncrementalForm(Operator):
-    """The incremental form of `operator`, written out; the inputs are deltas unless `deltas` differs."""
+    """The explicit incremental form of `operator`; by default its inputs are deltas."""
 
     operator: Operator
 
@@ -32,5 +31,5 @@ class IncrementalForm(Operator):
         return node.inputs
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        """The operator's own physical form over its deltas, which `inputs` are."""
+        """Lower the operator over its deltas, `inputs`."""
         return self.operator.physical(rewriting, node, inputs)

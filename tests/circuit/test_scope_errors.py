@@ -134,17 +134,25 @@ ERRORS: dict[Build, Refusal] = {
     variable_of_other_types: (
         SchemaError,
         "Delay",
-        "variable 'path' has (x: int, y: str) but is given (x: int, y: int)",
+        "variable 'path' expects (x: int, y: str), got (x: int, y: int)",
     ),
     variable_of_other_arity: (
         SchemaError,
         "Delay",
-        "variable 'path' has (x: int) but is given (x: int, y: int)",
+        "variable 'path' expects (x: int), got (x: int, y: int)",
     ),
     variable_without_none: (SchemaError, "Delay", "variable 'path' does not allow None in column 'x'"),
-    define_something_else: (CircuitError, "Delay", "this is not a variable of scope 'closure'"),
+    define_something_else: (
+        CircuitError,
+        "Delay",
+        "define expects a variable of scope 'closure', got another stream",
+    ),
     empty_scope: (CircuitError, "Fixpoint", "the body of 'closure' reads no stream from outside"),
-    leave_too_early: (CircuitError, "Leave", "take results out of 'closure' after its with block"),
+    leave_too_early: (
+        CircuitError,
+        "Leave",
+        "scope 'closure' is not complete; call leave() after its with block",
+    ),
     leave_another_circuit: (CircuitError, "Leave", "circuits 'other' and 'c'"),
     inner_stream_used_outside: (
         CircuitError,
@@ -158,7 +166,7 @@ ERRORS: dict[Build, Refusal] = {
     ),
     streams_of_two_scopes: (CircuitError, "Delay", "a stream inside scope 'one' cannot be used outside"),
     cycle_without_delay: (CircuitError, "Filter", "a cycle must pass through a strict operator (a delay)"),
-    feedback_of_other_types: (SchemaError, "Delay", "the delay has (x: int) but is given (x: int, y: int)"),
+    feedback_of_other_types: (SchemaError, "Delay", "the delay expects (x: int), got (x: int, y: int)"),
     feedback_twice: (CircuitError, "Delay", "the input of this delay is connected already"),
     feedback_of_another_circuit: (
         CircuitError,
@@ -166,8 +174,12 @@ ERRORS: dict[Build, Refusal] = {
         "circuits 'other' and 'c'; connect them inside one circuit",
     ),
     feedback_without_input: (CircuitError, "Delay", "no input; call circuit.connect(feedback, stream)"),
-    integrate_in_scope: (CircuitError, "Integrate", "integrating again would never converge"),
-    differentiate_in_scope: (CircuitError, "Differentiate", "differentiate outside the fixpoint"),
+    integrate_in_scope: (CircuitError, "Integrate", "call integrate() on a stream outside the fixpoint"),
+    differentiate_in_scope: (
+        CircuitError,
+        "Differentiate",
+        "call differentiate() on a stream outside the fixpoint",
+    ),
 }
 
 

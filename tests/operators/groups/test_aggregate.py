@@ -96,7 +96,7 @@ def test_any_split_of_the_changes_gives_the_same_view(sequence: list[Tick], data
 
 @given(ticks({"a": TRIPLE}))
 def test_a_result_is_a_set(sequence: list[Tick]) -> None:
-    """Distinct after an aggregate is dropped when lowering; it must not matter."""
+    """Lowering drops a distinct after an aggregate; the result must be the same."""
     follow(
         lambda c: everything(c.input("a", x=int, y=int | None, z=int), "x").distinct(),
         lambda inputs: model(inputs)["by_x"],
@@ -151,12 +151,12 @@ def test_aggregates_of_aggregates(sequence: list[Tick]) -> None:
     )
 
 
-# --- floats ------------------------------------------------------------------------------------------
+# --- floats ---------------------------------------------------------------------------------------
 
 
 @given(ticks({"a": rows(st.integers(0, 1), st.none() | floats)}, st.sampled_from([1, 1, 2, -1])))
 def test_floats_do_not_drift(sequence: list[Tick]) -> None:
-    """What is retracted is what was asserted: the deltas add up to what one tick gives, to the last bit."""
+    """A retraction equals the inserted row bit for bit, so deltas add up exactly."""
 
     def of_floats(c: Circuit) -> Stream:
         a = c.input("a", x=int, f=float | None)
@@ -187,7 +187,7 @@ def test_float_sums_are_nearly_exact(values: list[tuple[float, int]]) -> None:
     assert math.isclose(mean_found, found / sum(weight for _, weight in values))
 
 
-def test_infinities_and_nan_come_and_go() -> None:
+def test_infinities_and_nan_are_inserted_and_retracted() -> None:
     run = start(lambda c: c.input("a", f=float).group_by().agg(s=sum_("f"), low=min_("f"), high=max_("f")))
     inf, nan = math.inf, math.nan
     run.step({"a": [(1.0,), (2.0,)]})
@@ -207,10 +207,10 @@ def test_minus_zero_is_zero() -> None:
     assert view(run) == {}
 
 
-# --- None, and groups that go ------------------------------------------------------------------------
+# --- None, and groups that end --------------------------------------------------------------------
 
 
-def test_none_counts_as_a_row_and_as_no_value() -> None:
+def test_none_counts_as_a_row_but_not_as_a_value() -> None:
     for kind in (int, float):
         run = start(
             lambda c, kind=kind: (
@@ -228,8 +228,8 @@ def test_none_counts_as_a_row_and_as_no_value() -> None:
 
 
 @pytest.mark.parametrize("kind", [int, float])
-def test_values_that_cancel_by_weight_are_no_value(kind: type) -> None:
-    """Ints and floats agree: a sum over values of weight zero altogether is None."""
+def test_values_whose_weights_cancel_do_not_count(kind: type) -> None:
+    """Ints and floats agree: a sum over values whose weights cancel is None."""
     run = start(lambda c: c.input("a", y=kind | None).group_by().agg(n=count(), s=sum_("y"), m=avg("y")))
     run.step({"a": {(5,): 1, (7,): -1, (None,): 1}})
     assert view(run) == {(1, None, None): 1}
@@ -249,7 +249,7 @@ def test_a_group_is_present_while_its_weight_is_positive() -> None:
     assert run.state_rows == 0
 
 
-def test_a_group_whose_sums_are_zero_is_remembered_by_its_rows() -> None:
+def test_a_group_whose_sums_are_zero_stays_present() -> None:
     run = start(lambda c: c.input("a", y=int).group_by().agg(s=sum_("y")))
     run.step({"a": {(1,): 1, (2,): -1, (3,): -1, (4,): 1}})  # weight 0, sum 0
     assert view(run) == {}
@@ -265,7 +265,7 @@ def test_global_group_of_a_relation_without_columns() -> None:
     assert view(run) == {}
 
 
-# --- the ends of int64 -------------------------------------------------------------------------------
+# --- the ends of int64 ----------------------------------------------------------------------------
 
 
 def test_the_lowest_int_is_an_ordinary_value() -> None:
@@ -276,7 +276,7 @@ def test_the_lowest_int_is_an_ordinary_value() -> None:
     assert view(run) == {(LOWEST, 7, LOWEST + 7): 1}
 
 
-def test_a_sum_that_leaves_int64_fails_and_one_whose_parts_do_does_not() -> None:
+def test_only_the_final_sum_must_fit_int64() -> None:
     run = start(lambda c: c.input("a", x=int, y=int).group_by("x").agg(s=sum_("y")))
     run.step({"a": [(1, 2**62)]})
     with pytest.raises(
@@ -313,7 +313,7 @@ def test_a_number_of_rows_that_leaves_int64() -> None:
     assert view(run) == {(2**63 - 1,): 1}
 
 
-# --- objects -----------------------------------------------------------------------------------------
+# --- objects --------------------------------------------------------------------------------------
 
 
 def test_min_and_max_of_objects_compare_as_sorting_does() -> None:

@@ -17,7 +17,7 @@ COLUMNS = {"x": int}
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_rows_that_occur_often_enough(number: int) -> None:
+def test_rows_of_sufficient_weight(number: int) -> None:
     def operator(stream: Stream) -> Stream:
         return stream.at_least(number)
 
@@ -32,7 +32,7 @@ def test_rows_that_occur_often_enough(number: int) -> None:
 
 
 @given(ticks({"a": rows(small)}))
-def test_whether_there_are_so_many_rows(sequence: list[Tick]) -> None:
+def test_a_stream_with_a_number_of_rows(sequence: list[Tick]) -> None:
     follow_everywhere(
         lambda stream: stream.distinct().project().at_least(3),
         lambda a: {(): 1} if sum(weight > 0 for weight in a.values()) >= 3 else {},
@@ -43,6 +43,6 @@ def test_whether_there_are_so_many_rows(sequence: list[Tick]) -> None:
 
 
 @pytest.mark.parametrize("number", [0, -1, True, 1.5, "2"])
-def test_the_weight_is_an_int_from_1_on(number: Any) -> None:
-    with pytest.raises(SchemaError, match=r"AtLeast at test_at_least\.py:\d+: at_least takes a weight"):
+def test_the_weight_must_be_an_int_of_1_or_more(number: Any) -> None:
+    with pytest.raises(SchemaError, match=r"AtLeast at test_at_least\.py:\d+: at_least expects a weight"):
         start(lambda c: c.input("a", schema=COLUMNS).at_least(number))

@@ -1,4 +1,4 @@
-"""Choice: against taking the rows one after the other, at the top level and in a scope."""
+"""Choice, compared with a loop over the rows, at the top level and in a scope."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def chosen(domains: Sequence[Sequence[int]]) -> Callable[[Z], Z]:
 @pytest.mark.parametrize(
     "domains", [((0,),), ((0, 2),), ((0,), (2,)), ((0, 1), (0, 2)), ((2,), (0, 1)), ((0, 1, 2),)]
 )
-def test_is_what_taking_row_by_row_gives(domains: tuple[tuple[int, ...], ...]) -> None:
+def test_equals_a_loop_over_the_rows(domains: tuple[tuple[int, ...], ...]) -> None:
     def operator(stream: Stream) -> Stream:
         names = stream.schema.names
         return stream.choice_domain(*([names[c] for c in domain] for domain in domains))
@@ -48,12 +48,12 @@ def test_is_what_taking_row_by_row_gives(domains: tuple[tuple[int, ...], ...]) -
 @pytest.mark.parametrize("domains", [(), ((),), ("x", ())])
 def test_a_domain_has_a_column(domains: tuple[Sequence[str], ...]) -> None:
     with pytest.raises(
-        SchemaError, match=r"ChoiceDomain at test_choice_domain\.py:\d+: choice_domain takes one"
+        SchemaError, match=r"ChoiceDomain at test_choice_domain\.py:\d+: choice_domain needs one"
     ):
         start(lambda c: c.input("a", schema=COLUMNS).choice_domain(*domains))
 
 
-def test_a_domain_is_a_column_or_several_and_exists() -> None:
+def test_the_columns_of_a_domain_must_exist() -> None:
     with pytest.raises(SchemaError, match="'z'"):
         start(lambda c: c.input("a", schema=COLUMNS).choice_domain(["x", "z"]))
     run = start(lambda c: c.input("a", schema=COLUMNS).choice_domain("x", ["y", "s"]))

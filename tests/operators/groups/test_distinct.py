@@ -50,7 +50,7 @@ def test_idempotent(sequence: list[Tick]) -> None:
 
 @given(ticks({"a": PAIR, "b": PAIR}))
 def test_set_operations(sequence: list[Tick]) -> None:
-    """Union, intersection and difference of sets, made of distinct and the group."""
+    """Union, intersection and difference of sets, from distinct and the group operations."""
 
     def model(inputs: dict[str, Z]) -> dict[str, Z]:
         a, b = (set(reference.distinct(inputs[name])) for name in "ab")
@@ -71,7 +71,7 @@ def test_set_operations(sequence: list[Tick]) -> None:
     follow(build, model, sequence)
 
 
-def test_the_view_is_read_from_what_distinct_remembers() -> None:
+def test_the_view_is_read_from_the_state_of_distinct() -> None:
     run = start(lambda c: c.input("a", x=int).distinct())
     run.step({"a": {(i,): 2 for i in range(100)}})
     assert run.state_rows == 100

@@ -1,4 +1,4 @@
-"""Classes: against a closure of the pairs by repeated merging, at the top level and in a scope."""
+"""Classes, compared with a closure by repeated merging, at the top level and in a scope."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def classes(stream: Stream) -> Stream:
 
 
 def pairs(stream: Stream) -> Stream:
-    """All pairs of values of one class, whichever value stands for it."""
+    """All pairs of values of one class, for any representative of the class."""
     found = classes(stream)
     return found.join(found, on=["y"], select=["x", "x_right"])
 
@@ -56,7 +56,7 @@ def test_any_split_of_the_changes_gives_the_same_view(sequence: list[Tick], data
     assert final_views(build, sequence) == final_views(build, data.draw(resplit(sequence)))
 
 
-def test_one_value_stands_for_all_of_its_class() -> None:
+def test_the_least_value_represents_its_class() -> None:
     run = start(lambda c: classes(c.input("a", schema=COLUMNS)))
     run.step({"a": {(4, 5): 1, (6, 5): 1, (9, 9): 2, (7, 8): -1}})
     members = view(run)
@@ -65,14 +65,14 @@ def test_one_value_stands_for_all_of_its_class() -> None:
     assert len({m for _, m in members}) == 2
 
 
-def test_pairs_are_of_one_type() -> None:
-    with pytest.raises(SchemaError, match="an equivalence is made of pairs of values of one type"):
+def test_pairs_of_two_types_are_refused() -> None:
+    with pytest.raises(SchemaError, match="equivalence classes need two columns of one type, got"):
         start(lambda c: classes(c.input("a", x=int, y=str)))
 
 
 @pytest.mark.parametrize("values", [900, 3_000, 12_000])
-def test_parts_of_all_sizes(values: int) -> None:
-    """Chains and random pairs: some changes touch little, others more than is looked up step by step."""
+def test_components_of_all_sizes(values: int) -> None:
+    """Chains and random pairs: small components are looked up step by step, large ones at once."""
     draw = random.Random(values)
     chain = [(i, i + 1) for i in range(values // 3)]
     loose = [(draw.randrange(values), draw.randrange(values)) for _ in range(values // 2)]
@@ -95,7 +95,7 @@ def test_parts_of_all_sizes(values: int) -> None:
 
 
 def test_a_long_chain_in_a_scope() -> None:
-    """The pairs come one iteration after the other; cut, they are fewer and come together later."""
+    """The pairs arrive one per iteration; a cut removes some and delays the others."""
     circuit = Circuit("test")
     a = circuit.input("a", schema=COLUMNS)
     with circuit.fixpoint("scope") as scope:

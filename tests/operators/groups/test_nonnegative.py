@@ -17,9 +17,7 @@ PAIR = rows(small, words)
 
 @pytest.mark.parametrize("stage", Stage)
 @given(ticks({"a": PAIR, "b": PAIR}))
-def test_a_tick_is_abandoned_exactly_if_it_would_leave_a_negative_row(
-    stage: Stage, sequence: list[Tick]
-) -> None:
+def test_a_tick_that_would_leave_a_negative_row_is_rolled_back(stage: Stage, sequence: list[Tick]) -> None:
     circuit = Circuit()
     a, b = (circuit.input(name, x=int, s=str) for name in "ab")
     circuit.output("out", (a - b).assert_nonnegative("enough in stock"))
@@ -81,7 +79,7 @@ def test_inside_a_scope_it_holds_at_every_iteration(stage: Stage, sequence: list
             assert view(run) == value
 
 
-def test_is_checked_also_if_nobody_reads_on() -> None:
+def test_is_checked_without_a_reader() -> None:
     circuit = Circuit()
     a = circuit.input("a", x=int)
     a.assert_nonnegative("counted")
@@ -94,7 +92,7 @@ def test_is_checked_also_if_nobody_reads_on() -> None:
     assert view(run) == {} and run.tick == 2
 
 
-def test_is_checked_inside_a_scope_that_nobody_reads() -> None:
+def test_is_checked_inside_a_scope_without_a_reader() -> None:
     circuit = Circuit()
     a = circuit.input("a", x=int)
     with circuit.fixpoint("scope") as scope:

@@ -1,4 +1,4 @@
-"""Numbers of rows: each row keeps its own while it is there, and no number is given twice."""
+"""Numbers of rows: a row keeps its number while present, and no number is used twice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def numbered(c: Circuit) -> dict[str, Stream]:
 
 
 class Model:
-    """The numbers as a dictionary, given row by row."""
+    """Numbers the rows one by one with a dictionary."""
 
     def __init__(self, key: tuple[int, ...], first: int, step: int) -> None:
         self.key, self.next, self.step = key, first, step
@@ -62,9 +62,7 @@ def follow(run: Run, wanted: dict[str, Model], rows: set[Row], tick: Tick) -> No
 
 
 @given(ticks, st.sampled_from(Stage))
-def test_every_stage_gives_rows_numbers_in_the_order_of_their_coming(
-    changes: list[Tick], stage: Stage
-) -> None:
+def test_every_stage_numbers_rows_in_the_order_of_insertion(changes: list[Tick], stage: Stage) -> None:
     circuit = Circuit("test")
     for name, stream in numbered(circuit).items():
         circuit.output(name, stream)
@@ -73,7 +71,7 @@ def test_every_stage_gives_rows_numbers_in_the_order_of_their_coming(
         follow(run, wanted, rows, tick)
 
 
-def test_a_tick_that_fails_gives_no_numbers() -> None:
+def test_a_failed_tick_uses_no_numbers() -> None:
     def build(c: Circuit) -> dict[str, Stream]:
         a = c.input("a", schema=COLUMNS, kind="set")
         one = a.number_rows(by="x", name="n")
@@ -88,7 +86,7 @@ def test_a_tick_that_fails_gives_no_numbers() -> None:
     assert wanted["by_number"].numbers == {(2, "a"): 1, (3, "b"): 2, (1, "a"): 3}
 
 
-def test_numbers_last_as_long_as_the_run_is_durable(tmp_path: Path) -> None:
+def test_numbers_survive_a_restart_from_a_checkpoint(tmp_path: Path) -> None:
     circuit = Circuit("test")
     for name, stream in numbered(circuit).items():
         circuit.output(name, stream)
@@ -102,12 +100,12 @@ def test_numbers_last_as_long_as_the_run_is_durable(tmp_path: Path) -> None:
 def test_what_cannot_be_numbered() -> None:
     circuit = Circuit("test")
     a = circuit.input("a", schema=COLUMNS, kind="set")
-    with pytest.raises(SchemaError, match="numbers go up from 0 or more, not from 0 by 0"):
+    with pytest.raises(SchemaError, match="got first=0 and step=0"):
         a.number_rows(by="x", step=0)
     with circuit.fixpoint("f") as scope:
         variable = scope.variable("v", COLUMNS)
         numbers = variable.union(a).number_rows(by="x")
         scope.define(variable, numbers.project("x", "s").distinct())
     circuit.output("out", scope.leave(variable))
-    with pytest.raises(CircuitError, match="cannot be numbered in it"):
+    with pytest.raises(CircuitError, match="rows cannot be numbered inside a fixpoint"):
         circuit.start()

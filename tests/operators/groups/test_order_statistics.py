@@ -1,4 +1,4 @@
-"""Order statistics, distinct counts and user-defined aggregates against their definitions in plain Python."""
+"""Order statistics, distinct counts, user-defined aggregates, compared with plain Python."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ def text(pairs: list[tuple[Any, int]]) -> str:
     return ",".join(f"{value}*{weight}" for value, weight in pairs)
 
 
-def told(group: Group) -> str | None:
+def listed(group: Group) -> str | None:
     pairs = sorted((value, weight) for value, weight in group.items() if value is not None)
     return text(pairs) if pairs else None
 
 
-def told_in_pairs(group: Group) -> str | None:
+def listed_in_pairs(group: Group) -> str | None:
     pairs = reference.consolidate(((s, x), w) for (_, x, s), w in group.items() if x is not None)
     return text(sorted(pairs.items())) if pairs else None
 
@@ -116,7 +116,7 @@ def everything(a: Stream) -> Stream:
         most=arg_max("s", by=col("x")),
         first=first("s", "x"),
         last=last("s", "x"),
-        told=fold(text, "x", type=str),
+        listed=fold(text, "x", type=str),
         pairs=fold(text, "s", col("x"), type=str),
         mean=linear(per_row, "x", count(), type=float),
         n=count(),
@@ -134,8 +134,8 @@ FUNCTIONS: list[tuple[Any, int | None]] = [
     (smallest_by(True), None),
     (smallest_by(False), None),
     (smallest_by(True), None),
-    (told, 1),
-    (told_in_pairs, None),
+    (listed, 1),
+    (listed_in_pairs, None),
     (total_per_row, None),
     (reference.count, None),
 ]
@@ -147,7 +147,7 @@ def test_equals_the_batch_definition_outside_and_inside_a_scope(sequence: list[T
 
 
 @given(ticks({"a": ROW}, st.sampled_from([1, -1, 2**40, -(2**40), 2**61]), max_size=3))
-def test_heavy_weights_are_not_spread_out(sequence: list[Tick]) -> None:
+def test_heavy_weights_are_not_expanded(sequence: list[Tick]) -> None:
     follow(
         lambda c: c.input("a", **COLUMNS).group_by().agg(q=quantile("s", 0.5), m=arg_max("s", "x")),
         lambda inputs: reference.aggregate(inputs["a"], [], [(at(0.5), 2), (smallest_by(True), None)]),
@@ -201,7 +201,7 @@ def test_variance_and_deviation(sequence: list[Tick]) -> None:
 
 @given(ticks({"a": rows(st.integers(0, 1), small, nullable, words)}))
 def test_first_and_last_are_read_from_the_end_of_a_group(sequence: list[Tick]) -> None:
-    """Alone in their aggregate they do not recompute the group; the answer is the same."""
+    """As the only aggregates they do not recompute the group; the result is the same."""
 
     def build(c: Circuit) -> dict[str, Stream]:
         a = c.input("a", k=int, t=int, x=int | None, s=str)
@@ -245,7 +245,7 @@ def test_a_median_between_floats_and_of_one_value() -> None:
     assert view(run) == {(1, 0.75): 1, (2, 7.0): 1, (3, math.inf): 1}
 
 
-def test_a_linear_function_keeps_accumulators_only() -> None:
+def test_a_linear_function_stores_only_accumulators() -> None:
     circuit = Circuit("mean")
     a = circuit.input("a", k=int, x=int)
     circuit.output("out", a.group_by("k").agg(m=linear(per_row, "x", count(), type=float), top=avg("x")))
@@ -262,19 +262,19 @@ def test_a_function_sees_present_groups_only() -> None:
 
     run = start(lambda c: c.input("a", k=int, x=int).group_by("k").agg(f=fold(share, "x", type=int)))
     run.step({"a": {(1, 1): 1}})
-    run.step({"a": {(1, 2): -1}})  # the weights of the group cancel, so there is nothing to divide by
+    run.step({"a": {(1, 2): -1}})  # the weights of the group cancel, so a division would fail
     assert view(run) == {}
 
 
 def test_what_is_refused() -> None:
     a = Circuit("c").input("a", k=int, s=str)
-    with pytest.raises(SchemaError, match=r"a median lies between numbers, but column 'm' is str"):
+    with pytest.raises(SchemaError, match=r"median expects an int or a float, but column 'm' is str"):
         a.group_by("k").agg(m=median("s"))
-    with pytest.raises(SchemaError, match="variance wants a number"):
+    with pytest.raises(SchemaError, match="variance expects an int or a float"):
         a.group_by("k").agg(v=variance("s"))
-    with pytest.raises(SchemaError, match=r"between 0 and 1, not at 1\.5"):
+    with pytest.raises(SchemaError, match=r"quantile expects q between 0 and 1, got 1\.5"):
         quantile("s", 1.5)
-    with pytest.raises(SchemaError, match="fold needs the expression"):
+    with pytest.raises(SchemaError, match="fold needs at least one expression"):
         fold(text, type=str)
     with pytest.raises(SchemaError, match="linear needs at least one"):
         linear(text, type=str)
@@ -293,10 +293,10 @@ def test_a_function_that_raises_is_named_and_changes_nothing() -> None:
 
 def test_equal_arguments_share_a_column() -> None:
     a = Circuit("c").input("a", k=int, x=int)
-    made = a.group_by("k").agg(low=quantile("x", 0), high=quantile("x", 1), t=sum_(col("x") + 1))
-    (values,) = made.node.inputs
+    result = a.group_by("k").agg(low=quantile("x", 0), high=quantile("x", 1), t=sum_(col("x") + 1))
+    (values,) = result.node.inputs
     assert values.schema.arity == 3
-    assert made.schema.names == ("k", "low", "high", "t")
+    assert result.schema.names == ("k", "low", "high", "t")
 
 
 @given(ticks({"a": rows(small, small)}))

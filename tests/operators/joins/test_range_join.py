@@ -278,7 +278,7 @@ def test_refused() -> None:
         ("low is an int between ints, not 0.5", {"right": "z", "low": 0.5}),
         ("high is a timedelta of whole days", {"left": "d", "high": timedelta(hours=5)}),
         ("low=3 is more than high=1", {"right": "z", "low": 3, "high": 1}),
-        ("name every column once", {"on": [("x", "k")], "right": "z"}),
+        ("a column occurs twice in on=, left= and right=", {"on": [("x", "k")], "right": "z"}),
     ]:
         with pytest.raises(SchemaError, match=message):
             a.range_join(b, **{"left": "x", "right": "y"} | options)  # type: ignore[arg-type]

@@ -70,7 +70,7 @@ def test_linear(a: Z, b: Z) -> None:
 
 @given(ticks({"a": rows(small, small)}))
 def test_a_set_stays_a_set(sequence: list[Tick]) -> None:
-    """Distinct after a filter of a set is dropped when lowering; it must not matter."""
+    """Lowering drops a distinct after a filter of a set; the result must be the same."""
     follow(
         lambda c: c.input("a", x=int, y=int, kind="set").filter(col("x") > 1).distinct(),
         lambda inputs: reference.select(inputs["a"], lambda r: r[0] > 1),
@@ -93,13 +93,13 @@ def test_errors_name_the_operator_and_leave_everything() -> None:
     assert run.step({"a": [(3,)]})["out"].to_dict() == {(3,): 1}
 
 
-def test_an_answer_without_truth_is_the_functions_error() -> None:
+def test_an_error_of_bool_is_an_error_of_the_function() -> None:
     class Unsure:
         def __bool__(self) -> bool:
-            raise ValueError("who knows")
+            raise ValueError("undecided")
 
     run = start(lambda c: c.input("a", x=int).filter(lambda row: Unsure()))
-    with pytest.raises(UserFunctionError, match="raised ValueError: who knows for Row"):
+    with pytest.raises(UserFunctionError, match="raised ValueError: undecided for Row"):
         run.step({"a": [(1,)]})
 
 

@@ -24,7 +24,7 @@ COLUMNS = {"x": int, "y": int}
 
 
 def expected(first: Any, last: Any, step: Any = None) -> list[Any]:
-    """As the loops of C++ do it, in Python's ints."""
+    """Like the loops of C++, with Python's ints."""
     step = (1 if first <= last else -1) if step is None else step
     if step == 0:
         return [] if first == last else [first]
@@ -63,7 +63,7 @@ def test_equals_the_batch_operator_tick_by_tick(sequence: list[Tick]) -> None:
 
 @st.composite
 def near_series(draw: st.DrawFn) -> tuple[int, int, int | None]:
-    """Not too many values, and both ends anywhere."""
+    """Few values, with ends anywhere in the range."""
     first = draw(st.integers(INT64_MIN, INT64_MAX) | st.sampled_from([INT64_MIN, INT64_MAX, 0]))
     step = draw(st.none() | st.integers(-3, 3) | st.integers(INT64_MIN, INT64_MAX))
     last = first + draw(st.integers(-20, 20)) * (step or 1) + draw(st.integers(-2, 2))
@@ -81,7 +81,7 @@ def test_ints_are_exact_at_the_ends_of_their_range(series: tuple[int, int, int |
 
 
 @given(near_series(), st.integers(-70, 70))
-def test_membership_is_being_among_the_values(series: tuple[int, int, int | None], away: int) -> None:
+def test_membership_agrees_with_the_values(series: tuple[int, int, int | None], away: int) -> None:
     first, last, step = series
     value = min(max(first + away, INT64_MIN), INT64_MAX)
     ends = [lit(one) for one in series if one is not None]
@@ -132,5 +132,5 @@ def test_a_series_without_end_is_refused_and_nothing_changes(ends: tuple[Any, ..
 def test_a_series_is_of_one_type() -> None:
     circuit = Circuit("c")
     a = circuit.input("a", schema={"x": int, "f": float})
-    with pytest.raises(SchemaError, match="a series goes by ints or by floats, not by float, int"):
+    with pytest.raises(SchemaError, match="must be all int or all float, got float, int"):
         a.generate_series("x", "f")

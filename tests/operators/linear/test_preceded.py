@@ -1,4 +1,4 @@
-"""Preceded: against comparing the halves of each row as tuples."""
+"""Preceded, compared with the comparison of Python tuples."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ def preceded(stream: Stream) -> Stream:
 
 
 @given(ticks({"a": rows(small, words, small, words)}))
-def test_is_what_comparing_tuples_gives(sequence: list[Tick]) -> None:
+def test_equals_the_comparison_of_tuples(sequence: list[Tick]) -> None:
     follow_everywhere(preceded, lambda a: select(a, lambda row: row[2:] < row[:2]), COLUMNS, "x", sequence)
 
 
-def test_the_halves_are_alike() -> None:
-    with pytest.raises(SchemaError, match="two rows of one kind are compared"):
+def test_halves_of_different_types_are_refused() -> None:
+    with pytest.raises(
+        SchemaError, match=r"columns of two rows of the same types, .*; got \(x: int, y: str\)"
+    ):
         start(lambda c: preceded(c.input("a", x=int, y=str)))

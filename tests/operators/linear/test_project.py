@@ -1,4 +1,4 @@
-"""Project and rename: a bag projection, and names that only the outside sees."""
+"""Project and rename: a bag projection, and names of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_equals_the_batch_projection_tick_by_tick(sequence: list[Tick], columns:
 
 
 @given(ticks({"a": rows(small, small)}, max_size=9))
-def test_a_projection_of_a_set_is_no_set_unless_it_keeps_all_columns(sequence: list[Tick]) -> None:
+def test_a_projection_of_a_set_is_a_set_only_with_all_columns(sequence: list[Tick]) -> None:
     def build(c: Circuit) -> dict[str, Stream]:
         a = c.input("a", x=int, y=int, kind="set")
         return {
@@ -48,32 +48,34 @@ def test_a_projection_of_a_set_is_no_set_unless_it_keeps_all_columns(sequence: l
 
 @given(ticks({"a": TRIPLE, "b": TRIPLE}))
 def test_projections_fused_into_joins(sequence: list[Tick]) -> None:
-    """One joined stream, read by projections of projections and as it is."""
+    """One joined stream, read by projections of projections and without a projection."""
 
     def build(c: Circuit) -> dict[str, Stream]:
         a = c.input("a", x=int, y=int, s=str)
         b = c.input("b", x=int, z=int, t=str)
         joined = a.join(b, on=["x"])
         return {
-            "whole": joined,
+            "all": joined,
             "part": joined.project("t", "y"),
             "less": joined.project("t", "y", "z").rename(u="z").project("u"),
             "none": joined.project("t").project(),
         }
 
     def model(inputs: dict[str, Z]) -> dict[str, Z]:
-        whole = reference.join(inputs["a"], inputs["b"], [(0, 0)], [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2)])
+        joined_rows = reference.join(
+            inputs["a"], inputs["b"], [(0, 0)], [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2)]
+        )
         return {
-            "whole": whole,
-            "part": reference.project(whole, [4, 1]),
-            "less": reference.project(whole, [3]),
-            "none": reference.project(whole, []),
+            "all": joined_rows,
+            "part": reference.project(joined_rows, [4, 1]),
+            "less": reference.project(joined_rows, [3]),
+            "none": reference.project(joined_rows, []),
         }
 
     follow(build, model, sequence)
 
 
-def test_names_of_outputs_are_those_given_last() -> None:
+def test_outputs_have_the_last_names() -> None:
     def build(c: Circuit) -> dict[str, Stream]:
         a = c.input("a", x=int, s=str)
         return {

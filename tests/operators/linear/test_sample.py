@@ -73,14 +73,14 @@ def test_the_fraction_is_about_right_and_smaller_samples_are_part_of_larger_ones
     assert len(sampled(0.5, 3).keys() & sampled(0.5, 4).keys()) < 0.3 * len(ALL)
 
 
-def test_by_some_columns_all_or_none() -> None:
+def test_rows_that_agree_in_the_columns_are_sampled_together() -> None:
     kept = sampled(0.5, 1, on=["s", "y"])
     chosen = {(row[2], row[1]) for row in kept}
     assert kept == select(ALL, lambda row: (row[2], row[1]) in chosen)
     assert 0 < len(kept) < len(ALL)
 
 
-def test_does_not_depend_on_the_order_in_which_strings_came() -> None:
+def test_does_not_depend_on_the_order_of_arrival_of_strings() -> None:
     words = [f"word {n}" for n in range(200)]
     samples: list[Z] = []
     for ordered in (words, words[::-1]):
@@ -91,8 +91,8 @@ def test_does_not_depend_on_the_order_in_which_strings_came() -> None:
     assert samples[0] == samples[1] and 30 < len(samples[0]) < 90
 
 
-def test_the_hash_is_fixed_for_ever() -> None:
-    """Other numbers here would mean that a seed chooses other rows than it did before."""
+def test_the_hash_never_changes() -> None:
+    """If these numbers change, a seed selects other rows than in earlier versions."""
     schema = Schema.of(n=int, f=float, b=bool, s=str, d=date, o=tuple, m=int | None)
     row: Row = (-5, 2.5, True, "é", date(2024, 2, 29), (1, ("a", None), 1.0), None)
     interner = Interner()
@@ -114,7 +114,7 @@ FIXED_VALUES = [
 ]
 
 
-def test_objects_that_are_alike_hash_apart() -> None:
+def test_similar_objects_have_different_hashes() -> None:
     alike = [
         "1",
         b"1",
@@ -137,11 +137,13 @@ def test_objects_that_are_alike_hash_apart() -> None:
 def test_refused() -> None:
     a = Circuit().input("a", x=int)
     for fraction in (-0.1, 1.5, float("nan")):
-        with pytest.raises(SchemaError, match=r"Sample at .*a fraction is between 0 and 1"):
+        with pytest.raises(SchemaError, match=r"Sample at .*expects a fraction between 0 and 1, got"):
             a.sample(fraction)
     with pytest.raises(SchemaError, match="no column 'y'"):
         a.sample(0.5, on=["y"])
-    with pytest.raises(SchemaError, match=r"Scale at .*scaled by an int only, not by 0.5"):
+    with pytest.raises(
+        SchemaError, match=r"Scale at .*scale expects an int, because weights are ints; got 0.5"
+    ):
         a.scale(0.5)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Union, minus, negate: the group operations, stream by stream."""
+"""Union, minus, negate: the group operations of streams."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_names_are_those_of_the_first() -> None:
 
 
 @pytest.mark.parametrize("operation", ["union", "minus"])
-def test_the_lowest_int_beside_none_is_refused_not_taken_for_it(operation: str) -> None:
+def test_the_lowest_int_is_refused_beside_none(operation: str) -> None:
     def combine(c: Circuit) -> Stream:
         a, b = c.input("a", x=int), c.input("b", x=int | None)
         return b + a if operation == "union" else b - a

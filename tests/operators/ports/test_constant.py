@@ -1,4 +1,4 @@
-"""Constants: there from the first tick on, whatever happens to the first tick."""
+"""Constants: present from the first tick on, also if the first tick fails."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_present_from_the_first_tick_on(value: Z, sequence: list[Tick]) -> None:
     follow(build, model, sequence)
 
 
-def test_a_first_tick_that_fails_does_not_use_it_up() -> None:
+def test_a_failed_first_tick_is_repeated() -> None:
     def fail_once(row: object, failed: list[int] = []) -> bool:  # noqa: B006
         failed.append(1)
         if len(failed) == 1:
@@ -77,14 +77,14 @@ def test_no_rows_and_rows_without_columns() -> None:
     assert result["none"].to_dict() == {} and result["unit"].to_dict() == {(): 1}
 
 
-def test_objects_that_python_calls_equal_stay_apart() -> None:
+def test_objects_that_are_equal_in_python_stay_different() -> None:
     run = start(lambda c: {str(i): c.constant([(v,)], {"o": object}) for i, v in enumerate([1, True, 1.0])})
     run.step()
     assert [repr(run.view(name).rows()) for name in "012"] == ["[(1,)]", "[(True,)]", "[(1.0,)]"]
 
 
-def test_equal_rows_add_up_before_distinct_decides() -> None:
-    """NaN is unlike itself in Python, but one value here: twice in a constant it is no set."""
+def test_equal_rows_add_up_before_distinct() -> None:
+    """NaN differs from itself in Python but is one value here: two of them have weight 2."""
     run = start(
         lambda c: {
             "bag": (bag := c.constant([(math.nan,), (float("nan"),), (0.0,), (-0.0,)], {"f": float})),

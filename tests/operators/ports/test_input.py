@@ -1,4 +1,4 @@
-"""Inputs: Z-sets, sets and keyed relations, staged one by one or given with the step."""
+"""Inputs: Z-sets, sets and keyed relations, staged one by one or passed to the step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAIR = rows(small, words)
 COLUMNS = {"x": int, "s": str}
 
 
-# --- Z-sets ------------------------------------------------------------------------------------------
+# --- Z-sets ---------------------------------------------------------------------------------------
 
 
 @given(ticks({"a": PAIR}))
@@ -29,7 +29,7 @@ def test_a_zset_takes_any_weights(sequence: list[Tick]) -> None:
 @given(
     st.lists(st.tuples(st.sampled_from(["insert", "delete", "add"]), deltas(PAIR)), max_size=6), deltas(PAIR)
 )
-def test_what_is_staged_adds_up_with_what_is_given(staged: list[tuple[str, Z]], given_: Z) -> None:
+def test_staged_changes_add_up_with_those_of_the_step(staged: list[tuple[str, Z]], given_: Z) -> None:
     run = start(lambda c: c.input("a", schema=COLUMNS))
     handle = run.input("a")
     expected = given_
@@ -44,7 +44,7 @@ def test_what_is_staged_adds_up_with_what_is_given(staged: list[tuple[str, Z]], 
     assert run.step()["out"].to_dict() == {}
 
 
-# --- sets --------------------------------------------------------------------------------------------
+# --- sets -----------------------------------------------------------------------------------------
 
 
 def of_set(c: Circuit) -> dict[str, Stream]:
@@ -63,7 +63,7 @@ def test_a_set_holds_each_row_once(sequence: list[Tick]) -> None:
 
 
 @given(ticks({"a": PAIR, "b": PAIR}))
-def test_presence_is_looked_up_in_whatever_order_a_join_asks_for(sequence: list[Tick]) -> None:
+def test_presence_is_looked_up_in_the_order_of_a_join(sequence: list[Tick]) -> None:
     follow(
         lambda c: c.input("a", schema=COLUMNS, kind="set").join(
             c.input("b", p=int, q=str, kind="set"), on=[("s", "q")]
@@ -75,7 +75,7 @@ def test_presence_is_looked_up_in_whatever_order_a_join_asks_for(sequence: list[
 
 
 @given(ticks({"a": PAIR}))
-def test_counts_of_what_changed_nothing(sequence: list[Tick]) -> None:
+def test_changes_without_effect_are_counted(sequence: list[Tick]) -> None:
     run = start(of_set)
     before: Z = {}
     for tick in sequence:
@@ -102,7 +102,7 @@ def stage(run: Run, listed: list[Action]) -> None:
 
 
 @given(st.lists(actions, max_size=4))
-def test_staged_one_by_one_the_last_change_of_a_row_decides(staged: list[list[Action]]) -> None:
+def test_the_last_staged_change_of_a_row_counts(staged: list[list[Action]]) -> None:
     run = start(of_set)
     value: Z = {}
     for listed in staged:
@@ -115,7 +115,7 @@ def test_staged_one_by_one_the_last_change_of_a_row_decides(staged: list[list[Ac
         assert view(run) == value
 
 
-def test_a_list_counts_each_row_once_and_a_later_one_decides() -> None:
+def test_a_later_change_in_a_list_counts() -> None:
     run = start(of_set)
     run.input("a").delete([(1, "a")])
     result = run.step({"a": [(1, "a"), (2, "b"), (1, "a")]})
@@ -149,7 +149,7 @@ def test_a_set_that_nothing_reads() -> None:
     assert run.step({"a": [(1,)]}).present == {"a": 1}
 
 
-# --- keyed relations ---------------------------------------------------------------------------------
+# --- keyed relations ------------------------------------------------------------------------------
 
 
 def keyed(c: Circuit) -> dict[str, Stream]:
@@ -167,11 +167,11 @@ def replaced(before: Z, upserts: list[Row], deletes: list[Row]) -> Z:
 
 
 @given(st.lists(st.tuples(users, users), max_size=6))
-def test_upserts_replace_and_deletions_go_by_key(sequence: list[tuple[list[Row], list[Row]]]) -> None:
+def test_upserts_and_deletions_use_the_key(sequence: list[tuple[list[Row], list[Row]]]) -> None:
     run = start(keyed)
     value: Z = {}
     for upserts, deletes in sequence:
-        # a negative weight beside a new row for the same key is what is replaced
+        # a negative weight beside a new row of the same key is the replaced row
         change = {**dict.fromkeys(deletes, -1), **dict.fromkeys(upserts, 1)}
         before, value = value, replaced(value, upserts, deletes)
         result = run.step({"a": change})
@@ -187,7 +187,7 @@ def test_upserts_replace_and_deletions_go_by_key(sequence: list[tuple[list[Row],
 
 
 @given(st.lists(st.tuples(st.booleans(), USER), max_size=12))
-def test_staged_one_by_one_the_last_change_of_a_key_decides(changes: list[tuple[bool, Row]]) -> None:
+def test_the_last_staged_change_of_a_key_counts(changes: list[tuple[bool, Row]]) -> None:
     run = start(keyed)
     value: Z = {}
     for number, (upsert, row) in enumerate(changes):
@@ -246,7 +246,7 @@ def test_upsert_needs_a_key() -> None:
         run.input("a").upsert([(1, "a")])
 
 
-# --- forms of changes, and what is refused -----------------------------------------------------------
+# --- forms of changes, and what is refused --------------------------------------------------------
 
 
 def test_forms_of_changes() -> None:
@@ -299,7 +299,7 @@ def test_refused_changes_name_the_relation_and_change_nothing(number: int) -> No
     with pytest.raises(kind, match=message):
         run.step({"a": change})
     assert view(run) == {(1, "z"): 1} and run.tick == 1
-    assert run.step()["out"].to_dict() == {}  # what was staged is dropped with the tick
+    assert run.step()["out"].to_dict() == {}  # the staged changes are dropped with the tick
     run.input("a").insert([(6, "kept")])
     if not isinstance(change, (str, int)):
         with pytest.raises(kind):
@@ -321,7 +321,7 @@ def test_weights_that_add_up_beyond_int64() -> None:
 
 @given(ticks({"a": PAIR}))
 def test_a_set_is_the_distinct_of_a_zset_that_never_goes_below_zero(sequence: list[Tick]) -> None:
-    """Presence as a query: assertions and retractions of a set are the changes that distinct lets pass."""
+    """The changes of a set are those of the distinct of a Z-set."""
     run = start(of_set)
     other = start(lambda c: c.input("a", schema=COLUMNS).distinct())
     value: Z = {}

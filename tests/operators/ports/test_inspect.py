@@ -1,4 +1,4 @@
-"""Inspect: told of every committed delta, and of nothing else."""
+"""Inspect: the callback gets every committed delta and nothing else."""
 
 from __future__ import annotations
 
@@ -20,13 +20,11 @@ PAIR = rows(small, small)
 
 @pytest.mark.parametrize("stage", Stage)
 @given(ticks({"a": PAIR}))
-def test_is_told_of_the_delta_of_every_tick_that_changed_the_stream(
-    stage: Stage, sequence: list[Tick]
-) -> None:
-    told: list[Z] = []
+def test_the_callback_gets_the_delta_of_every_tick_with_changes(stage: Stage, sequence: list[Tick]) -> None:
+    received: list[Z] = []
     circuit = Circuit()
     a = circuit.input("a", x=int, y=int)
-    seen = a.project("x").distinct().rename(z="x").inspect(lambda delta: told.append(delta.to_dict()))
+    seen = a.project("x").distinct().rename(z="x").inspect(lambda delta: received.append(delta.to_dict()))
     circuit.output("out", seen.filter(col("z") > 1))
     run = circuit.start(stage)
     expected = []
@@ -36,7 +34,7 @@ def test_is_told_of_the_delta_of_every_tick_that_changed_the_stream(
         value = add(value, tick.get("a", {}))
         expected.append(distinct(add(*({(x,): w} for (x, _), w in value.items()))))
     deltas = [minus(new, old) for old, new in zip([{}, *expected], expected, strict=False)]
-    assert told == [delta for delta in deltas if delta]
+    assert received == [delta for delta in deltas if delta]
 
 
 def joined(a: Stream, b: Stream) -> Stream:
@@ -55,11 +53,11 @@ def joined_model(a: Z, b: Z) -> Z:
 @pytest.mark.parametrize("stage", Stage)
 @settings(max_examples=25)
 @given(LEVELLED)
-def test_inside_a_scope_it_is_told_of_the_value_at_the_fixpoint(stage: Stage, sequence: list[Tick]) -> None:
-    told: list[Z] = []
+def test_inside_a_scope_the_callback_gets_the_fixpoint(stage: Stage, sequence: list[Tick]) -> None:
+    received: list[Z] = []
 
     def tapped(a: Stream, b: Stream) -> Stream:
-        return joined(a, b).inspect(lambda delta: told.append(delta.to_dict()))
+        return joined(a, b).inspect(lambda delta: received.append(delta.to_dict()))
 
     model: Model = scoped_model(joined_model, again)
     circuit = Circuit()
@@ -68,12 +66,12 @@ def test_inside_a_scope_it_is_told_of_the_value_at_the_fixpoint(stage: Stage, se
     inputs: dict[str, Z] = {"a": {}, "b": {}}
     before: Z = {}
     for tick in sequence:
-        told.clear()
+        received.clear()
         run.step(tick)
         apply(inputs, tick)
         after = model(inputs)
         change = minus(after, before)
-        assert told == ([change] if change else [])
+        assert received == ([change] if change else [])
         before = after
 
 
@@ -85,40 +83,40 @@ def follow_one(callback: Callable[[ZSet], Any], output: bool = True) -> Any:
     return circuit.start()
 
 
-def test_an_abandoned_tick_is_not_told() -> None:
-    told: list[Z] = []
-    run = follow_one(lambda delta: told.append(delta.to_dict()))
+def test_the_callback_gets_no_failed_tick() -> None:
+    received: list[Z] = []
+    run = follow_one(lambda delta: received.append(delta.to_dict()))
     run.step({"a": {(1, 2): 1}})
     with pytest.raises(WeightOverflowError):
         run.step({"a": {(7, 7): 2**62}})
     run.step({"a": {(3, 4): 1}})
     run.step({})
-    assert told == [{(1, 2): 1}, {(3, 4): 1}]
+    assert received == [{(1, 2): 1}, {(3, 4): 1}]
 
 
-def test_is_called_after_the_commit_and_also_if_nobody_reads_on() -> None:
+def test_is_called_after_the_commit_also_without_a_reader() -> None:
     seen: list[Z] = []
     run = follow_one(lambda delta: seen.append(view(run)), output=False)
     run.step({"a": {(1, 2): 1}})
     assert seen == [{(1, 2, 2): 1}]
 
 
-def test_a_callback_that_fails_leaves_the_tick_in_place() -> None:
-    told: list[Z] = []
+def test_a_tick_stays_committed_if_the_callback_fails() -> None:
+    received: list[Z] = []
 
     def fail(delta: ZSet) -> None:
         raise ValueError("no room")
 
     circuit = Circuit()
     a = circuit.input("a", x=int)
-    circuit.output("out", a.inspect(fail).inspect(lambda delta: told.append(delta.to_dict())))
+    circuit.output("out", a.inspect(fail).inspect(lambda delta: received.append(delta.to_dict())))
     run = circuit.start()
     with pytest.raises(
-        UserFunctionError, match=r"Inspect at .*:\d+: .*no room; .* the tick stands"
+        UserFunctionError, match=r"Inspect at .*:\d+: .*no room; .* the tick remains committed"
     ) as caught:
         run.step({"a": {(1,): 1}})
     assert isinstance(caught.value.__cause__, ValueError)
-    assert view(run) == {(1,): 1} and run.tick == 1 and told == [{(1,): 1}]
+    assert view(run) == {(1,): 1} and run.tick == 1 and received == [{(1,): 1}]
     run.step()
 
 

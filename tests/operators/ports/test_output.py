@@ -1,4 +1,4 @@
-"""Outputs: the delta of each tick and the view, whoever keeps it."""
+"""Outputs: the delta of each tick, and the view from any operator that keeps it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAIR = rows(small, words)
 
 @given(ticks({"a": PAIR, "b": PAIR}))
 def test_one_stream_under_several_names_and_read_by_others(sequence: list[Tick]) -> None:
-    """The view is read from whatever trace there is: of a join in another order, a distinct, its own."""
+    """The view is read from the trace of a join, of a distinct, or of the output."""
 
     def build(c: Circuit) -> dict[str, Stream]:
         a, b = c.input("a", x=int, s=str), c.input("b", x=int, s=str, kind="set")
@@ -35,16 +35,16 @@ def test_one_stream_under_several_names_and_read_by_others(sequence: list[Tick])
     def model(inputs: dict[str, Z]) -> dict[str, Z]:
         a, b = inputs["a"], inputs["b"]
         both = add(a, b)
-        whole = reference.distinct(both)
+        result = reference.distinct(both)
         return {
             "one": both,
             "two": both,
             "named": both,
             "joined": reference.join(both, b, [(1, 1)], [(0, 0), (1, 0)]),
-            "set": whole,
-            "set again": whole,
-            "of the set": reference.join(whole, a, [(1, 1)], [(0, 0)]),
-            "counts": reference.aggregate(whole, [1], [(reference.count, None)]),
+            "set": result,
+            "set again": result,
+            "of the set": reference.join(result, a, [(1, 1)], [(0, 0)]),
+            "counts": reference.aggregate(result, [1], [(reference.count, None)]),
         }
 
     follow(build, model, sequence, sets={"b"})
@@ -59,7 +59,7 @@ def test_deltas_add_up_to_the_view(sequence: list[Tick]) -> None:
         assert total == run.view("out")
 
 
-def test_what_was_handed_out_does_not_change() -> None:
+def test_returned_results_do_not_change() -> None:
     run = start(lambda c: c.input("a", x=int, s=str))
     first = run.step({"a": [(1, "a"), (2, "b")]})
     early = run.view("out")

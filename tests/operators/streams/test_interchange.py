@@ -1,4 +1,4 @@
-"""Circuits to JSON and networkx and back: what is read is what was written, and runs the same."""
+"""Circuits to JSON and networkx and back: a circuit that was read equals the written one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def start(graph: Graph) -> Run:
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(choices(), FEW_TICKS)
-def test_round_trips_and_answers_equally_in_every_stage(chosen: Choices, sequence: list[Tick]) -> None:
+def test_a_round_trip_keeps_the_results_in_every_stage(chosen: Choices, sequence: list[Tick]) -> None:
     circuit = build(chosen)
     copies = [from_json(circuit.to_json()), from_networkx(circuit.to_networkx())]
     for copy in copies:
@@ -72,7 +72,7 @@ def test_equal_circuits_have_equal_hashes_and_others_do_not(chosen: Choices) -> 
     assert not circuit.same_as(build([*chosen, ("distinct", 0, 0)]))
 
 
-def test_the_hash_is_of_what_a_circuit_is_not_of_where_it_was_built() -> None:
+def test_the_hash_does_not_depend_on_the_source_lines() -> None:
     one, other = closure(), closure()
     with other.at("elsewhere.py:7"):
         other.output("again", other.input("more", x=int))
@@ -89,7 +89,7 @@ def test_the_stages_are_different_circuits() -> None:
     assert len({closure().circuit(stage).content_hash() for stage in Stage}) == 3
 
 
-def test_networkx_has_scopes_ports_and_no_cycle_but_through_strict_edges() -> None:
+def test_every_cycle_in_networkx_passes_a_strict_edge() -> None:
     circuit = closure()
     graph = circuit.to_networkx()
     assert graph.graph == {"name": "closure", "form": "query"}
@@ -141,14 +141,14 @@ def test_nodes_may_be_relabelled() -> None:
         str.upper,
     ],
 )
-def test_values_come_back_as_they_were(value: Any) -> None:
+def test_values_survive_a_round_trip(value: Any) -> None:
     written = json.loads(json.dumps(encode(value)))
     again = decode(written, DecodeContext(catalogue()))
     assert type(again) is type(value)
     assert again == value or repr(again) == repr(value)
 
 
-def test_expressions_come_back_as_they_were() -> None:
+def test_expressions_survive_a_round_trip() -> None:
     expression = (col("x") + lit(1.5, FLOAT)).fill_null(0) > col("y").length() * -2
     again = decode(json.loads(json.dumps(encode(expression))), DecodeContext(catalogue()))
     assert expression.same_as(again)
@@ -167,9 +167,9 @@ def test_a_function_without_a_name_is_refused() -> None:
     for function in (lambda row: True, local):
         with pytest.raises(CircuitError, match=rf"Filter at test_interchange.py:\d+: .*{advice}"):
             circuit(function).to_json()
-    graph = circuit(lambda row: True).to_networkx()  # it can be looked at,
+    graph = circuit(lambda row: True).to_networkx()  # can be inspected,
     with pytest.raises(CircuitError, match="cannot be imported by name"):
-        from_networkx(graph)  # but not be read back
+        from_networkx(graph)  # but not read again
     assert "tests.random_circuits:is_small" in circuit(is_small).to_json()
 
 
@@ -190,18 +190,18 @@ def test_what_is_not_a_circuit_is_refused() -> None:
         next(child for node in closure().nodes for child in node.operator.children()).to_json()
 
 
-def test_every_operator_has_a_name_of_its_own() -> None:
+def test_operators_have_different_names() -> None:
     found = catalogue()
     assert {"Join", "Fixpoint", "TopK", "Quantile", "Aggregate", "DeltaJoin"} <= set(found)
     assert all(cls.__qualname__ == name for name, cls in found.items())
 
 
-def test_a_stream_of_a_circuit_that_was_read_can_be_built_on() -> None:
+def test_a_circuit_that_was_read_can_be_extended() -> None:
     circuit = from_json(closure().to_json())
     assert isinstance(circuit, Circuit)
     more = circuit.input("more", x=int)
     assert isinstance(more, Stream)
-    with pytest.raises(CircuitError, match="has an input 'edge' already"):
+    with pytest.raises(CircuitError, match="already has an input 'edge'"):
         circuit.input("edge", x=int)
 
 

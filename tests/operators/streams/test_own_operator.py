@@ -1,4 +1,4 @@
-"""The operators of the tutorial, as a user writes them in a file of his own, are operators like ours."""
+"""The operators of the tutorial, in the files of a user, behave like built-in operators."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Make = Callable[[int], Operator]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The tutorial's operators by name, imported from its files."""
+def operators(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The operators of the tutorial by name, imported from the files of the page."""
     folder = tmp_path_factory.mktemp("tutorial")
     files = dict(FILES.findall(PAGE.read_text(encoding="utf-8")))
     for name, code in files.items():
@@ -53,21 +53,21 @@ def at_least(n: int) -> Callable[[Z], Z]:
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sequence=ticks({"a": rows(small, nullable, words)}, max_ticks=5))
 def test_equals_its_definition_outside_and_inside_a_scope(
-    made: dict[str, Make], name: str, n: int, sequence: list[Tick]
+    operators: dict[str, Make], name: str, n: int, sequence: list[Tick]
 ) -> None:
-    operator = made[name](n)
+    operator = operators[name](n)
     follow_everywhere(lambda a: operator(a), at_least(n), COLUMNS, "x", sequence)
 
 
 @pytest.mark.parametrize("name", ["AtLeast", "CountedAtLeast"])
-def test_draws_counts_its_state_and_gives_up_with_the_tick(made: dict[str, Make], name: str) -> None:
+def test_is_drawn_counts_its_state_and_is_rolled_back(operators: dict[str, Make], name: str) -> None:
     def build() -> tuple[Circuit, Stream]:
         circuit = Circuit("own")
         a = circuit.input("a", x=int)
         return circuit, a
 
     circuit, a = build()
-    circuit.output("out", made[name](2)(a))
+    circuit.output("out", operators[name](2)(a))
     circuit.output("inverse", a.filter(lambda row: 1 // row.x >= 0))
     assert "AtLeast 2" in to_dot(circuit)
     for stage in Stage:
@@ -83,10 +83,10 @@ def test_draws_counts_its_state_and_gives_up_with_the_tick(made: dict[str, Make]
         assert run.step({"a": {(2,): 1}})["out"].to_dict() == {(2,): 1}
 
 
-def test_two_equal_ones_over_one_stream_are_one_node(made: dict[str, Make]) -> None:
+def test_equal_operators_over_one_stream_are_one_node(operators: dict[str, Make]) -> None:
     circuit = Circuit("twice")
     a = circuit.input("a", x=int)
-    circuit.output("one", made["AtLeast"](2)(a))
-    circuit.output("other", made["AtLeast"](2)(a))
+    circuit.output("one", operators["AtLeast"](2)(a))
+    circuit.output("other", operators["AtLeast"](2)(a))
     physical = circuit.circuit("physical")
     assert [node.operator.name for node in physical.nodes].count("AtLeast") == 1

@@ -1,4 +1,4 @@
-"""Every operator is reached from a stream by one method."""
+"""There is one stream method for each operator."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.harness import start
 COMPILER = sorted(Path(next(iter(dbsp.compiler.__path__))).rglob("*.py"))
 
 
-def test_the_compiler_makes_no_operator_by_its_class() -> None:
-    """A front end adds nodes by the methods of streams, so that there is one way to each operator."""
+def test_the_compiler_creates_operators_only_by_stream_methods() -> None:
+    """A front end adds nodes by stream methods, so that there is one way to create an operator."""
     operators = {name for name, value in catalogue().items() if issubclass(value, Operator)}
     calls = [
         f"{path.name}:{node.lineno} {node.func.id}"
@@ -30,7 +30,7 @@ def test_the_compiler_makes_no_operator_by_its_class() -> None:
     assert not calls
 
 
-# --- widen -----------------------------------------------------------------------------------------
+# --- widen ----------------------------------------------------------------------------------------
 
 
 def widened(c: Circuit) -> Stream:
@@ -44,7 +44,7 @@ def test_widen_allows_none_and_keeps_the_rows() -> None:
     assert run.step({"a": {(1, "p"): -2}})["out"].to_dict() == {(1, "p"): -2}
 
 
-def test_a_widened_stream_meets_an_optional_one() -> None:
+def test_a_widened_stream_fits_an_optional_one() -> None:
     def build(c: Circuit) -> Stream:
         optional = c.input("b", schema={"x": "int?", "s": "str?"})
         return widened(c) - optional
@@ -65,10 +65,10 @@ def test_widen_names_columns_that_exist() -> None:
         start(lambda c: c.input("a", x=int).widen("z"))
 
 
-# --- number_rows ------------------------------------------------------------------------------------
+# --- number_rows ----------------------------------------------------------------------------------
 
 
-def test_numbers_go_to_rows_of_positive_weight() -> None:
+def test_rows_of_positive_weight_get_numbers() -> None:
     run = start(lambda c: c.input("a", x=int).number_rows())
     assert run.step({"a": {(7,): 2, (8,): -1}})["out"].to_dict() == {(7, 0): 1}
     assert run.step({"a": {(7,): -1, (8,): 2}})["out"].to_dict() == {(8, 1): 1}

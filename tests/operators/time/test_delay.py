@@ -42,7 +42,7 @@ def test_the_stream_one_tick_before(sequence: list[Tick]) -> None:
 
 
 @given(ticks({"a": PAIR}))
-def test_two_delays_and_work_in_between(sequence: list[Tick]) -> None:
+def test_two_delays_with_an_operator_between(sequence: list[Tick]) -> None:
     values = [{}, {}, *(reference.distinct(value) for value in snapshots(sequence))]
     check(
         lambda c: c.input("a", x=int, y=int).delay().distinct().delay(),
@@ -64,7 +64,7 @@ def test_join_with_the_past(sequence: list[Tick]) -> None:
 
 @given(ticks({"a": PAIR}))
 def test_feedback_sums_up(sequence: list[Tick]) -> None:
-    """s[t] = a[t] + s[t - 1]: the integral, made of a cycle."""
+    """s[t] = a[t] + s[t - 1]: the integral, built as a cycle."""
     values: list[Z] = []
     for value in snapshots(sequence):
         values.append(add(value, values[-1] if values else {}))
@@ -80,7 +80,7 @@ def test_feedback_sums_up(sequence: list[Tick]) -> None:
 
 @given(ticks({"a": PAIR}))
 def test_feedback_through_distinct_and_join_is_a_fixpoint_over_ticks(sequence: list[Tick]) -> None:
-    """Each tick goes one step further: p[t] = distinct(a[t] + p[t - 1] . a[t])."""
+    """Each tick adds one step: p[t] = distinct(a[t] + p[t - 1] . a[t])."""
     values: list[Z] = []
     for value in snapshots(sequence):
         before = values[-1] if values else {}
@@ -113,7 +113,7 @@ def test_feedback_counts_ticks() -> None:
         assert view(run) == {(tick,): 1}
 
 
-def test_two_cycles_that_cross() -> None:
+def test_two_connected_cycles() -> None:
     """Fibonacci: two delays that feed each other."""
 
     def build(c: Circuit) -> Stream:
@@ -133,7 +133,7 @@ def test_two_cycles_that_cross() -> None:
     assert numbers == [1, 1, 2, 3, 5, 8, 13, 21]
 
 
-def test_a_failed_tick_is_not_a_tick_before() -> None:
+def test_a_failed_tick_does_not_count() -> None:
     def build(c: Circuit) -> Stream:
         a = c.input("a", x=int)
         return a.delay() + a.filter(lambda row: 1 // row.x >= 0).filter(col("x") < 0)

@@ -23,7 +23,7 @@ def test_twice(sequence: list[Tick]) -> None:
     check(lambda c: c.input("a", x=int, y=int).differentiate().differentiate(), values, sequence)
 
 
-def test_a_failed_tick_is_not_the_tick_before() -> None:
+def test_a_failed_tick_does_not_count() -> None:
     run = start(
         lambda c: (
             (a := c.input("a", x=int)).differentiate()

@@ -1,4 +1,4 @@
-"""Windows over an event time, the watermark, and groups that are closed by it."""
+"""Windows over event time, the watermark, and groups that it closes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def windows_of(time: int | None, size: int, hop: int) -> Iterator[tuple[int, int
 
 @pytest.mark.parametrize(("size", "hop"), [(3, None), (1, None), (4, 2), (5, 3), (2, 5)])
 @given(ticks({"a": ROW}))
-def test_every_row_is_in_the_windows_that_hold_its_time(
+def test_every_row_is_in_the_windows_that_contain_its_time(
     size: int, hop: int | None, sequence: list[Tick]
 ) -> None:
     def model(a: Z) -> Z:
@@ -75,16 +75,16 @@ def test_windows_of_dates_and_timestamps() -> None:
 
 
 @pytest.mark.parametrize("time", [-(2**63), 2**63 - 1])
-def test_a_window_beyond_the_times_there_are(time: int) -> None:
+def test_a_window_beyond_the_range_of_its_type(time: int) -> None:
     run = start(lambda c: c.input("a", t=int).window("t", 10))
-    with pytest.raises(ValueOutOfRangeError, match=r"Window at .*beyond the times"):
+    with pytest.raises(ValueOutOfRangeError, match=r"Window at .*beyond the range of type int"):
         run.step({"a": [(time,)]})
     days = start(lambda c: c.input("a", t=date).window("t", timedelta(days=3)))
     with pytest.raises(ValueOutOfRangeError):
         days.step({"a": [(date.max,)]})
 
 
-# --- the watermark ---------------------------------------------------------------------------------
+# --- the watermark --------------------------------------------------------------------------------
 
 EVENT = rows(st.integers(0, 30), small)
 EVENTS = ticks({"a": EVENT}, max_ticks=10, max_size=4)
@@ -92,7 +92,7 @@ LATENESS = 5
 
 
 class Model:
-    """The same by loops: what came on time and late, and the watermark."""
+    """Computes the on-time rows, the late rows and the watermark by loops."""
 
     def __init__(self) -> None:
         self.mark: int | None = None
@@ -117,7 +117,7 @@ def watched(circuit: Circuit) -> None:
 
 @pytest.mark.parametrize("stage", Stage)
 @given(EVENTS)
-def test_rows_older_than_the_watermark_are_late_and_none_is_lost(stage: Stage, sequence: list[Tick]) -> None:
+def test_rows_older_than_the_watermark_are_late(stage: Stage, sequence: list[Tick]) -> None:
     circuit = Circuit()
     watched(circuit)
     run = circuit.start(stage)
@@ -133,7 +133,7 @@ def test_rows_older_than_the_watermark_are_late_and_none_is_lost(stage: Stage, s
         assert view(run, "watermark") == ({} if model.mark is None else {(model.mark,): 1})
 
 
-def test_an_abandoned_tick_does_not_move_the_watermark() -> None:
+def test_a_failed_tick_does_not_change_the_watermark() -> None:
     circuit = Circuit()
     watched(circuit)
     a = circuit.input("b", x=int)
@@ -165,7 +165,7 @@ def test_a_watermark_of_timestamps() -> None:
     assert view(first, "watermark") == {(datetime.min,): 1}
 
 
-# --- closing ---------------------------------------------------------------------------------------
+# --- closing --------------------------------------------------------------------------------------
 
 
 def closing(circuit: Circuit) -> None:
@@ -188,9 +188,7 @@ def closed(model: Model, end: int, key: list[int], functions: list[Any]) -> Z:
 
 @pytest.mark.parametrize("stage", Stage)
 @given(EVENTS)
-def test_a_group_has_its_last_word_when_the_watermark_reaches_its_end(
-    stage: Stage, sequence: list[Tick]
-) -> None:
+def test_a_group_is_emitted_when_the_watermark_reaches_its_end(stage: Stage, sequence: list[Tick]) -> None:
     circuit = Circuit()
     closing(circuit)
     run = circuit.start(stage)
@@ -203,13 +201,13 @@ def test_a_group_has_its_last_word_when_the_watermark_reaches_its_end(
         result = run.step(tick)
         assert view(run, "final") == value
         assert result["final"].to_dict() == minus(value, before)
-        assert set(result["final"].to_dict().values()) <= {1}  # said once, never unsaid
+        assert set(result["final"].to_dict().values()) <= {1}  # emitted once, never retracted
     sums = closed(model, 3, [3], [(reference.count, None), (reference.total, 1)])
     assert {(row[0], row[2]) for row in view(run, "other")} == {(e, s + n) for e, n, s in sums}
 
 
-def test_state_is_bounded_by_what_the_watermark_leaves_open() -> None:
-    """Ten rows a tick for ever: kept are those of the open windows, and not those of all ticks."""
+def test_the_state_is_bounded_by_the_open_windows() -> None:
+    """With ten rows in every tick, the state holds only the rows of the open windows."""
 
     def build(c: Circuit) -> Stream:
         split = c.input("a", t=int, v=int).watermark("t", 20)
@@ -227,7 +225,7 @@ def test_state_is_bounded_by_what_the_watermark_leaves_open() -> None:
     assert most < 4000 < 15_000
 
 
-def test_a_row_for_a_closed_group_is_refused() -> None:
+def test_a_row_of_a_closed_group_is_refused() -> None:
     def build(c: Circuit) -> Stream:
         a = c.input("a", t=int)
         windows = a.window("t", 10)  # of all rows, late ones too
@@ -236,7 +234,9 @@ def test_a_row_for_a_closed_group_is_refused() -> None:
     run = start(build)
     run.step({"a": [(5,), (12,)]})
     assert view(run) == {(10, 1): 1}
-    with pytest.raises(InvariantError, match=r"Close at .*row \(10,\) came after the watermark had closed"):
+    with pytest.raises(
+        InvariantError, match=r"Close at .*row \(10,\) arrived after the watermark had closed"
+    ):
         run.step({"a": [(7,), (100,)]})
     run.step({"a": [(13,), (20,)]})
     assert view(run) == {(10, 1): 1, (20, 2): 1}
@@ -247,15 +247,18 @@ def test_refused() -> None:
     a = c.input("a", t=int, u=int | None, s=str, d=date)
     b = c.input("b", at=datetime)
     for message, build in [
-        (r"Window at .*event times are int, date or timestamp, not 's: str'", lambda: a.window("s", 3)),
-        ("size is more than nothing, not 0", lambda: a.window("t", 0)),
-        ("hop is more than nothing, not -1", lambda: a.window("t", 3, -1)),
-        ("size is more than nothing, not None", lambda: a.window("t", None)),
+        (r"Window at .*an event time is an int, date or timestamp, got 's: str'", lambda: a.window("s", 3)),
+        ("size= expects a length of time above 0, got 0", lambda: a.window("t", 0)),
+        ("hop= expects a length of time above 0, got -1", lambda: a.window("t", 3, -1)),
+        ("size= expects a length of time above 0, got None", lambda: a.window("t", None)),
         ("size is a timedelta of whole days", lambda: a.window("d", timedelta(hours=1))),
-        ("lateness is not negative, not -1", lambda: a.watermark("t", -1)),
-        (r"Watermark at .*'u' may be None", lambda: a.watermark("u", 1)),
-        ("has to be one of the grouping columns", lambda: a.group_by("t").final(a, "d", n=count())),
-        ("is no time like 't: int'", lambda: a.group_by("t").final(b, "t", n=count())),
+        ("lateness= expects a length of time that is not negative, got -1", lambda: a.watermark("t", -1)),
+        (r"Watermark at .*'u: int\?' may be None", lambda: a.watermark("u", 1)),
+        ("closes= expects a grouping column", lambda: a.group_by("t").final(a, "d", n=count())),
+        (
+            "closes a group, 't: int', needs a watermark of the same type",
+            lambda: a.group_by("t").final(b, "t", n=count()),
+        ),
         ("at least one aggregate", lambda: a.group_by("t").final(a.project("t"), "t")),
     ]:
         with pytest.raises(SchemaError, match=message):
@@ -263,9 +266,9 @@ def test_refused() -> None:
     with c.fixpoint("scope") as scope:
         v = scope.variable("v", b.schema)
         scope.define(v, b)
-        with pytest.raises(CircuitError, match="take it outside"):
+        with pytest.raises(CircuitError, match=r"call watermark\(\) on a stream outside"):
             v.watermark("at", timedelta(1))
-        with pytest.raises(CircuitError, match="close groups outside"):
+        with pytest.raises(CircuitError, match=r"call final\(\) on a stream outside"):
             v.group_by("at").final(b, "at", n=count())
 
 

@@ -1,4 +1,4 @@
-"""Integrate: the whole sum so far at every tick."""
+"""Integrate: every tick emits the complete sum."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def sums(values: list[Z]) -> list[Z]:
 
 @given(ticks({"a": PAIR}))
 def test_the_sum_so_far(sequence: list[Tick]) -> None:
-    """The stream's values are the input's integrals; their sum so far is what I hands out."""
+    """The values of the stream are the integrals of the input; I emits their sum."""
     check(lambda c: c.input("a", x=int, y=int).integrate(), sums(snapshots(sequence)), sequence)
 
 
@@ -43,7 +43,7 @@ def test_the_inverse_of_differentiate(sequence: list[Tick]) -> None:
     check(lambda c: c.input("a", x=int, y=int).differentiate(), steps, sequence)
 
 
-def test_goes_on_while_nothing_changes() -> None:
+def test_emits_the_sum_in_ticks_without_changes() -> None:
     run = start(lambda c: c.input("a", x=int).integrate())
     run.step({"a": [(1,)]})
     assert run.step()["out"].to_dict() == {(1,): 1}

@@ -1,4 +1,4 @@
-"""Rolling aggregates: every row with those up to some distance before it."""
+"""Rolling aggregates: every row with aggregates of the rows before it, up to a distance."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_every_stage_follows_the_definition(changes: list[Rows]) -> None:
             assert run.view("out").to_dict() == model(rows)
 
 
-def test_times_take_differences_of_time() -> None:
+def test_the_size_for_a_timestamp_is_a_timedelta() -> None:
     circuit = Circuit()
     seen = circuit.input("seen", at=datetime)
     circuit.output("out", seen.rolling("at", timedelta(minutes=5), n=count()))
@@ -71,5 +71,5 @@ def test_times_take_differences_of_time() -> None:
 def test_a_result_may_not_take_the_name_of_a_column() -> None:
     circuit = Circuit()
     seen = circuit.input("seen", at=int)
-    with pytest.raises(SchemaError, match=r"Rolling at test_rolling\.py:\d+: 'at' is a column already"):
+    with pytest.raises(SchemaError, match=r"Rolling at test_rolling\.py:\d+: 'at' is already a column"):
         seen.rolling("at", 1, at=count())

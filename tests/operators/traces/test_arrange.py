@@ -15,7 +15,7 @@ COLUMNS = {"x": int, "y": int, "z": int}
 
 
 def readers(c: Circuit) -> dict[str, Stream]:
-    """Every kind of reader of one stream, by different keys."""
+    """All kinds of readers of one stream, by different keys."""
     a, b = c.input("a", schema=COLUMNS), c.input("b", schema=COLUMNS)
     return {
         "xy": a.join(b, on=["x", "y"], select=["z", "z_right"]),
@@ -29,7 +29,7 @@ def readers(c: Circuit) -> dict[str, Stream]:
         "distinct": a.distinct(),
         "ends": a.group_by("y").agg(low=min_("z"), high=max_("x"), n=count()),
         "self": a.join(a, on=[("x", "z")], select=["y", "y_right"]),
-        "whole": a,
+        "all": a,
     }
 
 
@@ -49,7 +49,7 @@ def model(inputs: dict[str, Z]) -> dict[str, Z]:
             a, [1], [(reference.least, 2), (reference.largest, 0), (reference.count, None)]
         ),
         "self": reference.join(a, a, [(0, 2)], [(0, 1), (1, 1)]),
-        "whole": a,
+        "all": a,
     }
 
 
@@ -80,7 +80,7 @@ def test_a_deletion_is_found_in_every_order() -> None:
 
 @given(set_ticks({"a": TRIPLE, "b": TRIPLE}, max_ticks=6))
 def test_readers_of_several_orders_inside_a_scope(sequence: list[Tick]) -> None:
-    """A variable read by four keys, an import by three; the keys of both sides stand in different orders."""
+    """A variable read by four keys, an outer stream by three, with the keys in different orders."""
 
     def build(c: Circuit) -> Stream:
         a, b = c.input("a", schema=COLUMNS, kind="set"), c.input("b", schema=COLUMNS, kind="set")

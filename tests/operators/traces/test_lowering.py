@@ -1,4 +1,4 @@
-"""Lowering: each operator lowers itself, once per pass, and nothing is made to be thrown away."""
+"""Lowering: each operator lowers itself once per pass, and every created node is used."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.operators.stages.test_laws import parts
 Build: TypeAlias = Callable[[Stream, Stream], Stream]
 
 PASSES = 2
-"""Lowering runs twice: once to collect the column orders asked for, once with the chosen ones."""
+"""Lowering runs twice: once to collect the requests for column orders, once with the answers."""
 
 
 def joined(a: Stream, b: Stream) -> Stream:
@@ -83,7 +83,7 @@ def test_an_operator_is_lowered_once_per_pass_from_its_deltas(
     assert calls == [inputs] * PASSES
 
 
-def test_lowering_a_join_makes_only_the_nodes_that_run() -> None:
+def test_lowering_a_join_creates_only_nodes_that_run() -> None:
     graph = incremental(joined)
     assert parts(graph)[2:] == [
         "Integrate(b)",
@@ -115,7 +115,7 @@ def test_lowering_copies_no_integral_and_no_delay(build: Build) -> None:
     }
 
 
-def test_integrals_of_the_query_are_lowered_although_terms_read_them_too() -> None:
+def test_integrals_that_terms_and_the_query_read_are_lowered() -> None:
     """The query's own z^-1(I(b)) is the node that a term of the join reads."""
     circuit = Circuit("own integral")
     a, b = circuit.input("a", x=int, y=int), circuit.input("b", y=int, z=int)
@@ -134,7 +134,7 @@ def test_terms_hold_the_operator_and_its_deltas() -> None:
     assert [delta.node.label for delta in node.operator.deltas(node)] == ["Input a", "Input b", "Input a"]
 
 
-def test_terms_survive_json_and_are_lowered_alike() -> None:
+def test_terms_survive_json() -> None:
     graph = incremental(triangle)
     read = from_json(graph.to_json())
     assert read.same_as(graph)
@@ -151,7 +151,7 @@ for wanted in combinations(keys, 4):
 
 
 def test_column_orders_are_the_same_in_every_process() -> None:
-    """Several choices of fewest orders are possible here; strings hash differently in each process."""
+    """Several minimal choices exist, and strings have a different hash in each process."""
     chosen = {
         subprocess.run(
             [sys.executable, "-c", ORDERS],
