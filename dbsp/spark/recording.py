@@ -209,7 +209,6 @@ def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             suggested = f"; {hint}" if hint else ""
             raise SchemaError(
                 f"unknown column {field.name!r} in the recording ({recorded}){suggested}",
-                +(f"; {hint}" if hint else ""),
                 code="unknown-column",
             )
         try:
