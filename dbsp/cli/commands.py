@@ -161,7 +161,7 @@ class ConsoleCommands:
 
     def _load(self, argument: str) -> None:
         if not argument:
-            raise InputError("expected a file: load FILE", code="missing-argument")
+            raise InputError("expected a file: load FILE", code="invalid-command")
         if self.pending:
             raise InputError("changes are pending; run commit or rollback first", code="changes-pending")
         path = Path(argument).expanduser()
@@ -185,7 +185,7 @@ class ConsoleCommands:
 
     def _query(self, argument: str) -> None:
         if not argument.strip():
-            raise InputError("expected the body of a rule: ? path(1, x), x > 2", code="missing-argument")
+            raise InputError("expected the body of a rule: ? path(1, x), x > 2", code="invalid-command")
         with why_answers.state_of(self.program, self.run) as state:
             answers = state.ask(argument)
         if answers.schema.arity:
@@ -252,7 +252,7 @@ class ConsoleCommands:
         goal = _OPTION.sub("", argument).strip()
         negated = re.match(r"not\s+(?!\()", goal)
         if not goal:
-            raise InputError("expected a row: why path(1, 3), or why not path(3, 1)", code="missing-argument")
+            raise InputError("expected a row: why path(1, 3), or why not path(3, 1)", code="invalid-command")
         with why_answers.state_of(self.program, self.run) as state:
             if negated:
                 atom = goal[negated.end() :]
@@ -285,7 +285,7 @@ class ConsoleCommands:
 
     def _save(self, argument: str) -> None:
         if not argument:
-            raise InputError("expected a folder: save DIR", code="missing-argument")
+            raise InputError("expected a folder: save DIR", code="invalid-command")
         folder = Path(argument).expanduser()
         outputs = FolderOutput(self.program, folder, timed=False)
         for name in self.program.inputs:
@@ -311,7 +311,7 @@ class ConsoleCommands:
 
     def _refuse_argument(self, command: str, argument: str) -> None:
         if argument and not argument.startswith(("//", "#")):
-            raise InputError(f"'{command}' takes no argument, got '{argument}'", code="unexpected-argument")
+            raise InputError(f"'{command}' takes no argument, got '{argument}'", code="invalid-command")
 
 
 def _counted(number: int, thing: str) -> str:

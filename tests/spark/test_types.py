@@ -107,7 +107,7 @@ def test_schemas_of_spark_and_of_relations(spark: Any) -> None:
         ),
         ("v variant", "column 'v': relations have no type variant"),
         ("n void", "column 'n': relations have no type void"),
-        ("m map<string, int>, v variant", "column 'm' .*; column 'v'"),
+        ("m map<string, int>, v variant", r"column 'm': .*; column 'v': "),
     ],
 )
 def test_types_that_relations_do_not_have(spark: Any, ddl: str, message: str) -> None:
