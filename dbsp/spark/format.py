@@ -1,9 +1,10 @@
 """The Spark format "dbsp": read recorded deltas and views, and write changes for a run.
 
-    dbsp.spark.register(spark) spark.readStream.format("dbsp").option("path", log).option("output",
-    "path").load()  # deltas spark.read.format("dbsp").option("path", log).option("asOf", 12).load()
-    # a view frame.writeStream.format("dbsp").option("path", inbox).option("input", "edge")...    #
-    changes for a run
+    dbsp.spark.register(spark)
+    source = spark.readStream.format("dbsp").option("path", log).option("output", "path")
+    deltas = source.load()
+    view = spark.read.format("dbsp").option("path", log).option("asOf", 12).load()
+    changes.writeStream.format("dbsp").option("path", inbox).option("input", "edge").start()
 
 Reading takes a delta log (`dbsp.durable.DeltaLog`) or the Parquet folder of a pipeline's sink.
 Writing takes an inbox (`dbsp.durable.Inbox`). This module runs in processes that Spark starts, on

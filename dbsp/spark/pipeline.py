@@ -131,13 +131,13 @@ class Pipeline:
         Each delta arrives once, with the number of its tick; empty deltas are skipped.
 
         Parameters:
-            output: the name of the output. target: a folder (a Path, or a string with a slash), a
-            table of Spark's catalogue (any other
-                string), or a function of a DataFrame and a tick number.
+            output: the name of the output.
+            target: a folder (a Path, or a string with a slash), a table of Spark's catalogue (any
+                other string), or a function of a DataFrame and a tick number.
             encoding: "weight", "operations" or "view" (see `dbsp.operators.ports.spark_sink`).
-            column: the column of the weight or operation; default "weight" or "operation". schema:
-            the Spark types (StructType or DDL) of columns with a choice of types; required for
-                columns of objects.
+            column: the column of the weight or operation; default "weight" or "operation".
+            schema: the Spark types (StructType or DDL) of columns with a choice of types; required
+                for columns of objects.
 
         Returns:
             The pipeline.

@@ -96,10 +96,11 @@ def view_frame(session: Any, run: Run, output: str, sink_schema: Any = None) -> 
     """Return the view of an output as a DataFrame. Cost: O(v log v) for v rows.
 
     Parameters:
-        session: the SparkSession of the DataFrame. run: the run. output: the name of the output.
+        session: the SparkSession of the DataFrame.
+        run: the run.
+        output: the name of the output.
         sink_schema: the Spark types (StructType or DDL) of columns with a choice of types; required
-        for
-            columns of objects.
+            for columns of objects.
 
     Returns:
         A DataFrame in which each row is repeated by its weight.

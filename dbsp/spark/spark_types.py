@@ -149,9 +149,9 @@ def struct_of(schema: Schema, sink_schema: Any = None) -> Any:
     """Return the Spark schema for rows of a relation.
 
     Parameters:
-        schema: the Schema of the relation. sink_schema: the Spark types (StructType or DDL) of
-        columns with a choice of types; required for
-            columns of objects, optional for timestamps ("at timestamp_ntz").
+        schema: the Schema of the relation.
+        sink_schema: the Spark types (StructType or DDL) of columns with a choice of types; required
+            for columns of objects, optional for timestamps ("at timestamp_ntz").
 
     Returns:
         A StructType.
