@@ -4,13 +4,13 @@
 
     query = (
         dbsp.spark.stream(program)
-        .source("edge", edges)                     # a streaming DataFrame with the columns of `edge`
+        .source("edge", edges)                    # a streaming DataFrame with the columns of `edge`
         .source("person", people, encoding="operations", column="__op", key="id")
-        .sink("path", "out/path")                  # a folder of Parquet files
+        .sink("path", "out/path")                 # a folder of Parquet files
         .sink("triangle", lambda frame, tick: frame.show())
         .option("checkpointLocation", "checkpoints/path")
         .trigger(processingTime="1 second")
-        .start()                                   # Spark's own StreamingQuery
+        .start()                                  # Spark's own StreamingQuery
     )
 
 The circuit runs in this process, in the function that Spark calls with every micro-batch. One
