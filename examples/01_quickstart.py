@@ -1,6 +1,6 @@
-"""Transitive closure from rule text: changes of the edges in, exact changes of the paths out.
+"""Transitive closure from rules: the input is changes of edges, the output exact changes of paths.
 
-Run it with `python examples/01_quickstart.py`; a comment with an arrow is a line it prints.
+Run it with `python examples/01_quickstart.py`. A comment with an arrow shows a printed line.
 """
 
 import dbsp
@@ -15,12 +15,12 @@ program = dbsp.compile("""
 """)
 run = program.start()
 
-# One tick: three edges appear.
+# One tick: insert three edges.
 tick = run.step({"edge": [(1, 2), (2, 3), (3, 1)]})
 print(len(tick["path"]), "new paths")
 # -> 9 new paths
 
-# A delta says what changed, with weight +1 for a row that came and -1 for one that went.
+# A delta holds the changed rows, with weight +1 for an inserted and -1 for a retracted row.
 tick = run.step({"edge": {(3, 1): -1, (3, 4): +1}})
 for row, weight in tick["path"]:
     print(f"{weight:+d} {row}")

@@ -1,11 +1,11 @@
-"""The closure of 01_quickstart.py with the circuit built by hand, operator by operator."""
+"""The closure of 01_quickstart.py as a circuit built from operators."""
 
 from dbsp import Circuit
 
 circuit = Circuit("closure")
 edge = circuit.input("edge", x=int, y=int)
 
-# A scope iterates its body until nothing changes any more. Streams from outside may be used inside.
+# A scope iterates its body until nothing changes. The body can use streams from outside.
 with circuit.fixpoint("paths") as scope:
     path = scope.variable("path", edge.schema)
     longer = path.join(edge, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right")

@@ -1,4 +1,4 @@
-"""Orders and customers: a join, totals per region, and an input whose rows are replaced by key."""
+"""Orders and customers: a join, totals per region, and an input with one row per key."""
 
 from dbsp import Circuit, col, count, sum_
 
@@ -22,7 +22,7 @@ print(tick["totals"].rows())
 print(tick["large"].rows())
 # -> [('ANN', 120.0)]
 
-# Ann moves: the row with her name is replaced, and only what depends on her changes.
+# Ann moves: an upsert replaces the row with her name, and only the dependent results change.
 run.input("customers").upsert([("ann", "south")])
 print(run.step()["totals"].to_dict())
 # -> {('north', 2, 150.5): -1, ('south', 1, 8.0): -1, ('south', 3, 158.5): 1}

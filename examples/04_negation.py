@@ -1,4 +1,4 @@
-"""Negation of a recursive relation, and aggregates, all kept up to date: a build and its dead files."""
+"""Dead files of a build: negation of a recursive relation, and an aggregate, kept up to date."""
 
 import dbsp
 
@@ -30,12 +30,12 @@ run = program.start(
 print(run.view("dead").rows(), run.view("total").rows())
 # -> [('tool',)] [(35,)]
 
-# The main file no longer uses the network: two files are dead now, and the total shrinks.
+# The main file stops using the network file: two files are now dead, and the total decreases.
 tick = run.step({"uses": {("main", "net"): -1}})
 print(tick["dead"].to_dict(), tick["total"].to_dict())
 # -> {('log',): 1, ('net',): 1} {(10,): 1, (35,): -1}
 
-# The tool becomes an entry point, and what it uses comes back to life.
+# The tool becomes an entry point, so the files that it uses are needed again.
 tick = run.step({"entry": [("tool",)]})
 print(tick["dead"].to_dict(), tick["total"].to_dict())
 # -> {('log',): -1, ('tool',): -1} {(10,): -1, (22,): 1}

@@ -1,4 +1,4 @@
-"""What happens on mistakes: messages that point at the place, and ticks that are all or nothing."""
+"""Errors: messages with the place in the program, and ticks that are all or nothing."""
 
 import dbsp
 
@@ -24,7 +24,7 @@ share(name, 100 / n) :- score(name, n).
 """)
 run = program.start(initial={"score": [("ann", 5)]})
 
-# Division by zero: the tick is abandoned, and nothing of it remains.
+# Division by zero: the tick is rolled back and changes nothing.
 try:
     run.step({"score": {("bob", 4): 1, ("eve", 0): 1}})
 except dbsp.EvaluationError as error:
@@ -33,7 +33,7 @@ except dbsp.EvaluationError as error:
 print(run.view("share").rows(), run.tick)
 # -> [('ann', 20)] 1
 
-# Rows that do not fit never get as far as a tick.
+# Invalid rows are rejected before the tick starts.
 try:
     run.step({"score": {("bob", "four"): 1}})
 except dbsp.DbspError as error:

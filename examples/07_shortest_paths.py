@@ -1,4 +1,4 @@
-"""Shortest paths: the least distance of every town, kept up to date while roads open and close."""
+"""Shortest paths: the distance of every town, kept up to date while roads open and close."""
 
 from dbsp import Circuit, col, min_
 
@@ -6,7 +6,7 @@ circuit = Circuit("distances")
 road = circuit.input("road", start=str, end=str, km=int, kind="set")
 home = circuit.input("home", town=str, kind="set")
 
-# A minimum inside the recursion: of all ways to a town only the shortest is taken on.
+# A minimum inside the recursion: each iteration continues only the shortest path to a town.
 with circuit.fixpoint("distances") as scope:
     far = scope.variable("far", {"town": str, "km": int})
     further = far.join(road, on=[("town", "start")], select=["end", "km", "km_right"])
@@ -23,12 +23,12 @@ run.input("road").insert(
 print(run.step()["far"].rows())
 # -> [('Aa', 0), ('Bo', 4), ('Ci', 7), ('Da', 9)]
 
-# A closed road sends everybody the long way round; Bo is reached from behind now.
+# A closed road makes the paths longer; the path to Bo now goes through Ci and Da.
 run.input("road").delete([("Aa", "Bo", 4)])
 print(run.step()["far"].to_dict())
 # -> {('Bo', 4): -1, ('Bo', 12): 1, ('Ci', 7): -1, ('Ci', 9): 1, ('Da', 9): -1, ('Da', 11): 1}
 
-# Cut off from home, the ring Bo, Ci, Da goes at once: no distance is held up by the others.
+# The ring Bo, Ci, Da is cut off from home: all its rows are retracted, although they form a cycle.
 run.input("road").delete([("Aa", "Ci", 9)])
 run.step()
 print(run.view("far").rows(), run.iterations())

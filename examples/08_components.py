@@ -1,4 +1,4 @@
-"""Connected components: every node takes the least label among its neighbours until nothing changes."""
+"""Connected components: every node takes the smallest label of its neighbours to a fixpoint."""
 
 from dbsp import Circuit, col, count, min_
 
@@ -21,14 +21,14 @@ tick = run.step({"link": [(1, 2), (2, 3), (3, 4), (4, 1), (7, 8)]})
 print(tick["sizes"].rows())
 # -> [(1, 4), (7, 2)]
 
-# One link of the ring goes: it still holds together, and nothing is handed out.
+# Retract one link of the ring: the nodes stay connected, and the deltas are empty.
 print(run.step({"link": {(2, 3): -1}}))
 # -> <tick 2: no change>
 
-# Without a second one it is two halves.
+# Retract a second link: the ring becomes two components.
 print(run.step({"link": {(4, 1): -1}})["labels"].to_dict())
 # -> {(3, 1): -1, (3, 3): 1, (4, 1): -1, (4, 3): 1}
 
-# And a link between two components makes them one.
+# Insert a link between two components: they become one.
 print(run.step({"link": {(4, 8): 1}})["sizes"].to_dict())
 # -> {(3, 2): -1, (3, 4): 1, (7, 2): -1}

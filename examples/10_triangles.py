@@ -1,4 +1,4 @@
-"""Triangles among followers, kept up to date: many relations joined at once, by hand and from rules."""
+"""Triangles among followers, kept up to date: multi-way joins as a circuit and as rules."""
 
 import dbsp
 from dbsp import Circuit, col, multiway_join
@@ -6,11 +6,11 @@ from dbsp import Circuit, col, multiway_join
 circuit = Circuit("triangles")
 follows = circuit.input("follows", x=str, y=str, kind="set")
 
-# One relation read three times. Names that occur twice are joined on.
+# One relation is read three times. The join keys are the names that occur twice.
 found = multiway_join([follows("a", "b"), follows("b", "c"), follows("a", "c")])
 circuit.output("triangle", found)
 
-# Rings of three, each once and not from each of its three corners.
+# Rings of three: the conditions select one of the three rows of each ring.
 ring = multiway_join(
     [follows("a", "b"), follows("b", "c"), follows("c", "a")],
     where=[col("a") < col("b"), col("a") < col("c")],
@@ -22,19 +22,19 @@ tick = run.step({"follows": [("ann", "bob"), ("bob", "cid"), ("ann", "cid"), ("c
 print(tick["triangle"].rows(), tick["ring"].rows())
 # -> [('ann', 'bob', 'cid')] []
 
-# One row more, and one less, in the same tick: what changes is what comes out.
+# Insert one row and retract one row in the same tick.
 tick = run.step({"follows": {("dan", "bob"): 1, ("ann", "cid"): -1}})
 print(tick["triangle"].to_dict(), tick["ring"].to_dict())
 # -> {('ann', 'bob', 'cid'): -1} {('bob', 'cid', 'dan'): 1}
 
-# The three atoms share two traces: the rows by who follows, and by who is followed.
+# The three atoms share two traces: rows sorted by x, and rows sorted by y.
 for line in circuit.explain().splitlines():
     if "trace of Input" in line:
         print(line.strip().partition(", read by")[0])
 # -> trace of Input follows (10_triangles.py:7) by (x, y)
 # -> trace of Input follows (10_triangles.py:7) by (y, x)
 
-# The same from rules, where the strategy is chosen for you.
+# The same as rules: the planner chooses the join strategy.
 program = dbsp.compile("""
     .decl follows(x: symbol, y: symbol)
     .input follows

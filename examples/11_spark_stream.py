@@ -1,4 +1,4 @@
-"""Payments arrive as files and stream through Spark: who gets whose money, and who pays in rings."""
+"""Payments arrive as files and stream through Spark: reachability, and rings of three payments."""
 
 import json
 import tempfile
@@ -12,7 +12,7 @@ import dbsp
 
 folder = Path(tempfile.mkdtemp())
 (folder / "arriving").mkdir()
-spark = dbsp.spark.session("payments")  # or the session that you have
+spark = dbsp.spark.session("payments")  # or an existing session
 
 program = dbsp.compile("""
     .decl pays(payer: symbol, payee: symbol)
@@ -28,7 +28,7 @@ program = dbsp.compile("""
 
 
 def arrive(name, *changes):
-    """A file of changes, which is there as a whole or not at all."""
+    """Write a file of changes atomically."""
     rows = [{"op": op, "payer": payer, "payee": payee} for op, payer, payee in changes]
     draft = folder / "arriving" / f".{name}"
     draft.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -36,7 +36,7 @@ def arrive(name, *changes):
 
 
 def show(delta, tick):
-    """A sink that is a function: the rings that opened (+1) and closed (-1) in a tick."""
+    """A function as a sink: print the rings inserted (+1) and retracted (-1) in a tick."""
     print(f"rings, tick {tick}")
     delta.orderBy("a", "b", "c").show()
 
@@ -55,10 +55,10 @@ def start():
 
 
 class Metrics(StreamingQueryListener):
-    """What Spark tells of every micro-batch, and the circuit of the tick that it was."""
+    """Collects Spark's metrics of every micro-batch and the circuit's metrics of its tick."""
 
     def __init__(self):
-        self.told, self.ended = [], threading.Event()
+        self.lines, self.ended = [], threading.Event()
 
     def onQueryStarted(self, event):
         self.ended.clear()
@@ -68,7 +68,7 @@ class Metrics(StreamingQueryListener):
         ticks = {tick["batch"]: tick for tick in dbsp.spark.ticks(event.progress.id)}
         if rows is not None and (tick := ticks.get(event.progress.batchId)):
             numbers = f"{rows.rows_in} rows in, {tick['rows_out']} out"
-            self.told.append(f"micro-batch {tick['batch']}, tick {tick['tick']}: {numbers}")
+            self.lines.append(f"micro-batch {tick['batch']}, tick {tick['tick']}: {numbers}")
 
     def onQueryTerminated(self, event):
         self.ended.set()
@@ -99,12 +99,12 @@ query.processAllAvailable()
 # -> +---+---+---+------+
 # ->
 
-# The process ends here, in whatever way, and files go on arriving.
+# The process could end here, even by a crash, while files continue to arrive.
 query.stop()
 metrics.ended.wait(60)
 arrive("wednesday.json", ("insert", "bob", "cid"), ("delete", "dan", "ann"))
 
-# Started again it goes on: nothing is taken twice, nothing is left out.
+# After a restart the query continues: every change is applied exactly once.
 query = start()
 query.processAllAvailable()
 query.stop()
@@ -118,7 +118,7 @@ metrics.ended.wait(60)
 # -> +---+---+---+------+
 # ->
 
-# What the sink in the folder was told, tick by tick. The sum of the weights is what holds now.
+# The deltas in the folder, tick by tick. The sum of the weights is the current view.
 reaches = spark.read.parquet(f"{folder}/reaches")
 new, gone = (count_if(col("weight") == weight) for weight in (1, -1))
 reaches.groupBy("tick").agg(new.alias("new"), gone.alias("gone")).orderBy("tick").show()
@@ -134,7 +134,7 @@ holds = reaches.groupBy("x", "y").agg({"weight": "sum"}).where("sum(weight) > 0"
 print(sorted(row.y for row in holds.where("x = 'ann'").collect()))
 # -> ['ann', 'bob', 'cid', 'dan']
 
-print(*metrics.told, sep="\n")
+print(*metrics.lines, sep="\n")
 # -> micro-batch 0, tick 1: 3 rows in, 10 out
 # -> micro-batch 1, tick 2: 3 rows in, 11 out
 # -> micro-batch 2, tick 3: 2 rows in, 8 out

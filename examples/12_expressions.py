@@ -1,4 +1,4 @@
-"""Expressions as an algebraic data type, evaluated by rules: a variable changes, and so do the values."""
+"""Expressions as an algebraic data type, evaluated by rules while the variables change."""
 
 import dbsp
 from dbsp import Branch
@@ -37,7 +37,7 @@ run = program.start({"formula": [("total", total), ("double", Branch("Times", nu
 print(run.step({"variable": [("price", 3), ("count", 4)]})["result"].to_dict())
 # -> {('double', 34): 1, ('total', 17): 1}
 
-# Only what depends on the price is computed again.
+# Only the values that depend on the price are recomputed.
 tick = run.step({"variable": {("price", 3): -1, ("price", 10): 1}})
 print(tick["result"].to_dict())
 # -> {('double', 34): -1, ('double', 90): 1, ('total', 17): -1, ('total', 45): 1}

@@ -1,1 +1,1 @@
-"""Examples: each numbered file runs by itself; `python -m examples.stdlib_demo` is the demo."""
+"""Examples: each numbered file is a program; `python -m examples.stdlib_demo` runs the demo."""

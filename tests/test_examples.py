@@ -1,4 +1,4 @@
-"""The examples run by themselves and print what their comments promise."""
+"""The examples run and print the lines in their comments."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 NUMBERED = sorted((ROOT / "examples").glob("[0-9][0-9]_*.py"))
-OF_SPARK = [example for example in NUMBERED if "spark" in example.stem]
+SPARK_EXAMPLES = [example for example in NUMBERED if "spark" in example.stem]
 ARROW = "# ->"
 
 
-def promised(example: Path) -> list[str]:
+def expected_lines(example: Path) -> list[str]:
     lines = example.read_text(encoding="utf-8").splitlines()
     return [line.removeprefix(ARROW).removeprefix(" ") for line in lines if line.startswith(ARROW)]
 
 
 @pytest.mark.parametrize(
-    "example", [one for one in NUMBERED if one not in OF_SPARK], ids=lambda path: path.stem
+    "example", [one for one in NUMBERED if one not in SPARK_EXAMPLES], ids=lambda path: path.stem
 )
-def test_a_numbered_example_prints_what_its_comments_promise(
+def test_a_numbered_example_prints_the_lines_in_its_comments(
     example: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert promised(example)
+    assert expected_lines(example)
     runpy.run_path(str(example), run_name="__main__")
-    assert capsys.readouterr().out.splitlines() == promised(example)
+    assert capsys.readouterr().out.splitlines() == expected_lines(example)
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("example", OF_SPARK, ids=lambda path: path.stem)
-def test_an_example_with_a_session_of_its_own_does_too(example: Path) -> None:
-    """In a process of its own, since there is one session in a process, and other tests share theirs."""
-    done = in_a_process(str(example))
+@pytest.mark.parametrize("example", SPARK_EXAMPLES, ids=lambda path: path.stem)
+def test_a_spark_example_prints_the_lines_in_its_comments(example: Path) -> None:
+    """Run in a new process: a process has one session, and other tests share theirs."""
+    done = run_process(str(example))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines() == promised(example)
+    assert done.stdout.splitlines() == expected_lines(example)
 
 
 def test_there_are_numbered_examples() -> None:
@@ -49,15 +49,15 @@ def test_there_are_numbered_examples() -> None:
 
 @pytest.mark.slow
 def test_the_demo_agrees_with_recomputation_on_a_part_of_the_library() -> None:
-    """As the user starts it, in a process of its own."""
-    done = in_a_process("-m", "examples.stdlib_demo", "--limit", "40", "--jobs", "1", "--ticks", "10")
+    """Run as a user does, in a new process."""
+    done = run_process("-m", "examples.stdlib_demo", "--limit", "40", "--jobs", "1", "--ticks", "10")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "every view equals its recomputation, after every tick" in done.stdout
-    for words in ("does not import", "calls os.system", "does nothing", "everything put back"):
+    for words in ("no longer imports", "calls os.system", "does nothing", "all files restored"):
         assert words in done.stdout
 
 
-def in_a_process(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run_process(*arguments: str) -> subprocess.CompletedProcess[str]:
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.run(
         [sys.executable, *arguments],

@@ -1,4 +1,4 @@
-"""The extractor of the demo reads what it says it reads; its edits change what they say they change."""
+"""The extractor of the demo finds the documented facts; the edits change the documented places."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def facts_of(texts: dict[str, str]) -> Facts:
 
 
 def calls_of(text: str, others: dict[str, str] | None = None) -> set[tuple[str, str]]:
-    """What the module `m` calls; callers without its name."""
+    """Return the calls of the module `m`, with callers relative to it."""
     calls = facts_of({"m": text} | (others or {})).calls
     return {(caller.removeprefix("m."), callee) for caller, callee in calls if caller.startswith("m.")}
 
@@ -252,7 +252,7 @@ def test_editing_a_function_that_is_not_there_is_an_error() -> None:
         edits.empty_body("class C: pass\n", "C")
 
 
-# -- the yardstick ------------------------------------------------------------------------------
+# -- the baseline ------------------------------------------------------------------------------
 
 
 def test_the_plain_recomputation_on_a_library_small_enough_to_check_by_hand() -> None:

@@ -1,7 +1,7 @@
 """The command line: `dbsp run`, `dbsp live`, `dbsp graph`, `dbsp explain`, `dbsp check`,
 `dbsp warmup`.
 
-Exit codes: 0 done, 1 something is wrong in the program or its data, 2 the command itself is wrong,
+Exit codes: 0 success, 1 an error in the program or its data, 2 an invalid command line,
 130 interrupted. Errors go to stderr, one message without a traceback.
 """
 
@@ -14,28 +14,36 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command (of `sys.argv` if no arguments are given) and leave with its exit code."""
+    """Run one command (from `sys.argv` if no arguments are given) and exit with its exit code."""
     from dbsp.cli.app import app
-    from dbsp.cli.console import report, show_warning
-    from dbsp.errors import DbspError
+    from dbsp.cli.console import open_missing_streams, report, show_warning
+    from dbsp.errors import DbspError, MemoryLimitError
     from dbsp.runtime.memory import limited, memory_message
 
+    open_missing_streams()
     try:
         with limited(), warnings.catch_warnings():
             warnings.showwarning = show_warning
-            app(args=None if arguments is None else list(arguments), prog_name="dbsp")
+            try:
+                app(args=None if arguments is None else list(arguments), prog_name="dbsp")
+            finally:
+                sys.stdout.flush()
     except DbspError as error:
         report(error)
         sys.exit(1)
     except MemoryError:
-        report(DbspError(memory_message()))
+        report(MemoryLimitError(memory_message()))
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:
-        # Standard output is gone, as in `dbsp run ... | head`, or the disk behind it is full: nothing more
-        # may be written to it, not even when the interpreter closes it.
+        # Standard output is closed, as in `dbsp run ... | head`, or its disk is full. Write nothing
+        # more to it, not even when the interpreter flushes it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
-            report(DbspError(f"cannot go on: {error.strerror}", where=error.filename))
+        if error.filename is not None:
+            message = f"cannot be read or written: {error.strerror}"
+            report(DbspError(message, where=str(error.filename), code="unreadable-file"))
+        elif not isinstance(error, BrokenPipeError):
+            message = f"cannot write to standard output: {error.strerror}"
+            report(DbspError(message, code="output-not-writable"))
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""The application: its options, its help, and its commands, each in a module of its own."""
+"""The application: its options, its help, and its commands, one module per command."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done; 1 an error in the program or its data; 2 a wrong command line; "
+    epilog="Exit codes: 0 success; 1 an error in the program or its data; 2 an invalid command line; "
     "130 interrupted.",
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         from dbsp import __version__
 
         print(f"dbsp {__version__}")
@@ -44,14 +44,14 @@ def _options(
         bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Datalog programs whose results are kept up to date while their data changes.
+    """Run Datalog programs and keep their results up to date while the data changes.
 
-    Programs are in Soufflé's dialect; facts and results are files of tab-separated rows.
+    Programs use Soufflé's dialect; facts and results are files of tab-separated rows.
     """
 
 
 def _paragraphs(text: str | None) -> str:
-    """A docstring with its paragraphs on one line each, for the terminal to wrap."""
+    """Return a docstring with each paragraph on one line, for the terminal to wrap."""
     return "\n\n".join(" ".join(part.split()) for part in (text or "").split("\n\n"))
 
 

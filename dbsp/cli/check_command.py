@@ -1,4 +1,4 @@
-"""`dbsp check`: whether a program is right, and whether the circuits made of it agree on random changes."""
+"""`dbsp check`: compile a program, and compare its circuits on random changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dbsp.cli import options
 EXAMPLES = """Examples:
 
 dbsp check reach.dl && echo fine
-    only compiles the program
+    compiles the program and prints its errors
 
 dbsp check reach.dl --ticks 200 --seed 7"""
 
@@ -20,34 +20,34 @@ def check(
     program: options.ProgramPath,
     *,
     ticks: Annotated[
-        int, typer.Option("--ticks", min=0, metavar="N", help="How many random ticks to try.")
+        int, typer.Option("--ticks", min=0, metavar="N", help="Number of random ticks to run.")
     ] = 0,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="The beginning of the random changes.")
-    ] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random changes.")] = 0,
     values: Annotated[
-        int, typer.Option("--values", min=1, metavar="N", help="How many different values a column takes.")
+        int, typer.Option("--values", min=1, metavar="N", help="Number of different values per column.")
     ] = 4,
     rules: Annotated[
-        bool, typer.Option("--rules", help="Also print which rule of the calculus was applied where.")
+        bool,
+        typer.Option("--rules", help="Also print which law made which operator incremental."),
     ] = False,
     compilation: options.Compilation,
     max_iterations: options.MaxIterations = 1_000,
     max_memory: options.MaxMemory = "90%",
 ) -> None:
-    """Compile a program without running it; with --ticks, check its three circuits against each other.
+    """Compile a program without running it; with --ticks, compare its three circuits.
 
-    All errors of the program are shown, and the exit code is 1 if there is one. With --ticks the query runs
-    between an integral at every input and a difference at every output, which recomputes everything; the
-    incremental and the physical circuit must give the same deltas and views in every tick.
+    Prints all errors of the program; the exit code is 1 if there is one. With --ticks, the query
+    circuit runs between an integral at every input and a difference at every output, which
+    recomputes everything. The incremental and the physical circuit must return the same deltas and
+    views in every tick.
     """
     from dbsp.cli import program_files
     from dbsp.operators.stages.three_stages import incremental_circuit
 
     compiled = program_files.load_program(program, compilation)
     if rules:
-        for firing in incremental_circuit(compiled.circuit())[1]:
-            print(firing)
+        for application in incremental_circuit(compiled.circuit())[1]:
+            print(application)
     if not ticks:
         return
     from dbsp.runtime.agreement import check_agreement

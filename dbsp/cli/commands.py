@@ -1,4 +1,4 @@
-"""What can be typed at the prompt of `dbsp live`, and what it does."""
+"""The commands at the prompt of `dbsp live`."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ FILE = "<stdin>"
 HELP = (
     ('+edge(1, "text")', "insert a row"),
     ('-edge(1, "text")', "delete a row"),
-    ("commit", "apply the pending changes as one tick and print what they change"),
-    ("pending", "the changes since the last commit"),
-    ("rollback", "drop them"),
-    ("? path(1, x), x > 2", "ask: any body of a rule; also 'query ...'"),
-    ("show NAME [N|all]", f"the rows of a relation, the first {LIMIT} or N"),
-    ("rels [NAME ...]", "the relations, their columns and sizes"),
-    ("explain [NAME|N]", "how all rules are evaluated, those of a relation, or rule N"),
-    ("why path(1, 3)", "a proof of a row; --depth N, --rows N"),
-    ("why not path(3, 1)", "how far each rule gets; --depth N"),
-    ("graph [FILE]", "the circuit as DOT, or drawn into a file: .svg, .png, .pdf, .dot"),
-    ("stats", "ticks, rows and bytes kept"),
+    ("commit", "apply the pending changes as one tick and print the changes of the results"),
+    ("pending", "list the changes since the last commit"),
+    ("rollback", "discard the pending changes"),
+    ("? path(1, x), x > 2", "query: any body of a rule; also 'query ...'"),
+    ("show NAME [N|all]", f"print the rows of a relation: the first {LIMIT}, the first N, or all"),
+    ("rels [NAME ...]", "list the relations with their columns and sizes"),
+    ("explain [NAME|N]", "print how all rules, the rules of a relation, or rule N are evaluated"),
+    ("why path(1, 3)", "print a proof of a row; --depth N, --rows N"),
+    ("why not path(3, 1)", "print how far each rule gets; --depth N"),
+    ("graph [FILE]", "print the circuit as DOT, or draw it to a file: .svg, .png, .pdf, .dot"),
+    ("stats", "print the number of ticks, stored rows and bytes"),
     ("save DIR", "write the results, and the rows of inputs as fact files"),
     ("load FILE", "apply a change script, tick by tick; NAME.facts: insert its rows as one tick"),
-    ("help", "this list"),
-    ("quit", "leave; Ctrl-D does too"),
+    ("help [COMMAND]", "print this list"),
+    ("quit", "exit, like Ctrl-D"),
 )
 
 _SHOWN_DELTAS = 40
@@ -51,10 +51,10 @@ class QuitConsole(Exception):
 
 
 class ConsoleCommands:
-    """The commands over one run, and the changes since the last commit.
+    """The commands on one run, and the changes since the last commit.
 
-    `handle` raises DbspError for what cannot be done, and then nothing has changed; the pending changes
-    stay pending when a commit fails.
+    If `handle` raises DbspError, nothing has changed; after a failed commit the changes stay
+    pending.
     """
 
     def __init__(self, program: Program, run: Run, *, timed: bool = True) -> None:
@@ -84,11 +84,11 @@ class ConsoleCommands:
 
     @property
     def names(self) -> list[str]:
-        """The words that commands begin with."""
+        """The names of all commands."""
         return list(self._by_name)
 
     def handle(self, line: str) -> None:
-        """Do what a line says."""
+        """Run the command of a line."""
         text = line.strip()
         word, _, argument = text.partition(" ")
         command = self._by_name.get(word.rstrip(";"))
@@ -106,10 +106,16 @@ class ConsoleCommands:
         name = word[0] if word else text[:20]
         if text[len(name) :].lstrip().startswith("(") or name in self.program.relations:
             atom = text if "(" in text else f"{name}(...)"
-            insert = f", '+{atom}' to insert it" if name in self.program.inputs else ""
-            return InputError(f"'{name}' is no command; write '? {atom}' to ask for rows{insert}")
-        hint = did_you_mean(name, self.names)
-        return InputError(f"there is no command '{name}'; " + (hint or "'help' lists them"))
+            insert = f", or '+{atom}' to insert a row" if name in self.program.inputs else ""
+            return InputError(
+                f"expected a command, got the relation '{name}'; write '? {atom}' to query rows{insert}",
+                code="unknown-command",
+            )
+        return self._unknown_command(name)
+
+    def _unknown_command(self, name: str) -> InputError:
+        hint = did_you_mean(name, self.names) or "'help' lists the commands"
+        return InputError(f"unknown command '{name}'; {hint}", code="unknown-command")
 
     # --- changes ---------------------------------------------------------------------------------
 
@@ -147,7 +153,7 @@ class ConsoleCommands:
 
     def _rollback(self, argument: str) -> None:
         self._refuse_argument("rollback", argument)
-        print(f"{_counted(len(self.pending), 'change')} dropped")
+        print(f"discarded {_counted(len(self.pending), 'change')}")
         self._forget()
 
     def _forget(self) -> None:
@@ -155,9 +161,9 @@ class ConsoleCommands:
 
     def _load(self, argument: str) -> None:
         if not argument:
-            raise InputError("load what? Write load FILE")
+            raise InputError("expected a file: load FILE", code="invalid-command")
         if self.pending:
-            raise InputError("changes are pending; commit or rollback comes first")
+            raise InputError("changes are pending; run commit or rollback first", code="changes-pending")
         path = Path(argument).expanduser()
         if path.suffix == ".facts" and path.stem in self.program.inputs:
             self._load_facts(path)
@@ -175,11 +181,11 @@ class ConsoleCommands:
             result = self.run.step({name: rows})
         self._print(result)
 
-    # --- looking ---------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------
 
     def _query(self, argument: str) -> None:
         if not argument.strip():
-            raise InputError("ask what? Write the body of a rule: ? path(1, x), x > 2")
+            raise InputError("expected the body of a rule: ? path(1, x), x > 2", code="invalid-command")
         with why_answers.state_of(self.program, self.run) as state:
             answers = state.ask(argument)
         if answers.schema.arity:
@@ -205,9 +211,8 @@ class ConsoleCommands:
         names = argument.split() or list(known)
         for name in names:
             if name not in known:
-                raise InputError(
-                    f"there is no relation '{name}'; " + (did_you_mean(name, known) or "see rels")
-                )
+                hint = did_you_mean(name, known) or "'rels' lists the relations"
+                raise InputError(f"unknown relation '{name}'; {hint}", code="unknown-relation")
         cells = []
         for name in names:
             columns = ", ".join(
@@ -215,14 +220,14 @@ class ConsoleCommands:
             )
             roles = [role for role, names_of_role in self._roles() if name in names_of_role] or ["derived"]
             cells.append([name, f"({columns})", ", ".join(roles), self._size(name)])
-        print(*aligned(("relation", "columns", "is", "rows"), cells), sep="\n")
+        print(*aligned(("relation", "columns", "role", "rows"), cells), sep="\n")
 
     def _roles(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield "input", self.program.checked.inputs
         yield "output", self.program.checked.outputs
 
     def _size(self, name: str) -> str:
-        """How many rows are in a relation, where that is known without deriving them again."""
+        """Return the number of rows of a relation; "" if it must be derived again to count them."""
         if name in self.run.outputs:
             return f"{len(self.run.view(name)):,}"
         derived = any(rule.head.relation == name for rule in self.program.checked.rules)
@@ -234,7 +239,11 @@ class ConsoleCommands:
             parts = list(_parts(report, argument))
             if not parts:
                 hint = did_you_mean(argument, self.program.relations)
-                raise InputError(f"there is no rule for '{argument}'" + (f"; {hint}" if hint else ""))
+                raise InputError(
+                    f"expected a relation with rules or the number of a rule, got '{argument}'"
+                    + (f"; {hint}" if hint else ""),
+                    code="unknown-relation",
+                )
             report = "\n".join(parts)
         print(report)
 
@@ -243,13 +252,16 @@ class ConsoleCommands:
         goal = _OPTION.sub("", argument).strip()
         negated = re.match(r"not\s+(?!\()", goal)
         if not goal:
-            raise InputError("why what? Write why path(1, 3) or why not path(3, 1)")
+            raise InputError("expected a row: why path(1, 3), or why not path(3, 1)", code="invalid-command")
         with why_answers.state_of(self.program, self.run) as state:
             if negated:
-                why_answers.print_refusal(state, goal[negated.end() :], options.get("depth", 1))
+                atom = goal[negated.end() :]
+                hint = f"'why {atom}' prints its proof"
+                why_answers.print_refusal(state, atom, options.get("depth", 1), hint)
             else:
                 depth = options.get("depth", why_answers.DEPTH)
-                why_answers.print_proofs(state, goal, options.get("rows", 1), depth)
+                hint = f"'why not {goal}' prints why"
+                why_answers.print_proofs(state, goal, options.get("rows", 1), depth, hint)
 
     def _graph(self, argument: str) -> None:
         from dbsp.circuit import drawing
@@ -258,14 +270,14 @@ class ConsoleCommands:
             print(drawing.to_dot(self.run.graph), end="")
             return
         drawing.write(self.run.graph, Path(argument).expanduser())
-        print(f"drawn into {argument}")
+        print(f"wrote {argument}")
 
     def _stats(self, argument: str) -> None:
         self._refuse_argument("stats", argument)
         run = self.run
-        print(f"{run.tick:,} ticks, {run.state_rows:,} rows kept in {run.state_bytes:,} bytes")
+        print(f"{_counted(run.tick, 'tick')}, {run.state_rows:,} rows stored in {run.state_bytes:,} bytes")
         for name, iterations in run.iterations().items():
-            print(f"{name}: {iterations:,} iterations in the latest tick")
+            print(f"{name}: {_counted(iterations, 'iteration')} in the latest tick")
         _, _, traces = self.program.explain(run).partition("\ntraces\n")
         print("traces", traces, sep="\n")
 
@@ -273,7 +285,7 @@ class ConsoleCommands:
 
     def _save(self, argument: str) -> None:
         if not argument:
-            raise InputError("save where? Write save DIR")
+            raise InputError("expected a folder: save DIR", code="invalid-command")
         folder = Path(argument).expanduser()
         outputs = FolderOutput(self.program, folder, timed=False)
         for name in self.program.inputs:
@@ -281,16 +293,16 @@ class ConsoleCommands:
             report_ambiguous(place, write_place(place, self.run.asserted(name)))
         outputs.finished(self.run)
         if self.pending:
-            remark("the pending changes are not in it")
+            remark("the saved files do not include the pending changes")
         inputs, results = len(self.program.inputs), len(self.program.checked.outputs)
-        print(f"{_counted(inputs, 'input')} and {_counted(results, 'result')} written to {argument}")
+        print(f"wrote {_counted(inputs, 'input')} and {_counted(results, 'result')} to {argument}")
 
     def _help(self, argument: str) -> None:
-        wanted = [line for line in HELP if argument in line[0]]
-        if not wanted:
-            raise InputError(f"there is no command '{argument}'; 'help' lists them")
-        width = max(len(usage) for usage, _ in wanted)
-        for usage, meaning in wanted:
+        entries = [entry for entry in HELP if argument in entry[0]]
+        if not entries:
+            raise self._unknown_command(argument)
+        width = max(len(usage) for usage, _ in entries)
+        for usage, meaning in entries:
             print(f"{usage.ljust(width)}  {meaning}")
 
     def _quit(self, argument: str) -> None:
@@ -299,7 +311,7 @@ class ConsoleCommands:
 
     def _refuse_argument(self, command: str, argument: str) -> None:
         if argument and not argument.startswith(("//", "#")):
-            raise InputError(f"'{command}' takes nothing behind it, found '{argument}'")
+            raise InputError(f"'{command}' takes no argument, got '{argument}'", code="invalid-command")
 
 
 def _counted(number: int, thing: str) -> str:
@@ -308,16 +320,16 @@ def _counted(number: int, thing: str) -> str:
 
 def _number(value: str, option: str) -> int:
     if not value.isdecimal() or not int(value):
-        raise InputError(f"--{option} takes a number from 1, not '{value}'")
+        raise InputError(f"--{option} expects a whole number from 1, got '{value}'", code="invalid-option")
     return int(value)
 
 
-def _parts(report: str, wanted: str) -> Iterator[str]:
-    """The parts of a report about one rule, by its number, or about the rules of a relation."""
+def _parts(report: str, selected: str) -> Iterator[str]:
+    """Yield the parts of a report about the rule with a number, or the rules of a relation."""
     part: list[str] = []
     for line in [*report.split("\n"), ""]:
         if part and not line.startswith("    "):
-            if part[0].split()[1] == wanted or part[1].startswith(f"    {wanted}("):
+            if part[0].split()[1] == selected or part[1].startswith(f"    {selected}("):
                 yield "\n".join(part)
             part = []
         if part or line.startswith("  rule "):

@@ -30,11 +30,11 @@ _RELATIONS = ("show", "rels", "relations", "explain")
 _COLUMN = re.compile(r'([A-Za-z_?][\w?.]*)\(((?:"(?:[^"\\]|\\.)*"|[^()"])*("(?:[^"\\]|\\.)*)?)$')
 _VALUES = 50
 _MANY = 50_000
-"""The values of columns of larger relations are not offered: collecting them would be felt."""
+"""Columns of larger relations are not completed: collecting their values would take too long."""
 
 
 class LiveCompleter(Completer):
-    """Commands, relations where one is expected, and the values of a column inside of brackets."""
+    """Completes commands, relations where one is expected, and column values inside parentheses."""
 
     def __init__(self, commands: ConsoleCommands) -> None:
         self._commands = commands
@@ -62,7 +62,7 @@ class LiveCompleter(Completer):
             yield from _words(last[0], program.relations, "(")
 
     def _values(self, relation: str, arguments: str) -> Iterator[Completion]:
-        """Values of the column that the cursor is in."""
+        """Yield values of the column at the cursor."""
         run = self._commands.run
         if relation in run.outputs:
             rows = run.view(relation)
@@ -76,15 +76,15 @@ class LiveCompleter(Completer):
             return
         typed = pieces[-1].lstrip() if pieces else ""
         values = sorted({literal_of(row[column]) for row in rows.rows()})
-        fitting = [value for value in values if value.startswith(typed)]
-        for value in fitting[:_VALUES]:
+        matching = [value for value in values if value.startswith(typed)]
+        for value in matching[:_VALUES]:
             yield Completion(value, start_position=-len(typed))
 
 
-def _words(typed: str, words: Iterable[str], behind: str) -> Iterator[Completion]:
+def _words(typed: str, words: Iterable[str], suffix: str) -> Iterator[Completion]:
     for word in words:
         if word.startswith(typed):
-            yield Completion(word + behind, start_position=-len(typed), display=word)
+            yield Completion(word + suffix, start_position=-len(typed), display=word)
 
 
 _TOKEN = re.compile(

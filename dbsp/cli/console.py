@@ -1,7 +1,8 @@
-"""What a person sees on stderr: errors, remarks, progress. Results go to stdout and nothing else does."""
+"""The messages on stderr: errors, remarks, progress. Stdout carries results only."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,17 +12,36 @@ from typing import TextIO
 from dbsp.errors import DbspError
 
 SLOW_BYTES = 8 * 2**20
-"""Loads of fewer bytes are over before a progress bar could be read."""
+"""Smaller loads show no progress bar: they finish too soon."""
 
 
 def report(error: DbspError) -> None:
-    """An error on stderr. One that points at places in files says itself where it is from."""
-    pointing = getattr(error, "diagnostics", None)
-    remark(str(error) if pointing else f"dbsp: error: {error}")
+    """Print an error, or each error of a group, on stderr.
+
+    An error with diagnostics already starts with its file and line.
+    """
+    for single in getattr(error, "errors", (error,)):
+        remark(str(single) if getattr(single, "diagnostics", None) else f"dbsp: error: {single}")
+
+
+def open_missing_streams() -> None:
+    """Replace standard streams that the caller closed, which Python represents by None.
+
+    Standard input is then empty, standard error discards, and writing to standard output raises
+    OSError, so that a command that prints results fails and any other command succeeds.
+    """
+    streams = (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY))
+    for number, (name, mode, flags) in enumerate(streams):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, flags)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def remark(text: str) -> None:
-    """A line on stderr, behind everything already printed."""
+    """Print a line on stderr, after flushing stdout."""
     sys.stdout.flush()
     print(text, file=sys.stderr, flush=True)
 
@@ -34,16 +54,19 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """In place of `warnings.showwarning`: the place in Python says nothing to who runs a program."""
+    """Print a warning on stderr; replaces `warnings.showwarning`.
+
+    Leaves out the place in Python code, which means nothing to users of the command line.
+    """
     remark(f"dbsp: warning: {message}")
 
 
 @contextmanager
 def loading(total_bytes: int) -> Iterator[Callable[[Path | None, str], None]]:
-    """A progress bar over the files of a long load, on a terminal only.
+    """Show a progress bar during a long load; only on a terminal.
 
-    Yields a function to call with each file when it has been read, or with None for what comes
-    after the files; the text says what is being done next.
+    Yields a function `advance(path, text)`: call it with each file after reading it, and with None
+    for the step after the files. `text` describes the current step.
     """
     if total_bytes < SLOW_BYTES or not sys.stderr.isatty():
         yield lambda path, text: None
@@ -57,7 +80,7 @@ def loading(total_bytes: int) -> Iterator[Callable[[Path | None, str], None]]:
 
         def advance(path: Path | None, text: str) -> None:
             if path is None:
-                # How long a tick will take is not known beforehand: a bar that only moves.
+                # The duration of a tick is unknown, so the bar only pulses.
                 progress.update(task, total=None, description=text)
             else:
                 progress.update(task, advance=path.stat().st_size, description=text)
@@ -66,11 +89,11 @@ def loading(total_bytes: int) -> Iterator[Callable[[Path | None, str], None]]:
 
 
 def announce_kernels() -> None:
-    """Say that the first tick will take long if the compiled kernels are not on this machine yet."""
+    """Announce the compilation of kernels if this machine has no compiled kernels in its cache."""
     from dbsp.cli.warmup_command import kernels_compiled
 
     if not kernels_compiled():
         remark(
-            "dbsp: compiling the kernels for this machine, which happens once and may take a minute "
-            "('dbsp warmup' does it ahead)"
+            "dbsp: compiling the kernels for this machine; this happens once and may take a minute "
+            "(run 'dbsp warmup' to compile them in advance)"
         )

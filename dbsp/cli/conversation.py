@@ -1,4 +1,4 @@
-"""What `dbsp live` does with each line of a pipe or a file."""
+"""`dbsp live` on a pipe or a file: process each line."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 
 HELP = """\
-+edge(1, "text")   insert a row          show path   the rows of a result
--edge(1, "text")   delete a row          quit        leave (as does the end of the input)
-commit             apply the changes and print what they changed"""
++edge(1, "text")   insert a row          show path   print the rows of a result
+-edge(1, "text")   delete a row          quit        exit (as at the end of the input)
+commit             apply the changes and print the changes of the results"""
 
 FILE = "<stdin>"
 
 
 def show_initial(program: Program, run: Run) -> None:
-    """What the results hold now, as the changes of a tick."""
+    """Print the current results as the changes of a tick."""
     views = {name: run.view(name) for name in program.checked.outputs}
     print_deltas(program, TickResult(views, run.tick, 0.0, {}, {}), timed=False)
 
 
 def print_deltas(program: Program, result: TickResult, *, timed: bool) -> None:
-    """What a tick changed in the results."""
+    """Print the changes of the results in a tick."""
     outputs = {name: result[name] for name in program.checked.outputs}
     shown = TickResult(outputs, result.number, result.seconds, result.absent, result.present)
     print("\n".join(tick_lines(shown, timed)), flush=True)
 
 
 class Conversation:
-    """The changes staged since the last commit, and what becomes of them.
+    """Stages changes and applies them at each commit.
 
-    A wrong line spoils the tick it stands in, as nobody is there to correct it.
+    An invalid line rejects its whole tick, because nobody can correct it.
     """
 
     def __init__(self, program: Program, run: Run, *, timed: bool) -> None:
@@ -48,10 +48,10 @@ class Conversation:
         self.failed = False
         self._reader = program_files.change_reader(program, FILE)
         self._tick: ScriptTick | None = None
-        self._spoilt = 0
+        self._invalid_lines = 0
 
     def follow(self, lines: Iterator[str]) -> None:
-        """Go on until the lines end or say so; changes left over are a last tick."""
+        """Process lines until they end or `quit`; the uncommitted changes become the last tick."""
         for line in lines:
             words = line.split()
             if words and words[0] in ("help", "quit", "exit", "show") and "(" not in line:
@@ -70,7 +70,7 @@ class Conversation:
         except DataError as error:
             report(error)
             self.failed = True
-            self._spoilt += 1
+            self._invalid_lines += 1
             if self._tick is None:
                 self._tick = ScriptTick(self._reader.line, self._reader.line)
             return
@@ -83,14 +83,15 @@ class Conversation:
 
     def _commit(self, line: int) -> None:
         tick, self._tick = ScriptTick(line, line) if self._tick is None else self._tick, None
-        spoilt, self._spoilt = self._spoilt, 0
+        invalid, self._invalid_lines = self._invalid_lines, 0
         tick.last_line = max(line, tick.last_line)
         try:
-            if spoilt:
+            if invalid:
                 raise InputError(
-                    f"the tick was not applied and nothing has changed: {spoilt} of its lines "
-                    f"{'is' if spoilt == 1 else 'are'} wrong",
+                    f"the tick was not applied and changed nothing: "
+                    f"{'1 line is' if invalid == 1 else f'{invalid} lines are'} invalid",
                     where=f"{FILE}:{tick.lines}",
+                    code="invalid-line",
                 )
             print_deltas(self._program, program_files.apply_tick(self._run, tick, FILE), timed=self._timed)
         except DbspError as error:

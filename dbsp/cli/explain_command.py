@@ -1,4 +1,4 @@
-"""`dbsp explain`: how a program will be evaluated, in words."""
+"""`dbsp explain`: describe how a program is evaluated."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dbsp.cli import options
+from dbsp.errors import DbspError
 
 EXAMPLES = """Examples:
 
@@ -16,28 +17,28 @@ dbsp explain reach.dl
 dbsp explain reach.dl --circuit
 
 dbsp explain reach.dl --after push_filters
-    prints the circuit right after this pass of the compiler
+    prints the rules after this pass of the compiler
 
 dbsp explain --passes
     lists the passes
 
 dbsp explain reach.dl -F facts
-    plans for these facts, loads them, and says what the joins have met"""
+    plans for these facts, loads them, and prints estimated and actual row counts of the joins"""
 
 
-def _list_passes(wanted: bool) -> None:
-    """Print every pass with what it does, and end the command."""
-    if not wanted:
+def _list_passes(requested: bool) -> None:
+    """Print every pass with its summary, and end the command."""
+    if not requested:
         return
     from dbsp.compiler.datalog.compiler_passes import COMPILER
 
-    width = max(len(one.name) for one in COMPILER)
-    given = None
-    for one in COMPILER:
-        if one.gives is not given:
-            given = one.gives
-            print(f"-> {given.name}")
-        print(f"   {one.name:<{width}}  {one.summary}")
+    width = max(len(compiler_pass.name) for compiler_pass in COMPILER)
+    representation = None
+    for compiler_pass in COMPILER:
+        if compiler_pass.gives is not representation:
+            representation = compiler_pass.gives
+            print(f"-> {representation.name}")
+        print(f"   {compiler_pass.name:<{width}}  {compiler_pass.summary}")
     raise typer.Exit
 
 
@@ -48,7 +49,9 @@ def _known_pass(name: str | None) -> str | None:
         try:
             COMPILER[name]
         except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
+            raise options.invalid_option(
+                error.message if isinstance(error, DbspError) else str(error)
+            ) from None
     return name
 
 
@@ -58,7 +61,7 @@ def explain(
     circuit: Annotated[
         bool,
         typer.Option(
-            "--circuit", help="Also what the optimiser changed, the rules applied, and the traces kept."
+            "--circuit", help="Also print the optimiser's changes, the laws applied and the stored traces."
         ),
     ] = False,
     after: Annotated[
@@ -66,7 +69,7 @@ def explain(
         typer.Option(
             "--after",
             metavar="PASS",
-            help="Print the program, its plans or its circuit right after this pass of the compiler.",
+            help="Print the program, its plans or its circuit after this pass of the compiler.",
             callback=_known_pass,
             show_default=False,
         ),
@@ -75,7 +78,7 @@ def explain(
         bool,
         typer.Option(
             "--passes",
-            help="List the passes of the compiler in their order.",
+            help="List the passes of the compiler in order.",
             callback=_list_passes,
             is_eager=True,
         ),
@@ -86,7 +89,7 @@ def explain(
             "--fact-dir",
             "-F",
             metavar="DIR",
-            help="Load RELATION.facts from there; plans and prints by what is counted and met.",
+            help="Load RELATION.facts from this folder; plan for these facts and print actual row counts.",
             show_default=False,
         ),
     ] = None,
@@ -94,15 +97,17 @@ def explain(
     max_memory: options.MaxMemory = "90%",
     compilation: options.Compilation,
 ) -> None:
-    """Say how a program is evaluated: its strata, the order of work in each rule, its recursion.
+    """Print how a program is evaluated: its strata, the steps of each rule, its recursion.
 
-    Of every join: whether it is acyclic, how many rows it has at most, by which joins it is made and why,
-    and in which order the changes of each atom bind the variables; and the traces kept, for whom.
+    For every join: whether it is acyclic, an upper bound of its rows, the joins that compute it and
+    the reason, and the order in which the changes of each atom bind the variables. Then the stored
+    traces and the rules that read them.
 
-    With facts the plans are those that are best by their counts. The facts are loaded, and the rows expected
-    are set against those met, variable by variable; traces come with their rows and bytes.
+    With --fact-dir the plans are chosen by the row counts of the facts. The facts are loaded, and
+    the report compares estimated and actual rows for each variable; traces are listed with rows and
+    bytes.
 
-    With --after the report is the program as text after one pass, its plans, or its circuit node by node.
+    With --after, prints the program as text after one pass, its plans, or its circuit node by node.
     """
     from dbsp.cli import program_files
 

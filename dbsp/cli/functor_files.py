@@ -1,4 +1,4 @@
-"""Python functions for the functors of a program, from files and modules named on the command line."""
+"""Python functions for a program's functors, from files and modules named on the command line."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from dbsp.errors import InputError
 
 
 def load_functors(sources: Sequence[str]) -> dict[str, Callable[..., Any]]:
-    """What can be called in each FILE.py or module, by name; a later one goes before an earlier one.
+    """Return the callables of each FILE.py or module by name; later sources override earlier ones.
 
-    Raises InputError if one cannot be loaded.
+    Raises InputError if a source cannot be loaded.
     """
     functors: dict[str, Callable[..., Any]] = {}
     for source in sources:
         try:
             module = _from_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
-        except Exception as error:  # whatever the code in it raises
+        except Exception as error:  # the imported code can raise anything
             raise InputError(
-                f"cannot load functors from {source}: {type(error).__name__}: {error}"
+                f"cannot load functors from {source}: {type(error).__name__}: {error}",
+                code="functors-not-loaded",
             ) from error
         functors.update((name, value) for name, value in vars(module).items() if callable(value))
     return functors
@@ -32,7 +33,7 @@ def load_functors(sources: Sequence[str]) -> dict[str, Callable[..., Any]]:
 def _from_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
+        raise ImportError(f"expected a Python file, got {path}")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

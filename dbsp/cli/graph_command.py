@@ -1,4 +1,4 @@
-"""`dbsp graph`: the circuit of a program as a drawing."""
+"""`dbsp graph`: draw the circuit of a program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def graph(
             "--output",
             "-o",
             metavar="FILE",
-            help="Ends in .dot, .gv, .svg, .png or .pdf; without it DOT is printed.",
+            help="Write to this file: .dot, .gv, .svg, .png or .pdf. Without it, DOT is printed.",
             show_default=False,
         ),
     ] = None,
@@ -36,16 +36,15 @@ def graph(
         Stage,
         typer.Option(
             "--stage",
-            help="The query as it is written, the incremental circuit that the rules make of it, or "
-            "the physical one that is run.",
+            help="The query circuit as written, the incremental circuit derived from it, or the physical "
+            "circuit that runs.",
         ),
     ] = Stage.QUERY,
     compilation: options.Compilation,
 ) -> None:
-    """Draw the circuit of a program, as DOT or as a picture.
+    """Draw the circuit of a program, as DOT or as an image.
 
-    Boxes are operators, arrows are streams, frames are recursive scopes; each box names the rule
-    it comes from.
+    Boxes are operators, arrows are streams, frames are recursive scopes. Each box names its rule.
     """
     from dbsp.circuit import drawing
     from dbsp.cli import program_files

@@ -1,4 +1,4 @@
-"""Ctrl-C while a tick is computed: it ends the tick or comes too late, and nothing in between."""
+"""Ctrl-C while a tick is computed: either the tick is rolled back, or it commits completely."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dbsp.runtime.run import Run
 
 @contextmanager
 def ends_tick(run: Run) -> Iterator[None]:
-    """An interrupt raises KeyboardInterrupt once, while what the tick does can still be undone.
+    """Raise KeyboardInterrupt for the first interrupt while the tick can still roll back.
 
-    Later ones wait until that is done, and one that comes when the tick is becoming final is dropped.
+    Ignores further interrupts during the rollback, and any interrupt during the commit.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,4 +1,4 @@
-"""`dbsp live`: changes from standard input, deltas to standard output, for as long as they come."""
+"""`dbsp live`: read changes from standard input and print the deltas of each tick."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dbsp.cli import options
 EXAMPLES = """Examples:
 
 dbsp live reach.dl
-    type changes, then commit; ask for rows and why they are there; 'help' lists it all
+    type changes, then commit; query rows and print proofs; 'help' lists the commands
 
 dbsp live reach.dl -F facts --initial < changes.txt > deltas.txt
 
@@ -30,46 +30,46 @@ def live(
             "--fact-dir",
             "-F",
             metavar="DIR",
-            help="Load RELATION.facts from there first; without it, start empty.",
+            help="Load RELATION.facts from this folder first; without it, start empty.",
             show_default=False,
         ),
     ] = None,
     initial: Annotated[
-        bool, typer.Option("--initial", help="Print the results of the loaded facts as a tick of their own.")
+        bool, typer.Option("--initial", help="Print the results of the loaded facts as the first tick.")
     ] = False,
     compilation: options.Compilation,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
     max_memory: options.MaxMemory = "90%",
 ) -> None:
-    """Keep the results of a program up to date with changes typed or piped in.
+    """Keep the results of a program up to date with changes from standard input.
 
-    Reads a change script from standard input, line by line. At each commit the changes since the last
-    one are applied as one tick, and what they change in the results is printed in the same form,
-    ending with commit. A tick with an error in it changes nothing.
+    Reads a change script from standard input, line by line. Each commit applies the changes since
+    the previous commit as one tick and prints the changes of the results as a change script that
+    ends with commit. A tick with an error changes nothing.
 
-    At a terminal there is a prompt, with history and completion, at which there is more to type: queries,
-    proofs of rows, drawings; 'help' lists it.
+    At a terminal, shows a prompt with history and completion and accepts more commands: queries,
+    proofs of rows, drawings. 'help' lists them.
     """
     from dbsp.cli import program_files
     from dbsp.cli.conversation import Conversation, show_initial
 
     compiled = program_files.load_program(program, compilation)
     if fact_dir is not None:
-        at_work = program_files.start(compiled, fact_dir, max_iterations, changes_from_stdin=True)
+        run = program_files.start(compiled, fact_dir, max_iterations, changes_from_stdin=True)
     else:
-        at_work = program_files.start_empty(compiled, max_iterations)
+        run = program_files.start_empty(compiled, max_iterations)
     if initial:
-        show_initial(compiled, at_work)
+        show_initial(compiled, run)
     if sys.stdin.isatty():
         from dbsp.cli.commands import ConsoleCommands
         from dbsp.cli.prompt import converse
 
-        converse(ConsoleCommands(compiled, at_work))
+        converse(ConsoleCommands(compiled, run))
         return
-    conversation = Conversation(compiled, at_work, timed=time)
+    conversation = Conversation(compiled, run, timed=time)
     if isinstance(sys.stdin, io.TextIOWrapper):
-        # Bytes that are no text make their line wrong, and nothing else.
+        # Bytes that are not UTF-8 invalidate their own line only.
         sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
     conversation.follow(iter(sys.stdin.readline, ""))
     if conversation.failed:

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from dbsp.compiler.planner.strategy import Strategy
+from dbsp.errors import DbspError
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.runtime import memory
 
 
+def invalid_option(message: str) -> typer.BadParameter:
+    """Return a usage error that ends with its code, as all errors do."""
+    return typer.BadParameter(f"{message} [invalid-option]")
+
+
 def _jobs(text: str) -> str:
     if text != "auto" and not (text.isdecimal() and int(text) > 0):
-        raise typer.BadParameter("a number of threads, or auto")
+        raise invalid_option(f"expected a number of threads or 'auto', got '{text}'")
     return text
 
 
@@ -26,16 +32,20 @@ def _max_memory(text: str) -> str:
     try:
         size = memory.capacity(text)
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+        raise invalid_option(error.message if isinstance(error, DbspError) else str(error)) from None
     if size is not None:
         memory.limit(size)
     return text
 
 
-ProgramPath = Annotated[Path, typer.Argument(metavar="PROGRAM.dl", help="The program.", show_default=False)]
+ProgramPath = Annotated[
+    Path, typer.Argument(metavar="PROGRAM.dl", help="The program file.", show_default=False)
+]
 FactFolder = Annotated[
     Path,
-    typer.Option("--fact-dir", "-F", metavar="DIR", help="Where RELATION.facts is read for each .input."),
+    typer.Option(
+        "--fact-dir", "-F", metavar="DIR", help="Read RELATION.facts from this folder for each .input."
+    ),
 ]
 Macros = Annotated[
     list[str] | None,
@@ -43,7 +53,7 @@ Macros = Annotated[
         "--macro",
         "-M",
         metavar="NAME=VALUE ...",
-        help="Define macros for the preprocessor, with blanks between them; may be given several times.",
+        help="Define preprocessor macros, separated by spaces; can be repeated.",
         show_default=False,
     ),
 ]
@@ -53,16 +63,17 @@ IncludeFolders = Annotated[
         "--include-dir",
         "-I",
         metavar="DIR",
-        help="Where else #include looks for files; may be given several times.",
+        help="Another folder in which #include looks for files; can be repeated.",
         show_default=False,
     ),
 ]
-NoWarnings = Annotated[bool, typer.Option("--no-warn", "-w", help="Do not show warnings about the program.")]
+NoWarnings = Annotated[bool, typer.Option("--no-warn", "-w", help="Hide warnings about the program.")]
 NoPreprocessor = Annotated[
     bool,
     typer.Option(
         "--no-preprocessor",
-        help="Without effect: the preprocessor is built in and acts on lines that begin with # alone.",
+        help="No effect; accepted for Soufflé scripts. The built-in preprocessor only acts on lines that "
+        "begin with #.",
     ),
 ]
 Jobs = Annotated[
@@ -71,7 +82,7 @@ Jobs = Annotated[
         "--jobs",
         "-j",
         metavar="N|auto",
-        help="Without effect, for scripts written for Soufflé: the engine runs on one core.",
+        help="No effect; accepted for Soufflé scripts. The engine runs on one core.",
         callback=_jobs,
     ),
 ]
@@ -79,16 +90,16 @@ JoinStrategy = Annotated[
     Strategy,
     typer.Option(
         "--strategy",
-        help="How rules without a .plan are joined: as the planner chooses, two relations at a time, or "
-        "all at once by worst-case optimal joins.",
+        help="Join algorithm of rules without a .plan: chosen by the planner, binary joins, or "
+        "worst-case optimal joins.",
     ),
 ]
 RecursionMode = Annotated[
     Recursion,
     typer.Option(
         "--recursion",
-        help="How recursive relations are evaluated: insert-only until something is deleted and incremental "
-        "from then on, or one of these alone.",
+        help="Evaluation of recursive relations: insert-only until the first deletion and incremental "
+        "afterwards (auto), or only one of the two.",
     ),
 ]
 
@@ -104,8 +115,8 @@ Bits = Annotated[
     WordSize | None,
     typer.Option(
         "--word-size",
-        help="How many bits a number has: 64, and what leaves them is an error, or 32, in which arithmetic "
-        "wraps around as Soufflé's does by default. A program may say it itself; else it is 64.",
+        help="Bits of a number: with 64, overflow is an error; with 32, arithmetic wraps around as in "
+        "Soufflé by default. Default: the .pragma of the program, or else 64.",
         show_default=False,
     ),
 ]
@@ -115,8 +126,8 @@ Magic = Annotated[
         "--magic-transform",
         "-m",
         metavar="NAME,...",
-        help="Derive these relations on demand, only as far as the outputs need them; '*' for all for "
-        "which that is possible.",
+        help="Derive these relations on demand: only the rows that the outputs need. '*' selects all "
+        "relations for which this is possible.",
         show_default=False,
     ),
 ]
@@ -126,7 +137,8 @@ Disabled = Annotated[
         "--disable-transformers",
         "-z",
         metavar="NAME,...",
-        help="Leave out rewritings of the rules, those that 'dbsp explain' names; 'all' for every one.",
+        help="Disable rewritings of the rules, by the names that 'dbsp explain' prints; 'all' disables "
+        "every rewriting.",
         show_default=False,
     ),
 ]
@@ -135,7 +147,7 @@ Functors = Annotated[
     typer.Option(
         "--functors",
         metavar="FILE.py|MODULE",
-        help="Where the Python functions for the program's functors are; may be given several times.",
+        help="File or module with the Python functions for the program's functors; can be repeated.",
         show_default=False,
     ),
 ]
@@ -143,7 +155,7 @@ Functors = Annotated[
 MaxIterations = Annotated[
     int,
     typer.Option(
-        "--max-iterations", min=1, metavar="N", help="Give up a recursion that takes more iterations."
+        "--max-iterations", min=1, metavar="N", help="Stop a recursion after N iterations with an error."
     ),
 ]
 MaxMemory = Annotated[
@@ -151,16 +163,16 @@ MaxMemory = Annotated[
     typer.Option(
         "--max-memory",
         metavar="SIZE",
-        help="Give up what needs more memory, such as 8G, 500M or 50% of the machine's.",
+        help="Stop with an error when more memory is needed: 8G, 500M, or 50% of the machine's memory.",
         callback=_max_memory,
     ),
 ]
-Timing = Annotated[bool, typer.Option("--time", help="Say how long each tick took.")]
+Timing = Annotated[bool, typer.Option("--time", help="Print the duration of each tick.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """The options of every command that compiles a program; `expanded` puts them into its signature."""
+    """The options of all commands that compile a program; `expanded` adds them to a signature."""
 
     macros: Macros = None
     include: IncludeFolders = None
@@ -174,10 +186,11 @@ class Compilation:
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """The command as typer is to see it: with the fields of `Compilation` for its parameter of that type.
+    """Return the command with its `Compilation` parameter replaced by one parameter per field.
 
-    They stand where the parameter does, in the order of the fields; the command itself gets one value. A
-    command without such a parameter is returned as it is.
+    The fields take the position of that parameter, in their order, so that typer sees single
+    options; the command itself receives one `Compilation`. A command without such a parameter is
+    returned as is.
     """
     hints = get_type_hints(command, include_extras=True)
     group = next((name for name, hint in hints.items() if hint is Compilation), None)

@@ -1,4 +1,4 @@
-"""The files that commands read: a program, its facts, and ticks from change scripts."""
+"""Read the files of a command: a program, its facts, and ticks from change scripts."""
 
 from __future__ import annotations
 
@@ -8,29 +8,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from dbsp.cli.console import announce_kernels, loading, remark
 from dbsp.cli.functor_files import load_functors
-from dbsp.cli.options import Compilation
+from dbsp.cli.options import Compilation, invalid_option
 from dbsp.compiler.compile import compile
 from dbsp.compiler.datalog.compiler_passes import REWRITES
 from dbsp.compiler.datalog.meaning.directives import fact_source
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.program import Program
+from dbsp.diagnostics import did_you_mean
 from dbsp.errors import DbspError, InputError
 from dbsp.io import ChangeScriptReader, Place, ScriptTick, read_change_script, read_place
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 
-# One NAME=VALUE; a blank inside quotes or after a backslash belongs to it.
+# One NAME=VALUE; the value may contain spaces inside quotes or after a backslash.
 _MACRO = re.compile(r'(?:[^\s"\\]|\\.|"(?:\\.|[^"\\])*"?)+')
 
 
 def load_program(path: Path, compilation: Compilation) -> Program:
     """Compile the program; print its warnings on stderr unless the options disable them.
 
-    Macros are the values of `-M`; a name without a value is defined as 1.
+    A macro of `-M` without a value is defined as 1.
     """
     defined: dict[str, str] = {}
     for macro in (macro for option in compilation.macros or () for macro in _MACRO.findall(option)):
@@ -53,37 +52,48 @@ def load_program(path: Path, compilation: Compilation) -> Program:
 
 
 def _names(options: Sequence[str] | None) -> list[str]:
-    """Names with commas between them, in one option or in several."""
+    """Return the comma-separated names of all uses of an option."""
     return [name.strip() for option in options or () for name in option.split(",")]
 
 
 def _rewrites(disabled: Sequence[str] | None) -> Sequence[str]:
-    """The rewritings without the disabled ones."""
+    """Return the names of the enabled rewritings."""
     names = _names(disabled)
     unknown = sorted({*names} - {*REWRITES, "all"})
     if unknown:
-        raise typer.BadParameter(f"no rewriting is called {unknown[0]}; there are {', '.join(REWRITES)}")
+        known = [*REWRITES, "all"]
+        hint = did_you_mean(unknown[0], known)
+        suggested = f"; {hint}" if hint else ""
+        raise invalid_option(f"expected rewritings ({', '.join(known)}), got '{unknown[0]}'{suggested}")
     return [name for name in REWRITES if name not in names and "all" not in names]
 
 
 def start(program: Program, folder: Path, max_iterations: int, *, changes_from_stdin: bool = False) -> Run:
-    """A run of the program over the facts of all its `.input` relations."""
+    """Start a run of the program with the facts of all its `.input` relations."""
     with facts_of(program, folder, changes_from_stdin) as initial:
         return program.start(initial, max_iterations=max_iterations)
 
 
 def start_counted(program: Program, folder: Path, max_iterations: int) -> tuple[Run, dict[int, RulePlan]]:
-    """A run over the facts by the best plans for them, and these plans."""
+    """Start a run with the facts and the plans chosen for their counts; return both."""
     with facts_of(program, folder) as initial:
         plans = program.plans_for(program.counted(initial, max_iterations=max_iterations))
         return program.start(initial, max_iterations=max_iterations, plans=plans), plans
 
 
+class FactFileErrors(InputError):
+    """The errors of several fact files; each has its own code."""
+
+    def __init__(self, errors: Sequence[InputError]) -> None:
+        super().__init__("\n".join(map(str, errors)))
+        self.errors = tuple(errors)
+
+
 @contextmanager
 def facts_of(program: Program, folder: Path, changes_from_stdin: bool = False) -> Iterator[dict[str, Any]]:
-    """The facts of all `.input` relations, for the first tick to be computed while progress is shown.
+    """Read the facts of all `.input` relations; show progress until the block ends.
 
-    Raises one error for everything that is wrong with the fact files.
+    Raises FactFileErrors, which lists all problems in the fact files.
     """
     sources = _sources(program, folder, changes_from_stdin)
     total = sum(path.stat().st_size for _, source in sources if (path := _file(source)))
@@ -102,19 +112,19 @@ def facts_of(program: Program, folder: Path, changes_from_stdin: bool = False) -
         if len(errors) == 1:
             raise errors[0]
         if errors:
-            raise InputError("\n".join(map(str, errors)))
+            raise FactFileErrors(errors)
         advance(None, "computing the first tick")
         announce_kernels()
         yield initial
 
 
 def read_place_of(program: Program, name: str, place: Place) -> Any:
-    """The rows of an input that are in a place."""
+    """Read the rows of an input from a place."""
     return read_place(place, program.inputs[name], name, program.ranges[name])
 
 
 def _sources(program: Program, folder: Path, changes_from_stdin: bool) -> list[tuple[str, Place]]:
-    """Where the facts of each relation are, for every `.input`."""
+    """Return the place of the facts of every `.input`, with the relation's name."""
     sources = [
         (name, fact_source(name, parameters, folder))
         for name, relation in program.relations.items()
@@ -123,11 +133,15 @@ def _sources(program: Program, folder: Path, changes_from_stdin: bool) -> list[t
     from_stdin = [name for name, source in sources if source.path is None]
     if from_stdin and changes_from_stdin:
         raise InputError(
-            f"relation '{from_stdin[0]}' cannot be read from standard input, where the changes come from"
+            f"cannot read relation '{from_stdin[0]}' from standard input, which carries the changes",
+            code="stdin-in-use",
         )
     if len(from_stdin) > 1:
         names = " and ".join(f"'{name}'" for name in from_stdin[:2])
-        raise InputError(f"relations {names} are both read from standard input, which can be read once")
+        raise InputError(
+            f"cannot read both relations {names} from standard input; read one of them from a file",
+            code="stdin-in-use",
+        )
     return sources
 
 
@@ -136,13 +150,13 @@ def _file(source: Place) -> Path | None:
 
 
 def start_empty(program: Program, max_iterations: int) -> Run:
-    """A run of the program over its own facts alone."""
+    """Start a run of the program without facts from files."""
     announce_kernels()
     return program.start(max_iterations=max_iterations)
 
 
 def _concatenate(first: Any, second: Any) -> Any:
-    """The facts of two files of one relation."""
+    """Concatenate the facts of two files of one relation."""
     if isinstance(first, list):
         return [*first, *second]
     import pyarrow as pa
@@ -151,31 +165,33 @@ def _concatenate(first: Any, second: Any) -> Any:
 
 
 def change_reader(program: Program, file: str) -> ChangeScriptReader:
-    """A reader for changes of the program's inputs."""
+    """Return a reader of changes to the program's inputs."""
     derived = program.relations.keys() - program.inputs.keys()
     return ChangeScriptReader(program.inputs, file, derived=derived, ranges=program.ranges)
 
 
 def read_changes(program: Program, path: Path) -> list[ScriptTick]:
-    """The ticks of the change script at `path`."""
+    """Read the ticks of the change script at `path`."""
     derived = program.relations.keys() - program.inputs.keys()
     return read_change_script(path, program.inputs, derived=derived, ranges=program.ranges)
 
 
 def apply_tick(run: Run, tick: ScriptTick, file: str) -> TickResult:
-    """Step the run by one tick of a script; says on stderr which changes had no effect.
+    """Apply one tick of a script; print a warning on stderr for changes without effect.
 
-    Raises DbspError naming the lines of the tick; the run then is as it was before.
+    Raises DbspError naming the lines of the tick; the run is then unchanged.
     """
     try:
         result = run.step(tick.changes)
     except DbspError as error:
+        cause = f"{error.where}: {error.message}" if error.where else error.message
         raise DbspError(
-            f"tick {run.tick + 1} was not applied and nothing has changed: {error}",
+            f"tick {run.tick + 1} was not applied and changed nothing: {cause}",
             where=f"{file}:{tick.lines}",
+            code=error.code,
         ) from error
-    _warn(file, tick, result.absent, lambda n, r: f"{n} deleted {_rows(n)} not in '{r}' anyway")
-    _warn(file, tick, result.present, lambda n, r: f"{n} inserted {_rows(n)} in '{r}' already")
+    _warn(file, tick, result.absent, lambda n, r: f"{n} deleted {_rows(n)} not in '{r}'")
+    _warn(file, tick, result.present, lambda n, r: f"{n} inserted {_rows(n)} already in '{r}'")
     return result
 
 

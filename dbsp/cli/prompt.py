@@ -1,4 +1,4 @@
-"""The prompt of `dbsp live` at a terminal: history, completion, and what Ctrl-C and Ctrl-D mean."""
+"""The prompt of `dbsp live` at a terminal: history, completion, Ctrl-C and Ctrl-D."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def converse(
     output: Output | None = None,
     history: History | None = None,
 ) -> None:
-    """Ask for lines and do what they say, until a person leaves.
+    """Read lines and run their commands until the user quits.
 
-    Ctrl-C gives up the line, or the command at work: a tick that is interrupted changes nothing.
+    Ctrl-C discards the line or interrupts the running command: an interrupted tick changes nothing.
     """
     session: PromptSession[str] = PromptSession(
         completer=LiveCompleter(commands),
@@ -37,7 +37,7 @@ def converse(
         output=output or create_output(always_prefer_tty=True),
         style=STYLE,
     )
-    remark(f"{commands.program!r}; 'help' says what to type")
+    remark(f"{commands.program!r}; 'help' lists the commands")
     while True:
         try:
             line = session.prompt(_prompt(commands))
@@ -52,19 +52,19 @@ def converse(
         except DbspError as error:
             report(error)
         except KeyboardInterrupt:
-            remark("interrupted; nothing has changed")
+            remark("interrupted; nothing changed")
     if commands.pending:
         remark("the pending changes were not committed")
 
 
 def _prompt(commands: ConsoleCommands) -> str:
-    """The prompt, with the number of pending changes."""
+    """Return the prompt, with the number of pending changes."""
     number = len(commands.pending)
     return f"{number} pending dbsp> " if number else "dbsp> "
 
 
 def _history() -> History:
-    """The lines of earlier conversations, in the folder for the state of a user's programs."""
+    """Return the lines of earlier sessions, stored in the user's XDG state folder."""
     state = os.environ.get("XDG_STATE_HOME")
     folder = (Path(state) if state else Path.home() / ".local" / "state") / "dbsp"
     file = folder / "history"
@@ -72,5 +72,5 @@ def _history() -> History:
         folder.mkdir(parents=True, exist_ok=True)
         file.open("a").close()
     except OSError:
-        return InMemoryHistory()  # a home that cannot be written to is no reason not to talk
+        return InMemoryHistory()  # a read-only home is not an error
     return FileHistory(file)

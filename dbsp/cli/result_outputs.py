@@ -1,4 +1,4 @@
-"""Where results go: a folder of files, or stdout."""
+"""Write results to a folder of files, or to stdout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DELTAS_FILE = "deltas.txt"
 
 
 def tick_lines(result: TickResult, timed: bool) -> list[str]:
-    """The output deltas of a tick as lines of a change script, `commit` at the end."""
+    """Return the output deltas of a tick as lines of a change script, with `commit` at the end."""
     remarks = [f"tick {result.number}"]
     if timed:
         remarks.append(f"{result.seconds * 1000:.3f} ms")
@@ -26,19 +26,19 @@ def tick_lines(result: TickResult, timed: bool) -> list[str]:
 
 
 def print_sizes(program: Program, run: Run) -> None:
-    """The line `relation<tab>rows` for every `.printsize`."""
+    """Print the line `relation<tab>rows` for every `.printsize`."""
     for name in program.sizes:
         for parameters in program.relations[name].sizes:
             print(f"{parameters.get('name', name)}\t{len(run.view(name))}")
 
 
 class StdoutOutput:
-    """Everything on stdout, in the order in which it happens: the relations, then each tick's deltas."""
+    """Print the relations after loading on stdout, then the deltas of each tick."""
 
     def __init__(self, program: Program, timed: bool) -> None:
         self._program = program
         self._timed = timed
-        # As in Soufflé each .output prints, wherever it would write otherwise, and with the columns' names.
+        # As in Soufflé, every .output prints with a header, whatever its file parameters are.
         self._places = [
             (name, result_target(name, parameters | {"IO": "stdout", "headers": "true"}, Path()))
             for name in program.checked.outputs
@@ -46,29 +46,29 @@ class StdoutOutput:
         ]
 
     def loaded(self, run: Run) -> None:
-        """The facts have been loaded: print the relations, framed as Soufflé frames them."""
+        """Print the relations after loading, framed as in Soufflé."""
         for name, place in self._places:
             write_place(place, run.view(name))
         print_sizes(self._program, run)
         sys.stdout.flush()
 
     def ticked(self, result: TickResult) -> None:
-        """A tick of the change script has been applied: print its deltas."""
+        """Print the deltas of a tick of the change script."""
         print("\n".join(tick_lines(result, self._timed)), flush=True)
 
     def finished(self, run: Run) -> None:
-        """The run is over; everything has been printed."""
+        """Do nothing: everything is printed already."""
 
 
 class FolderOutput:
-    """One file per relation, as it is after the last tick; the ticks' deltas in one more file."""
+    """Write one file per relation after the last tick, and one file with all deltas."""
 
     def __init__(self, program: Program, folder: Path, timed: bool) -> None:
         self._program = program
         self._folder = folder
         self._timed = timed
         self._deltas: IO[str] | None = None
-        # Where each relation goes is settled before anything is computed, so that mistakes show early.
+        # Resolve the file of each relation before any computation, so that errors appear early.
         self._targets = [
             (name, result_target(name, parameters, folder))
             for name in program.checked.outputs
@@ -76,10 +76,10 @@ class FolderOutput:
         ]
 
     def loaded(self, run: Run) -> None:
-        """The facts have been loaded; the files are written at the end."""
+        """Do nothing: the files are written at the end."""
 
     def ticked(self, result: TickResult) -> None:
-        """A tick has been applied: append its deltas."""
+        """Append the deltas of a tick."""
         path = self._folder / DELTAS_FILE
         try:
             if self._deltas is None:
@@ -88,10 +88,12 @@ class FolderOutput:
             self._deltas.write("\n".join(tick_lines(result, self._timed)) + "\n")
             self._deltas.flush()
         except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror}", where=str(path)) from error
+            raise InputError(
+                f"cannot be written: {error.strerror}", where=str(path), code="output-not-writable"
+            ) from error
 
     def finished(self, run: Run) -> None:
-        """The run is over: write the relations."""
+        """Write the relations."""
         if self._deltas is not None:
             self._deltas.close()
         for name, target in self._targets:
@@ -101,9 +103,10 @@ class FolderOutput:
 
 
 def report_ambiguous(target: Place, texts: int) -> None:
-    """Say on stderr that some of the texts written to a file cannot be read back, if there are any."""
+    """Warn on stderr if a file contains text values that cannot be read back unchanged."""
     if texts and target.path is not None:
+        values = "1 text value contains" if texts == 1 else f"{texts:,} text values contain"
         remark(
-            f"{target.path}: warning: {texts} of the texts contain the delimiter or a line break, or what "
-            "ends a symbol in a record; the file cannot be read back as it is (rfc4180=true quotes them)"
+            f"{target.path}: warning: {values} a delimiter, a line break, or the end of a symbol in a "
+            "record; the file cannot be read back unchanged (rfc4180=true quotes such values)"
         )

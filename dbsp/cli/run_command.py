@@ -1,4 +1,4 @@
-"""`dbsp run`: facts in, results out, and a change script after that."""
+"""`dbsp run`: read facts, write results, then apply a change script."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ dbsp run reach.dl -F facts -D -
     prints the results
 
 dbsp run reach.dl -F facts -D out --deltas changes.txt
-    then applies the script, tick by tick; the changes of the results go to out/deltas.txt"""
+    also applies the script, tick by tick, and writes the changes of the results to out/deltas.txt"""
 
 
 def run(
@@ -27,12 +27,14 @@ def run(
     fact_dir: options.FactFolder = Path("."),
     output_dir: Annotated[
         Path,
-        typer.Option("--output-dir", "-D", metavar="DIR", help="Where RELATION.csv goes; - prints instead."),
+        typer.Option(
+            "--output-dir", "-D", metavar="DIR", help="Write RELATION.csv to this folder; - prints instead."
+        ),
     ] = Path("."),
     deltas: Annotated[
         Path | None,
         typer.Option(
-            "--deltas", metavar="FILE", help="A change script to apply afterwards.", show_default=False
+            "--deltas", metavar="FILE", help="Apply this change script after loading.", show_default=False
         ),
     ] = None,
     jobs: options.Jobs = "1",
@@ -42,10 +44,10 @@ def run(
     max_iterations: options.MaxIterations = 100_000,
     max_memory: options.MaxMemory = "90%",
 ) -> None:
-    """Run a program over fact files and write its results; then follow a change script.
+    """Run a program over fact files, write its results, then apply a change script.
 
-    A change script has a line +relation(1, "text") for each row inserted, -relation(...) for each row
-    deleted, and commit at the end of each tick. What a tick changes in the results is written in the
+    A change script has a line +relation(1, "text") for each inserted row, -relation(...) for each
+    deleted row, and commit at the end of each tick. The changes of the results are written in the
     same form.
     """
     from dbsp.cli import program_files
@@ -55,13 +57,13 @@ def run(
     outputs = (
         StdoutOutput(compiled, time) if str(output_dir) == "-" else FolderOutput(compiled, output_dir, time)
     )
-    # Read before anything is computed: a mistake in line 10,000 should show at once.
+    # Read the script before any computation, so that an error in line 10,000 appears at once.
     ticks = [] if deltas is None else program_files.read_changes(compiled, deltas)
-    at_work = program_files.start(compiled, fact_dir, max_iterations)
-    outputs.loaded(at_work)
+    run = program_files.start(compiled, fact_dir, max_iterations)
+    outputs.loaded(run)
     try:
         for tick in ticks:
-            outputs.ticked(program_files.apply_tick(at_work, tick, str(deltas)))
+            outputs.ticked(program_files.apply_tick(run, tick, str(deltas)))
     finally:
-        # Also after a tick that failed: the files then hold what the ticks before it left.
-        outputs.finished(at_work)
+        # After a failed tick, the files hold the results of the ticks before it.
+        outputs.finished(run)

@@ -1,4 +1,4 @@
-"""What to do instead of those options of Soufflé's command line that have no meaning here."""
+"""Refuse options that only Soufflé has, and say what to use instead."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import typer
 from typer.core import TyperCommand
 
 _PRAGMA = "write it into the program: .pragma"
-_FUNCTORS = "user-defined functors are Python functions, which --functors names"
-_COMPILED = "programs are not compiled to C++; leave the option out"
-_PROFILED = "--time says how long each tick took, 'dbsp explain' how rules are evaluated"
-_SCHEDULED = "joins are planned by counting the rows that are there; see --strategy"
-_SHOWN = "'dbsp explain' and 'dbsp graph' show what a program becomes"
+_FUNCTORS = "functors are Python functions; name their file or module with --functors"
+_COMPILED = "dbsp does not compile programs to C++; remove the option"
+_PROFILED = "use --time for the duration of each tick, 'dbsp explain' for the plans of the rules"
+_SCHEDULED = "the planner counts the rows of the facts; see --strategy"
+_SHOWN = "use 'dbsp explain' and 'dbsp graph' to show the compiled program"
+_PROVENANCE = "use 'dbsp why', or 'why' at the prompt of 'dbsp live'"
+_FROM_PYTHON = "in Python, use dbsp.compile(path).start()"
 
 INSTEAD = {
     "--auto-schedule": _SCHEDULED,
@@ -32,36 +34,36 @@ INSTEAD = {
     "-G": _COMPILED,
     "--generate-namespace": _COMPILED,
     "-N": _COMPILED,
-    "--inline-exclude": "write 'no_inline' behind the declaration of the relation",
-    "--legacy": "old forms are understood without it",
+    "--inline-exclude": "write 'no_inline' after the declaration of the relation",
+    "--legacy": "dbsp accepts the legacy syntax without an option",
     "--libraries": _FUNCTORS,
     "-l": _FUNCTORS,
     "--library-dir": _FUNCTORS,
     "-L": _FUNCTORS,
     "--live-profile": _PROFILED,
-    "--magic-transform-exclude": "write 'no_magic' behind the declaration of the relation",
-    "--parse-errors": "'dbsp check' shows all errors of a program",
+    "--magic-transform-exclude": "write 'no_magic' after the declaration of the relation",
+    "--parse-errors": "use 'dbsp check', which prints all errors of a program",
     "--pragma": f'{_PRAGMA} "key" "value"',
     "-P": f'{_PRAGMA} "key" "value"',
-    "--preprocessor": "the preprocessor is built in; -M defines macros, -I names folders",
+    "--preprocessor": "the preprocessor is built in; -M defines macros, -I adds folders",
     "--profile": _PROFILED,
     "-p": _PROFILED,
     "--profile-frequency": _PROFILED,
-    "--provenance": "'dbsp live' answers questions about a result while the program runs",
-    "-t": "'dbsp live' answers questions about a result while the program runs",
+    "--provenance": _PROVENANCE,
+    "-t": _PROVENANCE,
     "--show": _SHOWN,
-    "--swig": "from Python a program is compiled by dbsp.compile(path) and run by .start()",
-    "-s": "from Python a program is compiled by dbsp.compile(path) and run by .start()",
+    "--swig": _FROM_PYTHON,
+    "-s": _FROM_PYTHON,
     "--verbose": _PROFILED,
     "-v": _PROFILED,
-    "--warn": "all warnings are shown; -w shows none",
-    "-W": "all warnings are shown; -w shows none",
-    "--wno": "-w shows no warnings at all",
+    "--warn": "all warnings are on by default; -w hides them",
+    "-W": "all warnings are on by default; -w hides them",
+    "--wno": "use -w to hide all warnings",
 }
 
 
 class Command(TyperCommand):
-    """A command that says of options which only Soufflé has what is to be done instead."""
+    """A command that names the replacement for an option that only Soufflé has."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         known = {name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)}
@@ -70,5 +72,7 @@ class Command(TyperCommand):
                 break
             name = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
             if name not in known and name in INSTEAD:
-                raise typer.BadParameter(f"Soufflé's option {name} is not known here: {INSTEAD[name]}", ctx)
+                raise typer.BadParameter(
+                    f"Soufflé's option {name} is not supported: {INSTEAD[name]} [invalid-option]", ctx
+                )
         return super().parse_args(ctx, args)

@@ -1,4 +1,4 @@
-"""Rows as aligned columns on the terminal."""
+"""Format rows as aligned columns for the terminal."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dbsp.data.zset import ZSet
 from dbsp.io.results import literal_of
 
 LIMIT = 20
-"""So many rows are shown if nothing else is said."""
+"""The number of rows shown by default."""
 
 _MANY = 100_000
 _WIDEST = 60
 
 
 def table_of(zset: ZSet, limit: int | None = LIMIT) -> Iterator[str]:
-    """The rows of a relation under the names of its columns, at most `limit`, and how many there are.
+    """Yield a header with the column names, at most `limit` rows, and the number of rows.
 
-    Rows are sorted by value; of a relation of very many rows the first in the order of their codes are
-    taken, so that a look at it costs no more than what is shown.
+    Rows are sorted by value. A very large relation shows its first rows in code order instead, so
+    that the cost depends only on the rows shown.
     """
     total = len(zset)
     shown = zset
@@ -31,13 +31,13 @@ def table_of(zset: ZSet, limit: int | None = LIMIT) -> Iterator[str]:
     if zset.schema.arity:
         yield from aligned(zset.schema.names, [[literal_of(value) for value in row] for row in rows], rows)
     counted = "1 row" if total == 1 else f"{total:,} rows"
-    yield f"({counted})" if len(rows) == total else f"({counted}, {len(rows):,} of them shown)"
+    yield f"({counted})" if len(rows) == total else f"({counted}, {len(rows):,} shown)"
 
 
 def aligned(
     names: Sequence[str], cells: Sequence[Sequence[str]], values: Sequence[Sequence[Any]] = ()
 ) -> Iterator[str]:
-    """Columns of text under their names; those whose values are numbers stand to the right."""
+    """Yield columns of text under their names; columns of numbers are right-aligned."""
     numeric = [
         bool(values) and all(isinstance(row[column], int | float) for row in values)
         for column in range(len(names))

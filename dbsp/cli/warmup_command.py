@@ -1,4 +1,4 @@
-"""`dbsp warmup`: compile every kernel now, so that no later first tick has to."""
+"""`dbsp warmup`: compile every kernel in advance, so that no first tick compiles any."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ RUN pip install dbsp-circuits && dbsp warmup"""
 
 
 def warmup() -> None:
-    """Compile the engine's kernels for this machine ahead of time.
+    """Compile the engine's kernels for this machine in advance.
 
-    Kernels are compiled when they are first used and kept on disk. This uses all of them once, so that no
-    run has to wait for it: after installing, or while an image is built.
+    Kernels are compiled at their first use and cached on disk. This command uses each kernel once,
+    so that later runs start without compilation. Run it after installing, or while building an
+    image.
     """
     members = {module: list(_kernels_of(module)) for module in _kernel_modules()}
     total = sum(map(len, members.values()))
-    print(f"using {total} kernels once; what is compiled is kept in {_cache_folder()}", flush=True)
+    print(f"using each of {total} kernels once; the cache is {_cache_folder()}", flush=True)
     for module, kernels in members.items():
         print(f"  {_stem(module):<14} {', '.join(name for name, _ in kernels)}", flush=True)
     started = time.perf_counter()
     use_every_kernel()
     seconds = time.perf_counter() - started
-    fresh = sum(
+    compiled = sum(
         any(kernel.stats.cache_misses.values()) for kernels in members.values() for _, kernel in kernels
     )
-    summary = f"compiled {fresh} kernels" if fresh else "all had been compiled before"
+    summary = f"compiled {compiled} kernels" if compiled else "all kernels were in the cache"
     print(f"{summary}; {seconds:.1f} s")
 
 
 def use_every_kernel() -> None:
-    """Run small circuits that, between them, call each kernel."""
+    """Run small circuits that together call each kernel."""
     import numpy as np
 
     import dbsp
@@ -75,7 +76,7 @@ def use_every_kernel() -> None:
     for edges in ([(1, 2), (2, 3), (3, 1)], [(3, 4), (4, 5)], [(5, 6)]):
         with_rules.step({"edge": edges, "size": [(x, x / 2) for x, _ in edges]})
     with_rules.step({"edge": {(2, 3): -1, (7, 8): -1}, "size": {(2, 1.0): -1}})
-    # The table of records grows when it is full.
+    # Enough records to fill the table of records, which then grows.
     with_rules.step({"edge": [(x, x) for x in range(100, 140)]})
     if with_rules.view("record")[((1, 2),)] != 1:
         raise InvariantError("expected the record [1, 2] in the relation record of the warm-up")
@@ -104,10 +105,10 @@ def use_every_kernel() -> None:
     for tick in range(3):
         by_hand.step({"keyed": [(1, tick), (2, tick)], "bag": {(1, 5): 2, (3, tick): 1}})
     by_hand.step({"bag": {(1, 5): -6}})
-    # Only weights whose sums might leave int64 are looked at one by one.
+    # Weights are checked one by one only if their sums might overflow int64.
     for weight in (2**62, -(2**62), 2**62):
         by_hand.step({"heavy": {(1,): weight}})
-    # Runs are merged a piece at a time only when they are long.
+    # Only long sorted runs are merged piece by piece.
     for start in (0, 1, 2):
         rows = np.stack([np.arange(start, 60_000, 3), np.zeros(20_000, np.int64)], axis=1)
         by_hand.step({"bag": dbsp.ZSet.from_numpy(rows)})
@@ -116,7 +117,7 @@ def use_every_kernel() -> None:
 
 
 def kernels_compiled() -> bool:
-    """Whether kernels were compiled on this machine before, by this version of Python."""
+    """Return whether this machine has cached kernels for this version of Python."""
     modules = [(module, _cache_folder_of(module)) for module in ("dbsp.kernels.sort", "dbsp.kernels.matches")]
     return all(folder is None or any(folder.glob(f"{_stem(module)}.*.nbi")) for module, folder in modules)
 
@@ -132,14 +133,14 @@ def _kernel_modules() -> list[str]:
 
 
 def _kernels_of(module: str) -> Iterator[tuple[str, Any]]:
-    """The compiled functions that a module defines (not those it imports)."""
+    """Yield the compiled functions that a module defines (not the imported ones)."""
     for name, member in vars(import_module(module)).items():
         if hasattr(member, "py_func") and member.py_func.__module__ == module:
             yield name, member
 
 
 def _cache_folder_of(module: str) -> Path | None:
-    """Where the compiled kernels of a module are kept; None if they cannot be kept."""
+    """Return the cache folder of a module's kernels; None if they cannot be cached."""
     folders = {str(kernel.stats.cache_path) for _, kernel in _kernels_of(module)}
     return Path(next(iter(folders))) if folders else None
 

@@ -1,4 +1,4 @@
-"""Proofs and refusals on the terminal, for `dbsp why` and the prompt of `dbsp live`."""
+"""Print proofs and refusals, for `dbsp why` and the prompt of `dbsp live`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dbsp.errors import InputError
 from dbsp.runtime.run import Run
 
 _SLOW = 1.0
-"""After so many seconds of deriving it is said how far it is."""
+"""Seconds of derivation after which progress is shown."""
 
 
 class Form(enum.Enum):
@@ -26,7 +26,7 @@ class Form(enum.Enum):
 
 @contextmanager
 def state_of(program: Program, run: Run) -> Iterator[WhySession]:
-    """What the run holds; while relations are derived for it, a line on the terminal says how far it is."""
+    """Yield the state of the run; show progress on a terminal while it derives relations again."""
     started = shown_at = time.monotonic()
     shown = False
 
@@ -47,11 +47,16 @@ def state_of(program: Program, run: Run) -> Iterator[WhySession]:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def print_proofs(state: WhySession, goal: str, rows: int, depth: int, form: Form = Form.TEXT) -> None:
-    """Proofs of the first rows that fit a goal. Raises InputError when none does."""
+def print_proofs(
+    state: WhySession, goal: str, rows: int, depth: int, hint: str, form: Form = Form.TEXT
+) -> None:
+    """Print proofs of the first rows that match a goal.
+
+    Raises InputError if no row matches; `hint` says how to print the reason.
+    """
     proofs = state.why(goal, limit=rows + 1, depth=depth)
     if not proofs:
-        raise InputError(f"no row fits {goal.strip()}; 'why not' tells why")
+        raise InputError(f"no row matches {goal.strip()}; {hint}", code="no-matching-row")
     for number, proof in enumerate(proofs[:rows]):
         match form:
             case Form.JSON:
@@ -61,12 +66,15 @@ def print_proofs(state: WhySession, goal: str, rows: int, depth: int, form: Form
             case Form.TEXT:
                 print(*([""] if number else []), *proof.lines(depth), sep="\n")
     if len(proofs) > rows and rows > 1 and form is Form.TEXT:
-        print("\nand more rows fit")
+        print("\nmore rows match")
 
 
-def print_refusal(state: WhySession, goal: str, depth: int, form: Form = Form.TEXT) -> None:
-    """Why no row fits a goal. Raises InputError when one does."""
+def print_refusal(state: WhySession, goal: str, depth: int, hint: str, form: Form = Form.TEXT) -> None:
+    """Print why no row matches a goal.
+
+    Raises InputError if a row matches; `hint` says how to print its proof.
+    """
     refusal = state.why_not(goal, depth=depth)
     if refusal is None:
-        raise InputError(f"a row fits {goal.strip()}; 'why' tells why")
+        raise InputError(f"a row matches {goal.strip()}; {hint}", code="row-is-present")
     print(refusal.to_json() if form is Form.JSON else "\n".join(refusal.lines()))

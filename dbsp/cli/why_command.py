@@ -1,4 +1,4 @@
-"""`dbsp why`: why a row is there, or why it is not."""
+"""`dbsp why`: print why a row is present, or why it is not."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dbsp.cli import options
 EXAMPLES = """Examples:
 
 dbsp why reach.dl -F facts 'path(1, 3)'
-    a proof of the row, as a tree
+    prints a proof of the row, as a tree
 
 dbsp why reach.dl -F facts 'path(1, _)' --rows 3
-    proofs of three rows, those with the smallest first
+    prints proofs of three rows, smallest proofs first
 
 dbsp why reach.dl -F facts 'path(3, 1)' --not
-    how far each rule gets
+    prints how far each rule gets
 
 dbsp why reach.dl -F facts 'path(1, 3)' --dot | dot -Tsvg > proof.svg"""
 
@@ -29,46 +29,48 @@ def why(
         str,
         typer.Argument(
             metavar="'ROW'",
-            help='A row as in the program: path(1, "text"); variables and _ stand for any value.',
+            help='A row as in the program: path(1, "text"). Variables and _ match any value.',
             show_default=False,
         ),
     ],
     *,
     fact_dir: options.FactFolder = Path("."),
-    negated: Annotated[bool, typer.Option("--not", help="Say why no row fits.")] = False,
+    negated: Annotated[bool, typer.Option("--not", help="Print why no row matches.")] = False,
     depth: Annotated[
         int | None,
         typer.Option(
             "--depth",
             min=1,
             metavar="N",
-            help="How many rules deep: by default 12, with --not 1.",
+            help="Depth in rules; default 12, with --not 1.",
             show_default=False,
         ),
     ] = None,
-    rows: Annotated[int, typer.Option("--rows", min=1, metavar="N", help="At most so many rows.")] = 1,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, one line for each row.")] = False,
+    rows: Annotated[
+        int, typer.Option("--rows", min=1, metavar="N", help="Print proofs of at most N rows.")
+    ] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per row.")] = False,
     dot: Annotated[bool, typer.Option("--dot", help="Print a drawing in the DOT language.")] = False,
     deltas: Annotated[
         Path | None,
-        typer.Option("--deltas", metavar="FILE", help="Apply a change script first.", show_default=False),
+        typer.Option("--deltas", metavar="FILE", help="Apply this change script first.", show_default=False),
     ] = None,
     compilation: options.Compilation,
     max_iterations: options.MaxIterations = 100_000,
     max_memory: options.MaxMemory = "90%",
 ) -> None:
-    """Say why a row is in a relation, or with --not why it is not.
+    """Print why a row is in a relation, or with --not why it is not.
 
-    The proof has the smallest height there is: the fewest rules on the longest way from the row to rows
-    that were put in. With --not, the matches of each rule that satisfy as much of it as can be, and what
-    they lack.
+    The proof has minimal height: the fewest rules on the longest path from the row to input rows.
+    With --not, prints for each rule the matches that satisfy most of its body, and the parts that
+    they miss.
     """
     from dbsp.cli import program_files, why_answers
 
     if json and dot:
-        raise typer.BadParameter("--json and --dot exclude each other")
+        raise options.invalid_option("expected --json or --dot, got both")
     if dot and negated:
-        raise typer.BadParameter("--dot draws proofs, and --not has none")
+        raise options.invalid_option("expected --dot or --not, got both; --dot draws proofs only")
     compiled = program_files.load_program(program, compilation)
     ticks = [] if deltas is None else program_files.read_changes(compiled, deltas)
     run = program_files.start(compiled, fact_dir, max_iterations)
@@ -77,6 +79,8 @@ def why(
     form = why_answers.Form.JSON if json else why_answers.Form.DOT if dot else why_answers.Form.TEXT
     with why_answers.state_of(compiled, run) as state:
         if negated:
-            why_answers.print_refusal(state, goal, depth or 1, form)
+            hint = "remove --not to print its proof"
+            why_answers.print_refusal(state, goal, depth or 1, hint, form)
         else:
-            why_answers.print_proofs(state, goal, rows, depth or why_answers.DEPTH, form)
+            hint = "use --not to print why"
+            why_answers.print_proofs(state, goal, rows, depth or why_answers.DEPTH, hint, form)

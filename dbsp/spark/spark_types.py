@@ -1,21 +1,21 @@
-"""Spark's types and those of relations, one for the other.
+"""Map Spark's types to those of relations and back.
 
-| Spark                               | relation           | back to Spark                                 |
-|-------------------------------------|--------------------|-----------------------------------------------|
-| byte, short, int, long              | `int`              | long                                          |
-| float, double                       | `float`            | double                                        |
-| boolean                             | `bool`             | boolean                                       |
-| string, char, varchar               | `str`              | string                                        |
-| binary                              | `bytes`            | binary                                        |
-| date                                | `date`             | date                                          |
-| timestamp                           | `timestamp`        | timestamp: an instant, UTC inside the circuit |
-| timestamp_ntz                       | `timestamp`        | timestamp_ntz, if the sink's schema says so   |
-| decimal                             | `object`: Decimal  | the type that the sink's schema gives         |
-| array, struct (nested as one likes) | `object`: tuples   | the type that the sink's schema gives         |
+| Spark                        | relation          | back to Spark                                 |
+|------------------------------|-------------------|-----------------------------------------------|
+| byte, short, int, long       | `int`             | long                                          |
+| float, double                | `float`           | double                                        |
+| boolean                      | `bool`            | boolean                                       |
+| string, char, varchar        | `str`             | string                                        |
+| binary                       | `bytes`           | binary                                        |
+| date                         | `date`            | date                                          |
+| timestamp                    | `timestamp`       | timestamp: an instant, UTC inside the circuit |
+| timestamp_ntz                | `timestamp`       | timestamp_ntz, if the sink's schema says so   |
+| decimal                      | `object`: Decimal | the type that the sink's schema gives         |
+| array, struct (at any depth) | `object`: tuples  | the type that the sink's schema gives         |
 
-A column is optional (`int?`) if it is nullable. Refused, with the column's name: map (equal maps may list
-their entries differently, so they cannot be told to be equal), intervals, variant, time, null and types of
-users' own.
+A column is optional (`int?`) if it is nullable. These types are errors, which name the column: map
+(equal maps can list their entries in different orders, so equality is not decidable), intervals,
+variant, time, null and user-defined types.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from dbsp.data.schema import Schema
 from dbsp.data.types import BOOL, BYTES, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
-from dbsp.errors import SchemaError
+from dbsp.errors import SchemaError, shorten
 
 _TYPES: dict[str, Type] = {
     "ByteType": INT,
@@ -61,14 +61,26 @@ _BACK = {
 
 
 def schema_of(struct: Any) -> Schema:
-    """The columns that a relation needs to hold the rows of a DataFrame's schema (StructType or DDL).
+    """Return the schema of a relation for the rows of a Spark schema.
 
-    Raises SchemaError naming every column that cannot be held.
+    Parameters:
+        struct: a StructType, or DDL text such as "x bigint, amount decimal(10, 2)".
+
+    Returns:
+        A Schema with the same column names; nullable columns have optional types.
+
+    Raises:
+        SchemaError: a column has a type that no relation can hold; names every such column.
+
+    Examples:
+        >>> session = dbsp.spark.session()
+        >>> dbsp.spark.schema_of("a int not null, b string").describe()
+        'a: int, b: str?'
     """
     struct = as_struct(struct)
     problems = [problem for field in struct.fields if (problem := _problem(field.name, field.dataType))]
     if problems:
-        raise SchemaError("; ".join(problems))
+        raise SchemaError("; ".join(problems), code="invalid-type")
     types = (
         _TYPES[type(field.dataType).__name__].optional()
         if field.nullable
@@ -79,18 +91,18 @@ def schema_of(struct: Any) -> Schema:
 
 
 def as_struct(schema: Any) -> Any:
-    """A StructType from one, or from DDL text such as "x bigint, amount decimal(10, 2)"."""
+    """Return a StructType, parsed from DDL text such as "x bigint, amount decimal(10, 2)"."""
     from pyspark.sql.types import StructType
 
     if isinstance(schema, StructType):
         return schema
     if isinstance(schema, str):
         return StructType.fromDDL(schema)
-    raise SchemaError(f"a Spark schema is a StructType or DDL text, not {schema!r}")
+    raise SchemaError(f"expected a StructType or DDL text, got {shorten(schema)}", code="invalid-type")
 
 
 def _problem(name: str, spark: Any) -> str:
-    """Why a column cannot be held; "" if it can."""
+    """Return why a relation cannot hold a column; "" if it can."""
     kind = type(spark).__name__
     if kind == "ArrayType":
         return _problem(f"{name}[]", spark.elementType)
@@ -100,24 +112,25 @@ def _problem(name: str, spark: Any) -> str:
         return ""
     if kind == "MapType":
         return (
-            f"column {name!r} is a map, and equal maps need not look equal; make it"
-            f" array_sort(map_entries({name}))"
+            f"column {name!r}: relations have no maps, because equal maps can differ in order;"
+            f" convert it with array_sort(map_entries({name}))"
         )
-    return f"column {name!r} is of type {spark.simpleString()}, for which relations have none; cast it"
+    return f"column {name!r}: relations have no type {spark.simpleString()}; cast the column"
 
 
 def check_fits(struct: Any, schema: Schema) -> None:
-    """Raises SchemaError, naming the column, unless a DataFrame's columns can be those of a relation.
+    """Raise SchemaError, naming the column, unless a DataFrame's columns match those of a relation.
 
-    Columns meet by name. Ints may become floats, and everything may become an object. Whether a nullable
-    column holds nulls is seen when its rows come.
+    Columns are matched by name. Ints can become floats, and every type can become an object. Nulls
+    in a nullable column are checked in the rows of each micro-batch.
     """
     fields = {field.name: field for field in as_struct(struct).fields}
     for name, type_ in zip(schema.names, schema.types, strict=True):
         if type_.structure is not None:
             raise SchemaError(
-                f"column {name!r} of the relation holds {type_.structure.name}, a type of records or"
-                " branches, and no column of a DataFrame can be one; make it of plain columns by a rule"
+                f"column {name!r} of the relation has the record type {type_.structure.name}, which a"
+                " DataFrame cannot hold; use plain columns, and build the records in a rule",
+                code="invalid-type",
             )
         source_type = schema_of(as_struct(struct).__class__([fields[name]])).types[0]
         if (
@@ -126,16 +139,30 @@ def check_fits(struct: Any, schema: Schema) -> None:
             and (source_type.kind, type_.kind) != ("int", "float")
         ):
             raise SchemaError(
-                f"column {name!r} is {fields[name].dataType.simpleString()} in the DataFrame"
-                f" and {type_} in the relation"
+                f"column {name!r}: the relation expects {type_}, got {fields[name].dataType.simpleString()}"
+                " in the DataFrame; cast the column",
+                code="schema-mismatch",
             )
 
 
 def struct_of(schema: Schema, sink_schema: Any = None) -> Any:
-    """The Spark schema for rows of a relation.
+    """Return the Spark schema for rows of a relation.
 
-    `sink_schema` (StructType or DDL) gives the Spark types of columns where there is a choice: it must for
-    columns of objects, and may for timestamps ("at timestamp_ntz"). Raises SchemaError naming the column.
+    Parameters:
+        schema: the Schema of the relation.
+        sink_schema: the Spark types (StructType or DDL) of columns with a choice of types; required
+            for columns of objects, optional for timestamps ("at timestamp_ntz").
+
+    Returns:
+        A StructType.
+
+    Raises:
+        SchemaError: a column has no Spark type, or one that does not match; names the column.
+
+    Examples:
+        >>> session = dbsp.spark.session()
+        >>> dbsp.spark.struct_of(dbsp.Schema.of(a=int, b=str)).simpleString()
+        'struct<a:bigint,b:string>'
     """
     from pyspark.sql import types
 
@@ -149,20 +176,23 @@ def struct_of(schema: Schema, sink_schema: Any = None) -> Any:
         if name in chosen:
             spark = chosen[name]
             if problem := _problem(name, spark):
-                raise SchemaError(problem)
+                raise SchemaError(problem, code="invalid-type")
             if _TYPES[type(spark).__name__].kind != type_.kind:
                 raise SchemaError(
-                    f"column {name!r} is {type_}, which does not come out as {spark.simpleString()}"
+                    f"column {name!r}: expected a Spark type for {type_}, got {spark.simpleString()}",
+                    code="schema-mismatch",
                 )
         elif type_.structure is not None:
             raise SchemaError(
-                f"column {name!r} holds {type_.structure.name}, a type of records or branches, which Spark"
-                " has no type for; unpack it into columns by a rule"
+                f"column {name!r} has the record type {type_.structure.name}, which Spark cannot hold;"
+                " unpack it into columns in a rule",
+                code="invalid-type",
             )
         elif type_.kind == "object":
             raise SchemaError(
-                f"column {name!r} holds objects; say what they are in Spark, by"
-                f" schema='{name} decimal(10, 2)' for instance"
+                f"column {name!r} holds objects; give their Spark type, for example"
+                f" schema='{name} decimal(10, 2)'",
+                code="invalid-type",
             )
         else:
             spark = getattr(types, _BACK[type_.kind])()
@@ -171,7 +201,7 @@ def struct_of(schema: Schema, sink_schema: Any = None) -> Any:
 
 
 def arrow_types(struct: Any) -> Mapping[str, pa.DataType]:
-    """The Arrow types of a Spark schema's columns, by name; instants are UTC."""
+    """Return the Arrow types of a Spark schema's columns, by name; instants are UTC."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     arrow = to_arrow_schema(struct, timezone="UTC")
@@ -179,7 +209,7 @@ def arrow_types(struct: Any) -> Mapping[str, pa.DataType]:
 
 
 def conform(table: pa.Table, struct: Any) -> pa.Table:
-    """The table with the Arrow types of a Spark schema. Naive timestamps become instants of UTC.
+    """Cast a table to the Arrow types of a Spark schema. Naive timestamps become instants of UTC.
 
     Raises SchemaError, naming the column, for a number that does not fit a narrower type.
     """
@@ -188,5 +218,5 @@ def conform(table: pa.Table, struct: Any) -> pa.Table:
         try:
             columns.append(table.column(name).cast(arrow))
         except pa.ArrowInvalid as error:
-            raise SchemaError(f"column {name!r}: {error}") from None
+            raise SchemaError(f"column {name!r}: {error}", code="schema-mismatch") from None
     return pa.table(columns, names=struct.names)

@@ -1,11 +1,11 @@
-"""Several DataFrames as one, so that a micro-batch of all of them is one consistent tick.
+"""Unite several DataFrames, so that a micro-batch of all of them is one consistent tick.
 
     relation | r0               | r1
     ---------+------------------+------------
     0        | {x: 1, y: 2}     | null
     1        | null             | {name: "a"}
 
-The order of each one's rows stays. With one DataFrame nothing is added.
+The rows of each DataFrame keep their order. A single DataFrame is returned unchanged.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 TAG = "relation"
-"""The column that tells which DataFrame a row is of."""
+"""The column with the index of the DataFrame that a row belongs to."""
 
 
 def unite(frames: Mapping[str, Any]) -> Any:
-    """One DataFrame with the rows of all."""
+    """Return one DataFrame with the rows of all."""
     from pyspark.sql.functions import lit, struct
 
     if len(frames) == 1:
@@ -44,7 +44,7 @@ def unite(frames: Mapping[str, Any]) -> Any:
 
 
 def divide(table: pa.Table, names: list[str]) -> dict[str, pa.Table]:
-    """The rows of each source out of a micro-batch of `unite`, by name; those without rows are left out."""
+    """Split a micro-batch of `unite` by source; omit sources without rows."""
     if len(names) == 1:
         return {names[0]: table} if table.num_rows else {}
     divided = {}

@@ -1,16 +1,16 @@
-"""Where the deltas of an output go: each tick once, told by the number of the tick.
+"""The targets of a sink: each receives every tick once, identified by its number.
 
-A target is handed the table of a tick and the tick's number. After a failure the same tick may come again;
-`has` says whether it arrived, so that it is not handed over twice:
+A target receives the table of a tick and the tick number. After a failure the driver repeats the
+latest tick; `has` returns whether a tick arrived, so that it is not written twice:
 
-| target                    | published by                   | ledger                         | twice? |
-|---------------------------|--------------------------------|--------------------------------|--------|
-| folder of Parquet files   | renaming `tick-N.parquet`      | the names of the files         | never  |
-| table                     | appending with a column `tick` | the ticks in that column       | (a)    |
-| function(DataFrame, tick) | its returning                  | a file beside the checkpoint   | (b)    |
+| target                    | published by                   | ledger                   | twice? |
+|---------------------------|--------------------------------|--------------------------|--------|
+| folder of Parquet files   | renaming `tick-N.parquet`      | the names of the files   | never  |
+| table                     | appending with a column `tick` | the ticks in the column  | (a)    |
+| function(DataFrame, tick) | its returning                  | a file in the checkpoint | (b)    |
 
-(a) Never, if the format appends atomically. (b) Only if the process ends after the function has returned
-and before that is noted: then with the same tick, by which the function can tell.
+(a) Never, if the format appends atomically. (b) Only if the process ends after the function returns
+and before the ledger is written; the function can detect the repetition by the tick number.
 """
 
 from __future__ import annotations
@@ -27,47 +27,48 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dbsp.durable.atomic_files import write_atomically
-from dbsp.errors import CheckpointError, InputError, SchemaError, UserFunctionError
+from dbsp.errors import CheckpointError, InputError, SchemaError, UserFunctionError, shorten
 from dbsp.spark.spark_types import arrow_types, conform
 
 TICK = "tick"
-"""The column of files and tables that holds the number of the tick."""
+"""The column of files and tables with the tick number."""
 
 
 @dataclass(frozen=True)
 class Opening:
-    """What a target needs to know of its query."""
+    """The properties of the query that a target needs."""
 
     owner: str
-    """Unique to the query."""
+    """A unique name of the query and output."""
     struct: Any
     """The Spark schema of the tables."""
     replaces: bool
-    """Every table is the whole view, in place of the one before."""
+    """Every table is the whole view and replaces the previous one."""
     new: bool
-    """The query has not handed over anything yet, so there must be nothing."""
+    """The query has written nothing yet, so the target must be empty."""
     sync: bool
-    """What is there is to outlive a loss of power."""
+    """Written data must survive a power failure."""
 
 
 class Target(Protocol):
-    """Takes the tables of one output, tick by tick."""
+    """Receives the tables of one output, tick by tick."""
 
     def open(self, opening: Opening) -> None:
-        """Make ready. Raises CheckpointError if it holds what is not of this query."""
+        """Prepare for writing. Raises CheckpointError if it holds data of another query."""
 
     def has(self, tick: int) -> bool:
-        """Whether the tick, or a later one, has arrived."""
+        """Return whether the tick, or a later one, has arrived."""
 
     def write(self, table: pa.Table, tick: int) -> None:
-        """Hand over the table of a tick that has not arrived."""
+        """Write the table of a tick that has not arrived."""
 
 
 class FolderTarget:
-    """A folder of Parquet files, one for every tick in which the output changed: `tick-000000000012.parquet`.
+    """A folder of Parquet files, one per tick that changed the output: `tick-000000000012.parquet`.
 
-    Its columns are those of the output and `tick`. A file is written whole and renamed; readers see it or
-    not. Of a view only the latest file is kept. `_dbsp.json` says whose folder it is.
+    The columns are those of the output and `tick`. A file is written completely and then renamed,
+    so readers never see a part of it. A view keeps only the latest file. `_dbsp.json` names the
+    owner.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,8 +78,7 @@ class FolderTarget:
         owner, struct = opening.owner, opening.struct
         self._replaces, self._sync = opening.replaces, opening.sync
         self._arrow = pa.schema([*arrow_types(struct).items(), (TICK, pa.int64())])
-        if TICK in struct.names:
-            raise SchemaError(f"the output has a column {TICK!r} itself; rename it")
+        _refuse_tick_column(struct)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             marker = self.path / "_dbsp.json"
@@ -87,14 +87,22 @@ class FolderTarget:
                 if known["owner"] != owner:
                     raise CheckpointError(
                         f"{self.path} holds the output of another query ({known['owner']}); choose another"
-                        " folder, or go on from the checkpoint that belongs to it"
+                        " folder, or continue with the checkpoint of that query",
+                        code="checkpoint-other-query",
                     )
                 if known["schema"] != struct.jsonValue():
-                    raise SchemaError(f"the files in {self.path} have other columns than the output now has")
+                    files = type(struct).fromJson(known["schema"]).simpleString()
+                    raise SchemaError(
+                        f"expected the columns of the files in {self.path}, {files},"
+                        f" got {struct.simpleString()}; choose another folder",
+                        code="schema-mismatch",
+                    )
             else:
                 if any(self.path.glob("*.parquet")):
                     raise CheckpointError(
-                        f"{self.path} holds Parquet files of others; choose an empty folder"
+                        f"expected an empty folder, got Parquet files of another program in {self.path};"
+                        " choose another folder",
+                        code="checkpoint-not-empty",
                     )
                 description = {"owner": owner, "schema": struct.jsonValue(), "view": opening.replaces}
                 write_atomically(marker, json.dumps(description).encode(), opening.sync)
@@ -102,10 +110,10 @@ class FolderTarget:
             for draft in self.path.glob(".tick-*"):
                 draft.unlink()
         except (OSError, ValueError, KeyError) as error:
-            raise CheckpointError(f"{self.path} cannot be used: {error}") from None
+            raise CheckpointError(f"{self.path} cannot be used: {error}", code="checkpoint-write") from None
 
     def ticks(self) -> list[int]:
-        """The ticks that have arrived, in order."""
+        """Return the ticks that have arrived, in order."""
         return sorted(int(path.stem[5:]) for path in self.path.glob("tick-*.parquet"))
 
     def has(self, tick: int) -> bool:
@@ -124,10 +132,10 @@ class FolderTarget:
 
 
 class TableTarget:
-    """A table of Spark's catalogue, made if it is not there; each row with its `tick`.
+    """A table of Spark's catalogue, created if it does not exist; each row has its `tick`.
 
-    A view replaces what is in the table. Appending is as atomic as the table's format is: Delta and Iceberg
-    are; of plain Parquet tables one file is written for each tick, which appears as a whole.
+    A view replaces the rows of the table. Appending is atomic if the table's format is: Delta and
+    Iceberg are; a plain Parquet table gets one file per tick, which appears as a whole.
     """
 
     def __init__(self, name: str, session: Any) -> None:
@@ -135,13 +143,13 @@ class TableTarget:
         self._session = session
 
     def open(self, opening: Opening) -> None:
-        if TICK in opening.struct.names:
-            raise SchemaError(f"the output has a column {TICK!r} itself; rename it")
+        _refuse_tick_column(opening.struct)
         self._struct, self._replaces, self._owner = opening.struct, opening.replaces, opening.owner
         if opening.new and not opening.replaces and self.has(0):
             raise CheckpointError(
-                f"table {self.name} holds the ticks of another query; choose another table, or go on from the"
-                " checkpoint that belongs to it"
+                f"table {self.name} holds the ticks of another query; choose another table, or continue with"
+                " the checkpoint of that query",
+                code="checkpoint-other-query",
             )
 
     def has(self, tick: int) -> bool:
@@ -155,7 +163,7 @@ class TableTarget:
 
         frame = _frame(self._session, table, self._struct).withColumn(TICK, lit(tick).cast("bigint"))
         writer = frame.coalesce(1).write.mode("overwrite" if self._replaces else "append")
-        # Delta drops a write of the same pair; other formats do not look at it.
+        # Delta ignores a repeated write with the same pair; other formats ignore the options.
         writer.option("txnAppId", self._owner).option("txnVersion", tick).saveAsTable(self.name)
 
 
@@ -191,7 +199,7 @@ class FunctionTarget:
 
 
 def target_of(target: Any, session: Any, ledger: Path | None) -> Target:
-    """The target a user means: a Path or a string with a slash is a folder, any other string a table."""
+    """Return the target: a Path or a string with a slash is a folder, any other string a table."""
     if callable(target):
         return FunctionTarget(target, session, ledger)
     if isinstance(target, os.PathLike) or (isinstance(target, str) and ("/" in target or os.sep in target)):
@@ -199,22 +207,33 @@ def target_of(target: Any, session: Any, ledger: Path | None) -> Target:
     if isinstance(target, str) and target:
         return TableTarget(target, session)
     raise InputError(
-        f"a sink is a folder, the name of a table, or a function(DataFrame, tick), not {target!r}"
+        "a sink expects a folder, the name of a table, or a function(DataFrame, tick),"
+        f" got {shorten(target)}",
+        code="spark-sink",
     )
 
 
 def local_path(location: Any, what: str) -> Path:
-    """The path of a location on this machine. Raises InputError for any other file system's."""
+    """Return the path of a location on this machine. Raises InputError for other file systems."""
     text = os.fspath(location)
     parsed = urlparse(text)
     if parsed.scheme == "file":
         return Path(unquote(parsed.path))
     if "://" in text or (len(parsed.scheme) > 1 and ":/" in text):
         raise InputError(
-            f"{what} has to be on a file system of this machine, which {text} is not: what is in it is put"
-            " in place by renaming, once and for all"
+            f"{what} expects a folder on a file system of this machine, because files are published by"
+            f" renaming; got {text}",
+            code="unsupported-location",
         )
     return Path(text)
+
+
+def _refuse_tick_column(struct: Any) -> None:
+    if TICK in struct.names:
+        raise SchemaError(
+            f"the output has a column {TICK!r}, which a sink adds itself; rename the column of the output",
+            code="duplicate-column",
+        )
 
 
 def _frame(session: Any, table: pa.Table, struct: Any) -> Any:

@@ -1,1 +1,1 @@
-"""The demo: recursive views over the standard library's own source, kept exact while the source changes."""
+"""The demo: recursive views over the standard library's source, kept exact while it changes."""

@@ -3,9 +3,10 @@
     python -m examples.stdlib_demo              the whole library, without its tests
     python -m examples.stdlib_demo --limit 80   a part of it
 
-The facts come from the source on this machine (extract.py), the views from program.dl. Then some files
-are edited: their text is read again, the change of the facts is one tick, and what the tick says is shown
-beside the time of the same answer from scratch. The program ends with status 1 if they ever differ.
+The facts are read from the source on this machine (extract.py), the views are defined in
+program.dl. Then some files are edited: their text is read again, and the changes of the facts are
+one tick. The demo prints the deltas of the tick, its time, and the time of recomputing the views
+from scratch. The exit code is 1 if the results ever differ.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Timing:
-    """What one edit cost, in seconds, and how much of the views it changed."""
+    """The cost of one edit in seconds, and the number of facts and view rows that it changed."""
 
     title: str
     facts: int
@@ -81,14 +82,14 @@ class Demo:
         self.texts: dict[str, str] = {}  # of the files edited so far
 
     def play(self, limit: int | None, jobs: int | None, ticks: int) -> int:
-        """The whole demo; the exit status."""
+        """Run the demo; return the exit code."""
         self.library = self.read(limit, jobs)
         self.facts = self.library.facts()
-        self.tell_facts()
-        # A small run first keeps the compilation of the kernels out of the figures.
-        with self.console.status("preparing the kernels; on the first run on a machine they are compiled"):
+        self.show_facts()
+        # A small run first keeps the compilation of the kernels out of the measurements.
+        with self.console.status("preparing the kernels; the first run on a machine compiles them"):
             seconds, _ = _timed(self.warm_up)
-        self.console.print(f"kernels ready: {_time(seconds)} (they are compiled once per machine)")
+        self.console.print(f"kernels ready: {_time(seconds)} (compiled once per machine)")
         seconds, self.run = _timed(lambda: self.program.start(initial=self.facts.relations()))
         self.console.print(f"facts loaded, all views computed: {_time(seconds)}\n")
         self.show_views()
@@ -124,9 +125,9 @@ class Demo:
             self.console.print(f"  skipped {path}: {why}", style="yellow", markup=False)
         return library
 
-    def tell_facts(self) -> None:
+    def show_facts(self) -> None:
         counted = ", ".join(f"{len(rows)} {name}" for name, rows in self.facts.relations().items())
-        self.console.print(f"facts: {counted}; {self.facts.unresolved} calls whose callee names do not tell")
+        self.console.print(f"facts: {counted}; {self.facts.unresolved} calls with unknown callee")
 
     # -- views ----------------------------------------------------------------------------------
 
@@ -135,12 +136,10 @@ class Demo:
         sizes = ", ".join(f"{len(found)} {name}" for name, found in views.items())
         self.console.print(f"views: {sizes}\n")
         heaviest = sorted(views["footprint"], key=lambda row: (-row[1], row[0]))
-        self.table("What importing a module loads", ("module", "modules loaded"), heaviest)
+        self.table("Modules that an import loads", ("module", "modules loaded"), heaviest)
         self.table("Import cycles", ("one", "other"), sorted(views["cycle"]))
         held_back = sorted(views["held_back"])
-        self.table(
-            "Imports that a function defers, and that would close a cycle", ("in", "import"), held_back
-        )
+        self.table("Deferred imports that would otherwise close a cycle", ("in", "import"), held_back)
         counted = Counter(danger for _, danger in views["risky"])
         self.table("Functions that can reach a dangerous call", ("call", "functions"), counted.most_common())
         named = [row for row in views["risky"] if row[1] == "os.system" and ".<" not in row[0]]
@@ -163,16 +162,16 @@ class Demo:
     # -- edits ----------------------------------------------------------------------------------
 
     def edits(self) -> Iterable[Edit]:
-        """One after the other, each chosen among the facts as the one before left them."""
+        """Yield the edits; each is chosen among the facts after the previous edit."""
         for choose in (self.drop_an_import, self.add_a_call, self.empty_a_function):
             edit = choose()
             if edit is not None:
                 yield edit
         changed = {name: _file_text(self.library.sources[name].path) for name in self.texts}
-        yield Edit(f"everything put back: {', '.join(changed)}", changed)
+        yield Edit(f"all files restored: {', '.join(changed)}", changed)
 
     def text(self, module: str) -> str:
-        """The text of a file as edited so far."""
+        """Return the current text of a file."""
         return self.texts.get(module) or _file_text(self.library.sources[module].path)
 
     def drop_an_import(self) -> Edit | None:
@@ -187,9 +186,9 @@ class Demo:
                 text, package = self.text(importer), self.library.sources[importer].package
                 try:
                     text = edits.drop_import(text, importer, package=package, imported=imported)
-                except ValueError:  # only passed through on the way to a module inside it
+                except ValueError:  # only a package on the path to an imported module
                     continue
-                return Edit(f"{importer} does not import {imported} any more", {importer: text})
+                return Edit(f"{importer} no longer imports {imported}", {importer: text})
         return None
 
     def add_a_call(self) -> Edit | None:
@@ -208,7 +207,7 @@ class Demo:
         return Edit(f"{module}.{name} does nothing", {module: edits.empty_body(self.text(module), name)})
 
     def pick(self, *preferred: str) -> tuple[str, str] | None:
-        """(module, name inside it) of a preferred function if it is there, else of one that is called."""
+        """Return (module, name inside it) of a preferred function, or else of a called function."""
         home = dict(self.facts.defines)
         called = sorted({callee for caller, callee in self.facts.calls if callee in home and caller in home})
         for function in [*preferred, *called]:
@@ -258,26 +257,26 @@ class Demo:
     # -- from scratch ---------------------------------------------------------------------------
 
     def check(self, when: str) -> tuple[float, float]:
-        """Compare every view with two recomputations; the seconds they took."""
+        """Compare every view with two recomputations; return their seconds."""
         scratch, fresh = _timed(lambda: self.program.start(initial=self.facts.relations()))
         naive, expected = _timed(lambda: plain.recompute(self.facts))
         for name in self.run.outputs:
             live = self.run.view(name)
             if live != fresh.view(name):
-                self.differ(f"{name} after {when}: not what a fresh run of the program gives")
+                self.report_difference(f"{name} after {when}: differs from a fresh run of the program")
             if live.to_dict() != dict.fromkeys(expected[name], 1):
-                self.differ(f"{name} after {when}: not what plain Python gives")
+                self.report_difference(f"{name} after {when}: differs from plain Python")
         return scratch, naive
 
-    def differ(self, message: str) -> None:
+    def report_difference(self, message: str) -> None:
         self.differences += 1
         self.console.print(message, style="red", markup=False)
 
     def show_timings(self) -> None:
-        self.console.print("[bold]One tick beside the same views from scratch[/]")
+        self.console.print("[bold]One tick compared with the same views from scratch[/]")
         table = _table()
         table.add_column("edit", overflow="fold", min_width=24)
-        for name in ("facts", "rows", "tick", "anew", "plain Python", "anew / tick"):
+        for name in ("facts", "rows", "tick", "from scratch", "plain Python", "scratch / tick"):
             table.add_column(name, justify="right")
         for timing in self.timings:
             times = (_time(timing.tick), _time(timing.scratch), _time(timing.plain))
@@ -285,13 +284,13 @@ class Demo:
             table.add_row(timing.title, str(timing.facts), str(timing.rows), *times, ratio)
         self.console.print(table)
         self.console.print(
-            "\nfacts, rows: how many changed, and how many rows of views with them; anew: a fresh run of the"
+            "\nfacts, rows: changed facts, and changed rows of the views; from scratch: a fresh run of the"
             " same program on the changed facts; plain Python: the same views by hand-written searches",
             style="dim",
         )
 
     def many_small_changes(self, ticks: int) -> None:
-        """Take a fact away and put it back, again and again: the time of a tick with a small change."""
+        """Retract and insert single facts, to measure ticks with small changes."""
         chooser = random.Random(0)
         pool = [(name, row) for name in ("calls", "imports") for row in sorted(getattr(self.facts, name))]
         spent: list[float] = []
@@ -313,12 +312,12 @@ def _table() -> Table:
 
 
 def _file_text(path: str) -> str:
-    with tokenize.open(path) as file:  # knows about coding cookies
+    with tokenize.open(path) as file:  # respects coding cookies
         return file.read()
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:
-    gc.collect()  # what reading files left behind is nobody's time here
+    gc.collect()  # exclude the garbage of reading files from the measurement
     began = time.perf_counter()
     outcome = work()
     return time.perf_counter() - began, outcome

@@ -1,4 +1,4 @@
-"""Small edits of a source text, placed by its syntax tree: the text stays what a person would have typed."""
+"""Small edits of a source text, placed by its syntax tree; the rest of the text is unchanged."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from examples.stdlib_demo.source import absolute_module
 
 
 def drop_import(text: str, module: str, *, package: bool, imported: str) -> str:
-    """Without the import statements that run `imported`. ValueError if there are none."""
+    """Return the text without the import statements that run `imported`. Raises ValueError."""
     out = text
-    # From the end, so that positions above stay right.
+    # From the end, so that earlier positions stay valid.
     for node in sorted(_statements(text), key=lambda node: -node.lineno):
         if isinstance(node, ast.Import):
             kept = [item for item in node.names if item.name != imported]
@@ -29,7 +29,7 @@ def drop_import(text: str, module: str, *, package: bool, imported: str) -> str:
 
 
 def add_statement(text: str, function: str, statement: str) -> str:
-    """With `statement` as the first one of a function, named inside its file: `JSONDecoder.decode`."""
+    """Insert `statement` at the start of a function, named as in its file: `JSONDecoder.decode`."""
     body = _function(text, function).body
     starts_with_docstring = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
     place = _start(text, body[1] if starts_with_docstring and len(body) > 1 else body[0])
@@ -40,7 +40,7 @@ def add_statement(text: str, function: str, statement: str) -> str:
 
 
 def empty_body(text: str, function: str) -> str:
-    """With a function that does nothing any more."""
+    """Replace the body of a function by `pass`."""
     body = _function(text, function).body
     return _replace(text, body[0], body[-1], "pass")
 
@@ -80,5 +80,5 @@ def _start(text: str, node: ast.stmt) -> int:
 
 
 def _offset(text: str, line: int, column: int) -> int:
-    """The byte a position of the syntax tree stands for; its columns count bytes of UTF-8."""
+    """Return the byte offset of a position of the syntax tree, whose columns count UTF-8 bytes."""
     return sum(len(part) for part in text.encode().splitlines(keepends=True)[: line - 1]) + column

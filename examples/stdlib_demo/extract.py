@@ -1,17 +1,17 @@
 """Facts from the standard library's own source: modules, definitions, imports, calls.
 
-    module(name, path)            a file of the library
-    imports(importer, imported)   run when `importer` is imported; both are modules of the library
-    defers(importer, imported)    the same inside a function, or under `if TYPE_CHECKING`: not run on import
-    defines(function, module)     functions, methods, classes, and `m.<module>` for the code at top level
-    calls(caller, callee)         as far as names tell
+    module(name, path)           a file of the library
+    imports(importer, imported)  run when `importer` is imported; both are modules of the library
+    defers(importer, imported)   inside a function, or under `if TYPE_CHECKING`: not run on import
+    defines(function, module)    functions, methods, classes, `m.<module>` for top-level code
+    calls(caller, callee)        calls whose callee can be resolved by name
 
-How a call finds its callee, in this order: names of the enclosing functions, of the module, imported
-names (through re-exports and `from m import *`), builtins; `self.method` and `cls.method` within a class
-and its bases; `super().method`; a variable assigned once from another name or from a constructor call.
-Calling a class calls its `__init__`. What stands in no file of the library (C modules such as `posix`)
-keeps its dotted name. What is not looked at: values passed as arguments, attributes of attributes,
-containers, subclasses that override a method. Such calls are counted as unresolved.
+A call finds its callee in this order: names of the enclosing functions, of the module, imported
+names (through re-exports and `from m import *`), builtins; `self.method` and `cls.method` within a
+class and its bases; `super().method`; a variable assigned once from another name or from a
+constructor call. Calling a class calls its `__init__`. A function in no file of the library (C
+modules such as `posix`) keeps its dotted name. Not resolved: values passed as arguments, attributes
+of attributes, containers, subclasses that override a method. Such calls are counted as unresolved.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathlib import Path
 from examples.stdlib_demo.source import ModuleSource, read_source
 
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
-# With a limit these come first, so that a few files already show something.
+# With a limit these are read first, so that a few files give non-empty views.
 WELL_KNOWN = ("os", "subprocess", "posixpath", "genericpath", "stat", "shutil", "tempfile", "json", "pickle")
 _BUILTINS = frozenset(dir(builtins))
 _MAX_DEPTH = 40
@@ -50,7 +50,7 @@ class Facts:
         return {name: getattr(self, name) for name in ("module", "imports", "defers", "defines", "calls")}
 
     def changes_to(self, new: Facts) -> dict[str, dict[Row, int]]:
-        """The delta per relation that leads from these facts to `new` ones."""
+        """Return the delta per relation from these facts to the `new` ones."""
         changes: dict[str, dict[Row, int]] = {}
         for (name, before), after in zip(self.relations().items(), new.relations().values(), strict=True):
             delta = dict.fromkeys(after - before, 1) | dict.fromkeys(before - after, -1)
@@ -64,7 +64,7 @@ def library_root() -> Path:
 
 
 def library_files(root: Path, limit: int | None = None) -> list[tuple[str, Path]]:
-    """(module name, path) of every source file under `root`, sorted; tests are left out."""
+    """Return (module name, path) of every source file under `root`, sorted, without tests."""
     found: list[tuple[str, Path]] = []
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(f for f in folders if f not in SKIPPED_FOLDERS and f.isidentifier())
@@ -83,7 +83,7 @@ def library_files(root: Path, limit: int | None = None) -> list[tuple[str, Path]
 
 @dataclass(frozen=True)
 class Library:
-    """Every file read, and the paths between them completed on demand."""
+    """The sources read; paths between them are resolved on demand."""
 
     sources: dict[str, ModuleSource]
     skipped: tuple[tuple[str, str], ...] = ()  # (path, why): syntax errors, unreadable files
@@ -96,7 +96,7 @@ class Library:
         jobs: int | None = None,
         progress: Callable[[], None] | None = None,
     ) -> Library:
-        """Read files; `progress` is called after each. Files that do not parse are skipped and listed."""
+        """Read files and call `progress` after each; skip and list files with errors."""
         sources: dict[str, ModuleSource] = {}
         skipped: list[tuple[str, str]] = []
         for outcome in _read_all(list(files), jobs or os.cpu_count() or 1):
@@ -110,7 +110,7 @@ class Library:
 
     @classmethod
     def of(cls, texts: dict[str, str]) -> Library:
-        """A library of source texts by module name; `name/__init__` is a package."""
+        """Return a library of source texts by module name; `name/__init__` is a package."""
         sources: dict[str, ModuleSource] = {}
         skipped: list[tuple[str, str]] = []
         for label, text in texts.items():
@@ -123,13 +123,13 @@ class Library:
         return cls(sources, tuple(skipped))
 
     def with_text(self, name: str, text: str) -> Library:
-        """The same library with one file edited. Raises SyntaxError when the text does not parse."""
+        """Return the library with one file edited. Raises SyntaxError if the text does not parse."""
         old = self.sources[name]
         new = read_source(name, old.path, text, package=old.package)
         return replace(self, sources=self.sources | {name: new})
 
     def facts(self) -> Facts:
-        """All facts, sets of plain rows. Cost: one look-up per call in the source."""
+        """Return all facts. Cost: one look-up per call in the source."""
         facts, links = Facts(), _Links(self.sources)
         for name, source in self.sources.items():
             facts.module.add((name, source.path))
@@ -141,23 +141,23 @@ class Library:
                 callee = links.resolve(path)
                 if callee is not None:
                     facts.calls.add((caller, callee))
-                elif not path.endswith(("__init__", "__new__")):  # a class without a constructor of its own
+                elif not path.endswith(("__init__", "__new__")):  # a class without a constructor
                     facts.unresolved += 1
         facts.defers -= facts.imports
         return facts
 
 
 class _Links:
-    """Completes paths across files. Every answer is remembered."""
+    """Resolves paths across files and caches the results."""
 
     def __init__(self, sources: dict[str, ModuleSource]) -> None:
         self.sources = sources
         self.known: dict[str, str | None] = {}
 
     def imported(self, importer: str, pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
-        """Modules of the library that import statements run, packages on the way included.
+        """Yield the modules of the library that import statements run, including parent packages.
 
-        A package that is being imported already (`from . import x` inside it) is not run again.
+        A package that is already being imported (`from . import x` inside it) does not run again.
         """
         for base, name in pairs:
             module = f"{base}.{name}" if name and f"{base}.{name}" in self.sources else base
@@ -170,7 +170,7 @@ class _Links:
                     yield passed
 
     def resolve(self, path: str, depth: int = 0) -> str | None:
-        """The function, class or foreign name a path leads to; None if that cannot be told."""
+        """Return the function, class or foreign name of a path; None if it is unknown."""
         if depth == 0 and path in self.known:
             return self.known[path]
         answer = None if depth > _MAX_DEPTH else self._resolve(path, depth)
@@ -186,9 +186,9 @@ class _Links:
             return self._inherited(owner, method, depth)
         before, mark, after = path.rpartition("()")
         if mark:
-            made = self.resolve(before, depth + 1)
+            class_ = self.resolve(before, depth + 1)
             method = after.removeprefix(".") or "__call__"
-            return self._method(made, method, depth) if made is not None else None
+            return self._method(class_, method, depth) if class_ is not None else None
         module, name = self._split(path)
         if module is None:
             return path
@@ -209,7 +209,7 @@ class _Links:
         for star in source.stars:
             if star in self.sources and self._offers(star, first, depth):
                 return self.resolve(f"{star}.{name}", depth + 1)
-        return path  # provided by a C module, or made at run time: `os.system`
+        return path  # defined in a C module or at run time: `os.system`
 
     def _resolve_global(self, path: str, depth: int) -> str | None:
         module, name = self._split(path)
@@ -223,7 +223,7 @@ class _Links:
         return path if any(star not in self.sources for star in source.stars) else None
 
     def _split(self, path: str) -> tuple[str | None, str]:
-        """(the longest module that starts the path, the rest)."""
+        """Return (the longest module that starts the path, the rest)."""
         module, rest = path, ""
         while module not in self.sources:
             module, dot, last = module.rpartition(".")
@@ -239,7 +239,7 @@ class _Links:
         return name in source.names or any(self._offers(more, name, depth + 1) for more in source.stars)
 
     def _method(self, owner: str, method: str, depth: int) -> str | None:
-        """A method of a class or of its bases, depth first."""
+        """Return a method of a class or of its bases, depth first."""
         source = self.sources.get(self._split(owner)[0] or "")
         if source is None or owner not in source.bases:
             return None

@@ -1,4 +1,4 @@
-"""The views of program.dl once more, from scratch in plain Python: yardstick and check of the demo."""
+"""The views of program.dl from scratch in plain Python: the baseline and the check of the demo."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ View = set[tuple[Any, ...]]
 
 
 def recompute(facts: Facts) -> dict[str, View]:
-    """Every output relation of program.dl by depth-first search, one per starting point."""
+    """Compute every output relation of program.dl by depth-first searches."""
     loads = _neighbours(facts.imports)
     reached = {module: _search(loads, module) for module in loads}
     reaches = {(m, n) for m, found in reached.items() for n in found}
@@ -48,7 +48,7 @@ def _neighbours(rows: Iterable[Row]) -> dict[str, set[str]]:
 
 
 def _search(neighbours: Mapping[str, set[str]], start: str) -> set[str]:
-    """What can be reached in one step or more."""
+    """Return the nodes reachable in one or more steps."""
     found: set[str] = set()
     todo = [start]
     while todo:

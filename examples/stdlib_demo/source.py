@@ -1,12 +1,12 @@
-"""One Python file to the names it binds and the calls it makes, before other files are known.
+"""Read the names and calls of one Python file, without knowledge of other files.
 
-A file is read scope by scope, outer scopes first, so that a call can be looked up in complete tables:
-function scopes, then the module (class scopes are seen by their own body only, as in Python). The
-outcome of a lookup is a *path*, an absolute dotted name such as `os.path.join`; what the path leads
-to in another file is settled later, by `extract.Library`. Marks inside a path:
+A file is read scope by scope, outer scopes first, so that lookups of calls use complete tables:
+function scopes, then the module (class scopes are visible in their own body only, as in Python).
+The result of a lookup is a *path*, an absolute dotted name such as `os.path.join`.
+`extract.Library` resolves paths into other files later. Marks inside a path:
 
-    json.decoder.JSONDecoder().decode     `()` an instance of what stands before it
-    super:shlex.shlex.read_token          the method as the bases of the class have it
+    json.decoder.JSONDecoder().decode     `()` an instance of the class before it
+    super:shlex.shlex.read_token          the method inherited from the bases of the class
     global:os.system                      a name that no scope binds: star import or builtin
 """
 
@@ -17,19 +17,19 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-# Node fields that never lead to a name or a call; not walking them halves the time.
+# Node fields without names or calls; skipping them halves the time.
 _DULL_FIELDS = {"ctx", "op", "ops", "kind", "type_comment", "annotation", "returns", "type_params"}
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
-# A name bound twice in a scope means the binding of the highest rank; the first one among equals.
+# If a scope binds a name twice, the binding with the highest rank counts, the first among equals.
 _UNKNOWN, _ALIAS, _SEVERAL, _IMPORT, _DEFINITION = range(5)
 
 
 @dataclass(slots=True)
 class ModuleSource:
-    """What one file says, in terms of paths that other files may have to complete.
+    """The imports, definitions and calls of one file, as paths that may lead into other files.
 
     `imports` holds pairs (module, name): `from a import b` gives ("a", "b"), which is the module
     `a.b` if there is one and else a name in `a`; `import a.b` gives ("a.b", "").
@@ -49,9 +49,9 @@ class ModuleSource:
 
 
 def read_source(name: str, path: str, text: str | bytes, *, package: bool = False) -> ModuleSource:
-    """Parse `text` as module `name`. Raises what `ast.parse` raises (SyntaxError, ValueError)."""
+    """Parse `text` as module `name`. Raises SyntaxError or ValueError, as `ast.parse` does."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # invalid escapes in old files are not ours to report
+        warnings.simplefilter("ignore")  # ignore invalid escapes in old files
         tree = ast.parse(text, filename=path)
     return _Reader(ModuleSource(name, path, package)).read(tree)
 
@@ -59,8 +59,8 @@ def read_source(name: str, path: str, text: str | bytes, *, package: bool = Fals
 @dataclass(slots=True)
 class _Scope:
     kind: str  # "module", "class" or "function" (a lambda is a function without a name)
-    qualified: str  # json.decoder.JSONDecoder.decode; the prefix of what is defined inside
-    caller: str  # whose calls these are
+    qualified: str  # json.decoder.JSONDecoder.decode; the prefix of definitions inside
+    caller: str  # the caller in the facts about its calls
     parent: _Scope | None
     body: list[ast.AST]
     owner: str | None = None  # the class whose methods this scope belongs to
@@ -76,7 +76,7 @@ class _Scope:
         if had is None or rank > had[0]:
             self.bound[name] = (rank, path)
         elif rank == _ALIAS and had[0] == _ALIAS:
-            self.bound[name] = (_SEVERAL, None)  # assigned twice: which one holds is not known
+            self.bound[name] = (_SEVERAL, None)  # assigned twice: the current value is unknown
 
     def prefix(self) -> str:
         return f"{self.qualified}.<locals>" if self.kind == "function" else self.qualified
@@ -94,7 +94,7 @@ class _Reader:
         while pending:
             scope = pending.pop()
             pending.extend(self._scan(scope))
-            # The parents' tables are complete by now: parents are scanned before their children.
+            # The parents' tables are complete, because parents are scanned before their children.
             for call in scope.calls:
                 path = self._path(call, scope)
                 if path is None:
@@ -149,10 +149,10 @@ class _Reader:
 
     def _open(self, node: ast.AST, scope: _Scope) -> _Scope:
         if isinstance(node, ast.Lambda):
-            made = _Scope("function", scope.qualified, scope.caller, scope, [node.body], deferred=True)
-            made.owner = scope.owner
-            _bind_arguments(made, node.args, None)
-            return made
+            inner = _Scope("function", scope.qualified, scope.caller, scope, [node.body], deferred=True)
+            inner.owner = scope.owner
+            _bind_arguments(inner, node.args, None)
+            return inner
         assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         qualified = f"{scope.prefix()}.{node.name}"
         scope.bind(node.name, _DEFINITION, qualified)
@@ -160,23 +160,23 @@ class _Reader:
         body: list[ast.AST] = list(node.body)
         if isinstance(node, ast.ClassDef):
             self.found.bases[qualified] = []
-            made = _Scope("class", qualified, scope.caller, scope, body, qualified, scope.deferred)
-            made.extends = node.bases
-            return made
-        made = _Scope("function", qualified, qualified, scope, body, scope.owner, deferred=True)
+            inner = _Scope("class", qualified, scope.caller, scope, body, qualified, scope.deferred)
+            inner.extends = node.bases
+            return inner
+        inner = _Scope("function", qualified, qualified, scope, body, scope.owner, deferred=True)
         first = _first_argument(node, scope.owner) if scope.kind == "class" else None
-        _bind_arguments(made, node.args, first)
-        return made
+        _bind_arguments(inner, node.args, first)
+        return inner
 
     def _late_block(self, node: ast.If, scope: _Scope) -> _Scope:
         """`if TYPE_CHECKING:` and `if __name__ == "__main__":`, which an import does not run."""
-        made = _Scope(scope.kind, scope.qualified, scope.caller, scope, list(node.body), scope.owner, True)
-        # The block binds names of the scope around it.
-        made.bound, made.aliases, made.outer = scope.bound, scope.aliases, scope.outer
-        return made
+        block = _Scope(scope.kind, scope.qualified, scope.caller, scope, list(node.body), scope.owner, True)
+        # The block binds names of the enclosing scope.
+        block.bound, block.aliases, block.outer = scope.bound, scope.aliases, scope.outer
+        return block
 
     def _note_constructors(self, scope: _Scope) -> None:
-        """Calling a class runs `__init__` and `__new__`, its own or those of its bases."""
+        """Add the calls of `__init__` and `__new__` by the class; the bases may define them."""
         found, name = self.found, scope.qualified
         if found.bases.get(name) == [] and scope.parent is not None:
             paths = [self._path(base, scope.parent) for base in scope.extends]
@@ -195,10 +195,10 @@ class _Reader:
                 scope.bind(target.id, _ALIAS)
 
     def _note_import(self, node: ast.Import | ast.ImportFrom, scope: _Scope) -> None:
-        kept = self.found.deferred if scope.deferred else self.found.imports
+        imports = self.found.deferred if scope.deferred else self.found.imports
         if isinstance(node, ast.Import):
             for item in node.names:
-                kept.add((item.name, ""))
+                imports.add((item.name, ""))
                 if item.asname:
                     scope.bind(item.asname, _IMPORT, item.name)
                 else:
@@ -211,16 +211,16 @@ class _Reader:
             return
         for item in node.names:
             if item.name == "*":
-                kept.add((base, ""))
+                imports.add((base, ""))
                 self.found.stars.append(base)
             else:
-                kept.add((base, item.name))
+                imports.add((base, item.name))
                 scope.bind(item.asname or item.name, _IMPORT, f"{base}.{item.name}")
 
     # -- names to paths -------------------------------------------------------------------------
 
     def _path(self, node: ast.expr, scope: _Scope, depth: int = 0) -> str | None:
-        """The path of an expression that is called: a name, or attributes of one."""
+        """Return the path of a called expression: a name, or attributes of a name."""
         attributes: list[str] = []
         while isinstance(node, ast.Attribute):
             attributes.append(node.attr)
@@ -230,8 +230,8 @@ class _Reader:
         elif isinstance(node, ast.Call) and attributes:
             if isinstance(node.func, ast.Name) and node.func.id == "super" and scope.owner:
                 return f"super:{scope.owner}.{attributes[0]}" if len(attributes) == 1 else None
-            made = self._path(node.func, scope, depth)
-            root = f"{made}()" if made is not None else None
+            class_ = self._path(node.func, scope, depth)
+            root = f"{class_}()" if class_ is not None else None
         else:
             return None
         return ".".join([root, *reversed(attributes)]) if root is not None else None
@@ -250,13 +250,13 @@ class _Reader:
         if depth > 8 or (isinstance(value, ast.Name) and value.id == name):
             return None
         if isinstance(value, ast.Call):
-            made = self._path(value.func, scope, depth + 1)
-            return f"{made}()" if made is not None else None
+            class_ = self._path(value.func, scope, depth + 1)
+            return f"{class_}()" if class_ is not None else None
         return self._path(value, scope, depth + 1)
 
 
 def absolute_module(module: str, package: bool, level: int, named: str | None) -> str | None:
-    """The module that `from <level dots><named> import ...` means inside `module`; None if outside."""
+    """Return the module of `from <level dots><named> import ...` in `module`, or None."""
     if level == 0:
         return named
     parts = module.split(".")
@@ -273,7 +273,7 @@ def _chain(scope: _Scope | None) -> Iterator[_Scope]:
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
-    """The nodes below that can hold a name or a call, last one first, as a stack wants them."""
+    """Return the child nodes that can hold a name or a call, in reverse order for a stack."""
     kind = type(node)
     names = _FIELDS.get(kind)
     if names is None:
@@ -289,7 +289,7 @@ def _children(node: ast.AST) -> list[ast.AST]:
 
 
 def _outside(node: ast.AST) -> list[ast.AST]:
-    """The parts of a definition that run where it stands: decorators, defaults, base classes."""
+    """Return the parts of a definition that run outside it: decorators, defaults, bases."""
     if isinstance(node, ast.ClassDef):
         return [*node.decorator_list, *node.bases, *(word.value for word in node.keywords)]
     assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
@@ -307,7 +307,7 @@ def _bind_arguments(scope: _Scope, arguments: ast.arguments, first: str | None) 
 
 
 def _first_argument(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str | None) -> str | None:
-    """What the first argument of a method stands for: an instance, or the class itself."""
+    """Return the path of a method's first argument: an instance, or the class itself."""
     marks = {item.id for item in node.decorator_list if isinstance(item, ast.Name)}
     if owner is None or "staticmethod" in marks:
         return None

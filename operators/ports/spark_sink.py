@@ -1,15 +1,15 @@
 """SparkSink: an output that emits its deltas as tables.
 
-What the table of a tick holds, for the delta d of the tick and the integral v after it:
+The table of a tick, for the delta d of the tick and the integral v after it:
 
 | encoding     | rows                                             | further column                           |
 |--------------|--------------------------------------------------|------------------------------------------|
 | `weight`     | every row of d once                              | its weight, a signed integer             |
-| `operations` | a row of d as often as the weight says           | "delete" or "insert"; deletes come first |
-| `view`       | a row of v as often as the weight says           | none                                     |
+| `operations` | each row of d, repeated by its weight            | "delete" or "insert"; deletes first      |
+| `view`       | each row of v, repeated by its weight            | none                                     |
 
-The first two cost O(d), the view O(v log v). A `SparkSource` of the same encoding reads what the
-first two have written, so that one circuit can follow another.
+Cost: O(d) for the first two, O(v log v) for the view. A `SparkSource` with the same encoding reads the
+tables of the first two, so that one circuit can follow another.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _DEFAULT_COLUMN = {"weight": "weight", "operations": "operation"}
 class SparkSink(Output):
     """A named output, and the encoding of its deltas as tables.
 
-    `column` names that of the weight or the operation. Raises InputError for an unknown encoding,
-    SchemaError if the stream has a column of that name itself.
+    `column` is the column of the weight or operation. Raises InputError for an unknown encoding,
+    SchemaError if the output has a column with that name.
     """
 
     encoding: str = "weight"
@@ -44,13 +44,17 @@ class SparkSink(Output):
     def __post_init__(self) -> None:
         if self.encoding not in ENCODINGS:
             raise InputError(
-                f"there is no encoding {self.encoding!r}{suggestion(self.encoding, ENCODINGS)};"
-                f" the encodings are {', '.join(ENCODINGS)}",
+                f"unknown encoding {self.encoding!r}; expected one of {', '.join(ENCODINGS)}"
+                f"{suggestion(self.encoding, ENCODINGS)}",
                 where=self.where,
+                code="unknown-encoding",
             )
         if self.columns is not None and self.control in self.columns.names:
             raise SchemaError(
-                f"{self.control!r} is a column of the output itself; name another column=", where=self.where
+                f"{self.control!r} is a column of the output, so encoding={self.encoding!r} cannot use it;"
+                " choose another column=...",
+                where=self.where,
+                code="duplicate-column",
             )
 
     @property
@@ -59,21 +63,21 @@ class SparkSink(Output):
 
     @property
     def where(self) -> str:
-        """How errors name this sink."""
+        """The name of this sink in errors."""
         return f"sink '{self.relation}'"
 
     @property
     def control(self) -> str:
-        """The further column of the table; "" if it has none."""
+        """The column of the weight or operation; "" for views."""
         return self.column or _DEFAULT_COLUMN.get(self.encoding, "")
 
     def table(
         self, delta: ZSet, view: Callable[[], ZSet], objects: Mapping[str, pa.DataType] | None = None
     ) -> pa.Table:
-        """The table of a tick. `objects` are the Arrow types of columns that hold objects.
+        """Return the table of a tick. `objects` are the Arrow types of columns that hold objects.
 
-        Raises InputError for a view with rows of negative weight, SchemaError for objects that are
-        not of the type given.
+        Raises InputError for a view with rows of negative weight, SchemaError for objects that do not
+        have the given type.
         """
         zset = view() if self.encoding == "view" else delta
         rows, weights = zset.batch.rows, zset.batch.weights
@@ -83,8 +87,9 @@ class SparkSink(Output):
         if self.encoding == "view":
             if len(weights) and weights.min() < 0:
                 raise InputError(
-                    "the view has rows of negative weight; hand out its deltas with encoding='weight'",
+                    "the view has rows with negative weight; emit its deltas with encoding='weight'",
                     where=self.where,
+                    code="invalid-weight",
                 )
             return decode_table(np.repeat(rows, weights, axis=0), zset.schema, zset.interner, objects)
         order = np.argsort(weights > 0, kind="stable")

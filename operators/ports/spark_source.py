@@ -1,27 +1,26 @@
 """SparkSource: an input whose changes are the rows of micro-batches.
 
-A micro-batch is an Arrow table. Besides the relation's columns it has what its encoding needs, and
-the encoding defines which Z-set it represents; x runs over its rows, in their order:
+A micro-batch is an Arrow table with the relation's columns and the further column of its encoding.
+The encoding defines the Z-set that it represents; x ranges over its rows, in order:
 
 | encoding     | further column                 | delta                                                      |
 |--------------|--------------------------------|------------------------------------------------------------|
 | `append`     | none                           | sum of 1 * x                                               |
 | `weight`     | a signed integer               | sum of w(x) * x                                            |
-| `operations` | what happened to the row       | sum of x over inserts - sum of x over deletes              |
-| `upsert`     | none                           | x in place of the row with its key                         |
+| `operations` | the operation on the row       | sum of x over inserts - sum of x over deletes              |
+| `upsert`     | none                           | x replaces the row with its key                            |
 
-The names that Delta's change data feed, Debezium and Flink give to operations are all understood:
+The operation names of Delta's change data feed, Debezium and Flink are all accepted:
 
 | means                                 | operation                                                     |
 |---------------------------------------|---------------------------------------------------------------|
-| the row is there now                  | `I` `insert` `c` `create` `r` `read` `update_postimage` `+I` `+U` |
-| the row is gone                       | `D` `delete` `d` `update_preimage` `-U` `-D`                  |
-| the row replaces that of its key      | `U` `update` `u`                                              |
+| insert the row                        | `I` `insert` `c` `create` `r` `read` `update_postimage` `+I` `+U` |
+| retract the row                       | `D` `delete` `d` `update_preimage` `-U` `-D`                  |
+| replace the row with the same key     | `U` `update` `u`                                              |
 
-This module reads weights and puts rows in order (`sequence_by` names the column to order by, if the
-micro-batch is not in order itself); what the weights mean on an input with set semantics or with a
-key is defined in `dbsp.runtime.input_changes`. A retraction of what is not there changes nothing and is
-counted (`TickResult.absent`).
+This module reads weights and sorts the rows of an unordered micro-batch by the column `sequence_by`.
+`dbsp.runtime.input_changes` defines the meaning of weights on an input with set semantics or with a
+key. A retraction of an absent row changes nothing and is counted (`TickResult.absent`).
 """
 
 from __future__ import annotations
@@ -52,9 +51,9 @@ _DEFAULT_COLUMN = {"weight": "weight", "operations": "operation"}
 
 @dataclass(frozen=True)
 class SparkSource(Input):
-    """An input relation together with how micro-batches say what changed in it.
+    """An input relation and the encoding of its changes in micro-batches.
 
-    `column` is that of the weight or the operation ("weight" or "operation" unless given). Raises
+    `column` is the column of the weight or operation (default "weight" or "operation"). Raises
     InputError for an unknown encoding, and for `upsert` without a key.
     """
 
@@ -65,22 +64,30 @@ class SparkSource(Input):
     def __post_init__(self) -> None:
         if self.encoding not in ENCODINGS:
             raise InputError(
-                f"there is no encoding {self.encoding!r}{suggestion(self.encoding, ENCODINGS)};"
-                f" the encodings are {', '.join(ENCODINGS)}",
+                f"unknown encoding {self.encoding!r}; expected one of {', '.join(ENCODINGS)}"
+                f"{suggestion(self.encoding, ENCODINGS)}",
                 where=self.where,
+                code="unknown-encoding",
             )
         if self.encoding == "upsert" and self.kind != "key":
             raise InputError(
-                "the encoding 'upsert' needs key=, the columns that tell rows apart", where=self.where
+                "encoding='upsert' needs a key; name the key columns with key=...",
+                where=self.where,
+                code="missing-key",
             )
         if self.column and self.encoding not in _DEFAULT_COLUMN:
-            raise InputError(f"the encoding {self.encoding!r} reads no further column", where=self.where)
+            raise InputError(
+                f"encoding={self.encoding!r} has no weight or operation; remove column={self.column!r}",
+                where=self.where,
+                code="invalid-option",
+            )
         for name in self.control:
             if name in self.columns.names:
                 raise SchemaError(
-                    f"{name!r} is a column of the relation, so the {self.encoding} cannot be read from it;"
-                    " give it another name",
+                    f"{name!r} is a column of the relation, so encoding={self.encoding!r} cannot use it;"
+                    " choose another column=...",
                     where=self.where,
+                    code="duplicate-column",
                 )
 
     @property
@@ -89,12 +96,12 @@ class SparkSource(Input):
 
     @property
     def where(self) -> str:
-        """How errors name this source."""
+        """The name of this source in errors."""
         return f"source '{self.relation}'"
 
     @property
     def control(self) -> tuple[str, ...]:
-        """The columns of a micro-batch that are none of the relation."""
+        """The columns of a micro-batch that are not columns of the relation."""
         named = self.column or _DEFAULT_COLUMN.get(self.encoding, "")
         ordering = self.sequence_by if self.sequence_by not in self.columns.names else ""
         return tuple(dict.fromkeys(name for name in (named, ordering) if name))
@@ -117,21 +124,26 @@ class SparkSource(Input):
                 if nulls := table.column(c).null_count:
                     name = self.columns.names[c]
                     raise InputError(
-                        f"column {name!r} is of the key, and null in {_rows(nulls)}", where=self.where
+                        f"the key column {name!r} is null in {_rows(nulls)}",
+                        where=self.where,
+                        code="missing-value",
                     )
         return TableChange(table, weights)
 
     def check(self, names: list[str]) -> None:
-        """Raises SchemaError unless these are the columns of a micro-batch, in any order."""
+        """Raise SchemaError unless these are the columns of a micro-batch, in any order."""
         expected = (*self.columns.names, *self.control)
         missing = [name for name in expected if name not in names]
         extra = [name for name in names if name not in expected]
         if missing or extra:
-            parts = [f"lacks {', '.join(map(repr, missing))}"] if missing else []
-            if extra:
-                parts.append(f"has {', '.join(map(repr, extra))}, which is not expected; drop or rename it")
+            parts = [f"missing {', '.join(map(repr, missing))}"] if missing else []
+            parts += [f"unexpected {', '.join(map(repr, extra))}"] if extra else []
+            hint = suggestion(missing[0], extra) if missing else "; drop or rename it"
             raise SchemaError(
-                f"the DataFrame {' and '.join(parts)} (expected: {', '.join(expected)})", where=self.where
+                f"expected the columns ({', '.join(expected)}), got ({', '.join(names)}):"
+                f" {', '.join(parts)}{hint}",
+                where=self.where,
+                code="schema-mismatch",
             )
 
     def _weights(self, table: pa.Table) -> Codes:
@@ -139,11 +151,15 @@ class SparkSource(Input):
             given = table.column(self.control[0])
             if not pa.types.is_integer(given.type):
                 raise SchemaError(
-                    f"the weights in {self.control[0]!r} are {given.type}, no integers", where=self.where
+                    f"the weight column {self.control[0]!r}: expected integers, got {given.type}",
+                    where=self.where,
+                    code="wrong-type",
                 )
             if given.null_count:
                 raise InputError(
-                    f"the weight {self.control[0]!r} is null in {_rows(given.null_count)}", where=self.where
+                    f"the weight column {self.control[0]!r} is null in {_rows(given.null_count)}",
+                    where=self.where,
+                    code="missing-value",
                 )
             return np.asarray(given.cast(pa.int64()).to_numpy(), np.int64)
         if self.encoding == "operations":
@@ -155,37 +171,51 @@ class SparkSource(Input):
         if pa.types.is_dictionary(given.type):
             given = given.cast(given.type.value_type)
         if not pa.types.is_string(given.type) and not pa.types.is_large_string(given.type):
-            raise SchemaError(f"the operations in {name!r} are {given.type}, no strings", where=self.where)
+            raise SchemaError(
+                f"the operation column {name!r}: expected strings, got {given.type}",
+                where=self.where,
+                code="wrong-type",
+            )
         if given.null_count:
-            raise InputError(f"the operation {name!r} is null in {_rows(given.null_count)}", where=self.where)
+            raise InputError(
+                f"the operation column {name!r} is null in {_rows(given.null_count)}",
+                where=self.where,
+                code="missing-value",
+            )
         encoded = pc.dictionary_encode(given).combine_chunks()
         if isinstance(encoded, pa.ChunkedArray):
             encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], given.type).dictionary_encode()
         codes = [_OPERATIONS.get(word.lower(), 0) for word in encoded.dictionary.to_pylist()]
         meanings = np.array(codes, np.int64)[np.asarray(encoded.indices.to_numpy(), np.int64)]
-        for code, problem in (
-            (0, "is none that is known (insert, delete, update, ..., I, U, D, c, r, u, d)"),
-            (_UPDATE, "does not tell the row that it replaces, so the source needs key="),
-        ):
-            if code == _UPDATE and self.kind == "key":
-                continue
-            found = meanings == code
-            if found.any():
-                word = encoded.dictionary[codes.index(code)].as_py()
-                raise InputError(
-                    f"the operation {word!r} in column {name!r} {problem}; {_rows(int(found.sum()))}",
-                    where=self.where,
-                )
+        unknown = meanings == 0
+        if unknown.any():
+            word = encoded.dictionary[codes.index(0)].as_py()
+            raise InputError(
+                f"the operation column {name!r}: expected insert, delete, update, I, U, D, c, r, u, d, ...,"
+                f" got {word!r} in {_rows(int(unknown.sum()))}",
+                where=self.where,
+                code="unknown-operation",
+            )
+        updates = meanings == _UPDATE
+        if updates.any() and self.kind != "key":
+            word = encoded.dictionary[codes.index(_UPDATE)].as_py()
+            raise InputError(
+                f"the operation {word!r} in {_rows(int(updates.sum()))} of column {name!r} needs a key to"
+                " find the row to replace; name the key columns with key=...",
+                where=self.where,
+                code="missing-key",
+            )
         return np.sign(meanings)
 
     def _in_order(self, table: pa.Table, weights: Codes) -> tuple[pa.Table, Codes]:
-        """The changes by `sequence_by`; for equal values, deletions before insertions."""
+        """Sort the changes by `sequence_by`; for equal values, deletions before insertions."""
         if nulls := table.column(self.sequence_by).null_count:
             raise InputError(
-                f"column {self.sequence_by!r} orders the changes, and is null in {_rows(nulls)}",
+                f"the column {self.sequence_by!r} of sequence_by is null in {_rows(nulls)}",
                 where=self.where,
+                code="missing-value",
             )
-        # The position is the last key, since Arrow's sort does not keep the order of equal rows.
+        # The position is the last key, because Arrow's sort is not stable.
         keyed = pa.table(
             [table.column(self.sequence_by), pa.array(weights > 0), pa.array(np.arange(len(weights)))],
             ["by", "there", "at"],

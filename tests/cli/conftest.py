@@ -1,4 +1,4 @@
-"""Fixtures of the command line tests: a folder with a program, and commands run in it."""
+"""Fixtures of the command line tests: a folder with a program, and a runner of commands."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.cli.support import REACH, Command, Result
 
 @pytest.fixture
 def compiled_kernels() -> None:
-    """Commands say on stderr that kernels are being compiled; here they have been, by this."""
+    """Compile the kernels first, so that commands do not announce the compilation on stderr."""
     dbsp.compile(REACH).start({"edge": [(1, 2)]})
     assert kernels_compiled()
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a program and facts, and the place the commands run in."""
+    """A folder with a program and facts; the current directory of the commands."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "reach.dl").write_text(REACH)
     (tmp_path / "facts").mkdir()
@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """`run("run", "reach.dl", ..., stdin="...")`: a command in this process, and what it printed."""
+    """Return `run("run", "reach.dl", ..., stdin="...")`, which runs a command in this process."""
 
     def command(*arguments: str, stdin: str = "") -> Result:
         read, write = os.pipe()

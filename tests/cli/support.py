@@ -32,7 +32,7 @@ Command: TypeAlias = Callable[..., Result]
 
 
 def process(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """A command in a process of its own."""
+    """Run a command in a new process."""
     command = [sys.executable, "-m", "dbsp", *arguments]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
 
@@ -47,19 +47,19 @@ ratio(x, x / y) :- pair(x, y).
 
 
 def read_until(stream: int, text: str, seconds: float = 60.0) -> str:
-    """What a file descriptor gives until `text` has come."""
+    """Read from a file descriptor until `text` appears; return everything read."""
     found, end = b"", time.monotonic() + seconds
     while text.encode() not in found:
         ready, _, _ = select.select([stream], [], [], max(0.0, end - time.monotonic()))
-        assert ready, f"{text!r} did not come within {seconds} s, only {found!r}"
+        assert ready, f"expected {text!r} within {seconds} s, got {found!r}"
         piece = os.read(stream, 65536)
-        assert piece, f"the end came before {text!r}: {found!r}"
+        assert piece, f"expected {text!r} before the end of the stream, got {found!r}"
         found += piece
     return found.decode().replace("\r\n", "\n")
 
 
 def read_answer(stream: int, text: str) -> str:
-    """What comes until `text` and the prompt behind it; what a person types before that may be lost."""
+    """Read until `text` and the prompt after it; input typed before the prompt may be lost."""
     found = read_until(stream, text)
     prompted = "dbsp>" in found[found.rindex(text) :]
     return found if prompted else found + read_until(stream, "dbsp>")

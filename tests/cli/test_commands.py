@@ -29,16 +29,16 @@ def test_warmup_uses_every_kernel_that_others_may_call(run: Command) -> None:
     for name, kernel in kernels.items():
         assert kernel.signatures, f"dbsp warmup does not use {name}"
         assert name in done.out
-    assert re.search(r"(compiled \d+ kernels|all had been compiled before); \d+\.\d s\n$", done.out)
+    assert re.search(r"(compiled \d+ kernels|all kernels were in the cache); \d+\.\d s\n$", done.out)
 
 
-def test_first_use_says_that_kernels_are_compiled(folder: Path, tmp_path: Path) -> None:
+def test_first_use_announces_the_compilation_of_kernels(folder: Path, tmp_path: Path) -> None:
     program = "from dbsp.cli.console import announce_kernels; announce_kernels()"
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "empty")}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert "compiling the kernels for this machine, which happens once" in done.stderr
-    assert "'dbsp warmup' does it ahead" in done.stderr
+    assert "compiling the kernels for this machine; this happens once" in done.stderr
+    assert "run 'dbsp warmup' to compile them in advance" in done.stderr
 
 
 def test_version(run: Command) -> None:
@@ -83,7 +83,7 @@ def test_words_of_32_bits(run: Command, folder: Path) -> None:
     assert "<stdin>:3:7: error: column 'u' of relation 'r' expects an unsigned number of 32 bits" in done.err
 
 
-def test_a_proof_may_go_by_functors(run: Command, folder: Path) -> None:
+def test_a_proof_can_use_functors(run: Command, folder: Path) -> None:
     program = ".functor twice(x: number): number\n.decl r(x: number)\n.output r\nr(@twice(21)).\n"
     (folder / "twice.dl").write_text(program)
     (folder / "functions.py").write_text("def twice(x):\n    return 2 * x\n")
@@ -122,7 +122,7 @@ def test_as_a_process(folder: Path) -> None:
     assert process("run").returncode == 2
 
 
-def test_whoever_reads_may_stop_reading(folder: Path) -> None:
+def test_a_closed_pipe_behind_standard_output_is_not_an_error(folder: Path) -> None:
     (folder / "facts" / "edge.facts").write_text("".join(f"{x}\t{x + 1}\n" for x in range(400)))
     command = f"{sys.executable} -m dbsp run reach.dl -F facts -D - | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
@@ -133,7 +133,25 @@ def test_whoever_reads_may_stop_reading(folder: Path) -> None:
 def test_a_full_disk_behind_standard_output(folder: Path) -> None:
     command = f"{sys.executable} -m dbsp run reach.dl -F facts -D - > /dev/full"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "dbsp: error: cannot go on: No space left on device\n")
+    message = "cannot write to standard output: No space left on device [output-not-writable]"
+    assert (done.returncode, done.stderr) == (1, f"dbsp: error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "error"),
+    [
+        ("run reach.dl -F facts -D out >&-", 0, ""),
+        ("run reach.dl -F facts -D - >&-", 1, "cannot write to standard output: Bad file descriptor"),
+        ("graph reach.dl >&-", 1, "cannot write to standard output: Bad file descriptor"),
+        ("live reach.dl <&-", 0, ""),
+        ("check none.dl 2>&-", 1, ""),
+    ],
+)
+def test_a_standard_stream_that_the_caller_closed(folder: Path, command: str, code: int, error: str) -> None:
+    line = f"{sys.executable} -m dbsp {command}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    expected = f"dbsp: error: {error} [output-not-writable]\n" if error else ""
+    assert (done.returncode, done.stderr, done.stdout) == (code, expected, "")
 
 
 def test_an_interrupted_command(folder: Path) -> None:

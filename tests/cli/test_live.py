@@ -1,4 +1,4 @@
-"""The prompt of `dbsp live`: commands by themselves, through prompt_toolkit, and on a pseudo-terminal."""
+"""The prompt of `dbsp live`: single commands, prompt_toolkit, and a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Say: TypeAlias = Callable[..., str]
 
 @pytest.fixture
 def say(commands: ConsoleCommands, capsys: pytest.CaptureFixture[str]) -> Say:
-    """What the commands print for some lines."""
+    """Run some lines and return the output."""
 
     def speak(*lines: str) -> str:
         for line in lines:
@@ -88,10 +88,10 @@ def test_changes_are_pending_until_the_commit(commands: ConsoleCommands, say: Sa
         "commit  // tick 2",
     ]
     assert say("pending") == "no changes are pending\n"
-    assert say('+edge("d", "e")', "rollback", "commit") == "1 change dropped\ncommit  // tick 3\n"
+    assert say('+edge("d", "e")', "rollback", "commit") == "discarded 1 change\ncommit  // tick 3\n"
 
 
-def test_asking_for_rows(say: Say) -> None:
+def test_queries(say: Say) -> None:
     assert say('? path("a", X), X != "b"') == 'X\n───\n"c"\n(1 row)\n'
     assert say('query path(x, y), n = count : { inner(_) }, y = "c"').splitlines()[2:] == [
         '"a"  "c"  1',
@@ -100,7 +100,7 @@ def test_asking_for_rows(say: Say) -> None:
     ]
     assert say('? path("a", "c")', '? path("c", _)', '? inner("b")') == "yes\nno\nyes\n"
     assert say("show inner") == 'x\n───\n"b"\n(1 row)\n'
-    assert say("show path 2").splitlines()[-1] == "(3 rows, 2 of them shown)"
+    assert say("show path 2").splitlines()[-1] == "(3 rows, 2 shown)"
     assert say("show path all").splitlines()[-1] == "(3 rows)"
     assert say("show lonely") == "n\n─\n1\n(1 row)\n"
     assert "\nlonely\n" in say("show")
@@ -117,9 +117,9 @@ def test_looking_around(folder: Path, say: Say) -> None:
     assert "rule 2 at" in say("explain 2") and "rule 1 at" not in say("explain 2")
     assert "rule 1 at" in say("explain path") and "rule 2 at" in say("explain path")
     assert say("explain").startswith("inputs")
-    assert say("stats").startswith("1 ticks, ")
+    assert say("stats").startswith("1 tick, ")
     assert say("graph").startswith("digraph circuit {")
-    assert say("graph circuit.svg") == "drawn into circuit.svg\n"
+    assert say("graph circuit.svg") == "wrote circuit.svg\n"
     assert (folder / "circuit.svg").read_text().startswith("<?xml")
     assert all(usage in say("help") for usage, _ in HELP)
     assert say("help why").count("\n") == 2
@@ -143,7 +143,7 @@ def test_asking_why(say: Say) -> None:
 
 
 def test_saving_and_loading(folder: Path, commands: ConsoleCommands, say: Say) -> None:
-    assert say("save out") == "1 input and 2 results written to out\n"
+    assert say("save out") == "wrote 1 input and 2 results to out\n"
     assert (folder / "out" / "edge.facts").read_text() == "a\tb\nb\tc\n"
     assert (folder / "out" / "lonely.csv").read_text() == "1\n"
     before = views(commands)
@@ -160,9 +160,12 @@ def test_saving_and_loading(folder: Path, commands: ConsoleCommands, say: Say) -
     ("line", "message"),
     [
         ("comit", "did you mean 'commit'"),
-        ("frobnicate", "'help' lists them"),
-        ('edge("a", "b")', '\'+edge("a", "b")\' to insert it'),
-        ('path("a", X)', "write '? path(\"a\", X)' to ask for rows"),
+        ("frobnicate", "unknown command 'frobnicate'; 'help' lists the commands [unknown-command]"),
+        ('edge("a", "b")', 'or \'+edge("a", "b")\' to insert a row [unknown-command]'),
+        (
+            'path("a", X)',
+            "expected a command, got the relation 'path'; write '? path(\"a\", X)' to query rows",
+        ),
         ('+path("a", "b")', "computed by rules"),
         ("+edge(1)", "this line gives 1"),
         ("+egde(1)", "did you mean 'edge'"),
@@ -171,21 +174,22 @@ def test_saving_and_loading(folder: Path, commands: ConsoleCommands, say: Say) -
         ("? !path(x, _)", "unbound variable 'x'"),
         ("? path(x", "the question ends here"),
         ("? p(x) :- path(x, y)", "expected"),
-        ("?", "ask what"),
-        ("why", "why what"),
-        ('why path("c", "a")', "'why not' tells why"),
-        ('why not path("a", "b")', "'why' tells why"),
+        ("?", "expected the body of a rule: ? path(1, x), x > 2 [invalid-command]"),
+        ("why", "expected a row: why path(1, 3), or why not path(3, 1) [invalid-command]"),
+        ('why path("c", "a")', '\'why not path("c", "a")\' prints why [no-matching-row]'),
+        ('why not path("a", "b")', '\'why path("a", "b")\' prints its proof [row-is-present]'),
         ('why path("a", "b"), path(x, y)', "only a single atom"),
-        ('why path("a", "b") --depth x', "takes a number"),
+        ('why path("a", "b") --depth x', "--depth expects a whole number from 1, got 'x' [invalid-option]"),
         ("show paht", "did you mean 'path'"),
-        ("rels paht", "did you mean 'path'"),
-        ("explain paht", "did you mean 'path'"),
+        ("rels paht", "unknown relation 'paht'; did you mean 'path'? [unknown-relation]"),
+        ("rels zzz", "unknown relation 'zzz'; 'rels' lists the relations [unknown-relation]"),
+        ("explain paht", "got 'paht'; did you mean 'path'? [unknown-relation]"),
         ("graph circuit.xyz", "ends in one of"),
-        ("load", "load FILE"),
+        ("load", "expected a file: load FILE [invalid-command]"),
         ("load nothing.txt", "nothing.txt"),
-        ("save", "save DIR"),
-        ("commit now", "takes nothing behind it"),
-        ("help frobnicate", "no command"),
+        ("save", "expected a folder: save DIR [invalid-command]"),
+        ("commit now", "'commit' takes no argument, got 'now' [invalid-command]"),
+        ("help frobnicate", "unknown command 'frobnicate'"),
     ],
 )
 def test_errors_leave_everything_as_it_was(commands: ConsoleCommands, line: str, message: str) -> None:
@@ -194,7 +198,7 @@ def test_errors_leave_everything_as_it_was(commands: ConsoleCommands, line: str,
     with pytest.raises(dbsp.DbspError) as raised:
         commands.handle(line)
     if line.startswith("load "):
-        assert "pending" in str(raised.value)
+        assert "run commit or rollback first [changes-pending]" in str(raised.value)
         commands.handle("rollback")
         before = before[0], {}, before[2]
         with pytest.raises(dbsp.DbspError) as raised:
@@ -214,7 +218,7 @@ def test_changes_of_a_tick_that_fails_stay_pending(folder: Path, capsys: pytest.
     commands = ConsoleCommands(program, program.start(), timed=False)
     commands.handle("+pair(6, 3)")
     commands.handle("+pair(1, 0)")
-    with pytest.raises(dbsp.DbspError, match="nothing has changed"):
+    with pytest.raises(dbsp.DbspError, match="changed nothing"):
         commands.handle("commit")
     assert commands.run.tick == 0
     commands.handle("-pair(1, 0)")
@@ -222,7 +226,7 @@ def test_changes_of_a_tick_that_fails_stay_pending(folder: Path, capsys: pytest.
     assert "+ratio(2)\ncommit  // tick 1\n" in capsys.readouterr().out
 
 
-def test_an_interrupt_ends_a_tick_and_nothing_else() -> None:
+def test_an_interrupt_rolls_back_the_tick_only() -> None:
     interrupt = [True]
 
     def pause(x: int) -> int:
@@ -247,7 +251,8 @@ def test_an_interrupt_ends_a_tick_and_nothing_else() -> None:
         signal.raise_signal(signal.SIGINT)
 
 
-# --- the prompt ------------------------------------------------------------------------------------
+# --- the prompt
+# ------------------------------------------------------------------------------------
 
 
 def completions(commands: ConsoleCommands, text: str) -> list[str]:
@@ -293,7 +298,7 @@ def conversation(commands: ConsoleCommands, keys: str) -> InMemoryHistory:
 
 
 def test_a_conversation(commands: ConsoleCommands, capsys: pytest.CaptureFixture[str]) -> None:
-    # Ctrl-C gives up a line, Ctrl-D leaves.
+    # Ctrl-C discards a line, Ctrl-D quits.
     ask = '? path("a", "d")\r'
     keys = f'+edge("c", "d")\rnonsense\x03{ask}commit\r{ask}+edge("x", "y")\r\x04'
     history = conversation(commands, keys)
@@ -304,13 +309,13 @@ def test_a_conversation(commands: ConsoleCommands, capsys: pytest.CaptureFixture
     assert list(history.get_strings())[:2] == ['+edge("c", "d")', '? path("a", "d")']
 
 
-def test_errors_in_a_conversation_are_told(
+def test_errors_in_a_conversation_are_reported(
     commands: ConsoleCommands, capsys: pytest.CaptureFixture[str]
 ) -> None:
     conversation(commands, "comit\r? pth(x)\rquit\r")
-    told = capsys.readouterr().err
-    assert "dbsp: error: there is no command 'comit'" in told
-    assert "<question>:1:1: error: undefined relation 'pth' [unknown-relation]\n    pth(x)\n    ^^^" in told
+    shown = capsys.readouterr().err
+    assert "dbsp: error: unknown command 'comit'; did you mean 'commit'? [unknown-command]" in shown
+    assert "<question>:1:1: error: undefined relation 'pth' [unknown-relation]\n    pth(x)\n    ^^^" in shown
 
 
 def test_the_history_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,19 +329,19 @@ def test_the_history_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.fixture
 def terminal(folder: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """A `dbsp live` on a terminal of its own, at its first prompt."""
+    """A `dbsp live` on a new terminal, at its first prompt."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm"}
     command = [sys.executable, "-m", "dbsp", "live", "reach.dl"]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as peer:
         os.close(theirs)
         try:
-            assert "'help' says what to type" in read_until(ours, "dbsp>")
+            assert "'help' lists the commands" in read_until(ours, "dbsp>")
             yield ours, peer
             os.write(ours, b"\x04")
             assert peer.wait(60) == 0
         finally:
-            peer.kill()  # else leaving the block would wait for it
+            peer.kill()  # otherwise the end of the block waits for the process
             os.close(ours)
 
 

@@ -32,7 +32,7 @@ def test_live_starts_from_facts(folder: Path, run: Command) -> None:
     assert done.out == "+path(1, 2)\n+path(1, 3)\n+path(2, 3)\ncommit  // tick 1\n"
 
 
-def test_live_shows_what_there_is(folder: Path, run: Command) -> None:
+def test_live_shows_results(folder: Path, run: Command) -> None:
     done = run(
         "live", "reach.dl", "-F", "facts", stdin="show path\nshow\nshow paht\nhelp\nquit\n+edge(5, 6)\n"
     )
@@ -41,7 +41,7 @@ def test_live_shows_what_there_is(folder: Path, run: Command) -> None:
     assert done.code == 1
 
 
-def test_a_wrong_line_spoils_its_tick_only(folder: Path, run: Command) -> None:
+def test_an_invalid_line_rejects_its_tick_only(folder: Path, run: Command) -> None:
     done = run(
         "live", "reach.dl", stdin="+edge(1, 2)\n+edge(1)\ncommit\n+egde(1, 2)\ncommit\n+edge(3, 4)\ncommit\n"
     )
@@ -49,7 +49,8 @@ def test_a_wrong_line_spoils_its_tick_only(folder: Path, run: Command) -> None:
     assert done.out == "+path(3, 4)\ncommit  // tick 1\n"
     assert "<stdin>:2:2: error: relation 'edge' has 2 columns" in done.err
     assert (
-        "<stdin>:1-3: the tick was not applied and nothing has changed: 1 of its lines is wrong" in done.err
+        "<stdin>:1-3: the tick was not applied and changed nothing: 1 line is invalid [invalid-line]"
+        in done.err
     )
     assert "<stdin>:4:2: error: unknown relation 'egde'" in done.err
     assert "<stdin>:4-5: the tick was not applied" in done.err
@@ -59,7 +60,7 @@ def test_a_failing_tick_in_live_changes_nothing(folder: Path, run: Command) -> N
     (folder / "divide.dl").write_text(DIVIDE)
     done = run("live", "divide.dl", stdin="+pair(6, 3)\n+pair(1, 0)\ncommit\n+pair(8, 2)\ncommit\nshow\n")
     assert done.code == 1
-    assert "<stdin>:1-3: tick 1 was not applied and nothing has changed" in done.err
+    assert "<stdin>:1-3: tick 1 was not applied and changed nothing" in done.err
     assert done.out == "+ratio(8, 4)\ncommit  // tick 1\n8\t4\n"
 
 
@@ -76,18 +77,18 @@ def test_live_answers_a_pipe_at_once(folder: Path) -> None:
         assert peer.wait(30) == 0
 
 
-def test_live_talks_with_a_person(folder: Path) -> None:
+def test_live_shows_a_prompt_on_a_terminal(folder: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "dbsp", "live", "reach.dl"]
-    # No answer to "where is the cursor" will come from here.
+    # This end of the terminal does not answer requests for the cursor position.
     environment = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm", "XDG_STATE_HOME": str(folder)}
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as peer:
         os.close(theirs)
         try:
-            assert "'help' says what to type" in read_until(ours, "dbsp>")
+            assert "'help' lists the commands" in read_until(ours, "dbsp>")
             os.write(ours, b"+edge(1, 2)\r")
             read_answer(ours, "1 pending")
-            # A mistake costs a person the line, not the tick.
+            # At a prompt, an invalid line does not reject the tick.
             os.write(ours, b"+edge(1, two)\r")
             read_answer(ours, "expected a number or a text in quotes")
             os.write(ours, b"commit\r")
@@ -97,11 +98,11 @@ def test_live_talks_with_a_person(folder: Path) -> None:
             os.write(ours, b"quit\r")
             assert peer.wait(60) == 0
         finally:
-            peer.kill()  # else leaving the block would wait for it
+            peer.kill()  # otherwise the end of the block waits for the process
             os.close(ours)
 
 
-def test_live_goes_on_after_bytes_that_are_no_text(folder: Path) -> None:
+def test_live_continues_after_bytes_that_are_not_text(folder: Path) -> None:
     (folder / "name.dl").write_text(".decl name(s: symbol)\n.input name\n.output name\n")
     script = b'+name("\xff")\n+name("a")\ncommit\n+name("\\ud800")\ncommit\n+name("b")\ncommit\n'
     done = subprocess.run(

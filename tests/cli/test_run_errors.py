@@ -30,7 +30,7 @@ def test_a_missing_program(folder: Path, run: Command, command: str) -> None:
     assert "cannot read none.dl: No such file or directory" in done.err
 
 
-def test_errors_of_fact_files_are_all_shown(folder: Path, run: Command) -> None:
+def test_errors_of_all_fact_files_are_shown(folder: Path, run: Command) -> None:
     (folder / "reach.dl").write_text(REACH + ".decl more(x: number)\n.input more\n")
     (folder / "facts" / "edge.facts").write_text("1\t2\n1\n")
     done = run("run", "reach.dl", "-F", "facts", "-D", "out")
@@ -73,15 +73,14 @@ def test_a_failing_tick_names_its_lines_and_changes_nothing(folder: Path, run: C
     )
     done = run("run", "divide.dl", "-F", "facts", "-D", "out", "--deltas", "changes.txt")
     assert done.code == 1
-    assert done.err.startswith(
-        "dbsp: error: changes.txt:3-5: tick 3 was not applied and nothing has changed: "
-    )
+    assert done.err.startswith("dbsp: error: changes.txt:3-5: tick 3 was not applied and changed nothing: ")
+    assert done.err.count("division-by-zero") <= 1
     assert "divi" in done.err
     assert (folder / "out" / "ratio.csv").read_text() == "6\t2\n8\t4\n"
     assert (folder / "out" / "deltas.txt").read_text() == "+ratio(8, 4)\ncommit  // tick 2\n"
 
 
-def test_an_unbounded_recursion_is_given_up(folder: Path, run: Command) -> None:
+def test_an_unbounded_recursion_stops_with_an_error(folder: Path, run: Command) -> None:
     (folder / "up.dl").write_text(
         ".decl n(x: number)\n.input n\n.decl up(x: number)\n.output up\nup(x) :- n(x).\nup(x + 1) :- up(x).\n"
     )

@@ -1,4 +1,4 @@
-"""Files that become micro-batches, one each, and queries that end when there are no more."""
+"""Sources of one micro-batch per file, sinks in memory, and queries that run to their end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Delta = dict[tuple[Any, ...], int]
 
 
 class Arrivals:
-    """A folder in which every file is a micro-batch, in the order in which they were put there."""
+    """A folder in which every file is a micro-batch, in the order of the calls of `put`."""
 
     def __init__(self, folder: Path, ddl: str) -> None:
         folder.mkdir()
@@ -33,7 +33,7 @@ class Arrivals:
         self._count = 0
 
     def put(self, *rows: tuple[Any, ...], schema: pa.Schema | None = None) -> None:
-        """One more micro-batch; no rows make one that is empty."""
+        """Add a micro-batch; without rows it is empty."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         if schema is None:
@@ -42,7 +42,7 @@ class Arrivals:
         arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
         draft = self.folder / ".draft"
         pq.write_table(pa.Table.from_arrays(arrays, schema=schema), draft)
-        # The file source takes files by the time of their last change.
+        # The file source orders files by their modification time.
         os.utime(draft, (1_700_000_000 + self._count,) * 2)
         draft.rename(self.folder / f"{self._count:06d}.parquet")
         self._count += 1
@@ -53,7 +53,7 @@ class Arrivals:
 
 
 class Collected:
-    """A sink that remembers the deltas it was handed, with their ticks, in the order in which they came."""
+    """A sink that records its deltas with their ticks, in order."""
 
     def __init__(self) -> None:
         self.ticks: list[tuple[int, Delta]] = []
@@ -65,7 +65,7 @@ class Collected:
         self.ticks.append((tick, weights(frame.toArrow())))
 
     def total(self) -> Delta:
-        """The sum of all deltas."""
+        """Return the sum of all deltas."""
         total: Delta = {}
         for _, delta in self.ticks:
             for row, weight in delta.items():
@@ -74,19 +74,19 @@ class Collected:
 
 
 def weights(table: pa.Table) -> Delta:
-    """The Z-set of a table with a last column of weights."""
+    """Return the Z-set of a table whose last column has the weights."""
     return {tuple(row[:-1]): row[-1] for row in zip(*(c.to_pylist() for c in table.columns), strict=True)}
 
 
 def finish(pipeline: dbsp.spark.Pipeline) -> Any:
-    """Start, take all there is, and return the query, which has ended well."""
+    """Start the query, wait until it has processed all rows, and return it."""
     query = pipeline.trigger(availableNow=True).start()
     query.awaitTermination()
     return query
 
 
 def failure(pipeline: dbsp.spark.Pipeline) -> str:
-    """What stopped a query that must fail."""
+    """Return the error of a query that must fail."""
     from pyspark.errors import StreamingQueryException
 
     query = pipeline.trigger(availableNow=True).start()
@@ -94,11 +94,11 @@ def failure(pipeline: dbsp.spark.Pipeline) -> str:
         query.awaitTermination()
     except StreamingQueryException:
         return str(query.exception())
-    raise AssertionError("the query has not failed")
+    raise AssertionError("expected the query to fail, but it succeeded")
 
 
 def uncommit(checkpoint: Path) -> None:
-    """As if the process had ended before Spark noted that the latest micro-batch is done."""
+    """Undo Spark's latest commit, as if the process had ended before writing it."""
     latest = max(int(path.name) for path in (checkpoint / "commits").iterdir() if path.name.isdigit())
     (checkpoint / "commits" / str(latest)).unlink()
     (checkpoint / "commits" / f".{latest}.crc").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Whatever stops a query: every change is applied once, and every tick arrives once."""
+"""After any failure of a query, every change is applied once and every tick arrives once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def arrivals(tmp_path: Path) -> Arrivals:
 
 
 def counting(spark: Any, arrivals: Arrivals, **options: Any) -> dbsp.spark.Pipeline:
-    """A circuit in which applying a change twice cannot go unnoticed."""
+    """Return a circuit in which applying a change twice changes the result."""
     circuit = Circuit("counts")
     circuit.output("out", circuit.input("in", x=int, y=int))
     pipeline = dbsp.spark.stream(circuit).source("in", arrivals.frame(spark), encoding="weight")
@@ -37,7 +37,7 @@ def counting(spark: Any, arrivals: Arrivals, **options: Any) -> dbsp.spark.Pipel
 
 
 @pytest.mark.parametrize("every", [1, 100])
-def test_a_batch_that_spark_brings_again_is_neither_applied_nor_handed_out_again(
+def test_a_repeated_batch_is_neither_applied_nor_written_again(
     spark: Any, arrivals: Arrivals, tmp_path: Path, every: int
 ) -> None:
     out = tmp_path / "out"
@@ -129,7 +129,7 @@ def test_a_view_that_became_empty_before_the_end_is_empty_after_it(
 
 
 @pytest.mark.parametrize("fails_at", [1, 2, 3])
-def test_a_batch_of_several_ticks_goes_on_in_the_middle(
+def test_a_batch_of_several_ticks_continues_in_the_middle(
     spark: Any, arrivals: Arrivals, tmp_path: Path, fails_at: int
 ) -> None:
     seen = Collected()
@@ -171,9 +171,7 @@ def test_facts_arrive_once(spark: Any, arrivals: Arrivals, tmp_path: Path) -> No
     assert seen.ticks == [(1, {(7, 8): 1}), (2, {(1, 2): 1})]
 
 
-def test_a_sink_that_comes_later_begins_with_all_there_is(
-    spark: Any, arrivals: Arrivals, tmp_path: Path
-) -> None:
+def test_a_sink_added_later_receives_the_view_first(spark: Any, arrivals: Arrivals, tmp_path: Path) -> None:
     late = Collected()
     arrivals.put((1, 2, 1))
     arrivals.put((1, 2, 1), (3, 4, 1))
@@ -208,19 +206,19 @@ def test_bad_rows_stop_the_query_and_change_nothing(spark: Any, tmp_path: Path) 
     assert dbsp.spark.ticks(query)[0]["absent"] == 1  # the row that never existed
     other.put((2,))
     for row, message in (
-        ((None, "bob", "I"), "source 'person': column 'id' is of the key, and null in 1 row"),
+        ((None, "bob", "I"), "source 'person': the key column 'id' is null in 1 row"),
         ((2, None, "I"), "relation 'person': column 'name': None is no value of type str"),
         (
             (2, "bob", "upsert"),
-            "source 'person': the operation 'upsert' in column 'op' is none that is known",
+            "source 'person': the operation column 'op': expected insert, delete,",
         ),
     ):
         people.put(row)
-        for _ in range(2):  # the same micro-batch comes again
+        for _ in range(2):  # Spark repeats the micro-batch
             assert message in failure(build())
         latest = max(people.folder.glob("*.parquet"))
         table = pq.read_table(latest)
-        pq.write_table(table.slice(0, 0), latest)  # as if the producer had taken it back
+        pq.write_table(table.slice(0, 0), latest)  # as if the producer had retracted it
         (latest.parent / f".{latest.name}.crc").unlink(missing_ok=True)
         people.put((3, "eve", "I"))
         other.put((3,))
@@ -244,14 +242,14 @@ def test_a_source_that_has_changed_is_refused(spark: Any, arrivals: Arrivals, tm
     arrivals.put((1, 2, 1))
     finish(counting(spark, arrivals))
     frame = arrivals.frame(spark).selectExpr("int(x) as x", "y", "weight")
-    with pytest.raises(SchemaError, match=r"source 'in' of the checkpoint .*x:bigint.* and is now .*x:int"):
+    with pytest.raises(SchemaError, match=r"source 'in' of the checkpoint .* expected .*x:bigint.*x:int"):
         circuit = Circuit("counts")
         circuit.output("out", circuit.input("in", x=int, y=int))
         pipeline = dbsp.spark.stream(circuit).source("in", frame, encoding="weight")
         pipeline.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
 
 
-def test_two_queries_cannot_have_one_checkpoint(spark: Any, arrivals: Arrivals, tmp_path: Path) -> None:
+def test_two_queries_cannot_share_a_checkpoint(spark: Any, arrivals: Arrivals, tmp_path: Path) -> None:
     arrivals.put((1, 2, 1))
     out = tmp_path / "out"
     query = counting(spark, arrivals).sink("out", out).queryName("holder").start()
@@ -274,14 +272,14 @@ def test_two_queries_cannot_have_one_checkpoint(spark: Any, arrivals: Arrivals, 
 
 
 def wait_for_end(query: Any) -> bool:
-    """Until the checkpoint has been let go of."""
+    """Wait until the pipeline has released the checkpoint."""
     for thread in threading.enumerate():
         if thread.name == "dbsp-spark":
             thread.join(30)
     return not query.isActive
 
 
-def test_state_and_sparks_own_checkpoint_have_to_be_of_one_query(
+def test_state_and_sparks_checkpoint_must_belong_to_one_query(
     spark: Any, arrivals: Arrivals, tmp_path: Path
 ) -> None:
     import shutil
@@ -297,20 +295,20 @@ def test_state_and_sparks_own_checkpoint_have_to_be_of_one_query(
         counting(spark, arrivals).sink("out", out).start()
     shutil.rmtree(checkpoint / "dbsp")
     text = failure(counting(spark, arrivals))
-    assert "Spark goes on with batch 2, and the circuit's state ends with batch -1" in text
+    assert "expected batch 0, the next one after the circuit's state, got batch 2" in text
     shutil.rmtree(checkpoint)
     (tmp_path / "copy" / "dbsp").rename(tmp_path / "dbsp")
     checkpoint.mkdir()
     (tmp_path / "dbsp").rename(checkpoint / "dbsp")
-    assert "goes with Spark's checkpoint of query" in failure(counting(spark, arrivals))
+    assert "expected Spark's checkpoint of query" in failure(counting(spark, arrivals))
 
 
-def test_what_others_have_is_not_written_to(spark: Any, arrivals: Arrivals, tmp_path: Path) -> None:
+def test_data_of_another_program_is_not_overwritten(spark: Any, arrivals: Arrivals, tmp_path: Path) -> None:
     arrivals.put((1, 2, 1))
     out = tmp_path / "out"
     out.mkdir()
     pq.write_table(pa.table({"x": [1]}), out / "mine.parquet")
-    with pytest.raises(CheckpointError, match=r"sink 'out': .* holds Parquet files of others"):
+    with pytest.raises(CheckpointError, match="sink 'out': expected an empty folder, got Parquet files"):
         counting(spark, arrivals).sink("out", out).start()
     spark.createDataFrame([(1, 2, 1, 7)], "x long, y long, weight long, tick long").write.saveAsTable("taken")
     with pytest.raises(CheckpointError, match="sink 'out': table taken holds the ticks of another query"):

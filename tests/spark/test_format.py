@@ -196,9 +196,9 @@ def test_the_folder_of_a_sink(registered: Any, tmp_path: Path) -> None:
     made = registered.read.format("dbsp")
     assert by_tick(made.load(str(tmp_path / "weight")).toArrow()) == {2: first | second}
     assert by_tick(made.option("asOf", 1).load(str(tmp_path / "weight")).toArrow()) == {1: first}
-    with pytest.raises(Exception, match="holds operations, which have no sum"):
+    with pytest.raises(Exception, match="expected weights, got a sink with encoding='operations'"):
         registered.read.format("dbsp").load(str(tmp_path / "operations")).collect()
-    with pytest.raises(Exception, match="holds the latest view only"):
+    with pytest.raises(Exception, match="expected deltas, got a sink with encoding='view'"):
         registered.read.format("dbsp").load(str(tmp_path / "view"))
     stream = registered.readStream.format("dbsp").load(str(tmp_path / "weight"))
     assert play(stream, tmp_path / "back").ticks() == {1: first, 2: second}
@@ -207,14 +207,20 @@ def test_the_folder_of_a_sink(registered: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"output": "ou"}, r"records out, other, and not 'ou'; set \.option\('output'"),
-        ({"asOf": "x"}, "the option 'asOf' is a number of ticks, not 'x'"),
-        ({"deltas": "maybe"}, "the option 'deltas' is 'true' or 'false', not 'maybe'"),
-        ({"startTick": "1"}, "a view has no startTick"),
-        ({"deltas": "true", "rows": "true"}, "deltas have weights"),
-        ({"path": "s3://bucket/log"}, "path is a folder of a file system that is mounted here"),
-        ({"path": __file__.rsplit("/", 1)[0]}, "is neither a delta log nor the folder of a sink"),
-        ({"path": "/nonexistent"}, "records nothing yet; give a schema"),
+        (
+            {"output": "ou"},
+            r"expected \.option\('output', \.\.\.\) with one of out, other, got 'ou'; did you mean 'out'\?",
+        ),
+        ({"asOf": "x"}, "the option 'asOf' expects a number of ticks, got 'x'"),
+        ({"deltas": "maybe"}, "the option 'deltas' expects 'true' or 'false', got 'maybe'"),
+        ({"startTick": "1"}, "the option 'startTick' is only for deltas"),
+        ({"deltas": "true", "rows": "true"}, "the option 'rows' is only for views"),
+        (
+            {"path": "s3://bucket/log"},
+            "the option 'path' expects a folder on a mounted file system",
+        ),
+        ({"path": __file__.rsplit("/", 1)[0]}, "expected a delta log or the folder of a sink, got other"),
+        ({"path": "/nonexistent"}, r"has no recorded tick yet; set \.schema"),
     ],
 )
 def test_reading_what_is_refused(
@@ -230,9 +236,9 @@ def test_writing_what_is_refused(registered: Any, tmp_path: Path) -> None:
     frame = arrivals.frame(registered)
     refused: list[tuple[dict[str, str], Any, str]] = [
         ({}, frame, r"needs \.option\('input', \.\.\.\)"),
-        ({"input": "edge", "weightColumn": "v"}, frame, r"no weight column 'v' in \(x, y, w\)"),
-        ({"input": "edge", "weightColumn": "w"}, frame, "the weight column 'w' is double, no integer"),
-        ({"input": "edge"}, frame.selectExpr("map(x, y) m"), "column 'm' is a map"),
+        ({"input": "edge", "weightColumn": "v"}, frame, r"unknown column 'v' in \(x, y, w\)"),
+        ({"input": "edge", "weightColumn": "w"}, frame, "expected an integer column, got 'w' of type double"),
+        ({"input": "edge"}, frame.selectExpr("map(x, y) m"), "column 'm': relations have no maps"),
     ]
     for number, (options, refusing, message) in enumerate(refused):
         with pytest.raises(Exception, match=message):

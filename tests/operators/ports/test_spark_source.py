@@ -76,7 +76,8 @@ def test_an_update_without_its_old_row_needs_a_key(word: str) -> None:
     step(run, keyed, table(old_ann, operation=["c"]))
     assert step(run, keyed, table(ann, operation=[word])) == {old_ann: -1, ann: 1}
     with pytest.raises(
-        InputError, match=f"source 'person': the operation '{word}' in column 'operation' does not"
+        InputError,
+        match=f"source 'person': the operation '{word}' in 1 row of column 'operation' needs a key",
     ):
         source(encoding="operations").change(table(ann, operation=[word]))
 
@@ -145,39 +146,47 @@ def test_what_was_never_there_is_counted() -> None:
 @pytest.mark.parametrize(
     ("operator", "batch", "message"),
     [
-        (source(), table(ann).drop_columns(["age"]), "source 'person': the DataFrame lacks 'age'"),
-        (source(), table(ann, size=[1]), "has 'size', which is not expected"),
-        (source(encoding="weight"), table(ann), "lacks 'weight'"),
-        (source(encoding="weight"), table(ann, weight=[1.5]), "weights in 'weight' are double, no integers"),
+        (
+            source(),
+            table(ann).drop_columns(["age"]),
+            r"source 'person': expected the columns \(id, name, age\), got \(id, name\): missing 'age'",
+        ),
+        (source(), table(ann, size=[1]), "unexpected 'size'; drop or rename it"),
+        (source(encoding="weight"), table(ann), "missing 'weight'"),
+        (
+            source(encoding="weight"),
+            table(ann, weight=[1.5]),
+            "the weight column 'weight': expected integers, got double",
+        ),
         (
             source(encoding="weight"),
             table(ann, bob, weight=pa.array([1, None])),
-            "the weight 'weight' is null in 1 row",
+            "the weight column 'weight' is null in 1 row",
         ),
         (
             source(encoding="operations"),
             table(ann, bob, bob, operation=["I", "X", "X"]),
-            "the operation 'X' in column 'operation' is none that is known.*; 2 rows",
+            "the operation column 'operation': expected insert, .*, got 'X' in 2 rows",
         ),
         (
             source(encoding="operations"),
             table(ann, operation=pa.array([None], pa.string())),
-            "the operation 'operation' is null in 1 row",
+            "the operation column 'operation' is null in 1 row",
         ),
         (
             source(encoding="operations"),
             table(ann, operation=[1]),
-            "operations in 'operation' are int64, no strings",
+            "the operation column 'operation': expected strings, got int64",
         ),
         (
             source("key", encoding="upsert"),
             table((None, "x", 1), ann),
-            "source 'person': column 'id' is of the key, and null in 1 row",
+            "source 'person': the key column 'id' is null in 1 row",
         ),
         (
             source("key", encoding="upsert", sequence_by="v"),
             table(ann, v=pa.array([None], pa.int64())),
-            "column 'v' orders the changes, and is null in 1 row",
+            "the column 'v' of sequence_by is null in 1 row",
         ),
         (source(), table((1, "ann", None)), "relation 'person'.*column 'age': None is no value of type int"),
     ],
@@ -195,9 +204,9 @@ def test_what_cannot_be_read_is_refused_and_changes_nothing(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"encoding": "updates"}, "there is no encoding 'updates'"),
-        ({"encoding": "upsert"}, "the encoding 'upsert' needs key="),
-        ({"encoding": "append", "column": "w"}, "the encoding 'append' reads no further column"),
+        ({"encoding": "updates"}, "unknown encoding 'updates'; expected one of append, weight,"),
+        ({"encoding": "upsert"}, "encoding='upsert' needs a key"),
+        ({"encoding": "append", "column": "w"}, "encoding='append' has no weight or operation"),
         ({"encoding": "weight", "column": "age"}, "'age' is a column of the relation"),
     ],
 )
@@ -215,5 +224,5 @@ def test_it_is_part_of_the_circuit_as_it_is_written() -> None:
 
 def test_only_an_input_that_is_there_can_be_bound() -> None:
     circuit = circuit_of(source())
-    with pytest.raises(SchemaError, match="Input person: it has the columns"):
+    with pytest.raises(SchemaError, match=r"Input person: expected the columns .*, got "):
         bind_ports(circuit, [SparkSource("person", Schema.of(id=int))])
