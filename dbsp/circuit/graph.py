@@ -228,8 +228,8 @@ class Graph:
 
     @contextmanager
     def at(self, source: object) -> Iterator[None]:
-        """Nodes added inside the block are said to come from `source` (a rule's position, say)."""
-        previous, self._source = self._source, str(source)
+        """Nodes added inside the block have this source, such as the place of a rule."""
+        previous, self._source = self._source, source if isinstance(source, str) else str(source)
         try:
             yield
         finally:

@@ -16,7 +16,7 @@ SLOW_BYTES = 8 * 2**20
 
 def report(error: DbspError) -> None:
     """An error on stderr. One that points at places in files says itself where it is from."""
-    pointing = getattr(error, "diagnostics", None)
+    pointing = error.diagnostic or getattr(error, "diagnostics", None)
     remark(str(error) if pointing else f"dbsp: error: {error}")
 
 

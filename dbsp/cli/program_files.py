@@ -170,6 +170,10 @@ def apply_tick(run: Run, tick: ScriptTick, file: str) -> TickResult:
     try:
         result = run.step(tick.changes)
     except DbspError as error:
+        if error.diagnostic is not None:
+            note = f"this was tick {run.tick + 1}, {file}:{tick.lines}"
+            error.diagnostic = error.diagnostic.with_note(note)
+            raise
         raise DbspError(
             f"tick {run.tick + 1} was not applied and nothing has changed: {error}",
             where=f"{file}:{tick.lines}",

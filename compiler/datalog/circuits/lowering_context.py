@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -12,6 +13,7 @@ from dbsp.compiler.datalog.meaning.checked import Relation
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.tree.kinds import type_of
 from dbsp.data.schema import Schema
+from dbsp.diagnostics import ProgramSources, SourceSpan
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.streams.builder import Circuit, Stream
 
@@ -43,10 +45,17 @@ class LoweringContext:
         self.circuit = circuit
         self.max_iterations = max_iterations
         self.recursion = recursion
+        self._sources = program.sources
 
-    def at(self, relation: str) -> AbstractContextManager[None]:
-        """Nodes added inside come from the declaration of the relation."""
-        return self.circuit.at(self.relations[relation].span)
+    def sources(self, relation: str) -> ProgramSources:
+        """The texts of the program, for messages about a relation or a rule that derives it."""
+        instance, dot, _ = relation.rpartition(".")
+        return replace(self._sources, note=f"in component instance '{instance}'") if dot else self._sources
+
+    def at(self, relation: str, span: SourceSpan | None = None) -> AbstractContextManager[None]:
+        """Nodes added inside come from a place of a rule for the relation, by default its declaration."""
+        place = self.sources(relation).place(span or self.relations[relation].span)
+        return self.circuit.at(place)
 
     def schema(self, relation: str) -> Schema:
         return relation_schema(self.relations[relation])
