@@ -61,8 +61,9 @@ class SourceSpan:
 class Diagnostic:
     """One message about one place. `line_text` is the text of the line `span` starts on.
 
-    `note` adds facts such as the instance of a component that the place belongs to, one per line. `code` is the stable name of
-    the cause; a section of `docs/reference/errors` explains it.
+    `note` has further facts, one per line, such as the instance of a component that the place
+    belongs to. `code` is the stable name of the cause; a section of `docs/reference/errors`
+    explains it.
     """
 
     message: str

@@ -171,7 +171,7 @@ def apply_tick(run: Run, tick: ScriptTick, file: str) -> TickResult:
         result = run.step(tick.changes)
     except DbspError as error:
         if error.diagnostic is not None:
-            note = f"this was tick {run.tick + 1}, {file}:{tick.lines}"
+            note = f"tick {run.tick + 1} is at {file}:{tick.lines}"
             error.diagnostic = error.diagnostic.with_note(note)
             raise
         raise DbspError(
