@@ -92,7 +92,7 @@ def refused(live: LiveProgram, changes: Any, error: type[DbspError], *messages: 
         (
             {"edge": {(2**31, 2**31): 1, (2**31 + 1, 2**31): 1}},
             ValueOutOfRangeError,
-            ["<program>:17", "the sum of a group leaves int64", "rolled back"],
+            ["<program>:17", "the sum of a group does not fit 64 bits", "rolled back"],
         ),
         (
             {"edge": [(77, 1)], "name": [(x, "s") for x in range(7132)]},

@@ -197,7 +197,7 @@ class Scope:
 
     def _located(self, error: DbspError, step: Step | None) -> DbspError:
         """The error of a step with its place: that in the program, or the node."""
-        if error.where is None and step is not None:
+        if step is not None and error.where in (None, step.node.describe()):
             source = step.node.source
             if isinstance(source, SourcePlace):
                 error.locate(source.diagnostic(error.message, error.code))

@@ -166,7 +166,7 @@ CASES: dict[str, tuple[str, Any, str, str, str]] = {
         "r(x) :- s(_, _), x = sum n : { k(n, _) }.",
         {"k": [(2**63 - 1, 1)]},
         "1:22",
-        "the sum of a group leaves int64 [value-out-of-range]",
+        "the sum of a group does not fit 64 bits [value-out-of-range]",
         "sum n : { k(n, _) }",
     ),
     "range": (
@@ -362,3 +362,30 @@ def test_after_a_checkpoint_the_rule_is_still_named(tmp_path: Any) -> None:
         run.step({"s": [(tick + 1,)]})
         assert run.log is not None
         run.log.close()
+
+
+def test_a_question_shows_its_own_text() -> None:
+    program = dbsp.compile(".decl s(n: number, t: symbol)\n.input s\n.output s")
+    run = program.start({"s": [(0, "a"), (1, "b")]})
+    with pytest.raises(EvaluationError) as raised:
+        program.query(run, "s(n, t),\n x = 10 / n.")
+    assert str(raised.value).split("\n") == [
+        "<question>:2:6: error: division by zero: 10 / n with n = 0 [division-by-zero]",
+        "     x = 10 / n",
+        "         ^^^^^^",
+    ]
+
+
+def test_a_recursion_without_end_shows_the_relation() -> None:
+    text = (
+        ".decl s(n: number)\n.input s\n.decl up(x: number)\n.output up\nup(x) :- s(x).\nup(x + 1) :- up(x)."
+    )
+    run = dbsp.compile(text).start(max_iterations=10)
+    with pytest.raises(dbsp.IterationLimitError) as raised:
+        run.step({"s": [(1,)]})
+    first, line, carets, note = str(raised.value).split("\n")
+    assert first.startswith("<program>:3:7: error: scope 'up' has not converged after 10 iterations")
+    assert first.endswith("[iteration-limit]")
+    assert (line, carets) == ("    .decl up(x: number)", "          ^^")
+    assert note == "    note: the tick was rolled back"
+    assert run.tick == 0
