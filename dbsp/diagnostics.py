@@ -127,24 +127,6 @@ class ProgramSources:
         line = lines[0] if lines else None
         return Diagnostic(message, span, line_text=line, note=self.note, code=code)
 
-    def place(self, span: SourceSpan) -> SourcePlace:
-        """The span as the source of a circuit's node."""
-        place = SourcePlace(str(span))
-        place.span = span
-        place.sources = self
-        return place
-
-
-class SourcePlace(str):
-    """`file:line:column` of a clause, with what a message about it shows. A circuit's node keeps it."""
-
-    span: SourceSpan
-    sources: ProgramSources
-
-    def diagnostic(self, message: str, code: str | None) -> Diagnostic:
-        """An error at this place."""
-        return self.sources.diagnostic(message, self.span, code)
-
 
 def caret_line(text: str, span: SourceSpan) -> str:
     """Blanks and carets that stand under `span` when printed below `text`.

@@ -11,6 +11,7 @@ import networkx as nx
 from dbsp.circuit.call_site import call_site
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.operator_roles import StrictOperator
+from dbsp.circuit.program_place import columns_text
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, DbspError
 
@@ -45,6 +46,11 @@ class Node:
     @property
     def label(self) -> str:
         return self.operator.label
+
+    @property
+    def columns(self) -> str:
+        """The columns with their types, in the words of the program that made the node."""
+        return columns_text(self.source, self.schema)
 
     def describe(self) -> str:
         """The node as an error names it: operator and the line of the user's that made it."""

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dbsp.circuit.graph import Graph, Node
+from dbsp.circuit.program_place import ProgramPlace
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, KeepingStep, StrictStep, keeping
 from dbsp.data.interner import Interner
-from dbsp.diagnostics import SourcePlace
 from dbsp.errors import DbspError, MemoryLimitError, ValueOutOfRangeError, WeightOverflowError
 from dbsp.runtime.memory import memory_message
 from dbsp.runtime.node_stats import NodeStats
@@ -191,7 +191,7 @@ class Scope:
 
     def _raised(self, family: type[DbspError], message: str, step: Step | None) -> DbspError:
         """An error of a step; a node that no program has says itself that the tick was rolled back."""
-        in_program = step is not None and isinstance(step.node.source, SourcePlace)
+        in_program = step is not None and isinstance(step.node.source, ProgramPlace)
         ending = "" if in_program else "; the tick was rolled back"
         return self._located(family(f"{message}{ending}"), step)
 
@@ -199,7 +199,7 @@ class Scope:
         """The error of a step with its place: that in the program, or the node."""
         if step is not None and error.where in (None, step.node.describe()):
             source = step.node.source
-            if isinstance(source, SourcePlace):
+            if isinstance(source, ProgramPlace):
                 error.locate(source.diagnostic(error.message, error.code))
             else:
                 error.where = step.node.describe()

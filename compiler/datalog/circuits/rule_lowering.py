@@ -15,7 +15,7 @@ from dbsp.compiler.datalog.circuits.lowering_context import LoweringContext, Str
 from dbsp.compiler.datalog.circuits.special_relations import dominating_names
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.term_expressions import constant, expression, predicate
-from dbsp.compiler.datalog.plans.normalise import Scan
+from dbsp.compiler.datalog.plans.normalise import AggregateLiteral, NormalRule, Scan
 from dbsp.compiler.datalog.plans.plan_steps import (
     BoundRows,
     JoinPart,
@@ -33,6 +33,7 @@ from dbsp.compiler.datalog.plans.plan_steps import (
 )
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind
+from dbsp.compiler.datalog.tree.traversal import find
 from dbsp.diagnostics import SourceSpan
 from dbsp.expressions import Expression, col, lit
 from dbsp.operators.joins.delta_term import AtomTerm
@@ -58,6 +59,7 @@ class RuleLowering:
         self.streams = streams
         self.plan: RulePlan = context.plans[rule.number]
         self.sources = context.sources(rule.head.relation)
+        self.types = _variable_types(self.plan.rule)
 
     def rows(self) -> Stream | None:
         """The rows that the rule derives, weighted by derivations; None for a rule that never holds."""
@@ -73,7 +75,7 @@ class RuleLowering:
 
     def at(self, span: SourceSpan) -> AbstractContextManager[None]:
         """Nodes added inside come from this place of the rule."""
-        return self.context.at(self.plan.rule.relation, span)
+        return self.context.at(self.plan.rule.relation, span, self.types)
 
     def expression(self, term: syntax.Term) -> Expression:
         """The expression of a term, whose errors show where it was written."""
@@ -170,7 +172,12 @@ class RuleLowering:
         if bag or len(columns) == len(terms):
             return stream, tuple(terms)
         # Only whether there is a row matters; how many there are would be multiplied.
-        stream = stream.project(*(stream.schema.names[column] for column in columns)).distinct()
+        kept = [stream.schema.names[column] for column in columns]
+        if isinstance(part, Scan):
+            with self.context.reading(part.relation):
+                stream = stream.project(*kept).distinct()
+        else:
+            stream = stream.project(*kept).distinct()
         return stream, tuple(terms[column] for column in columns)
 
     def scan(self, scan: Scan, wanted: Collection[str]) -> Stream:
@@ -181,10 +188,11 @@ class RuleLowering:
         """
         stream = self.streams[scan.relation]
         columns = stream.schema.names
-        for position, value in scan.constants:
-            stream = stream.filter(col(columns[position]) == constant(value))
-        for first, second in scan.equal:
-            stream = stream.filter(col(columns[first]) == col(columns[second]))
+        with self.context.reading(scan.relation):
+            for position, value in scan.constants:
+                stream = stream.filter(col(columns[position]) == constant(value))
+            for first, second in scan.equal:
+                stream = stream.filter(col(columns[first]) == col(columns[second]))
         named = zip(scan.variables, columns, strict=True)
         return _columns(stream, {name: col(column) for name, column in named if name and name in wanted})
 
@@ -214,6 +222,15 @@ class RuleLowering:
     def or_unit(self, stream: Stream | None) -> Stream:
         """The stream, or the relation without columns that always holds."""
         return self.context.unit if stream is None else stream
+
+
+def _variable_types(rule: NormalRule) -> dict[str, str]:
+    """The types of the variables of a rule, those that hold the results of aggregates included."""
+    types = {variable.name: variable.kind.value for variable in find(rule.rule, syntax.Variable)}
+    for literal in rule.body or ():
+        if isinstance(literal, AggregateLiteral):
+            types |= {result.variable: result.kind.value for result in literal.results}
+    return types
 
 
 def _columns(stream: Stream, columns: Mapping[str, Expression]) -> Stream:
