@@ -80,7 +80,8 @@ class LoweringContext:
         return self.circuit.at(place)
 
     def _types(self, relation: str, variables: Mapping[str, str]) -> ColumnTypes:
-        declared = {column.name: column.type_name for column in self.relations[relation].attributes}
+        found = self.relations.get(relation)  # the classes of an equivalence are not declared
+        declared = {column.name: column.type_name for column in found.attributes} if found else {}
         return ColumnTypes(declared, variables, TYPE_WORDS)
 
     def schema(self, relation: str) -> Schema:
