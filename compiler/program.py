@@ -36,7 +36,7 @@ from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic
 from dbsp.operators.streams.builder import Circuit
-from dbsp.operators.streams.circuit_reader import from_json
+from dbsp.operators.streams.circuit_reader import read_circuit
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.run import Run
@@ -214,7 +214,9 @@ class Program(QuestionMethods):
 
     def _resumed(self, circuit: Circuit, stage: Stage | str, written: str | None) -> Run:
         """A run of the circuit that a checkpoint has: another plan might be chosen by now."""
-        return circuit.start(stage) if written is None else Run(from_json(written, self.options.functors))
+        if written is None:
+            return circuit.start(stage)
+        return Run(read_circuit(written, self.options.functors, like=circuit.circuit(stage)))
 
     def explain(
         self,

@@ -16,8 +16,8 @@ reach.dl:3:17: error: undefined relation 'egde'
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Severity = Literal["error", "warning"]
@@ -61,8 +61,9 @@ class SourceSpan:
 class Diagnostic:
     """One message about one place. `line_text` is the text of the line `span` starts on.
 
-    `note` names the instance of a component that the place belongs to. `code` is the stable name of
-    the cause; a section of `docs/reference/errors` explains it.
+    `note` has further facts, one per line, such as the instance of a component that the place
+    belongs to. `code` is the stable name of the cause; a section of `docs/reference/errors`
+    explains it.
     """
 
     message: str
@@ -83,11 +84,48 @@ class Diagnostic:
         if self.hint is not None:
             parts.append(f"    hint: {self.hint}")
         if self.note is not None:
-            parts.append(f"    note: {self.note}")
+            parts.extend(f"    note: {line}" for line in self.note.split("\n"))
         return "\n".join(parts)
+
+    def with_note(self, note: str) -> Diagnostic:
+        """The same message with one more note."""
+        return replace(self, note=note if self.note is None else f"{self.note}\n{note}")
 
     def __str__(self) -> str:
         return self.render()
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSources:
+    """The texts of a program by file, for messages about its places when it runs.
+
+    `note` goes with every message (see `Diagnostic`).
+    """
+
+    texts: Mapping[str, str]
+    note: str | None = None
+
+    def lines(self, span: SourceSpan) -> list[str]:
+        """The lines that the span covers, in full; fewer if the text is unknown."""
+        lines = self.texts.get(span.file, "").split("\n")
+        return [line.rstrip("\r") for line in lines[span.line - 1 : max(span.line, span.end_line)]]
+
+    def between(self, span: SourceSpan) -> str:
+        """The text that the span covers, in one line."""
+        lines = self.lines(span)
+        if not lines or not span.column:
+            return ""
+        if span.end_line > span.line:
+            lines[-1] = lines[-1][: span.end_column - 1]
+            lines[0] = lines[0][span.column - 1 :]
+            return " ".join(line.strip() for line in lines).strip()
+        return lines[0][span.column - 1 : span.end_column - 1]
+
+    def diagnostic(self, message: str, span: SourceSpan, code: str | None) -> Diagnostic:
+        """An error at a place of the program."""
+        lines = self.lines(span)
+        line = lines[0] if lines else None
+        return Diagnostic(message, span, line_text=line, note=self.note, code=code)
 
 
 def caret_line(text: str, span: SourceSpan) -> str:

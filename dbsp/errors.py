@@ -27,6 +27,9 @@ class DbspError(Exception):
 
     code: str | None = None
 
+    diagnostic: Diagnostic | None = None
+    """The place in a program's text, for an error of a rule; its rendering is then the error's text."""
+
     def __init__(self, message: str, *, where: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
         self.message = message
@@ -34,7 +37,14 @@ class DbspError(Exception):
         if code is not None:
             self.code = code
 
+    def locate(self, diagnostic: Diagnostic) -> None:
+        """Point the error at a place in a program's text."""
+        self.diagnostic = diagnostic
+        self.where = str(diagnostic.span)
+
     def __str__(self) -> str:
+        if self.diagnostic is not None:
+            return self.diagnostic.render()
         text = f"{self.where}: {self.message}" if self.where else self.message
         return f"{text} [{self.code}]" if self.code else text
 

@@ -24,12 +24,15 @@ share(name, 100 / n) :- score(name, n).
 """)
 run = program.start(initial={"score": [("ann", 5)]})
 
-# Division by zero: the tick is rolled back and changes nothing.
+# Division by zero: the tick is rolled back.
 try:
     run.step({"score": {("bob", 4): 1, ("eve", 0): 1}})
 except dbsp.EvaluationError as error:
     print(error)
-# -> Map at <program>:6:1: lit(100).truncdiv(col("n")): division by zero: 100 truncdiv 0 in the row with n=0
+# -> <program>:6:13: error: division by zero: 100 / n with n = 0 [division-by-zero]
+# ->     share(name, 100 / n) :- score(name, n).
+# ->                 ^^^^^^^
+# ->     note: the tick was rolled back
 print(run.view("share").rows(), run.tick)
 # -> [('ann', 20)] 1
 

@@ -245,7 +245,7 @@ def test_the_cap_names_the_scope_and_the_next_tick_is_right() -> None:
     with pytest.raises(dbsp.errors.IterationLimitError) as refused:
         live.run.step({"edge": [(i, i + 1) for i in range(5, 12)]})
     assert str(refused.value).startswith(
-        "Fixpoint at <program>:3:7: scope 'path' has not converged after 8 iterations"
+        "<program>:3:7: error: scope 'path' has not converged after 8 iterations"
     )
     assert "max_iterations" in str(refused.value)
     live.check_views()

@@ -21,7 +21,10 @@ from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import outer_variables
 from dbsp.diagnostics import Diagnostic, SourceSpan
-from dbsp.errors import CompileError
+from dbsp.errors import CompileError, DbspError
+
+QUESTION_FILE = "<question>"
+"""The file that messages about a question name."""
 
 ANSWER = "?"
 """The relation of the answers to a question; no program has one of this name."""
@@ -44,7 +47,7 @@ class Question:
         return tuple(dict.fromkeys(used))
 
 
-def read_question(program: checked.CheckedProgram, text: str, file: str = "<question>") -> Question:
+def read_question(program: checked.CheckedProgram, text: str, file: str = QUESTION_FILE) -> Question:
     """The question that a body asks: `path(1, x), x > 2`. Raises CompileError with every error found."""
     text = text.strip().removesuffix(".")
     # The head stands on a line of its own, so that columns are those of the text.
@@ -67,6 +70,15 @@ def _of_text(found: Diagnostic, text: str) -> Diagnostic:
         return Diagnostic(message, span, found.hint, line_text=lines[-1], code=found.code)
     line = max(1, line)
     return replace(found, span=replace(found.span, line=line, end_line=max(1, found.span.end_line - 1)))
+
+
+def place_in_question(error: DbspError, text: str) -> None:
+    """Point an error of the evaluation at its place in the text of the question."""
+    found = error.diagnostic
+    if found is not None and found.span.file == QUESTION_FILE:
+        text = text.strip().removesuffix(".")
+        placed = _of_text(replace(found, note=None), text)
+        error.locate(replace(placed, line_text=text.split("\n")[placed.span.line - 1]))
 
 
 def _clause(tree: parsed.ParsedProgram, text: str, report: Report) -> parsed.Clause:

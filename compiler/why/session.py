@@ -21,14 +21,14 @@ from dbsp.compiler.why.fact_table import FactTable
 from dbsp.compiler.why.heights import heights
 from dbsp.compiler.why.proof import Proof
 from dbsp.compiler.why.prove import Prover
-from dbsp.compiler.why.question import ANSWER, Question, read_goal, read_question
+from dbsp.compiler.why.question import ANSWER, Question, place_in_question, read_goal, read_question
 from dbsp.compiler.why.refusal import Refusal
 from dbsp.compiler.why.whole_rules import NUMBERED, wholes, without_rules
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import suggestion
 from dbsp.data.zset import ZSet
-from dbsp.errors import InputError
+from dbsp.errors import DbspError, InputError
 from dbsp.runtime.run import Run
 
 MAX_ITERATIONS = 2**62
@@ -148,7 +148,12 @@ class WhySession:
 
     def ask(self, body: str) -> ZSet:
         """The answers to a question; see `Program.query`."""
-        return self.answer(read_question(self.program, body))
+        question = read_question(self.program, body)
+        try:
+            return self.answer(question)
+        except DbspError as error:
+            place_in_question(error, body)
+            raise
 
     def answer(self, question: Question) -> ZSet:
         """The answers to a question, by a circuit made for it. Raises what a tick of it raises."""

@@ -111,7 +111,7 @@ def _index(node: Node) -> int:
 def _label(node: Node) -> str:
     lines = [node.label]
     if node.schema.arity:
-        lines.append(node.schema.describe())
+        lines.append(node.columns)
     if node.source:
         lines.append(node.source)
     return "\\n".join(_escape(_shorten(line)) for line in lines)
@@ -119,7 +119,7 @@ def _label(node: Node) -> str:
 
 def _look(node: Node) -> dict[str, str]:
     kind = node.operator.name
-    look = {"tooltip": _escape(f"{node.describe()}: {node.schema.describe()}")}
+    look = {"tooltip": _escape(f"{node.describe()}: {node.columns}")}
     if kind in _FILL:
         look["fillcolor"] = _FILL[kind]
     if kind == "Arrange":  # a trace: the one thing that is kept

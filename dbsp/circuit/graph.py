@@ -12,6 +12,7 @@ from dbsp.circuit.call_site import call_site
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.operator_roles import StrictOperator
 from dbsp.circuit.public_names import PublicNames
+from dbsp.circuit.program_place import columns_text
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, DbspError
 
@@ -46,6 +47,11 @@ class Node:
     @property
     def label(self) -> str:
         return self.operator.label
+
+    @property
+    def columns(self) -> str:
+        """The columns with their types, in the words of the program that made the node."""
+        return columns_text(self.source, self.schema)
 
     def describe(self) -> str:
         """The node as an error names it: operator and the line of the user's that made it."""
@@ -282,8 +288,8 @@ class Graph(metaclass=PublicNames):
 
     @contextmanager
     def at(self, source: object) -> Iterator[None]:
-        """Nodes added inside the block are said to come from `source` (a rule's position, say)."""
-        previous, self._source = self._source, str(source)
+        """Nodes added inside the block have this source, such as the place of a rule."""
+        previous, self._source = self._source, source if isinstance(source, str) else str(source)
         try:
             yield
         finally:

@@ -20,8 +20,10 @@ from typing import Any
 
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
-from dbsp.circuit.value_json import DecodeContext, decode, encode
+from dbsp.circuit.value_json import DecodeContext, decode, encode, expressions_in
 from dbsp.errors import CircuitError
+from dbsp.expressions import Call
+from dbsp.expressions.origin import Origin
 
 FORMAT = "dbsp circuit"
 VERSION = 2
@@ -105,12 +107,30 @@ def parse(text: str) -> Mapping[str, Any]:
     return written
 
 
-def fill(graph: Graph, written: Mapping[str, Any], reading: DecodeContext, new_scope: NewScope) -> None:
+def fill(
+    graph: Graph,
+    written: Mapping[str, Any],
+    reading: DecodeContext,
+    new_scope: NewScope,
+    places: Mapping[str, str],
+) -> None:
     """Add the nodes of a document to an empty graph. Raises CircuitError.
 
-    The scopes in it are made by `new_scope`.
+    `new_scope` makes the scopes in it, and `places` has the places of nodes in a program by their text.
     """
-    _fill(graph, written, (), reading, new_scope)
+    _fill(graph, written, (), reading, new_scope, places)
+
+
+def places_in(graph: Graph) -> tuple[dict[str, str], dict[tuple[Any, ...], Origin]]:
+    """The places in a program of the nodes of a circuit, by text, and of their expressions, by key."""
+    places: dict[str, str] = {}
+    origins: dict[tuple[Any, ...], Origin] = {}
+    for node in graph.walk():
+        places.setdefault(node.source, node.source)
+        for expression in expressions_in(node.operator):
+            if isinstance(expression, Call) and expression.origin is not None:
+                origins.setdefault(expression.key, expression.origin)
+    return places, origins
 
 
 def _fill(
@@ -119,6 +139,7 @@ def _fill(
     outer: Sequence[Stream],
     reading: DecodeContext,
     new_scope: NewScope,
+    places: Mapping[str, str],
 ) -> None:
     """The same, where `outer` are the streams of the graph around this one."""
     streams: list[Stream] = []
@@ -126,13 +147,14 @@ def _fill(
 
     def scope(inside: Mapping[str, Any]) -> Graph:
         child = new_scope(graph, inside)
-        _fill(child, inside, streams, reading, new_scope)
+        _fill(child, inside, streams, reading, new_scope, places)
         child.exports = [child.stream_class(child.nodes[number]) for number in inside["exports"]]
         return child
 
     reading = replace(reading, scope=scope)
     for number, entry in enumerate(written["nodes"]):
-        with graph.at(entry.get("source", "")):
+        source = entry.get("source", "")
+        with graph.at(places.get(source, source)):
             if number in entered:
                 streams.append(graph.enter(entered[number]))
                 continue

@@ -1,10 +1,10 @@
 """A circuit as text, one line per node: its number, operator, inputs, columns, and the user's line.
 
-    0  Input edge: (x: int, y: int)  [reach.dl:1:7]
+    0  Input edge: (x: number, y: number)  [reach.dl:1:7]
     1  Fixpoint path (0): ()
       scope path
-        0  Delta0 (outer 0): (x: int, y: int)
-        1  Delay path (next 5): (x: int, y: int)  [reach.dl:2:7]
+        0  Delta0 (outer 0): (x: number, y: number)
+        1  Delay path (next 5): (x: number, y: number)  [reach.dl:2:7]
 
 Inputs are numbers of nodes of the same scope. `next` is read one step late, and `outer` is a node of the
 surrounding scope.
@@ -40,4 +40,4 @@ def _line(node: Node, outer: int | None) -> str:
         inputs.append(f"outer {outer}")
     read = f" ({', '.join(inputs)})" if inputs else ""
     source = f"  [{node.source}]" if node.source else ""
-    return f"{' '.join(node.label.split())}{read}: ({node.schema.describe()}){source}"
+    return f"{' '.join(node.label.split())}{read}: ({node.columns}){source}"

@@ -27,6 +27,7 @@ from dbsp.data.type_inference import as_type
 from dbsp.data.types import Type
 from dbsp.errors import CircuitError, shorten
 from dbsp.expressions import Call, Column, Expression, Functor, FunctorCall, Literal
+from dbsp.expressions.origin import Origin
 
 
 class Tag(NamedTuple):
@@ -76,6 +77,12 @@ class DecodeContext:
     """The functions of a Datalog program's functors."""
     scope: Callable[[Mapping[str, Any]], Graph] = _no_scope
     """Builds a nested scope."""
+    origins: Mapping[tuple[Any, ...], Origin] = dataclasses.field(default_factory=dict)
+    """By the key of a call, where it was written in a program: JSON does not have that."""
+
+    def placed(self, call: Call) -> Call:
+        """The call with its place in the program."""
+        return dataclasses.replace(call, origin=self.origins.get(call.key))
 
 
 # --- writing -------------------------------------------------------------------------------------
@@ -113,6 +120,20 @@ def _encode_expression(value: Expression) -> Any:
     if not isinstance(value, Call):
         raise CircuitError(f"expression {value!r} of type {type(value).__name__} cannot be written as JSON")
     return {"call": value.function, "arguments": _encode_arguments(value)}
+
+
+def expressions_in(value: Any) -> Iterator[Expression]:
+    """The expressions among the fields of an operator, with all that are part of them."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Expression):
+            yield value
+            waiting += value.arguments if isinstance(value, Call) else ()
+        elif isinstance(value, tuple):
+            waiting += value
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            waiting += (getattr(value, field.name) for field in dataclasses.fields(value) if field.init)
 
 
 def _encode_arguments(call: Call) -> list[Any]:
@@ -193,7 +214,7 @@ def _decode_expression(written: Mapping[str, Any], reading: DecodeContext) -> Ex
         return Literal(decode(written["literal"], dataclasses.replace(reading, scope=_no_scope)), type_)
     arguments = tuple(_decode_expression(argument, reading) for argument in written["arguments"])
     if "call" in written:
-        return Call(written["call"], arguments)
+        return reading.placed(Call(written["call"], arguments))
     name = written["functor"]
     function = reading.functors.get(name)
     if function is None:
@@ -202,7 +223,8 @@ def _decode_expression(written: Mapping[str, Any], reading: DecodeContext) -> Ex
             f'from_json(text, functors={{"{name}": function}})'
         )
     *parameters, result = map(as_type, written["types"])
-    return FunctorCall(f"@{name}", arguments, Functor(name, tuple(parameters), result, function))
+    functor = Functor(name, tuple(parameters), result, function)
+    return reading.placed(FunctorCall(f"@{name}", arguments, functor))
 
 
 def _class(name: str, reading: DecodeContext) -> Any:

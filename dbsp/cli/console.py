@@ -18,10 +18,11 @@ SLOW_BYTES = 8 * 2**20
 def report(error: DbspError) -> None:
     """Print an error, or each error of a group, on stderr.
 
-    An error with diagnostics already starts with its file and line.
+    An error with a diagnostic already starts with its file and line.
     """
     for single in getattr(error, "errors", (error,)):
-        remark(str(single) if getattr(single, "diagnostics", None) else f"dbsp: error: {single}")
+        placed = single.diagnostic or getattr(single, "diagnostics", None)
+        remark(str(single) if placed else f"dbsp: error: {single}")
 
 
 def open_missing_streams() -> None:

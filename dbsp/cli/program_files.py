@@ -184,6 +184,10 @@ def apply_tick(run: Run, tick: ScriptTick, file: str) -> TickResult:
     try:
         result = run.step(tick.changes)
     except DbspError as error:
+        if error.diagnostic is not None:
+            note = f"tick {run.tick + 1} is at {file}:{tick.lines}"
+            error.diagnostic = error.diagnostic.with_note(note)
+            raise
         cause = f"{error.where}: {error.message}" if error.where else error.message
         raise DbspError(
             f"tick {run.tick + 1} was not applied and changed nothing: {cause}",

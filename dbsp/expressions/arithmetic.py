@@ -17,67 +17,66 @@ from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 # --- ints: the meaning -------------------------------------------------------------------------------
 
 
-def _fit(result: int, symbol: str, *operands: int) -> int:
+def _fit(result: int) -> int:
     if INT64_MIN <= result <= INT64_MAX:
         return result
-    if len(operands) == 1:
-        raise ValueOutOfRangeError(f"{symbol}({operands[0]}) does not fit 64 bits")
-    raise ValueOutOfRangeError(f"{operands[0]} {symbol} {operands[1]} does not fit 64 bits")
+    raise ValueOutOfRangeError("the result does not fit 64 bits")
 
 
-def _nonzero(divisor: float, symbol: str, dividend: float) -> None:
+def _nonzero(divisor: float) -> None:
     if divisor == 0:
-        raise EvaluationError(f"division by zero: {dividend} {symbol} {divisor}")
+        raise EvaluationError("division by zero", code="division-by-zero")
 
 
 def _add(a: int, b: int) -> int:
-    return _fit(a + b, "+", a, b)
+    return _fit(a + b)
 
 
 def _sub(a: int, b: int) -> int:
-    return _fit(a - b, "-", a, b)
+    return _fit(a - b)
 
 
 def _mul(a: int, b: int) -> int:
-    return _fit(a * b, "*", a, b)
+    return _fit(a * b)
 
 
 def _floordiv(a: int, b: int) -> int:
-    _nonzero(b, "//", a)
-    return _fit(a // b, "//", a, b)
+    _nonzero(b)
+    return _fit(a // b)
 
 
 def _mod(a: int, b: int) -> int:
-    _nonzero(b, "%", a)
+    _nonzero(b)
     return a % b
 
 
 def _truncdiv(a: int, b: int) -> int:
-    _nonzero(b, "truncdiv", a)
+    _nonzero(b)
     quotient = abs(a) // abs(b)
-    return _fit(quotient if (a < 0) == (b < 0) else -quotient, "truncdiv", a, b)
+    return _fit(quotient if (a < 0) == (b < 0) else -quotient)
 
 
 def _truncmod(a: int, b: int) -> int:
-    _nonzero(b, "truncmod", a)
+    _nonzero(b)
     remainder = abs(a) % abs(b)
     return -remainder if a < 0 else remainder
 
 
 def _pow(a: int, b: int) -> int:
     if b < 0:
-        raise EvaluationError(f"{a} ** {b} is no integer; take to_float() of the base")
+        reason = "a negative power of an int is not an int; take to_float() of the base"
+        raise EvaluationError(reason, code="unsupported-value")
     if b > 63 and abs(a) > 1:  # not computed: it could have any number of digits
-        raise ValueOutOfRangeError(f"{a} ** {b} does not fit 64 bits")
-    return _fit(a**b, "**", a, b)
+        raise ValueOutOfRangeError("the result does not fit 64 bits")
+    return _fit(a**b)
 
 
 def _neg(a: int) -> int:
-    return _fit(-a, "-", a)
+    return _fit(-a)
 
 
 def _abs(a: int) -> int:
-    return _fit(abs(a), "abs", a)
+    return _fit(abs(a))
 
 
 # --- ints: the kernels. Bounds of the operands prove most columns safe; else each result is checked. --
@@ -183,28 +182,28 @@ def _abs_vector(a: Any) -> Array:
 
 
 def _float_div(a: float, b: float) -> float:
-    _nonzero(b, "/", a)
+    _nonzero(b)
     return a / b
 
 
 def _float_floordiv(a: float, b: float) -> float:
-    _nonzero(b, "//", a)
+    _nonzero(b)
     return a // b
 
 
 def _float_mod(a: float, b: float) -> float:
-    _nonzero(b, "%", a)
+    _nonzero(b)
     return a % b
 
 
 def _float_truncdiv(a: float, b: float) -> float:
-    _nonzero(b, "truncdiv", a)
+    _nonzero(b)
     quotient = a / b
     return float(math.trunc(quotient)) if math.isfinite(quotient) else quotient
 
 
 def _float_truncmod(a: float, b: float) -> float:
-    _nonzero(b, "truncmod", a)
+    _nonzero(b)
     return math.nan if math.isinf(a) else math.fmod(a, b)
 
 
@@ -214,9 +213,9 @@ def _float_pow(a: float, b: float) -> float:
     except OverflowError:
         return -math.inf if a < 0 and b % 2 == 1 else math.inf
     except ZeroDivisionError:
-        raise EvaluationError(f"division by zero: {a} ** {b}") from None
+        raise EvaluationError("division by zero", code="division-by-zero") from None
     if isinstance(result, complex):
-        raise EvaluationError(f"{a} ** {b} is no real number")
+        raise EvaluationError("the result is not a real number", code="unsupported-value")
     return float(result)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,16 +26,20 @@ from dbsp.expressions import (  # noqa: F401  (each enters its functions into th
 from dbsp.expressions.expression import Call, Column, Expression, FunctorCall, Literal
 from dbsp.expressions.functions import FUNCTIONS, Function, Overload, overloads, refuse
 from dbsp.expressions.nodes import (
+    CallFailed,
     ColumnNode,
     ConstantNode,
     ExpressionNode,
     Mask,
     Operation,
     Scalar,
+    StrictNode,
     VectorFn,
     fold,
     to_codes,
 )
+from dbsp.expressions.origin import Origin, failure_text
+from dbsp.expressions.substitution import substitute
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 
@@ -78,7 +83,8 @@ class Bound:
         """The codes of the result for int64[n, k] rows, int64[n]; for a plain column a view of `rows`.
 
         Strings are computed once per distinct value. Raises ValueOutOfRangeError where an int leaves
-        64 bits and EvaluationError where there is no result; both name the expression and the row.
+        64 bits and EvaluationError where there is no result; both name the part of the expression that
+        failed, where it was written, and the values of its variables.
         """
         node = self.node
         if isinstance(node, ColumnNode):
@@ -107,26 +113,67 @@ class Bound:
     def _evaluate_by_row(self, rows: Codes, interner: Interner) -> Codes:
         scalar, encode, decoders = self._scalar, self._encode, self._decoders
         result = []
-        for codes in rows.tolist():
+        for i, codes in enumerate(rows.tolist()):
             values = codes
             for j, decode in decoders:
                 values[j] = decode(values[j], interner)
             try:
                 result.append(encode(scalar(values), interner))
-            except DbspError as error:
-                raise type(error)(self._explain(error, values)) from None
+            except CallFailed as failed:
+                error = self._located(failed.error, failed.call, rows[i : i + 1], interner)
+                raise error from failed.error.__cause__
+            except DbspError as failure:
+                error = self._located(failure, self.expression, rows[i : i + 1], interner)
+                raise error from failure.__cause__
         return np.array(result, np.int64)
 
-    def _explain(self, error: DbspError, values: Sequence[Any]) -> str:
-        used = ", ".join(f"{self.schema.names[j]}={shorten(self._shown(values, j))}" for j in self.columns)
-        row = f" in the row with {used}" if used else ""
-        return f"{self.expression!r}: {error.message}{row}"
+    def _located(self, error: DbspError, part: Expression, row: Codes, interner: Interner) -> DbspError:
+        """The error with the part of the expression that failed, and the values of its variables."""
+        origin = _origin(self.expression, part)
+        if origin is None:
+            columns = [(name, Column(name)) for name in part.columns]
+            text = failure_text(error.message, repr(part), self._values(columns, row, interner), shorten)
+            return type(error)(text, code=error.code)
+        variables = (
+            (name, functools.reduce(substitute, origin.definitions, variable))
+            for name, variable in origin.variables()
+        )
+        diagnostic = origin.diagnostic(error.message, error.code, self._values(variables, row, interner))
+        located = type(error)(diagnostic.message, code=error.code)
+        located.locate(diagnostic)
+        return located
 
-    def _shown(self, values: Sequence[Any], j: int) -> Any:
-        type_, value = self.schema.types[j], values[j]
-        if type_.structure is None or value is None or self._interner is None:
-            return value
-        return decode_value(type_, value, self._interner)
+    def _values(
+        self, variables: Iterable[tuple[str, Expression]], row: Codes, interner: Interner
+    ) -> list[tuple[str, Any]]:
+        """The variables with their values in one row, without those that have none."""
+        found = []
+        for name, variable in variables:
+            try:
+                bound = bind(variable, self.schema)
+                (code,) = bound.evaluate(row, interner).tolist()
+            except DbspError:
+                continue
+            found.append((name, decode_value(bound.type, code, interner)))
+        return found
+
+
+def _origin(expression: Expression, part: Expression) -> Origin | None:
+    """The origin of a part of the expression, or that of the smallest call around it that has one."""
+    if not isinstance(expression, Call):
+        return None
+    if expression is part:
+        return expression.origin
+    for argument in expression.arguments:
+        if _contains(argument, part):
+            return _origin(argument, part) or expression.origin
+    return None
+
+
+def _contains(expression: Expression, part: Expression) -> bool:
+    if expression is part:
+        return True
+    return isinstance(expression, Call) and any(_contains(a, part) for a in expression.arguments)
 
 
 def _encoder(type_: Type) -> Callable[[Any, Interner], int]:
@@ -167,7 +214,14 @@ def _bind(expression: Expression, schema: Schema) -> ExpressionNode:
     node = function.resolve(arguments)
     if node is None:
         raise refuse(function, list(map(repr, expression.arguments)), arguments)
-    return fold(node)
+    return _named(fold(node), expression)
+
+
+def _named(node: ExpressionNode, call: Call) -> ExpressionNode:
+    """The node, which names the call in its errors."""
+    if isinstance(node, StrictNode) and node.call is None:
+        node.call = call
+    return node
 
 
 def _functor_node(call: FunctorCall, arguments: Sequence[ExpressionNode]) -> ExpressionNode:
@@ -178,7 +232,7 @@ def _functor_node(call: FunctorCall, arguments: Sequence[ExpressionNode]) -> Exp
         expected = ", ".join(map(str, functor.parameters))
         function = Function(call.function, f"{call.function} expects ({expected})", overloads(signature))
         raise refuse(function, list(map(repr, call.arguments)), arguments)
-    return node
+    return _named(node, call)
 
 
 def _constant(literal: Literal) -> ConstantNode:

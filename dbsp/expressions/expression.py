@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn
 
 from dbsp.data.types import Type
 from dbsp.errors import EvaluationError, shorten
 from dbsp.expressions.notation import Operand, call_strength, call_text, literal_operand
+from dbsp.expressions.origin import Origin
 
 
 class Expression:
@@ -295,6 +296,8 @@ class Call(Expression):
 
     function: str
     arguments: tuple[Expression, ...]
+    origin: Origin | None = field(default=None, kw_only=True)
+    """Where the call was written, if it was in the text of a program."""
 
     def __repr__(self) -> str:
         return call_text(self.function, [argument.operand for argument in self.arguments])
@@ -333,16 +336,18 @@ class Functor:
         return known(*arguments)
 
     def _computed(self, *arguments: Any) -> Any:
-        shown = f"@{self.name}({', '.join(map(shorten, arguments))})"
+        shown = f"functor '@{self.name}'"
         try:
             value = self.function(*arguments)
         except Exception as error:
-            raise EvaluationError(f"{shown} raised {type(error).__name__}: {error}") from error
+            message = f"{shown} raised {type(error).__name__}: {error}"
+            raise EvaluationError(message, code="user-function") from error
         kind = self.result.kind
         if kind == "float" and type(value) is int:
             value = float(value)
         if type(value) is not {"int": int, "float": float, "str": str}[kind]:
-            raise EvaluationError(f"{shown} returned {shorten(value)}, which is no {kind}")
+            returned = f"{shorten(value)} of type {type(value).__name__}"
+            raise EvaluationError(f"{shown} returned {returned}, expected {kind}", code="user-function")
         return value
 
 

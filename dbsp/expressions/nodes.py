@@ -22,6 +22,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.types import Type
 from dbsp.data.values import decode_value, encode_value
 from dbsp.errors import DbspError, ValueOutOfRangeError
+from dbsp.expressions.expression import Call
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 
@@ -33,6 +34,15 @@ Scalar: TypeAlias = Callable[[Sequence[Any]], Any]
 
 class GiveUp(Exception):
     """A kernel met values it does not handle: overflow, a zero divisor."""
+
+
+class CallFailed(Exception):
+    """A call has no value for a row; `error` has the reason."""
+
+    def __init__(self, error: DbspError, call: Call) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.call = call
 
 
 class Vector(NamedTuple):
@@ -139,16 +149,24 @@ class StrictNode(ExpressionNode):
         self.arguments = tuple(arguments)
         self.columns = frozenset[int]().union(*(argument.columns for argument in arguments))
         self.fallible = operation.fallible or any(argument.fallible for argument in arguments)
+        self.call: Call | None = None
+        """The call that this operation computes, to be named by an error."""
+
+    def _failed(self, error: DbspError) -> Exception:
+        return error if self.call is None else CallFailed(error, self.call)
 
     def scalar(self, interner: Interner) -> Scalar:
-        apply = self.operation.scalar_for(interner)
+        apply, failed = self.operation.scalar_for(interner), self._failed
         parts = [argument.scalar(interner) for argument in self.arguments]
         if len(parts) == 1:
             (only,) = parts
 
             def unary(row: Sequence[Any]) -> Any:
                 a = only(row)
-                return None if a is None else apply(a)
+                try:
+                    return None if a is None else apply(a)
+                except DbspError as error:
+                    raise failed(error) from error.__cause__
 
             return unary
         if len(parts) == 2:
@@ -156,13 +174,19 @@ class StrictNode(ExpressionNode):
 
             def binary(row: Sequence[Any]) -> Any:
                 a, b = left(row), right(row)
-                return None if a is None or b is None else apply(a, b)
+                try:
+                    return None if a is None or b is None else apply(a, b)
+                except DbspError as error:
+                    raise failed(error) from error.__cause__
 
             return binary
 
         def several(row: Sequence[Any]) -> Any:
             values = [part(row) for part in parts]
-            return None if any(value is None for value in values) else apply(*values)
+            try:
+                return None if any(value is None for value in values) else apply(*values)
+            except DbspError as error:
+                raise failed(error) from error.__cause__
 
         return several
 

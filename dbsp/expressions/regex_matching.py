@@ -46,8 +46,9 @@ class Pattern:
         if self._ways(text) <= math.log(MOST_WAYS):
             return self.plain.fullmatch(text) is not None
         raise EvaluationError(
-            f"matching {shorten(self.source)} with a text of {len(text):,} characters could take for ever;"
-            " simplify what it repeats, or do without look-ahead and back references"
+            f"matching {shorten(self.source)} with a text of {len(text):,} characters may not terminate; "
+            "simplify the repetitions, or avoid look-ahead and back references",
+            code="invalid-pattern",
         )
 
     @property

@@ -71,7 +71,8 @@ def float_series(start: float, end: float, step: float | None) -> npt.NDArray[np
         values = np.add.accumulate(np.append(start, np.full(int(expected) + 2, step)))
     inside = values < end if step > 0 else values > end
     if inside.all():
-        raise EvaluationError(f"range({start}, {end}, {step}) has no end: its step is lost in rounding")
+        reason = f"range({start}, {end}, {step}) has no end: its step is lost in rounding"
+        raise EvaluationError(reason, code="value-out-of-range")
     return values[: int(np.argmin(inside))]
 
 
@@ -90,7 +91,8 @@ def coded_series(kind: str, ends: Sequence[Codes]) -> tuple[Codes, Codes]:
 
 def _too_long(start: Any, end: Any, step: Any, count: str) -> EvaluationError:
     return EvaluationError(
-        f"range({start}, {end}, {step}) has {count} values; the most that a range may have is {MOST_VALUES:,}"
+        f"range({start}, {end}, {step}) has {count} values; the maximum is {MOST_VALUES:,}",
+        code="value-out-of-range",
     )
 
 

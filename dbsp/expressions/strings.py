@@ -28,7 +28,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise EvaluationError(f"{shorten(pattern)} is no regular expression: {error}") from None
+        reason = f"{shorten(pattern)} is not a regular expression ({error})"
+        raise EvaluationError(reason, code="invalid-pattern") from None
 
 
 def _matches(text: str, pattern: str) -> bool:
@@ -103,9 +104,9 @@ def _to_number(text: str) -> int:
         value = int(digits[1:], 16 if digits[0] == "x" else 2)
         value = -value if sign == "-" else value
     else:
-        raise EvaluationError(f"{shorten(text)} is no integer")
+        raise EvaluationError("the string is not an integer", code="invalid-conversion")
     if not INT64_MIN <= value <= INT64_MAX:
-        raise ValueOutOfRangeError(f"the integer {shorten(text)} does not fit 64 bits")
+        raise ValueOutOfRangeError("the result does not fit 64 bits")
     return value
 
 
@@ -115,15 +116,15 @@ def _string_to_float(text: str) -> float:
             raise ValueError
         return float(text)
     except ValueError:
-        raise EvaluationError(f"{shorten(text)} is no number") from None
+        raise EvaluationError("the string is not a number", code="invalid-conversion") from None
 
 
 def _float_to_int(value: float) -> int:
     if not math.isfinite(value):
-        raise EvaluationError(f"{value} has no integer part")
+        raise EvaluationError(f"{value} has no integer part", code="invalid-conversion")
     result = math.trunc(value)
     if not INT64_MIN <= result <= INT64_MAX:
-        raise ValueOutOfRangeError(f"{value!r} does not fit a 64-bit integer")
+        raise ValueOutOfRangeError("the result does not fit 64 bits")
     return result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dbsp.expressions import Call, Column, Expression
+from dbsp.expressions.expression import Call, Column, Expression
 
 # Functions that have a value for all arguments: an expression of these alone may be evaluated for
 # rows that the query would never have shown it.
@@ -19,7 +19,9 @@ def substitute(expression: Expression, columns: Mapping[str, Expression]) -> Exp
     if isinstance(expression, Column):
         return columns[expression.name]
     if isinstance(expression, Call):
-        return replace(expression, arguments=tuple(substitute(a, columns) for a in expression.arguments))
+        arguments = tuple(substitute(argument, columns) for argument in expression.arguments)
+        origin = None if expression.origin is None else expression.origin.under(columns)
+        return replace(expression, arguments=arguments, origin=origin)
     return expression
 
 

@@ -78,7 +78,7 @@ def accumulate(
             if high[g, a] != (-1 if after[g, a] < 0 else 0):
                 if a == 0 or columns[a - 1, 1] == COUNT_PRESENT:
                     raise OverflowError("weight: the number of rows of a group leaves int64")
-                raise OverflowError("value: the sum of a group leaves int64")
+                raise OverflowError("value: the sum of a group does not fit 64 bits")
         i = end
     return keys, before, after
 

@@ -10,15 +10,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dbsp.circuit.graph import Graph, Node
+from dbsp.circuit.program_place import ProgramPlace
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, KeepingStep, StrictStep, keeping
 from dbsp.data.interner import Interner
-from dbsp.errors import (
-    DbspError,
-    MemoryLimitError,
-    ValueOutOfRangeError,
-    WeightOverflowError,
-)
+from dbsp.errors import DbspError, MemoryLimitError, ValueOutOfRangeError, WeightOverflowError
 from dbsp.runtime.memory import memory_message
 from dbsp.runtime.node_stats import NodeStats
 from dbsp.runtime.ports import CommitListener
@@ -185,19 +181,31 @@ class Scope:
         except OverflowError as error:
             kind, _, text = str(error).partition(": ")
             family = WeightOverflowError if kind == "weight" else ValueOutOfRangeError
-            raise family(
-                f"{text or kind}; the tick was abandoned and nothing has changed",
-                where=_place(step),
-            ) from None
+            raise self._raised(family, text or kind, step) from None
         except MemoryError as error:
             error.__traceback__ = None  # it would keep alive what the tick has made so far
-            raise MemoryLimitError(
-                f"{memory_message()}. The tick was abandoned and nothing has changed",
-                where=_place(step),
-            ) from None
+            raise self._raised(MemoryLimitError, memory_message(), step) from None
         except DbspError as error:
-            error.where = error.where or _place(step)
+            self._located(error, step)
             raise
+
+    def _raised(self, family: type[DbspError], message: str, step: Step | None) -> DbspError:
+        """An error of a step; a node that no program has says itself that the tick was rolled back."""
+        in_program = step is not None and isinstance(step.node.source, ProgramPlace)
+        ending = "" if in_program else "; the tick was rolled back"
+        return self._located(family(f"{message}{ending}"), step)
+
+    def _located(self, error: DbspError, step: Step | None) -> DbspError:
+        """The error of a step with its place: that in the program, or the node."""
+        if step is not None and error.where in (None, step.node.describe()):
+            source = step.node.source
+            if isinstance(source, ProgramPlace):
+                error.locate(source.diagnostic(error.message, error.code))
+            else:
+                error.where = step.node.describe()
+        if error.diagnostic is not None and self.outer is None:
+            error.diagnostic = error.diagnostic.with_note("the tick was rolled back")
+        return error
 
     def commit(self) -> None:
         """Make everything that this tick did to any state final, then merge runs a little."""
@@ -222,8 +230,3 @@ class Scope:
         self.forget()
         for trace in self.traces:
             trace.release()
-
-
-def _place(step: Step | None) -> str | None:
-    """How errors name a step."""
-    return None if step is None else step.node.describe()

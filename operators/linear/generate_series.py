@@ -20,7 +20,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
-from dbsp.errors import EvaluationError, SchemaError
+from dbsp.errors import SchemaError
 from dbsp.expressions import Expression, bind
 from dbsp.expressions.series import coded_series
 from dbsp.kernels import consolidate
@@ -63,10 +63,7 @@ class GenerateSeries(RowOperator):
 
         def apply(batch: Batch) -> Batch:
             codes = [end.evaluate(batch.rows, interner) for end in bound]
-            try:
-                values, counts = coded_series(kind, codes)
-            except EvaluationError as error:
-                raise EvaluationError(f"{self.label}: {error.message}") from None
+            values, counts = coded_series(kind, codes)
             rows = np.empty((len(values), batch.rows.shape[1] + 1), np.int64)
             rows[:, :-1] = np.repeat(batch.rows, counts, axis=0)
             rows[:, -1] = values

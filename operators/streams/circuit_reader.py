@@ -17,13 +17,17 @@ import networkx as nx
 
 import dbsp.operators
 from dbsp.circuit.graph import Graph
-from dbsp.circuit.graph_json import fill, parse
+from dbsp.circuit.graph_json import fill, parse, places_in
 from dbsp.circuit.networkx_form import networkx_document
 from dbsp.circuit.value_json import DecodeContext
+from dbsp.expressions.origin import Origin
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
 from dbsp.operators.recursion.body import Body
 from dbsp.operators.streams.builder import Circuit
+
+NO_PLACES: Mapping[str, str] = {}
+NO_ORIGINS: Mapping[tuple[Any, ...], Origin] = {}
 
 
 def from_json(text: str, functors: Mapping[str, Callable[..., Any]] | None = None) -> Graph:
@@ -52,6 +56,14 @@ def from_json(text: str, functors: Mapping[str, Callable[..., Any]] | None = Non
     return _circuit(parse(text), functors or {})
 
 
+def read_circuit(text: str, functors: Mapping[str, Callable[..., Any]], like: Graph) -> Graph:
+    """The same as `from_json`, for a circuit of the program that the circuit `like` is of.
+
+    Errors then show the program's text: an expression that both circuits have is at the same place.
+    """
+    return _circuit(parse(text), functors, *places_in(like))
+
+
 def from_networkx(graph: nx.MultiDiGraph) -> Graph:
     """Read a circuit from the networkx graph that `to_networkx` returned.
 
@@ -73,7 +85,12 @@ def from_networkx(graph: nx.MultiDiGraph) -> Graph:
     return _circuit(networkx_document(graph), {})
 
 
-def _circuit(written: Mapping[str, Any], functors: Mapping[str, Callable[..., Any]]) -> Graph:
+def _circuit(
+    written: Mapping[str, Any],
+    functors: Mapping[str, Callable[..., Any]],
+    places: Mapping[str, str] = NO_PLACES,
+    origins: Mapping[tuple[Any, ...], Origin] = NO_ORIGINS,
+) -> Graph:
     name = written["name"]
     graph = Graph(name) if written["form"] == "lowered" else Circuit(name)
     scopes: list[Body] = []
@@ -82,7 +99,7 @@ def _circuit(written: Mapping[str, Any], functors: Mapping[str, Callable[..., An
         scopes.append(Body(inside["name"], parent, **inside["settings"]))
         return scopes[-1]
 
-    fill(graph, written, DecodeContext(catalogue(), functors), new_scope)
+    fill(graph, written, DecodeContext(catalogue(), functors, origins=origins), new_scope, places)
     if isinstance(graph, Circuit):
         for scope in scopes:
             scope.closed = True

@@ -218,7 +218,7 @@ def test_changes_of_a_tick_that_fails_stay_pending(folder: Path, capsys: pytest.
     commands = ConsoleCommands(program, program.start(), timed=False)
     commands.handle("+pair(6, 3)")
     commands.handle("+pair(1, 0)")
-    with pytest.raises(dbsp.DbspError, match="changed nothing"):
+    with pytest.raises(dbsp.DbspError, match="the tick was rolled back"):
         commands.handle("commit")
     assert commands.run.tick == 0
     commands.handle("-pair(1, 0)")

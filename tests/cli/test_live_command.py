@@ -60,7 +60,7 @@ def test_a_failing_tick_in_live_changes_nothing(folder: Path, run: Command) -> N
     (folder / "divide.dl").write_text(DIVIDE)
     done = run("live", "divide.dl", stdin="+pair(6, 3)\n+pair(1, 0)\ncommit\n+pair(8, 2)\ncommit\nshow\n")
     assert done.code == 1
-    assert "<stdin>:1-3: tick 1 was not applied and changed nothing" in done.err
+    assert "note: tick 1 is at <stdin>:1-3\n" in done.err
     assert done.out == "+ratio(8, 4)\ncommit  // tick 1\n8\t4\n"
 
 

@@ -184,11 +184,16 @@ o(n) :- n = sum x : { a(x, _) }.
 @pytest.mark.parametrize(
     ("changes", "error", "where", "message"),
     [
-        ({"a": {(4, 0): 1}}, EvaluationError, "<program>:7:1", "division by zero: 4 truncdiv 0"),
-        ({"a": {(2**63 - 1, 1): 1}}, ValueOutOfRangeError, "<program>:8:1", "9223372036854775807 + 1"),
-        ({"a": {(7, 101): 1}}, EvaluationError, "<program>:9:1", "division by zero: 7 truncmod 0"),
-        ({"u": {(0,): 1}}, ValueOutOfRangeError, "<program>:11:1", "-1 is less than 0, so it is no unsigned"),
-        ({"s": {("abc",): 1}}, EvaluationError, "<program>:12:1", "'abc' is no integer"),
+        ({"a": {(4, 0): 1}}, EvaluationError, "<program>:7:3", "division by zero: x / y with x = 4, y = 0"),
+        (
+            {"a": {(2**63 - 1, 1): 1}},
+            ValueOutOfRangeError,
+            "<program>:8:3",
+            "x + 1 with x = 9223372036854775807",
+        ),
+        ({"a": {(7, 101): 1}}, EvaluationError, "<program>:10:13", "x % (y - 101) with x = 7, y = 101"),
+        ({"u": {(0,): 1}}, ValueOutOfRangeError, "<program>:11:4", "expected an unsigned number, got -1"),
+        ({"s": {("abc",): 1}}, EvaluationError, "<program>:12:3", 'to_number(x) with x = "abc"'),
         ({"a": {("x", 1): 1}}, InputError, "relation 'a'", "'x'"),
         ({"b": {(1,): 1}}, InputError, "", "there is no input 'b'"),
         ({"o": {(1,): 1}}, InputError, "", "relation 'o' is derived"),

@@ -121,7 +121,7 @@ def test_no_pattern_takes_for_ever(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", [r"(a)(a*)*\1b", "(?=(a|b)*c)a*", "(a+)+b(?!c)"])
 def test_what_only_backtracking_matches_is_bounded(pattern: str) -> None:
     assert compiled(pattern).may_be_endless
-    with pytest.raises(EvaluationError, match=r"with a text of 5,000 characters could take for ever"):
+    with pytest.raises(EvaluationError, match=r"with a text of 5,000 characters may not terminate"):
         compiled(pattern).fullmatch("a" * 5_000)
 
 
@@ -129,7 +129,7 @@ def test_look_ahead_without_repeated_repetitions_is_matched() -> None:
     both = compiled("(?=.*a)(?=.*b)(?!.*c).*")
     assert not both.may_be_endless and both.linear is None
     assert both.fullmatch("x" * 4_000 + "ab") and not both.fullmatch("x" * 4_000 + "abc")
-    with pytest.raises(EvaluationError, match="could take for ever"):
+    with pytest.raises(EvaluationError, match="may not terminate"):
         both.fullmatch("x" * 100_000)
 
 

@@ -54,7 +54,9 @@ def test_a_result_that_would_read_as_none_is_refused(copies: int) -> None:
     schema = Schema.of(x=int | None)
     interner = Interner()
     codes = schema.encode_rows([(INT64_MIN + 1,), (None,)] * copies, interner)
-    with pytest.raises(ValueOutOfRangeError, match=r'col\("x"\) - 1: -2\*\*63 stands for None'):
+    with pytest.raises(
+        ValueOutOfRangeError, match=r'-2\*\*63 stands for None.*: col\("x"\) - 1 with x = -922'
+    ):
         bind(col("x") - 1, schema).evaluate(codes, interner)
     # In between it is a number like any other.
     assert bind((col("x") - 1) + 1, schema).evaluate(codes, interner).tolist() == codes[:, 0].tolist()
@@ -68,7 +70,7 @@ def test_only_the_side_that_counts_is_evaluated(copies: int) -> None:
     assert values_of((y != 0) & (x // y > 2), schema, rows) == [False, True] * copies
     assert values_of((y == 0) | (x // y > 2), schema, rows) == [True, True] * copies
     assert values_of(when(y != 0).then(x // y).otherwise(-1), schema, rows) == [-1, 3] * copies
-    with pytest.raises(EvaluationError, match="division by zero: 6 // 0"):
+    with pytest.raises(EvaluationError, match=r"division by zero: .* with x = 6, y = 0"):
         values_of((x // y > 2) & (y != 0), schema, rows)
 
 
@@ -121,12 +123,12 @@ def test_to_number_names_what_it_cannot_read(text: str) -> None:
 
 
 def test_to_float_names_what_it_cannot_read() -> None:
-    with pytest.raises(EvaluationError, match="'1_0' is no number"):
+    with pytest.raises(EvaluationError, match=r"not a number: .* with s = '1_0'"):
         values_of(col("s").to_float(), Schema.of(s=str), [("1_0",)])
 
 
 def test_a_bad_pattern_is_named() -> None:
-    with pytest.raises(EvaluationError, match=r"'\(' is no regular expression"):
+    with pytest.raises(EvaluationError, match=r"'\(' is not a regular expression"):
         values_of(col("s").matches("("), Schema.of(s=str), [("a",)])
 
 

@@ -111,7 +111,7 @@ def test_accumulate(past: Pairs, bag: Pairs, m: int) -> None:
     arguments = (*canonical(delta, 3), m, np.array(columns, np.int64), stack.table, stack.count)
     wanted = [after.get(key, [0] * 4) for key in touched]
     if any(not INT64_MIN <= s <= INT64_MAX for group in wanted for s in group):
-        with pytest.raises(OverflowError, match="value: the sum of a group leaves int64"):
+        with pytest.raises(OverflowError, match="value: the sum of a group does not fit 64 bits"):
             accumulate(*arguments)
         return
     keys, was, now = accumulate(*arguments)

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias
 
+from dbsp.circuit.program_place import ColumnTypes, ProgramPlace
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.checked import Relation
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
-from dbsp.compiler.datalog.tree.kinds import type_of
+from dbsp.compiler.datalog.tree.kinds import Kind, type_of
 from dbsp.data.schema import Schema
+from dbsp.diagnostics import ProgramSources, SourceSpan
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.streams.builder import Circuit, Stream
 
 Streams: TypeAlias = Mapping[str, Stream]
 """By name the streams of the relations that rules read, in the program or in one recursion."""
+
+NO_VARIABLES: Mapping[str, str] = {}
+
+TYPE_WORDS = {str(type_of(kind)): kind.value for kind in (Kind.NUMBER, Kind.FLOAT, Kind.SYMBOL)}
+"""The types of the engine in the words of Datalog, where neither a relation nor a variable is known."""
 
 
 def relation_schema(relation: Relation) -> Schema:
@@ -43,10 +51,38 @@ class LoweringContext:
         self.circuit = circuit
         self.max_iterations = max_iterations
         self.recursion = recursion
+        self._sources = program.sources
 
-    def at(self, relation: str) -> AbstractContextManager[None]:
-        """Nodes added inside come from the declaration of the relation."""
-        return self.circuit.at(self.relations[relation].span)
+    def sources(self, relation: str) -> ProgramSources:
+        """The texts of the program, for messages about a relation or a rule that derives it."""
+        instance, dot, _ = relation.rpartition(".")
+        return replace(self._sources, note=f"in component instance '{instance}'") if dot else self._sources
+
+    def at(
+        self,
+        relation: str,
+        span: SourceSpan | None = None,
+        variables: Mapping[str, str] = NO_VARIABLES,
+    ) -> AbstractContextManager[None]:
+        """Nodes added inside come from the declaration of the relation, or from this place of a rule for it.
+
+        `variables` has the types of the variables of the rule.
+        """
+        place = span or self.relations[relation].span
+        types = self._types(relation, variables)
+        return self.circuit.at(ProgramPlace.of(place, self.sources(relation), types))
+
+    def reading(self, relation: str) -> AbstractContextManager[None]:
+        """Nodes added inside have the same place as before, and the columns of a relation that is read."""
+        place = self.circuit.current_source()
+        if isinstance(place, ProgramPlace):
+            place = ProgramPlace.of(place.span, place.sources, self._types(relation, NO_VARIABLES))
+        return self.circuit.at(place)
+
+    def _types(self, relation: str, variables: Mapping[str, str]) -> ColumnTypes:
+        found = self.relations.get(relation)  # the classes of an equivalence are not declared
+        declared = {column.name: column.type_name for column in found.attributes} if found else {}
+        return ColumnTypes(declared, variables, TYPE_WORDS)
 
     def schema(self, relation: str) -> Schema:
         return relation_schema(self.relations[relation])

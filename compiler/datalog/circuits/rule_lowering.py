@@ -8,13 +8,14 @@ over which it is computed, so there nothing may merge or drop them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from dbsp.compiler.datalog.circuits.lowering_context import LoweringContext, Streams
 from dbsp.compiler.datalog.circuits.special_relations import dominating_names
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.term_expressions import constant, expression, predicate
-from dbsp.compiler.datalog.plans.normalise import Scan
+from dbsp.compiler.datalog.plans.normalise import AggregateLiteral, NormalRule, Scan
 from dbsp.compiler.datalog.plans.plan_steps import (
     BoundRows,
     JoinPart,
@@ -30,7 +31,10 @@ from dbsp.compiler.datalog.plans.plan_steps import (
     RulePlan,
     SubPlan,
 )
+from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind
+from dbsp.compiler.datalog.tree.traversal import find
+from dbsp.diagnostics import SourceSpan
 from dbsp.expressions import Expression, col, lit
 from dbsp.operators.joins.delta_term import AtomTerm
 from dbsp.operators.streams.aggregate_calls import AggregateCall, avg, count, max_, min_, sum_
@@ -41,28 +45,45 @@ _AGGREGATES = {"sum": sum_, "min": min_, "max": max_, "mean": avg}
 _ZEROS: Mapping[AnyKind, Any] = {Kind.NUMBER: 0, Kind.UNSIGNED: 0, Kind.FLOAT: 0.0}
 
 
-class RuleLowering:
-    """Lowers rules that read their relations from `streams`."""
+def lower_rules(context: LoweringContext, streams: Streams, rules: Iterable[checked.Rule]) -> list[Stream]:
+    """The rows that each of the rules derives from `streams`, without those that never hold."""
+    found = (RuleLowering(context, streams, rule).rows() for rule in rules)
+    return [stream for stream in found if stream is not None]
 
-    def __init__(self, context: LoweringContext, streams: Streams) -> None:
+
+class RuleLowering:
+    """Lowers one rule, which reads its relations from `streams`."""
+
+    def __init__(self, context: LoweringContext, streams: Streams, rule: checked.Rule) -> None:
         self.context = context
         self.streams = streams
+        self.plan: RulePlan = context.plans[rule.number]
+        self.sources = context.sources(rule.head.relation)
+        self.types = _variable_types(self.plan.rule)
 
-    def rules(self, rules: Iterable[checked.Rule]) -> list[Stream]:
-        """The rows that each of the rules derives, without those that never hold."""
-        found = (self.rule(self.context.plans[rule.number]) for rule in rules)
-        return [stream for stream in found if stream is not None]
-
-    def rule(self, plan: RulePlan) -> Stream | None:
-        """The rows a rule derives, weighted by derivations; None for a rule that never holds."""
+    def rows(self) -> Stream | None:
+        """The rows that the rule derives, weighted by derivations; None for a rule that never holds."""
+        plan = self.plan
         if plan.steps is None:
             return None
-        with self.context.circuit.at(plan.rule.rule.span):
+        with self.at(plan.rule.rule.span):
             stream = self.body(plan.steps, None, bag=False)
             names = list(self.context.schema(plan.rule.relation).names)
             if plan.rule.rule.dominating is not None:
                 names += dominating_names(names)
-            return _columns(stream, dict(zip(names, map(expression, plan.rule.head), strict=True)))
+            return _columns(stream, dict(zip(names, map(self.expression, plan.rule.head), strict=True)))
+
+    def at(self, span: SourceSpan) -> AbstractContextManager[None]:
+        """Nodes added inside come from this place of the rule."""
+        return self.context.at(self.plan.rule.relation, span, self.types)
+
+    def expression(self, term: syntax.Term) -> Expression:
+        """The expression of a term, whose errors show where it was written."""
+        return expression(term, self.sources)
+
+    def predicate(self, comparison: syntax.Comparison) -> Expression:
+        """The condition of a comparison, whose errors show where it was written."""
+        return predicate(comparison, self.sources)
 
     def body(self, steps: Sequence[PlanStep], start: Stream | None, bag: bool) -> Stream:
         """The bindings a body allows, from those of `start` (None is the one empty binding).
@@ -78,14 +99,15 @@ class RuleLowering:
                 case PlannedMultiwayJoin():
                     current = self.multiway(current, step, bag)
                 case PlannedFilter(condition=condition):
-                    current = self.or_unit(current).filter(predicate(condition))
+                    current = self.or_unit(current).filter(self.predicate(condition))
                 case PlannedAssignment(variable=variable, term=term, keep=keep):
-                    columns = {name: col(name) for name in keep} | {variable: expression(term)}
+                    columns = {name: col(name) for name in keep} | {variable: self.expression(term)}
                     current = _columns(self.or_unit(current), columns)
                 case PlannedSeries(variable=variable, call=call, keep=keep):
-                    series = self.or_unit(current).generate_series(
-                        *map(expression, call.arguments), name=variable
-                    )
+                    with self.at(call.span):
+                        series = self.or_unit(current).generate_series(
+                            *map(self.expression, call.arguments), name=variable
+                        )
                     current = _columns(series, {name: col(name) for name in keep})
                 case PlannedNumbering(variable=variable, order=order, keep=keep):
                     numbered = self.or_unit(current).number_rows(
@@ -121,8 +143,8 @@ class RuleLowering:
         return multiway_join(
             [stream(*terms) for stream, terms in parts],
             step.keep,
-            where=list(map(predicate, step.conditions)),
-            let=[(name, expression(term)) for name, term in step.extensions],
+            where=list(map(self.predicate, step.conditions)),
+            let=[(name, self.expression(term)) for name, term in step.extensions],
             orders=step.orders,
         )
 
@@ -150,7 +172,12 @@ class RuleLowering:
         if bag or len(columns) == len(terms):
             return stream, tuple(terms)
         # Only whether there is a row matters; how many there are would be multiplied.
-        stream = stream.project(*(stream.schema.names[column] for column in columns)).distinct()
+        kept = [stream.schema.names[column] for column in columns]
+        if isinstance(part, Scan):
+            with self.context.reading(part.relation):
+                stream = stream.project(*kept).distinct()
+        else:
+            stream = stream.project(*kept).distinct()
         return stream, tuple(terms[column] for column in columns)
 
     def scan(self, scan: Scan, wanted: Collection[str]) -> Stream:
@@ -161,10 +188,11 @@ class RuleLowering:
         """
         stream = self.streams[scan.relation]
         columns = stream.schema.names
-        for position, value in scan.constants:
-            stream = stream.filter(col(columns[position]) == constant(value))
-        for first, second in scan.equal:
-            stream = stream.filter(col(columns[first]) == col(columns[second]))
+        with self.context.reading(scan.relation):
+            for position, value in scan.constants:
+                stream = stream.filter(col(columns[position]) == constant(value))
+            for first, second in scan.equal:
+                stream = stream.filter(col(columns[first]) == col(columns[second]))
         named = zip(scan.variables, columns, strict=True)
         return _columns(stream, {name: col(column) for name, column in named if name and name in wanted})
 
@@ -172,7 +200,7 @@ class RuleLowering:
         """The outer bindings with the results of an aggregate as further columns."""
         literal = step.literal
         key = list(literal.injected)
-        with self.context.circuit.at(literal.span):
+        with self.at(literal.span):
             start = outer.project(*key).distinct() if step.correlated else None
             inner = self.body(step.inner, start, bag=True)
             columns = {name: col(name) for name in key}
@@ -181,7 +209,7 @@ class RuleLowering:
                 if result.value is None:
                     calls[result.variable] = count()
                 else:
-                    columns[result.variable] = expression(result.value)
+                    columns[result.variable] = self.expression(result.value)
                     calls[result.variable] = _AGGREGATES[result.function](result.variable)
             groups = _columns(inner, columns).group_by(*key).agg(**calls)
             present = outer.join(groups, on=key, select=list(step.keep))
@@ -194,6 +222,15 @@ class RuleLowering:
     def or_unit(self, stream: Stream | None) -> Stream:
         """The stream, or the relation without columns that always holds."""
         return self.context.unit if stream is None else stream
+
+
+def _variable_types(rule: NormalRule) -> dict[str, str]:
+    """The types of the variables of a rule, those that hold the results of aggregates included."""
+    types = {variable.name: variable.kind.value for variable in find(rule.rule, syntax.Variable)}
+    for literal in rule.body or ():
+        if isinstance(literal, AggregateLiteral):
+            types |= {result.variable: result.kind.value for result in literal.results}
+    return types
 
 
 def _columns(stream: Stream, columns: Mapping[str, Expression]) -> Stream:

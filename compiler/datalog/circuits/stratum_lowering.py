@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dbsp.compiler.datalog.circuits.lowering_context import LoweringContext, Streams
-from dbsp.compiler.datalog.circuits.rule_lowering import RuleLowering
+from dbsp.compiler.datalog.circuits.rule_lowering import lower_rules
 from dbsp.compiler.datalog.circuits.special_relations import (
     chosen,
     classes,
@@ -60,7 +60,7 @@ class StratumLowering:
     def _base(self, name: str, rules: Iterable[checked.Rule]) -> list[Stream]:
         """What a relation is the union of: its input and the given rules for it."""
         own = [self.before[name]] if name in self.before else []
-        return own + RuleLowering(self.context, self.before).rules(_of(name, rules))
+        return own + lower_rules(self.context, self.before, _of(name, rules))
 
     def _present(self, name: str, known: Streams) -> Stream:
         """The known rows of a relation that its subsumptions leave.
@@ -75,7 +75,7 @@ class StratumLowering:
             best = by_extreme(self.stratum, name)
             if best is not None:
                 return with_extremes(rows, *best)
-            pairs = RuleLowering(self.context, {**self.before, **known}).rules(subsumptions)
+            pairs = lower_rules(self.context, {**self.before, **known}, subsumptions)
             if not pairs:
                 return rows
             antisymmetric = len(subsumptions) == 1 and decided_by(subsumptions[0]) is not None
@@ -107,14 +107,14 @@ class StratumLowering:
                         known[classes_name(name)] = variables[name]
                         known[name] = equivalent(variables[name])
             present = known | {name: self._present(name, known) for name in names}
-            lowering = RuleLowering(context, {**self.before, **present})
+            readable = {**self.before, **present}
             limits = [
                 self._limit(name, present[name], number)
                 for name in names
                 if (number := context.relations[name].limit) is not None
             ]
             for name in names:
-                parts = [*bases[name], *lowering.rules(_of(name, inner))]
+                parts = [*bases[name], *lower_rules(context, readable, _of(name, inner))]
                 if self.stratum.accumulates and not context.relations[name].choices:
                     parts.append(variables[name])
                 value = self._next(name, parts, variables[name])

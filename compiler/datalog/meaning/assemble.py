@@ -15,6 +15,7 @@ from dbsp.compiler.datalog.meaning.stratify import stratify
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import Value
+from dbsp.diagnostics import ProgramSources
 from dbsp.errors import expect_type
 
 
@@ -112,4 +113,5 @@ def _program(
         warnings=report.of("warning"),
         subsumptions=tuple(subsumptions),
         functors=declarations.functors,
+        sources=ProgramSources(report.sources),
     )

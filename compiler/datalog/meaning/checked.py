@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING
 
 from dbsp.compiler.datalog.tree.kinds import AnyKind, FunctorSignature, Value
 from dbsp.compiler.datalog.tree.syntax import Atom, Literal, Node
-from dbsp.diagnostics import Diagnostic, SourceSpan
+from dbsp.diagnostics import Diagnostic, ProgramSources, SourceSpan
 
 if TYPE_CHECKING:
     from dbsp.compiler.datalog.meaning.declared_types import TypeEnvironment
@@ -176,6 +176,8 @@ class CheckedProgram:
     functors: Mapping[str, FunctorSignature] = field(default_factory=dict)
     subsumptions: tuple[Rule, ...] = ()
     """Their numbers follow those of the rules."""
+    sources: ProgramSources = field(default=ProgramSources({}), compare=False, repr=False)
+    """The texts of the program, for messages of its runs."""
 
     @property
     def clauses(self) -> tuple[Rule, ...]:

@@ -8,57 +8,75 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dbsp.compiler.datalog.meaning.signatures import BIT_FUNCTIONS
+from dbsp.compiler.datalog.meaning.term_origins import TermOrigin
 from dbsp.compiler.datalog.meaning.word_ranges import NUMBER_32, UNSIGNED, UNSIGNED_32
 from dbsp.compiler.datalog.meaning.word_size import in_32_bits, range_of
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import AnyKind, FunctorSignature, Kind, Structured, type_of
 from dbsp.data.terms import Branch, parts_of
 from dbsp.data.types import FLOAT, INT, STR, Type
-from dbsp.diagnostics import SourceSpan
-from dbsp.errors import ValueOutOfRangeError, expect_type
-from dbsp.expressions import Expression, Functor, FunctorCall, col, lit, max_of, min_of, when
+from dbsp.diagnostics import ProgramSources, SourceSpan
+from dbsp.errors import expect_type
+from dbsp.expressions import Call, Expression, Functor, FunctorCall, col, lit, max_of, min_of, when
 from dbsp.expressions import call as call_function
 from dbsp.expressions.constructors import code_of, construct, field_of, made_by, nil
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import GiveUp, Operation
 
 
-def expression(term: syntax.Term) -> Expression:
-    """The expression that computes a term without aggregates."""
+def expression(term: syntax.Term, sources: ProgramSources | None = None) -> Expression:
+    """The expression that computes a term without aggregates.
+
+    With the `sources` of the program, an error of the expression shows the term as it was written.
+    """
+    return _placed(_expression(term, sources), term, sources)
+
+
+def _placed(computed: Expression, node: syntax.Node, sources: ProgramSources | None) -> Expression:
+    """The expression with the place of the term or comparison that it computes."""
+    if sources is None or not isinstance(node, syntax.Call | syntax.Comparison):
+        return computed
+    if not isinstance(computed, Call) or computed.origin is not None:
+        return computed
+    return replace(computed, origin=TermOrigin(node, sources, expression))
+
+
+def _expression(term: syntax.Term, sources: ProgramSources | None) -> Expression:
+    inner = partial(expression, sources=sources)
     match term:
         case syntax.Variable(name=name):
             return col(name)
         case syntax.Constant():
             return constant(term)
         case syntax.Construct(arguments=arguments):
-            return construct(type_of(term.kind), term.constructor, *map(expression, arguments))
+            return construct(type_of(term.kind), term.constructor, *map(inner, arguments))
         case syntax.Part(arguments=(value,), constructor=constructor, position=position):
-            operand = expression(value)
+            operand = inner(value)
             return (
                 made_by(operand, constructor)
                 if position is None
                 else field_of(operand, constructor, position)
             )
         case syntax.Call(functor=FunctorSignature() as functor):
-            given = tuple(map(expression, term.arguments))
+            given = tuple(map(inner, term.arguments))
             called = FunctorCall(term.function, given, _functor(functor))
             range_ = range_of(term.kind, term.word)
             return called if range_ is None else call_function(_FITTING[range_], called)
-        case syntax.Call(word=32) if (
-            wrapped := in_32_bits(term, [*map(expression, term.arguments)])
-        ) is not None:
+        case syntax.Call(word=32) if (wrapped := in_32_bits(term, [*map(inner, term.arguments)])) is not None:
             return wrapped
         case syntax.Call(function=function) if function in BIT_FUNCTIONS:
-            bits = _bits(term)
+            bits = _bits(term, inner)
             # The highest bit of an unsigned is outside of its range; only bnot and bshl can set it.
             return call_function(_UNSIGNED, bits) if term.kind is Kind.UNSIGNED else bits
         case syntax.Call(function=function, arguments=arguments):
-            return _CALLS[function](term, *map(expression, arguments))
+            return _CALLS[function](term, *map(inner, arguments))
         case _:
             raise AssertionError(f"{term!r} is computed by an operator, not by an expression")
 
@@ -83,13 +101,18 @@ def _part(type_: Type, value: Any) -> Expression:
     return constant(syntax.Constant(value, SourceSpan("", 0), kind))
 
 
-def predicate(comparison: syntax.Comparison) -> Expression:
-    """The condition a comparison stands for."""
-    left = expression(comparison.left)
+def predicate(comparison: syntax.Comparison, sources: ProgramSources | None = None) -> Expression:
+    """The condition a comparison stands for; `sources` as for `expression`."""
+    return _placed(_predicate(comparison, sources), comparison, sources)
+
+
+def _predicate(comparison: syntax.Comparison, sources: ProgramSources | None) -> Expression:
+    inner = partial(expression, sources=sources)
+    left = inner(comparison.left)
     if comparison.operator == "in":
         series = expect_type(comparison.right, syntax.Call, "a generator")
-        return call_function("in_series", left, *map(expression, series.arguments))
-    right = expression(comparison.right)
+        return call_function("in_series", left, *map(inner, series.arguments))
+    right = inner(comparison.right)
     match comparison.operator:
         case "match":
             return call_function("ecmascript_match", right, left)
@@ -126,11 +149,14 @@ def _functor(functor: FunctorSignature) -> Functor:
     return Functor(functor.name, parameters, type_of(functor.result), functor.function)
 
 
-def _bits(term: syntax.Term) -> Expression:
-    """The 64 bits of a term as an int, which for an unsigned may be negative in between."""
+def _bits(term: syntax.Term, inner: Callable[[syntax.Term], Expression]) -> Expression:
+    """The 64 bits of a term as an int, which for an unsigned may be negative in between.
+
+    `inner` computes the terms in it that are not functions of bits.
+    """
     if not (isinstance(term, syntax.Call) and term.function in BIT_FUNCTIONS):
-        return expression(term)
-    first, *others = map(_bits, term.arguments)
+        return inner(term)
+    first, *others = (_bits(argument, inner) for argument in term.arguments)
     match term.function:
         case "bnot":
             return first.bnot()
@@ -239,7 +265,7 @@ _FITTING = {UNSIGNED: _UNSIGNED, NUMBER_32: "fit_int32", UNSIGNED_32: "fit_unsig
 
 def _unsigned(value: int) -> int:
     if value < 0:
-        raise ValueOutOfRangeError(f"{value} is less than 0, so it is no unsigned")
+        raise UNSIGNED.refusal(value)
     return value
 
 

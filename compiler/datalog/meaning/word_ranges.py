@@ -21,9 +21,7 @@ class WordRange(IntRange):
         return self.description
 
     def refusal(self, value: int) -> ValueOutOfRangeError:
-        if value < 0 == self.low:
-            return ValueOutOfRangeError(f"{value} is less than 0, so it is no unsigned")
-        return ValueOutOfRangeError(f"{value} does not fit 32 bits ({self.low} to {self.high})")
+        return ValueOutOfRangeError(f"expected {self.description}, got {value}")
 
 
 UNSIGNED = WordRange(0, INT64_MAX, "unsigned", "an unsigned number, which is not negative")

@@ -89,6 +89,8 @@ class Call(Node):
     target: Name | None = None
     functor: FunctorSignature | None = None
     word: int = 64
+    written: SourceSpan | None = field(default=None, compare=False, repr=False)
+    """Where the call was written, if it replaced a variable; `span` is then the place of the variable."""
 
 
 @dataclass(frozen=True, slots=True)

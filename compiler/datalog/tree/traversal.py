@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from dbsp.compiler.datalog.tree.syntax import (
     Aggregate,
+    Call,
     Construct,
     Formula,
     Negation,
@@ -21,6 +22,7 @@ from dbsp.compiler.datalog.tree.syntax import (
     Variable,
     Wildcard,
 )
+from dbsp.diagnostics import SourceSpan
 
 N = TypeVar("N", bound=Node)
 
@@ -123,7 +125,7 @@ def substitute(node: N, terms: Mapping[str, Term]) -> N:
     """The node with variables replaced by terms, by name."""
     if isinstance(node, Variable):
         term = terms.get(node.name)
-        return node if term is None else replace(term, span=node.span)  # type: ignore[return-value]
+        return node if term is None else moved(term, node.span)  # type: ignore[return-value]
     if isinstance(node, Aggregate) and not terms.keys().isdisjoint(node.injected):
         names: dict[str, None] = {}
         for name in node.injected:
@@ -131,6 +133,13 @@ def substitute(node: N, terms: Mapping[str, Term]) -> N:
             names.update((new_name, None) for new_name in ([name] if term is None else variables(term)))
         node = replace(node, injected=tuple(names))
     return map_children(node, lambda part: substitute(part, terms))
+
+
+def moved(term: Term, span: SourceSpan) -> Term:
+    """The term in the place of a variable; a call keeps the place where it was written, too."""
+    if isinstance(term, Call):
+        return replace(term, span=span, written=term.written or term.span)
+    return replace(term, span=span)
 
 
 def rename(node: N, names: Mapping[str, str]) -> N:

@@ -67,13 +67,13 @@ def _narrowed(
         left, place = _only(rewriting, left, used)
         columns = tuple(place[v] if v >= 0 else v for v in join.columns)
         join = replace(join, left_key=tuple(place[c] for c in join.left_key), columns=columns)
-        changes.append(f"{node.describe()} keeps only {left.schema.describe()} of its left input")
+        changes.append(f"{node.describe()} keeps only {left.node.columns} of its left input")
     used = {*join.right_key, *(-v - 1 for v in join.columns if v < 0)}
     if _may_narrow(node.inputs[1].node, used, readers):
         right, place = _only(rewriting, right, used)
         columns = tuple(v if v >= 0 else -place[-v - 1] - 1 for v in join.columns)
         join = replace(join, right_key=tuple(place[c] for c in join.right_key), columns=columns)
-        changes.append(f"{node.describe()} keeps only {right.schema.describe()} of its right input")
+        changes.append(f"{node.describe()} keeps only {right.node.columns} of its right input")
     return rewriting.add(join, left, right)
 
 

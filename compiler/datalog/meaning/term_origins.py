@@ -1,0 +1,100 @@
+"""Where a term was written, for the message when it has no value for a row.
+
+    t.dl:5:3: error: division by zero: 100 / n with n = 0 [division-by-zero]
+        r(100 / n) :- s(n, _).
+          ^^^^^^^
+
+The text is that of the program. A term that was rewritten keeps the place where it was written, and so does
+everything that replaced a variable in it: the text at that place is the variable's name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dbsp.compiler.datalog.meaning.show import show_literal, show_term
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Kind
+from dbsp.compiler.datalog.tree.traversal import children
+from dbsp.diagnostics import Diagnostic, ProgramSources, SourceSpan
+from dbsp.expressions import Expression
+from dbsp.expressions.origin import NamedValues, Origin, failure_text
+
+MOST_VARIABLES = 8
+"""More variables would hide the reason."""
+
+MOST_CHARACTERS = 60
+"""Longer values are cut."""
+
+_NAME = re.compile(r"[A-Za-z_?][A-Za-z0-9_?]*\Z")
+
+
+@dataclass(frozen=True)
+class TermOrigin(Origin):
+    """The place of a function or comparison; `compute` is how its variables become expressions."""
+
+    node: syntax.Call | syntax.Comparison
+    sources: ProgramSources
+    compute: Callable[[syntax.Term], Expression]
+
+    def variables(self) -> Iterator[tuple[str, Expression]]:
+        found: dict[str, syntax.Term] = {}
+        for name, term in self._named(self.node):
+            found.setdefault(name, term)
+        for name, term in list(found.items())[:MOST_VARIABLES]:
+            yield name, self.compute(term)
+
+    def diagnostic(self, reason: str, code: str | None, values: NamedValues) -> Diagnostic:
+        message = failure_text(reason, self._text(), values, show_value)
+        return self.sources.diagnostic(message, written_at(self.node), code)
+
+    def _named(self, node: syntax.Node) -> Iterator[tuple[str, syntax.Term]]:
+        """The terms in a node that the program names: its variables, and what replaced a variable."""
+        for term in children(node):
+            text = self.sources.between(term.span)
+            match term:
+                case syntax.Variable(name=name):
+                    # A variable that the compiler made has the place of the term that it holds.
+                    yield text or name, term
+                case syntax.Constant() if _NAME.match(text):
+                    yield text, term
+                case syntax.Call(written=SourceSpan()) if _NAME.match(text):
+                    yield text, term
+                case syntax.Call():
+                    yield from self._named(term)
+
+    def _text(self) -> str:
+        """The term as it was written; as the compiler has it if a macro wrote it."""
+        text = self.sources.between(written_at(self.node))
+        if self._is_whole(text):
+            return text
+        if isinstance(self.node, syntax.Comparison):
+            return show_literal(self.node)
+        return show_term(self.node)
+
+    def _is_whole(self, text: str) -> bool:
+        """Whether a text has the function or comparison in it, and no half of a macro's call."""
+        node = self.node
+        name = node.operator.lstrip("!") if isinstance(node, syntax.Comparison) else node.function
+        if name == "in":
+            name = "range"
+        if text.count("(") != text.count(")") or "//" in text or "/*" in text:
+            return False
+        if name in ("[]", "nil"):
+            return True
+        return name in text
+
+
+def written_at(node: syntax.Call | syntax.Comparison) -> SourceSpan:
+    """Where a term was written, which is not where it is used if it replaced a variable."""
+    written = node.written if isinstance(node, syntax.Call) else None
+    return written or node.span
+
+
+def show_value(value: Any) -> str:
+    """A value as a program writes it, cut if it is long."""
+    text = show_term(syntax.Constant(value, SourceSpan("", 0), Kind.NUMBER))
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 3]}..."

@@ -1,0 +1,59 @@
+"""The source of a node that a program made: its place, and the types of its columns in that language.
+
+The source of any node is text, `file:line`. For a node of a Datalog program it is a `ProgramPlace`, which
+is the same text with what messages and drawings show of the program. JSON keeps the text alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dbsp.data.schema import Schema
+from dbsp.diagnostics import Diagnostic, ProgramSources, SourceSpan
+
+
+@dataclass(frozen=True)
+class ColumnTypes:
+    """The types of columns in the words of a language.
+
+    `relation` has the declared type of every column of a relation, and `variables` the types of the
+    variables of a rule. `words` are the words for types of the engine, for all other columns.
+    """
+
+    relation: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    def describe(self, schema: Schema) -> str:
+        """The columns with their types, like `Schema.describe`."""
+        whole = tuple(self.relation) == schema.names
+        known = self.relation if whole or not self.variables else self.variables
+        return ", ".join(
+            f"{name}: {known.get(name) or self.words.get(str(type_), str(type_))}"
+            for name, type_ in zip(schema.names, schema.types, strict=True)
+        )
+
+
+class ProgramPlace(str):
+    """`file:line:column` in a program, with the program's text and the types of columns there."""
+
+    span: SourceSpan
+    sources: ProgramSources
+    types: ColumnTypes
+
+    @classmethod
+    def of(cls, span: SourceSpan, sources: ProgramSources, types: ColumnTypes) -> ProgramPlace:
+        """The place of a span of a program."""
+        place = cls(str(span))
+        place.span, place.sources, place.types = span, sources, types
+        return place
+
+    def diagnostic(self, message: str, code: str | None) -> Diagnostic:
+        """An error at this place."""
+        return self.sources.diagnostic(message, self.span, code)
+
+
+def columns_text(source: str, schema: Schema) -> str:
+    """The columns of a node with their types, in the words of the program that it comes from."""
+    return source.types.describe(schema) if isinstance(source, ProgramPlace) else schema.describe()
