@@ -11,8 +11,8 @@ import networkx as nx
 from dbsp.circuit.call_site import call_site
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.operator_roles import StrictOperator
-from dbsp.circuit.public_names import PublicNames
 from dbsp.circuit.program_place import columns_text
+from dbsp.circuit.public_names import PublicNames
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, DbspError
 
