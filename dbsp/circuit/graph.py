@@ -206,7 +206,18 @@ class Graph(metaclass=PublicNames):
         return content_hash(self)
 
     def same_as(self, other: Graph) -> bool:
-        """Whether the other circuit has equal nodes in the same order (see `content_hash`)."""
+        """Return whether both circuits have equal nodes in the same order; see `content_hash`.
+
+        Parameters:
+            other: the circuit to compare with.
+
+        Returns:
+            True if both have the same `content_hash`.
+
+        Examples:
+            >>> dbsp.Circuit("empty").same_as(dbsp.Circuit("empty"))
+            True
+        """
         return self.content_hash() == other.content_hash()
 
     @property
