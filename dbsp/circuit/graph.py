@@ -191,70 +191,34 @@ class Graph(metaclass=PublicNames):
         return {}
 
     def to_networkx(self) -> nx.MultiDiGraph:
-        """Return the circuit as a networkx graph with attributes (see `dbsp.circuit.networkx_form`).
-
-        Returns:
-            A directed multigraph: a node for each operator, an edge for each stream that it reads.
-
-        Examples:
-            >>> circuit = dbsp.Circuit("evens")
-            >>> circuit.output("even", circuit.input("n", x=int))
-            >>> circuit.to_networkx().number_of_nodes()
-            2
-        """
+        """The circuit as a networkx graph with attributes (see `dbsp.circuit.networkx_form`)."""
         from dbsp.circuit.networkx_form import to_networkx
 
         return to_networkx(self)
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Return the circuit as JSON text, for `dbsp.from_json`.
+        """The circuit as JSON text, for `dbsp.from_json`.
 
-        Parameters:
-            indent: the number of spaces per level; by default the text is one line.
-
-        Returns:
-            The text.
-
-        Raises:
-            CircuitError: a node holds a function that cannot be imported by name.
-
-        Examples:
-            >>> circuit = dbsp.Circuit("evens")
-            >>> circuit.output("even", circuit.input("n", x=int))
-            >>> dbsp.from_json(circuit.to_json()).same_as(circuit)
-            True
+        Raises CircuitError naming the node that holds a function that cannot be imported by name.
         """
         from dbsp.circuit.graph_json import to_json
 
         return to_json(self, indent=indent)
 
     def content_hash(self) -> str:
-        """Return a hash of the circuit's operators and edges; the same in every process.
-
-        The source lines where the circuit was built do not count.
-
-        Returns:
-            A text of hexadecimal digits.
-
-        Raises:
-            CircuitError: a node holds a function that cannot be imported by name.
-
-        Examples:
-            >>> dbsp.Circuit("empty").content_hash() == dbsp.Circuit("empty").content_hash()
-            True
-        """
+        """A hash of what the circuit is, not of where it was built; the same in every process."""
         from dbsp.circuit.graph_json import content_hash
 
         return content_hash(self)
 
     def same_as(self, other: Graph) -> bool:
-        """Return whether the other circuit has equal nodes in the same order.
+        """Return whether both circuits have equal nodes in the same order; see `content_hash`.
 
         Parameters:
             other: the circuit to compare with.
 
         Returns:
-            True if the two have the same `content_hash`.
+            True if both have the same `content_hash`.
 
         Examples:
             >>> dbsp.Circuit("empty").same_as(dbsp.Circuit("empty"))

@@ -271,12 +271,6 @@ class FixpointBuilder:
         self, outer: graph.Graph, name: str, max_iterations: int, recursion: Recursion | str = Recursion.AUTO
     ) -> None:
         self._outer = outer
-        if recursion not in list(Recursion):
-            modes = ", ".join(repr(mode.value) for mode in Recursion)
-            raise ArgumentError(
-                f"recursion= expects one of {modes}, got {shorten(recursion)}",
-                where=graph.placed("Fixpoint", outer.current_source()),
-            )
         self._body = Body(name, outer, max_iterations, recursion)
         self._node: Stream | None = None
 
@@ -565,6 +559,7 @@ class Circuit(graph.Graph):
         value = ZSet(rows, as_schema(schema))
         return _own(self.add_source(Constant(tuple(value.items()), value.schema)))
 
+    @located("Fixpoint")
     def fixpoint(
         self, name: str, *, max_iterations: int = 100_000, recursion: Recursion | str = Recursion.AUTO
     ) -> FixpointBuilder:

@@ -76,10 +76,6 @@ OPTIONS: list[tuple[Build, str]] = [
         "schema={'kind': str, ...}",
     ),
     (lambda c, a: c.input("r", kind=int | None), "as schema={'kind': int | None, ...}"),
-    (
-        lambda c, a: c.fixpoint("f", recursion="eager"),
-        "recursion= expects one of 'auto', 'incremental', 'insert-only', got 'eager'",
-    ),
     (lambda c, a: c.start("fast"), "stage= expects one of 'query', 'incremental', 'physical', got 'fast'"),
     (lambda c, a: c.circuit("fast"), "stage= expects one of 'query', 'incremental', 'physical'"),
     (lambda c, a: a.inspect(5), "inspect expects a function of a delta, got 5"),
