@@ -97,7 +97,7 @@ def test_results_that_cannot_be_written(folder: Path, run: Command) -> None:
     assert re.search(r"out/path.csv: cannot be written: (File exists|Not a directory)", done.err)
 
 
-def test_a_pattern_that_is_no_regular_expression_is_a_warning_of_one_line(
+def test_an_invalid_regular_expression_is_a_warning_of_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = tmp_path / "p.dl"

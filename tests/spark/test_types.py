@@ -18,7 +18,7 @@ from tests.spark.support import Arrivals, finish
 UTC = dt.UTC
 BERLIN = dt.timezone(dt.timedelta(hours=2))
 
-# (Spark's type, the relation's, a value and its like in Spark on the way out, the type on the way out)
+# (Spark type, relation type, input value, output value in Spark, output type in Spark)
 TYPES: list[tuple[str, str, Any, Any, str]] = [
     ("byte", "int", -128, -128, "bigint"),
     ("short", "int", 1, 1, "bigint"),
