@@ -1,4 +1,4 @@
-"""Command line: `python -m benchmarks w1 --size medium`, `python -m benchmarks all`.
+"""Run benchmarks, for example `python -m benchmarks w1 --size medium` or `... all`.
 
 The contestants of a workload are this engine (live, from rules and from streams), this engine from
 scratch for every tick, plain Python that maintains the one query, and duckdb if it is installed;
