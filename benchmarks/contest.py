@@ -38,7 +38,7 @@ class Sizes(NamedTuple):
     """Bytes of all state, and of the rows that must be stored: the inputs and the result."""
 
     state: int
-    kept: int
+    stored: int
 
 
 class Contestant(Protocol):

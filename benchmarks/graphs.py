@@ -56,16 +56,16 @@ def closing(edges: Codes, count: int, chance: np.random.Generator) -> Codes:
     return np.column_stack((first[continues, 0], second[:, 1]))
 
 
-def collect(wanted: int, draw: Callable[[int], Codes], have: Codes | None = None) -> Codes:
-    """Draw `wanted` edges, without loops and duplicates, in the order of drawing."""
+def collect(number: int, draw: Callable[[int], Codes], have: Codes | None = None) -> Codes:
+    """Draw `number` edges, without loops and duplicates, in the order of drawing."""
     found = np.empty((0, 2), np.int64) if have is None else have
-    while len(found) < wanted:
-        more = draw(2 * (wanted - len(found)) + 16)
+    while len(found) < number:
+        more = draw(2 * (number - len(found)) + 16)
         more = more[more[:, 0] != more[:, 1]]
         both = np.concatenate((found, more))
         _, places = np.unique(both, axis=0, return_index=True)
         found = both[np.sort(places)]
-    return np.ascontiguousarray(found[:wanted], np.int64)
+    return np.ascontiguousarray(found[:number], np.int64)
 
 
 def read_edges(file: Path, *, ordered: bool, edges: int | None = None) -> Codes:

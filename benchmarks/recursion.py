@@ -86,7 +86,7 @@ class Measured:
     """A program in a recursion mode, or the query in duckdb.
 
     `before` is the memory of the process before the load; other bytes are the growth of the
-    process. `kept` counts the rows and weights of all traces after compaction.
+    process. `stored` counts the rows and weights of all traces after compaction.
     """
 
     case: str
@@ -98,7 +98,7 @@ class Measured:
     resident: int = 0
     compacted: int = 0
     peak: int = 0
-    kept: int = 0
+    stored: int = 0
     phases: list[Phase] = field(default_factory=list)
     result: Outcomes = ()
     note: str = ""
@@ -186,7 +186,7 @@ def play(case: Case, mode: str, base: Relations, *, seconds: float) -> Measured:
     run.compact()
     gc.collect()
     measured.compacted = resident_bytes() - before
-    measured.kept = run.state_bytes
+    measured.stored = run.state_bytes
     measured.result = results(case, run)
     if not seconds:
         measured.fresh = [measured.load]

@@ -99,7 +99,7 @@ def print_loads(console: Console, measured: Sequence[Measured], wrong: set[str])
         if one.failed:
             table.add_row(one.contestant, *["-"] * 10, f"[red]{escape(one.note)}[/]")
             continue
-        own = (one.resident, one.compacted, one.kept, one.peak)
+        own = (one.resident, one.compacted, one.stored, one.peak)
         sizes = [f"{size / max(one.rows, 1):,.0f}" for size in own]
         if one.contestant == PEER:
             sizes[:3] = "-", "-", "-"

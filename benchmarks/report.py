@@ -90,10 +90,10 @@ def _print_ratios(console: Console, results: Sequence[Result]) -> None:
     )
     for when, sizes in (("after load", own.state_loaded), ("at the end", own.state_final)):
         if sizes is not None:
-            state, kept = bytes_text(sizes.state), bytes_text(sizes.kept)
+            state, stored = bytes_text(sizes.state), bytes_text(sizes.stored)
             console.print(
-                f"{own.contestant}: {state} of state {when}, {sizes.state / sizes.kept:.2f} times the {kept}"
-                " of the rows that must be stored (inputs and result, 8 bytes per value)"
+                f"{own.contestant}: {state} of state {when}, {sizes.state / sizes.stored:.2f} times the"
+                f" {stored} of the rows that must be stored (inputs and result, 8 bytes per value)"
             )
     console.print()
 
@@ -137,8 +137,8 @@ def print_crashes(console: Console, crashes: Crashes) -> None:
     console.print(table)
     kills = ", ".join(f"{kind} {number}" for kind, number in crashes.kills.items())
     console.print(
-        f"{crashes.kills.total()} kills ({kills}), {crashes.at_work} of them with running queries; "
-        f"{crashes.files} files in {crashes.seconds:.0f} s"
+        f"{crashes.kills.total()} kills ({kills}), {crashes.with_running_queries} of them with running"
+        f" queries; {crashes.files} files in {crashes.seconds:.0f} s"
     )
     for problem in crashes.problems:
         console.print(problem, style="red", markup=False)

@@ -174,7 +174,7 @@ class Crashes:
         return Counter(life.kind for life in self.lives if life.kind)
 
     @property
-    def at_work(self) -> int:
+    def with_running_queries(self) -> int:
         """The number of kills after the queries had started."""
         return sum(life.started for life in self.lives if life.kind)
 

@@ -256,7 +256,7 @@ def test_every_change_of_the_growth_benchmark_has_an_effect(case: Case) -> None:
     rows = 1_000
     keyed = case.name == "keyed input"
     present = {name: set(map(tuple, codes.tolist())) for name, codes in case.base(rows).items()}
-    sizes = {name: len(made) for name, made in present.items()}
+    sizes = {name: len(rows_of) for name, rows_of in present.items()}
     ticks = case.ticks(rows, np.random.default_rng(1))
     for tick in itertools.islice(ticks, 20):
         for name, change in tick.items():

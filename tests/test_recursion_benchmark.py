@@ -269,7 +269,7 @@ def test_a_program_is_measured_in_a_new_process() -> None:
     (measured,) = measure_recursion("tiny", modes=["auto"], only="points-to", seconds=0.1)
     assert [(one.contestant, one.failed) for one in measured] == [("auto", False)]
     assert measured[0].rows == 46
-    assert measured[0].before > measured[0].kept > 0
+    assert measured[0].before > measured[0].stored > 0
     assert not list(measure_recursion("large", only="closure of a chain, left"))
 
 

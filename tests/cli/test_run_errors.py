@@ -53,7 +53,7 @@ def test_unsigned_columns_refuse_negative_numbers(folder: Path, run: Command) ->
     assert "<stdin>:1:4: error: column 'x' of relation 'r' expects an unsigned number" in done.err
 
 
-def test_a_wrong_change_script_is_refused_before_anything_happens(folder: Path, run: Command) -> None:
+def test_an_invalid_change_script_is_an_error_before_the_first_tick(folder: Path, run: Command) -> None:
     (folder / "changes.txt").write_text("+edge(3, 4)\ncommit\n+path(1, 1)\n+edge(1)\n")
     done = run("run", "reach.dl", "-F", "facts", "-D", "out", "--deltas", "changes.txt")
     assert (done.code, done.out) == (1, "")

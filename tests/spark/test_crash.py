@@ -20,7 +20,7 @@ def test_killed_at_random(tmp_path: Path) -> None:
     crashes = measure_crashes(3, folder, seed=5, files=(3, 6))
     assert crashes.problems == []
     assert crashes.kills == {"driver": 1, "jvm": 1, "driver and jvm": 1}
-    assert crashes.at_work >= 2
+    assert crashes.with_running_queries >= 2
 
     printed = io.StringIO()
     print_crashes(Console(file=printed, width=190), crashes)
