@@ -1,24 +1,24 @@
-# Every target sets up what it needs in .venv first; nothing has to be installed by hand but Python 3.11 or newer.
+# Every target first sets up its environment in .venv; only Python 3.11 or newer must be installed.
 #
-#   make demo       the main job on real input: live views over the standard library's own source
+#   make demo       the demo: live views over the source of the standard library
 #   make test       all tests, in parallel
-#   make test-fast  the tests without Spark, crashes and what takes long
+#   make test-fast  the tests without Spark, crashes and slow tests
 #   make lint       ruff, mypy --strict, the direction of imports
 #   make docs       the documentation site, in build/site; fails for a broken link or reference
-#   make format     let ruff rewrite what it can
-#   make bench      the measurements of benchmarks/
+#   make format     apply ruff's fixes and format
+#   make bench      the benchmarks
 #   make lock       write constraints.txt: the versions that every target installs
-#   make clean      remove the environment and everything that was built
+#   make clean      remove the environment and all build files
 #
 # ARGS=... adds arguments: make test ARGS="tests/data/test_zset.py -n 0"
 
 VENV ?= .venv
-# The first interpreter on the path that is new enough; `make test PYTHON=...` names another.
+# The first new enough interpreter on the path; `make test PYTHON=...` selects another.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$python"; break; }; done)
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
-# All tests of Spark go to one worker, so that there is one Java at a time; a worker takes up to 2 GB.
+# All Spark tests run in one worker, so that one Java runs at a time; a worker needs up to 2 GB.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadgroup
 
 .DEFAULT_GOAL := help
@@ -54,7 +54,7 @@ format: $(VENV)/.ready-dev
 bench: $(VENV)/.ready-dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
-# From an empty environment of the oldest Python, whose versions the newer ones can use, too.
+# From an empty environment of the oldest Python: newer Pythons can install the same versions.
 lock: $(BIN)/python
 	rm -rf $(VENV)-lock
 	$(BIN)/python -m venv $(VENV)-lock
@@ -68,10 +68,10 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none was found on the path. Install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "expected Python 3.11 or newer on the path, found none; install it, or run: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-		echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) --version 2>&1)" >&2; exit 1; }
-	@echo "setting up $(VENV) with $$($(PYTHON) --version) (once; some minutes on a slow line)"
+		echo "expected Python 3.11 or newer, got $$($(PYTHON) --version 2>&1) from $(PYTHON)" >&2; exit 1; }
+	@echo "setting up $(VENV) with $$($(PYTHON) --version) (once; takes minutes on a slow connection)"
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.ready: pyproject.toml constraints.txt | $(BIN)/python

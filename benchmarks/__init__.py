@@ -1,1 +1,1 @@
-"""Measurements: `python -m benchmarks --help`. Results are printed, never kept in the repository."""
+"""Benchmarks: `python -m benchmarks --help`. Results are printed, not stored in the repository."""

@@ -1,19 +1,19 @@
-"""Command line: `python -m benchmarks w1 --size medium`, `python -m benchmarks all`.
+"""Run benchmarks, for example `python -m benchmarks w1 --size medium` or `... all`.
 
-Every workload is played by this engine (live, from rule text and from streams), by this engine anew for
-every tick, by plain Python that maintains this one query, and by duckdb if it is installed; patterns in
-graphs also by either strategy of joining that the planner of the rules chooses from. All must come to the
-same result; the status is 1 if they do not.
+The contestants of a workload are this engine (live, from rules and from streams), this engine from
+scratch for every tick, plain Python that maintains the one query, and duckdb if it is installed;
+for patterns in graphs also both join strategies of the planner. All results must be equal; the exit
+code is 1 if they are not.
 
-`kernels` measures the inner loops, `growth` how the tick of each operator grows with its state at a constant
-change, `circuit` what a large circuit costs that has nothing to do, `scaling` with which exponent
-triangles take longer on larger graphs, `planner` what its choice of joins costs against the others,
-`rewrites` what each rewriting of the rules is worth, `usage` what the choices of a caller cost,
-`recursion` what recursive programs take to load and to change in every mode of recursion, against a fresh run
-and duckdb, and `spark` what a tick costs that Spark drives, over what Spark takes without it.
+`kernels` measures the inner loops, `growth` the tick of each operator by the size of its state,
+`circuit` the cost of a large idle circuit, `scaling` the exponent of triangles by the size of the
+graph, `planner` the cost of the planner's choice of joins, `rewrites` the gain of each rewriting of
+the rules, `usage` the cost of a caller's choices, `recursion` loads and changes of recursive programs in every recursion mode, compared
+with a fresh run and duckdb, and `spark` the cost of a tick that Spark drives, above Spark's own
+cost.
 
-`spark-crash` measures nothing: it kills Spark and the circuits it drives at random, 4, 30 or 100 times, and
-looks whether the result is exact. It is not among `all`.
+`spark-crash` measures nothing: it kills Spark and the circuits that it drives at random, 4, 30 or
+100 times, and checks that the result is exact. It is not part of `all`.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ ENTRIES = [
     Entry("engine (streams)", "benchmarks.engine", "LiveStreams"),
     Entry("engine (binary)", "benchmarks.engine", "LiveBinary", frozenset(GRAPHS)),
     Entry("engine (wcoj)", "benchmarks.engine", "LiveMultiway", frozenset(GRAPHS)),
-    Entry("engine, anew", "benchmarks.engine", "Anew"),
+    Entry("engine, from scratch", "benchmarks.engine", "FromScratch"),
     Entry("plain Python", "benchmarks.hand", "create"),
-    Entry("duckdb, anew", "benchmarks.duck", "Requery"),
+    Entry("duckdb, from scratch", "benchmarks.duck", "Requery"),
 ]
 DEFAULT_SIZES = ("small", "medium", "large")
 
@@ -106,7 +106,7 @@ class What(StrEnum):
     spark = "spark"
 
 
-APART: dict[What, list[str]] = {
+WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.kernels: [],
     What.growth: [],
     What.circuit: [],
@@ -118,24 +118,24 @@ APART: dict[What, list[str]] = {
     What.spark_crash: [],
     What.spark: [],
 }
-"""What is measured without contestants."""
+"""The measurements without contestants."""
 
 
 @app.command(help=__doc__)
 def main(
-    what: Annotated[What, typer.Argument(help="What to measure.")] = What.all,
-    size: Annotated[str | None, typer.Option(help="small, medium or large (default: each in turn).")] = None,
+    what: Annotated[What, typer.Argument(help="The measurement.")] = What.all,
+    size: Annotated[str | None, typer.Option(help="small, medium or large (default: all three).")] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Read the change logs below this folder instead of making them.")
+        Path | None, typer.Option(help="Read the change logs in this folder instead of generating them.")
     ] = None,
     graph: Annotated[
-        Path | None, typer.Option(help="Find patterns in the graph of this file, one edge a line.")
+        Path | None, typer.Option(help="Find patterns in the graph of this file, one edge per line.")
     ] = None,
-    edges: Annotated[int | None, typer.Option(help="Only so many edges of the graph, by chance.")] = None,
+    edges: Annotated[int | None, typer.Option(help="Use a random sample of this many edges.")] = None,
     galen: Annotated[
         Path | None, typer.Option(help="Folder or zip file of the ontology GALEN, for `recursion`.")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Bound of each phase of ticks, per contestant.")] = 5.0,
+    seconds: Annotated[float, typer.Option(help="Time limit of each phase, per contestant.")] = 5.0,
     only: Annotated[
         str | None,
         typer.Option(
@@ -146,13 +146,16 @@ def main(
 ) -> None:
     console = Console()
     if not console.is_terminal:
-        console = Console(width=190)  # in a file or a pipe nothing limits the tables
+        console = Console(width=190)  # a file or pipe has no width
     threads = os.cpu_count()
     console.print(f"Python {platform.python_version()} on {platform.machine()}, {threads} processors")
-    names = (APART | {What.all: list(SIZES), What.w3: ["w3dag", "w3chain"]}).get(what, [what.value])
-    entries = [entry for entry in ENTRIES if what in APART or not only or only in entry.name]
+    names = (WITHOUT_CONTESTANTS | {What.all: list(SIZES), What.w3: ["w3dag", "w3chain"]}).get(
+        what, [what.value]
+    )
+    entries = [e for e in ENTRIES if what in WITHOUT_CONTESTANTS or not only or only in e.name]
     if not entries:
-        raise typer.BadParameter(f"no contestant is called that: {', '.join(e.name for e in ENTRIES)}")
+        known = ", ".join(entry.name for entry in ENTRIES)
+        raise typer.BadParameter(f"expected a part of a contestant's name ({known}), got '{only}'")
     agreed = True
     for name in names:
         for chosen in [size or ""] if size or graph else [s for s in DEFAULT_SIZES if s in SIZES[name]]:
@@ -212,19 +215,23 @@ def main(
 
 def one_of(sizes: dict[str, T], size: str | None, what: What) -> T:
     if (chosen := size or "medium") not in sizes:
-        raise typer.BadParameter(f"{what} has the sizes {', '.join(sizes)}")
+        raise typer.BadParameter(f"{what} expects a size of {', '.join(sizes)}, got '{chosen}'")
     return sizes[chosen]
 
 
 def recursive(
     console: Console, what: What, size: str | None, only: str, galen: Path | None, seconds: float
 ) -> bool:
-    """Print what recursive programs take; False if a result differs. Among `all` they are small, unless
-    another size is asked for, and in the mode that chooses by itself: each takes a process of its own."""
+    """Print the measurements of recursive programs; return False if a result differs.
+
+    For `all`, the default size is small and the only recursion mode auto, because each program runs
+    in a new process.
+    """
     among_all = what is What.all
     chosen = size or ("small" if among_all else "medium")
     if chosen not in DEFAULT_SIZES:
-        raise typer.BadParameter(f"{what} has the sizes {', '.join(DEFAULT_SIZES)}")
+        sizes = ", ".join(DEFAULT_SIZES)
+        raise typer.BadParameter(f"{what} expects a size of {sizes}, got '{chosen}'")
     if galen is not None and not galen.exists():
         raise typer.BadParameter(f"{galen} does not exist")
     agreed, found = True, False
@@ -232,14 +239,16 @@ def recursive(
     for measured in measure_recursion(chosen, modes=modes, only=only, source=galen, seconds=seconds):
         agreed, found = print_recursion(console, chosen, measured) and agreed, True
     if not found:
-        raise typer.BadParameter(
-            f"no program of this size is called that: {', '.join(c.name for c in PROGRAMS)}"
-        )
+        known = ", ".join(case.name for case in PROGRAMS)
+        raise typer.BadParameter(f"expected a part of a program's name ({known}), got '{only}'")
     return agreed
 
 
 def through_spark(console: Console, rows: tuple[int, ...], sizes: tuple[str, ...]) -> bool:
-    """Print what driving from Spark costs; False if a result differs. Without Spark nothing is measured."""
+    """Print the cost of driving from Spark; return False if a result differs.
+
+    Without Spark nothing is measured.
+    """
     try:
         session = dbsp.spark.session("benchmarks")
     except SetupError as error:
@@ -259,11 +268,11 @@ def through_spark(console: Console, rows: tuple[int, ...], sizes: tuple[str, ...
 def source_of(
     name: str, size: str, data: Path | None, graph: Path | None, edges: int | None
 ) -> Callable[[], Workload]:
-    """Where the workload comes from: a graph, a folder of logs, or the generators."""
+    """Return the source of the workload: a graph, a folder of logs, or a generator."""
     if graph is not None:
         if name not in GRAPHS or not graph.exists():
             raise typer.BadParameter(
-                f"a graph that exists, and one of {', '.join(GRAPHS)}, not {name} {graph}"
+                f"expected a graph file and one of {', '.join(GRAPHS)}, got {graph} and {name}"
             )
         return partial(read_graph, graph, name, edges)
     if data is not None:
@@ -272,12 +281,12 @@ def source_of(
             raise typer.BadParameter(f"{folder} does not exist")
         return partial(read_folder, folder)
     if size not in SIZES[name]:
-        raise typer.BadParameter(f"{name} has the sizes {', '.join(SIZES[name])}")
+        raise typer.BadParameter(f"{name} expects a size of {', '.join(SIZES[name])}, got '{size}'")
     return partial(make, name, size)
 
 
 def contend(entry: Entry, name: str, source: Callable[[], Workload], seconds: float) -> Result:
-    """In a process of its own."""
+    """Measure a contestant in a new process."""
     if entry.module == "benchmarks.duck" and importlib.util.find_spec("duckdb") is None:
         return Result(entry.name, note="not installed")
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:

@@ -1,4 +1,4 @@
-"""What all contestants are given: rows as numbers, and signed changes to them."""
+"""The data of all contestants: rows of numbers, and signed changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Change: TypeAlias = tuple[str, int, Row]
 
 
 def take(rows: list[Row], chance: random.Random) -> Row:
-    """Remove any row, at no cost that depends on how many there are."""
+    """Remove a random row in O(1)."""
     place = chance.randrange(len(rows))
     rows[place], rows[-1] = rows[-1], rows[place]
     return rows.pop()

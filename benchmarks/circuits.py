@@ -1,4 +1,4 @@
-"""What a circuit costs by itself: building and starting a large one, and stepping it when nothing changes."""
+"""The cost of a circuit itself: build and start a large one, and step it without changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dbsp import Circuit, Stream, col, count
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of each part; `operators` as they are written, `nodes` as they are run."""
+    """Seconds of each part; `operators` of the query circuit, `nodes` of the physical circuit."""
 
     operators: int
     nodes: int
@@ -26,7 +26,7 @@ class Costs:
 
 
 def measure_circuit(operators: int = 1_000, ticks: int = 300) -> Costs:
-    """A circuit of so many operators, no two of them equal; the median of its empty ticks."""
+    """Measure a circuit of so many different operators, with the median of its empty ticks."""
     began = time.perf_counter()
     circuit = large(operators)
     built = time.perf_counter()
@@ -52,7 +52,7 @@ def measure_circuit(operators: int = 1_000, ticks: int = 300) -> Costs:
 
 
 def large(operators: int) -> Circuit:
-    """Branches of a filter, a join, an aggregate, a map and a distinct, added up ten at a time."""
+    """Return branches of a filter, a join, an aggregate, a map and a distinct, in unions of ten."""
     circuit = Circuit("large")
     a, b = circuit.input("a", x=int, y=int), circuit.input("b", x=int, y=int)
     branches: list[Stream] = []

@@ -1,7 +1,7 @@
-"""How a contestant is measured: load, ticks of all sizes, memory, and the sum over its result.
+"""Measure a contestant: load, ticks of all sizes, memory, and a checksum of the result.
 
-Each contestant runs in a process of its own, so that one's memory and compiled code are not another's.
-It plays the tiny size of the workload first: what is compiled on first use is not measured.
+Each contestant runs in a new process, so that contestants share no memory and no compiled code. It
+plays the tiny size of the workload first, so that compilation at first use is not measured.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ MODULUS = (1 << 61) - 1
 
 
 class Outcome(NamedTuple):
-    """How many rows a result has, the sum of a*1000003 + b*10007 + c over them, mod 2^61 - 1, and the sum
-    of their fourth column."""
+    """The number of rows of a result, the sum of a*1000003 + b*10007 + c over them modulo 2^61 - 1,
+    and the sum of their fourth column."""
 
     rows: int
     checksum: int
@@ -35,16 +35,16 @@ class Outcome(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Bytes of all state, and of the rows that must be kept: the inputs and the result."""
+    """Bytes of all state, and of the rows that must be stored: the inputs and the result."""
 
     state: int
-    kept: int
+    stored: int
 
 
 class Contestant(Protocol):
-    """`prepare` is not timed: it brings changes into the form that `tick` takes.
+    """A contestant. `prepare`, which is not timed, converts changes to the form that `tick` takes.
 
-    After `load` and after every `tick` the whole result must be there.
+    After `load` and after every `tick` the whole result must be available.
     """
 
     def load(self, base: dict[str, Codes]) -> None: ...
@@ -58,7 +58,7 @@ class Contestant(Protocol):
 
 @dataclass
 class Phase:
-    """Seconds of each tick: on the wall, and of the processor."""
+    """Seconds of each tick: wall-clock time and processor time."""
 
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
@@ -107,9 +107,9 @@ class Result:
 
 @dataclass(frozen=True)
 class Entry:
-    """A contestant by name, and where to find it: importable in another process.
+    """The name of a contestant and the module that defines it, to import in another process.
 
-    `workloads` are those it takes part in, if not all.
+    `workloads` are the workloads that it supports; None for all.
     """
 
     name: str
@@ -118,14 +118,14 @@ class Entry:
     workloads: frozenset[str] | None = None
 
     def create(self, workload: str) -> Contestant:
-        made: Contestant = getattr(importlib.import_module(self.module), self.factory)(workload)
-        return made
+        contestant: Contestant = getattr(importlib.import_module(self.module), self.factory)(workload)
+        return contestant
 
 
 def measure(entry: Entry, name: str, source: Callable[[], Workload], seconds: float) -> Result:
-    """Play the workload of the source with one contestant; `seconds` bounds each phase of ticks.
+    """Play the workload with one contestant; `seconds` limits each phase of ticks.
 
-    Ticks that do not fit are applied together, untimed, so that the final result is comparable.
+    Ticks beyond the limit are applied together, untimed, so that the final results are comparable.
     """
     play(entry.create(name), make(name, "tiny"), Result(entry.name), seconds=1.0)
     workload = source()
@@ -180,14 +180,14 @@ def play(
             phase.cpu.append(time.process_time() - cpu)
             done += 1
         if done < len(ticks):
-            left = net(change for changes in ticks[done:] for change in changes)
-            merged = [(relation, sign, row) for relation, rows in left.items() for row, sign in rows.items()]
+            rest = net(change for changes in ticks[done:] for change in changes)
+            merged = [(relation, sign, row) for relation, rows in rest.items() for row, sign in rows.items()]
             contestant.tick(contestant.prepare(merged))
     result.final = contestant.outcome()
 
 
 def net(changes: Iterable[Change]) -> dict[str, dict[Row, int]]:
-    """Changes by relation with those that cancel left out; deletions stand first."""
+    """Return the net changes by relation, with deletions first."""
     found: dict[str, dict[Row, int]] = {}
     for relation, sign, row in changes:
         rows = found.setdefault(relation, {})
@@ -203,7 +203,7 @@ def checksum(rows: list[Row]) -> Outcome:
 
 
 def checksum_of(rows: Codes) -> Outcome:
-    """Exact: the products stay below 2^63, and the sum is taken in two halves."""
+    """Return the exact outcome: the products are below 2^63, and the sum uses two halves."""
     values = rows[:, 0] * 1_000_003 + rows[:, 1] * 10_007
     if rows.shape[1] > 2:
         values = values + rows[:, 2]
@@ -213,7 +213,7 @@ def checksum_of(rows: Codes) -> Outcome:
 
 
 def resident_bytes() -> int:
-    """Memory of this process now; where the system does not tell, the most it ever had."""
+    """Return the memory of this process, or its peak where the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * resource.getpagesize()

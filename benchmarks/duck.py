@@ -1,4 +1,4 @@
-"""duckdb as a contestant: the changes go into its tables, then the query runs again."""
+"""duckdb as a contestant: apply the changes to its tables, then run the query again."""
 
 from __future__ import annotations
 
@@ -45,29 +45,29 @@ class Requery:
         self.query()
 
     def prepare(self, changes: list[Change]) -> dict[str, tuple[Codes, Codes]]:
-        """Per relation the rows to delete and the rows to insert."""
+        """Return the rows to delete and the rows to insert, by relation."""
         prepared: dict[str, tuple[Codes, Codes]] = {}
         for name, rows in net(changes).items():
             width = len(self.columns[name])
-            gone: list[Row] = [row for row, weight in rows.items() if weight < 0]
-            come: list[Row] = [row for row, weight in rows.items() if weight > 0]
+            deleted: list[Row] = [row for row, weight in rows.items() if weight < 0]
+            inserted: list[Row] = [row for row, weight in rows.items() if weight > 0]
             prepared[name] = (
-                np.array(gone, np.int64).reshape(-1, width),
-                np.array(come, np.int64).reshape(-1, width),
+                np.array(deleted, np.int64).reshape(-1, width),
+                np.array(inserted, np.int64).reshape(-1, width),
             )
         return prepared
 
     def tick(self, prepared: dict[str, tuple[Codes, Codes]]) -> None:
-        for name, (gone, come) in prepared.items():
-            if len(gone) == 1:
+        for name, (deleted, inserted) in prepared.items():
+            if len(deleted) == 1:
                 condition = " AND ".join(f"{column} = ?" for column in self.columns[name])
-                self.connection.execute(f"DELETE FROM {name} WHERE {condition}", gone[0].tolist())
-            elif len(gone):
-                self.connection.register("gone", self.table(name, gone))
-                same = " AND ".join(f"{name}.{column} = gone.{column}" for column in self.columns[name])
-                self.connection.execute(f"DELETE FROM {name} USING gone WHERE {same}")
-            if len(come):
-                self.insert(name, come)
+                self.connection.execute(f"DELETE FROM {name} WHERE {condition}", deleted[0].tolist())
+            elif len(deleted):
+                self.connection.register("deleted", self.table(name, deleted))
+                same = " AND ".join(f"{name}.{column} = deleted.{column}" for column in self.columns[name])
+                self.connection.execute(f"DELETE FROM {name} USING deleted WHERE {same}")
+            if len(inserted):
+                self.insert(name, inserted)
         self.query()
 
     def insert(self, name: str, rows: Codes) -> None:
@@ -75,8 +75,8 @@ class Requery:
             marks = ", ".join("?" for _ in self.columns[name])
             self.connection.execute(f"INSERT INTO {name} VALUES ({marks})", rows[0].tolist())
             return
-        self.connection.register("come", self.table(name, rows))
-        self.connection.execute(f"INSERT INTO {name} SELECT * FROM come")
+        self.connection.register("inserted", self.table(name, rows))
+        self.connection.execute(f"INSERT INTO {name} SELECT * FROM inserted")
 
     def table(self, name: str, rows: Codes) -> pa.Table:
         return pa.table({column: rows[:, place] for place, column in enumerate(self.columns[name])})

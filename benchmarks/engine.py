@@ -1,4 +1,4 @@
-"""This engine as a contestant: live from rule text, live from streams, and anew for every tick."""
+"""This engine as a contestant: live from rules, live from streams, and from scratch every tick."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def closure() -> Circuit:
 
 
 class Live:
-    """Changes in, one step per tick. The base comes in as Arrow tables, a tick as {row: weight}."""
+    """One step per tick. The base is loaded as Arrow tables, a tick as {row: weight}."""
 
     strategy = "auto"
 
@@ -97,7 +97,7 @@ class Live:
 
 
 class LiveStreams(Live):
-    """The same from a circuit built by hand; a pattern in a graph is one multi-way join."""
+    """The same with a circuit of streams; a pattern in a graph is one multi-way join."""
 
     def start(self) -> dbsp.Run:
         if self.workload in GRAPHS:
@@ -106,19 +106,19 @@ class LiveStreams(Live):
 
 
 class LiveBinary(Live):
-    """From rules, two relations joined at a time."""
+    """Rules with binary joins."""
 
     strategy = "binary"
 
 
 class LiveMultiway(Live):
-    """From rules, all relations joined at once."""
+    """Rules with multi-way joins."""
 
     strategy = "wcoj"
 
 
-class Anew:
-    """A fresh run of the same program for every tick; applying the changes to the base is not timed."""
+class FromScratch:
+    """A fresh run of the program for every tick; applying changes to the base is not timed."""
 
     def __init__(self, workload: str) -> None:
         self.workload = workload
@@ -160,5 +160,5 @@ def outcome_of(run: dbsp.Run) -> Outcome:
     table: Any = run.view("result").to_arrow()
     columns = [table.column(name).to_numpy() for name in run.outputs["result"].names]
     if not (table.column("weight").to_numpy() == 1).all():
-        raise ValueError("the result holds a row with a weight other than one")
+        raise ValueError("expected result rows of weight 1, got other weights")
     return checksum_of(np.stack(columns, axis=1) if len(table) else np.empty((0, len(columns)), np.int64))

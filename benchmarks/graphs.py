@@ -1,4 +1,4 @@
-"""Graphs, random ones and from files, and streams of changes to their edges."""
+"""Random graphs and graphs from files, and streams of changes to their edges."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 from benchmarks.changes import Change, Codes, Row, take
 
 CLOSING = 0.4
-"""Share of edges (a, c) that close a path a -> b -> c of two others: where triangles come from."""
+"""The share of edges (a, c) that close a path a -> b -> c and so form triangles."""
 
 
 def power_law(edges: int, chance: np.random.Generator, *, degree: int = 5, exponent: float = 2.4) -> Codes:
-    """Distinct edges without loops whose nodes have degrees of a power law with this exponent.
+    """Return distinct edges without loops; the degrees follow a power law with this exponent.
 
-    Node i is an end of an edge with a probability proportional to (i + i0)^(-1 / (exponent - 1)) (the model
-    of Chung and Lu, PNAS 2002), numbers shuffled. Then paths are closed: degrees stay as skewed, and there
-    are about as many triangles as edges.
+    Node i is an end of an edge with a probability proportional to (i + i0)^(-1 / (exponent - 1))
+    (the model of Chung and Lu, PNAS 2002), with shuffled numbers. Then paths are closed: the
+    degrees keep their skew, and there are about as many triangles as edges.
     """
     nodes = nodes_for(edges, degree)
     weight = (np.arange(nodes) + nodes**0.5 / 16) ** (-1 / (exponent - 1))
@@ -34,46 +34,46 @@ def power_law(edges: int, chance: np.random.Generator, *, degree: int = 5, expon
 
 
 def uniform(edges: int, chance: np.random.Generator, *, degree: int = 5) -> Codes:
-    """Distinct edges without loops between any nodes."""
+    """Return distinct edges without loops between random nodes."""
     nodes = nodes_for(edges, degree)
     return collect(edges, lambda count: chance.integers(0, nodes, (count, 2)))
 
 
 def nodes_for(edges: int, degree: int) -> int:
-    """So that there are `degree` edges a node, and at most a quarter of all that are possible."""
+    """Return a number of nodes for `degree` edges per node, at most 1/4 of all possible edges."""
     return max(edges // degree, int((4 * edges) ** 0.5) + 2)
 
 
 def closing(edges: Codes, count: int, chance: np.random.Generator) -> Codes:
-    """(a, c) for so many random paths a -> b -> c; fewer where the path ends in b."""
+    """Return (a, c) for `count` random paths a -> b -> c; fewer if paths end in b."""
     ordered = edges[np.argsort(edges[:, 0], kind="stable")]
     first = edges[chance.integers(0, len(edges), count)]
     low = np.searchsorted(ordered[:, 0], first[:, 1], side="left")
     high = np.searchsorted(ordered[:, 0], first[:, 1], side="right")
-    goes_on = high > low
-    low, high = low[goes_on], high[goes_on]
+    continues = high > low
+    low, high = low[continues], high[continues]
     second = ordered[low + (chance.random(len(low)) * (high - low)).astype(np.int64)]
-    return np.column_stack((first[goes_on, 0], second[:, 1]))
+    return np.column_stack((first[continues, 0], second[:, 1]))
 
 
-def collect(wanted: int, draw: Callable[[int], Codes], have: Codes | None = None) -> Codes:
-    """Draw edges until there are so many, and leave out loops and what is there already; in random order
-    as they are drawn."""
+def collect(number: int, draw: Callable[[int], Codes], have: Codes | None = None) -> Codes:
+    """Draw `number` edges, without loops and duplicates, in the order of drawing."""
     found = np.empty((0, 2), np.int64) if have is None else have
-    while len(found) < wanted:
-        more = draw(2 * (wanted - len(found)) + 16)
+    while len(found) < number:
+        more = draw(2 * (number - len(found)) + 16)
         more = more[more[:, 0] != more[:, 1]]
         both = np.concatenate((found, more))
         _, places = np.unique(both, axis=0, return_index=True)
         found = both[np.sort(places)]
-    return np.ascontiguousarray(found[:wanted], np.int64)
+    return np.ascontiguousarray(found[:number], np.int64)
 
 
 def read_edges(file: Path, *, ordered: bool, edges: int | None = None) -> Codes:
-    """The first two numbers of every line; `#` starts a comment. Lines are undirected edges.
+    """Read the first two numbers of every line as an undirected edge; `#` starts a comment.
 
-    An edge goes from its lower node to its higher one, so that every clique is found once; if not `ordered`,
-    either way by chance, since there is no directed cycle otherwise. `edges` keeps a random part.
+    An edge is directed from its lower to its higher node, so that every clique is found once. If
+    not `ordered`, the direction is random, because otherwise no directed cycle exists. `edges`
+    keeps a random sample.
     """
     lines = np.loadtxt(file, np.int64, comments="#", usecols=(0, 1), ndmin=2)
     found = np.unique(np.sort(lines[lines[:, 0] != lines[:, 1]], axis=1), axis=0)
@@ -86,10 +86,10 @@ def read_edges(file: Path, *, ordered: bool, edges: int | None = None) -> Codes:
 
 
 class Churn:
-    """Deletions of edges that are there and insertions of others, by the coin.
+    """Random deletions of present edges and insertions of absent edges, with equal probability.
 
-    New edges close paths of the first graph or join ends of its edges, half of them each; with `own` they
-    are edges that an earlier tick has deleted.
+    Half of the new edges close paths of the first graph, the other half connect ends of its edges;
+    with `own`, new edges are edges that an earlier tick deleted.
     """
 
     def __init__(self, edges: Codes, seed: str, *, own: bool = False) -> None:
@@ -98,7 +98,7 @@ class Churn:
         self.numbers = np.random.default_rng(self.chance.randrange(1 << 32))
         self.edges: list[Row] = list(map(tuple, edges.tolist()))
         self.present = set(self.edges)
-        self.gone: list[Row] = []
+        self.deleted: list[Row] = []
         self.fresh = None if own else self.draw()
 
     def draw(self) -> Iterator[Row]:
@@ -109,7 +109,7 @@ class Churn:
             yield from ((x, y) for x, y in both.tolist() if x != y)
 
     def tick(self, changes: int) -> list[Change]:
-        """So many changes, and no edge twice."""
+        """Return a number of changes without repeated edges."""
         lost: list[Row] = []
         gained: list[Row] = []
         tick: list[Change] = []
@@ -121,14 +121,15 @@ class Churn:
             elif self.edges:
                 lost.append(take(self.edges, self.chance))
                 tick.append(("e", -1, lost[-1]))
-        self.edges += gained  # only now: what has come in this tick stays in it, what has gone stays away
+        # Only now, so that the tick neither deletes its insertions nor inserts its deletions.
+        self.edges += gained
         self.present.difference_update(lost)
-        self.gone += lost
+        self.deleted += lost
         return tick
 
     def new_edge(self) -> Row | None:
         if self.fresh is None:
-            return take(self.gone, self.chance) if self.gone else None
+            return take(self.deleted, self.chance) if self.deleted else None
         edge = next(edge for edge in self.fresh if edge not in self.present)
         self.present.add(edge)
         return edge

@@ -1,4 +1,4 @@
-"""How a tick grows with the state: the same small change to ever larger relations, operator by operator."""
+"""The time of a tick by the size of the state: the same small change to larger relations."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ DECADES = {"tiny": (3, 4), "small": (4, 5), "medium": (4, 5, 6), "large": (4, 5,
 """Rows of state, as powers of ten."""
 
 CHANGE = 5
-"""Rows that a tick deletes, and as many that it inserts."""
+"""The number of rows that a tick deletes, and the number that it inserts."""
 
 GROUP = 10
-"""Rows of one key; edges of one chain."""
+"""The rows of one key; the edges of one chain."""
 
 Tick = dict[str, dict[tuple[int, ...], int]]
 
 
 @dataclass(frozen=True)
 class Case:
-    """An operator with the relations it keeps and the changes it is given.
+    """An operator, its relations and its changes.
 
-    `base` makes the relations for a number of rows, `ticks` the changes to them.
+    `base` returns the relations for a number of rows, `ticks` the changes to them.
     """
 
     name: str
@@ -51,12 +51,12 @@ class Growth:
 
     @property
     def factors(self) -> tuple[float, ...]:
-        """How much the median grows from each number of rows to the next one."""
+        """The growth of the median from each number of rows to the next."""
         return tuple(after / before for before, after in zip(self.median, self.median[1:], strict=False))
 
 
 def measure_growth(decades: Sequence[int], ticks: int = 200, only: str = "") -> Iterator[Growth]:
-    """Every case whose name contains `only`, at every size."""
+    """Measure every case whose name contains `only`, at every size."""
     for case in CASES:
         if only in case.name:
             sizes = tuple(10**decade for decade in decades)
@@ -66,7 +66,7 @@ def measure_growth(decades: Sequence[int], ticks: int = 200, only: str = "") -> 
 
 
 def tick_times(case: Case, rows: int, ticks: int) -> list[float]:
-    """Seconds of every tick, after the relations have been loaded and some ticks have gone by."""
+    """Return the seconds of every tick, after loading the relations and some unmeasured ticks."""
     circuit = Circuit(case.name)
     circuit.output("out", case.build(circuit))
     run = circuit.start()
@@ -92,30 +92,31 @@ def table(codes: Codes, names: Sequence[str]) -> Any:
     return pa.table({name: codes[:, place] for place, name in enumerate(names)})
 
 
-# --- relations and changes -------------------------------------------------------------------------
+# --- relations and changes
+# -------------------------------------------------------------------------
 
 
 def pairs(rows: int) -> dict[str, Codes]:
-    """Keys of GROUP rows each, and values that occur once."""
+    """Return keys with GROUP rows each; every value occurs once."""
     values = np.arange(rows)
     return {"a": np.column_stack((values % (rows // GROUP), values))}
 
 
 def pairs_and_keys(rows: int) -> dict[str, Codes]:
-    """The same, with one row for every other key beside it."""
+    """Return `pairs`, and a second relation with one row for every second key."""
     keys = np.arange(0, rows // GROUP, 2)
     return pairs(rows) | {"b": np.column_stack((keys, keys))}
 
 
 def replaced(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
-    """Some rows of `pairs`, none of them twice, make room for others of random keys."""
+    """Replace rows of `pairs`, none of them twice, by rows with random keys."""
     keys = rows // GROUP
-    gone = iter(chance.permutation(rows).tolist())
+    deleted = iter(chance.permutation(rows).tolist())
     new = rows
     while True:
         change: dict[tuple[int, ...], int] = {}
         for _ in range(CHANGE):
-            old = next(gone)
+            old = next(deleted)
             change[old % keys, old] = -1
             change[int(chance.integers(keys)), new] = 1
             new += 1
@@ -123,7 +124,7 @@ def replaced(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
 
 
 def replaced_on_both_sides(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
-    """The same, and one key of the other relation goes or comes back."""
+    """Also delete one key of the other relation, or insert it again."""
     for number, tick in enumerate(replaced(rows, chance)):
         if number % 2 == 0:
             key = 2 * int(chance.integers(rows // GROUP // 2))
@@ -132,14 +133,14 @@ def replaced_on_both_sides(rows: int, chance: np.random.Generator) -> Iterator[T
 
 
 def upserted(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
-    """New keys for old values, which are what identifies a row."""
+    """Assign new keys to old values; the value is the key of the relation."""
     while True:
         picked = chance.choice(rows, 2 * CHANGE, replace=False).tolist()
         yield {"a": {(int(chance.integers(rows)), value): 1 for value in picked}}
 
 
-def least_gone(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
-    """The least values of all go, and others come at the top."""
+def smallest_deleted(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
+    """Delete the smallest values, and insert larger ones than all others."""
     keys, least = rows // GROUP, 0
     while True:
         change: dict[tuple[int, ...], int] = {}
@@ -151,14 +152,14 @@ def least_gone(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
 
 
 def chains(rows: int) -> dict[str, Codes]:
-    """Edges of chains of GROUP nodes, as many as make about `rows` pairs of connected nodes."""
+    """Return the edges of chains of GROUP nodes with about `rows` pairs of connected nodes."""
     nodes = np.arange(max(1, 2 * rows // (GROUP - 1) // GROUP) * GROUP)
     edges = np.column_stack((nodes, nodes + 1))
     return {"a": edges[nodes % GROUP != GROUP - 1]}
 
 
-def cut_and_mended(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
-    """The last edge of a chain goes, and comes back in the tick after."""
+def cut_and_repaired(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
+    """Delete the last edge of a chain, and insert it again in the next tick."""
     edges = chains(rows)["a"]
     last = edges[edges[:, 1] % GROUP == GROUP - 1]
     while True:
@@ -167,7 +168,8 @@ def cut_and_mended(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
             yield {"a": {(x, y): weight}}
 
 
-# --- the operators ---------------------------------------------------------------------------------
+# --- the operators
+# ---------------------------------------------------------------------------------
 
 
 def bag(circuit: Circuit, name: str = "a") -> Stream:
@@ -198,9 +200,9 @@ CASES = (
         "min, max of one group",
         lambda c: bag(c).group_by().agg(lo=min_("v"), hi=max_("v")),
         pairs,
-        least_gone,
+        smallest_deleted,
     ),
     Case("set input", lambda c: c.input("a", k=int, v=int, kind="set"), pairs, replaced),
     Case("keyed input", lambda c: c.input("a", k=int, v=int, key=("v",)), pairs, upserted),
-    Case("closure", closure, chains, cut_and_mended),
+    Case("closure", closure, chains, cut_and_repaired),
 )

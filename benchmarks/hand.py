@@ -1,6 +1,6 @@
-"""What somebody would write who needs this one query only: dictionaries, sets, and care.
+"""Hand-written Python for one query: dictionaries and sets.
 
-The yardstick for what generality costs, and an independent answer to compare with.
+The baseline for the cost of generality, and an independent result for comparison.
 """
 
 from __future__ import annotations
@@ -57,8 +57,11 @@ class Regions:
 
 
 class Closure:
-    """w3: what each node reaches. A new edge adds to the sets of all who reach its tail; a lost one
-    makes those search again."""
+    """w3: the nodes that each node reaches.
+
+    An inserted edge extends the sets of all nodes that reach its tail; a deleted edge makes these
+    nodes search again.
+    """
 
     def load(self, base: dict[str, Codes]) -> None:
         self.out: defaultdict[int, set[int]] = defaultdict(set)
@@ -92,7 +95,7 @@ class Closure:
 
 
 def search(neighbours: dict[int, set[int]], start: int) -> set[int]:
-    """The nodes that one or more steps lead to."""
+    """Return the nodes reachable in one or more steps."""
     found: set[int] = set()
     todo = [start]
     while todo:

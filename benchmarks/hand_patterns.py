@@ -1,4 +1,4 @@
-"""Patterns in a graph as somebody would write them who needs one of them only: sets of neighbours."""
+"""Hand-written Python for one pattern in a graph: sets of neighbours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.contest import Outcome, checksum
 
 
 class Matches(ABC):
-    """The set of all matches; a change of an edge adds or removes those that the edge is part of."""
+    """The set of all matches; a changed edge adds or removes the matches that contain it."""
 
     def load(self, base: dict[str, Codes]) -> None:
         self.out: defaultdict[int, set[int]] = defaultdict(set)
@@ -41,11 +41,11 @@ class Matches(ABC):
 
     @abstractmethod
     def starting(self, a: int, b: int) -> Iterator[Row]:
-        """The matches whose first two nodes are these."""
+        """Yield the matches that start with these two nodes."""
 
     @abstractmethod
     def through(self, u: int, v: int) -> Iterator[Row]:
-        """The matches that the edge from u to v is part of; some more than once."""
+        """Yield the matches that contain the edge from u to v; some more than once."""
 
 
 class Triangles(Matches):
@@ -74,7 +74,7 @@ class Cliques(Matches):
         return ((a, b, c, d) for c in after for d in self.out[c] & after)
 
     def through(self, u: int, v: int) -> Iterator[Row]:
-        """Each of the two other nodes comes before u, between u and v, or after v."""
+        """Place each of the two other nodes before u, between u and v, or after v."""
         out = self.out
         before, between, after = self.into[u] & self.into[v], out[u] & self.into[v], out[u] & out[v]
         for a in before:
@@ -94,7 +94,7 @@ class Diamonds(Matches):
         return ((a, b, c, d) for c in both for d in both)
 
     def through(self, u: int, v: int) -> Iterator[Row]:
-        """The edge is the one that is shared, or a side of one triangle or of both."""
+        """Use the edge as the shared one, or as a side of one or both triangles."""
         yield from self.starting(u, v)
         for b in self.out[u] & self.into[v]:
             yield from self.tips(u, b, v)

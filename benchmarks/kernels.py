@@ -1,4 +1,4 @@
-"""The inner loops by themselves, in rows per second: sort, merge, probe, join."""
+"""The inner loops in rows per second: sort, merge, probe, join."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Rate:
 
 
 def measure_kernels(rows: int, repeat: int = 3) -> Iterator[Rate]:
-    """Each kernel on `rows` rows, the best of some repetitions; the first call of each is not counted."""
+    """Measure each kernel on `rows` rows: the best of several calls, without the first."""
     chance = np.random.default_rng(1)
     ones = np.ones(rows, np.int64)
     for what, width, values in (

@@ -1,4 +1,4 @@
-"""Patterns to find in a directed graph, each as rules, as a circuit of streams and as SQL.
+"""Patterns in a directed graph, each as rules, as a circuit of streams and as SQL.
 
     triangle   E(a,b), E(b,c), E(a,c)
     cycle4     E(a,b), E(b,c), E(c,d), E(d,a)
@@ -8,8 +8,8 @@
     star       E(a,b), E(a,c), E(a,d)
     barbell    two triangles and a bridge: E(a,b), E(b,c), E(a,c), E(c,d), E(d,e), E(e,f), E(d,f)
 
-All variables are in the result and variables may be equal (c = d makes a diamond of every triangle), so
-that every match is one row of weight one.
+All variables are in the result, and variables may be equal (with c = d every triangle is a
+diamond), so that every match is one row with weight 1.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Pattern:
         """
 
     def multiway(self) -> Circuit:
-        """One operator for the whole pattern."""
+        """Return a circuit with one operator for the whole pattern."""
         circuit = Circuit(self.name)
         edge = circuit.input("e", x=int, y=int, kind="set")
         matches = multiway_join([edge(x, y) for x, y in self.edges], select=list(self.variables))
@@ -52,7 +52,7 @@ class Pattern:
         return circuit
 
     def binary(self) -> Circuit:
-        """One join after the other, in the order of the edges."""
+        """Return a circuit of binary joins, in the order of the edges."""
         circuit = Circuit(self.name)
         edge = circuit.input("e", x=int, y=int, kind="set")
         matches: Stream | None = None
@@ -97,4 +97,4 @@ WORKLOADS = {
     "clique4": PATTERNS["clique4"],
     "diamond": PATTERNS["diamond"],
 }
-"""The patterns that contestants find, by the name of the workload."""
+"""The patterns of the contest, by the name of the workload."""

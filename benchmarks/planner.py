@@ -1,4 +1,4 @@
-"""What the planner's choice costs against the plans it chooses from: patterns in graphs by every strategy."""
+"""The cost of the planner's choice, compared with every strategy, for patterns in graphs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EDGES = {
     "star": 1_000,
     "barbell": 400,
 }
-"""Of the medium size; such that no result has many more than a million rows."""
+"""Edges of the medium size, chosen so that results have about a million rows at most."""
 
 SHARES = {"tiny": 0.01, "small": 0.1, "medium": 1.0, "large": 4.0}
 
@@ -42,7 +42,7 @@ Tick = dict[str, dict[tuple[int, ...], int]]
 
 
 class Times(NamedTuple):
-    """Seconds of processor time: of the load, and of the median tick of one and of many changes."""
+    """Processor seconds of the load, and of the median tick with one and with many changes."""
 
     load: float
     tick: float
@@ -51,7 +51,7 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True)
 class Planned:
-    """`times` by strategy; `rows` of the result at the end."""
+    """Times by strategy, and the rows of the final result."""
 
     query: str
     graph: str
@@ -61,7 +61,7 @@ class Planned:
 
     @property
     def ratios(self) -> Times:
-        """The planner's time to that of the better strategy."""
+        """The planner's time divided by that of the better strategy."""
         auto, *others = (self.times[strategy] for strategy in STRATEGIES)
         return Times(*(own / min(each) for own, *each in zip(auto, *others, strict=True)))
 
@@ -69,7 +69,7 @@ class Planned:
 def measure_planner(
     share: float, *, ticks: int = 200, batches: int = 10, repeat: int = 3, only: str = ""
 ) -> Iterator[Planned]:
-    """Every query on every graph, the least of some repetitions that take turns."""
+    """Measure every query on every graph: the minimum of several rounds of all strategies."""
     for query, edges in EDGES.items():
         for graph, make in GRAPHS.items():
             if only in f"{query}, {graph}":
@@ -86,18 +86,18 @@ def compared(
 ) -> Planned:
     played: dict[str, list[Times]] = {strategy: [] for strategy in STRATEGIES}
     found: dict[str, int] = {}
-    for _ in range(1 + repeat):  # the first time compiles what has not been, and does not count
+    for _ in range(1 + repeat):  # the first round compiles kernels and is not counted
         for strategy in STRATEGIES:
             times, found[strategy] = play(query, strategy, base, ticks, batches)
             played[strategy].append(times)
     if len(set(found.values())) > 1:
-        raise ValueError(f"{query} on the {graph} graph: the strategies disagree, they found {found} rows")
+        raise ValueError(f"{query} on the {graph} graph: expected equal results, got {found} rows")
     least = {strategy: Times(*map(min, zip(*all_of[1:], strict=True))) for strategy, all_of in played.items()}
     return Planned(query, graph, len(base), found["auto"], least)
 
 
 def play(query: str, strategy: str, base: Codes, ticks: list[Tick], batches: list[Tick]) -> tuple[Times, int]:
-    """Times, and rows of the result."""
+    """Return the times and the rows of the result."""
     run = dbsp.compile(PATTERNS[query].rules(), strategy=strategy).start()
     table = pa.table({"x": base[:, 0], "y": base[:, 1]})
     gc.collect()

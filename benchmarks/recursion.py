@@ -1,9 +1,9 @@
-"""Recursive programs: load, memory, and small and large changes, against a fresh run and a peer.
+"""Recursive programs: load, memory, small and large changes, compared with a fresh run and duckdb.
 
-Each program is measured under every mode of recursion, in a process of its own. `play` deletes random rows
-and inserts them again; what either takes is compared with what a fresh insert-only run takes to load the
-input as it is by then. (The fresh run is loaded by the same process right after the tick, so that both meet
-the same machine.) Times are of the processor.
+Each program is measured in every recursion mode, in a new process. `play` deletes random rows and
+inserts them again. It compares the times with those of a fresh insert-only run that loads the
+current input. (The same process loads the fresh run right after the tick, so that both run under
+the same conditions.) Times are processor times.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from dbsp.cli.warmup_command import use_every_kernel
 from dbsp.runtime.input_changes import TableChange
 
 MODES = ("auto", "incremental", "insert-only")
-PEER = "duckdb, anew"
+PEER = "duckdb, from scratch"
 
 SAMPLES = 20
-"""Deletions and insertions of a phase, at most."""
+"""Maximum number of deletions, and of insertions, of a phase."""
 
 FEWEST = 3
-"""The same at least: the first deletion is unlike those after it if recursion was insert-only until then."""
+"""Minimum number of each: after insert-only recursion, the first deletion is a special case."""
 
 FRESH = 3
-"""Deletions of a phase after which a fresh run is loaded, at most."""
+"""Maximum number of fresh runs per phase, each after a deletion."""
 
 Outcomes = tuple[Outcome, ...]
 
 
 @dataclass
 class Phase:
-    """Changes of one kind: so many rows go, and come back.
+    """Changes of one kind: delete a number of rows, and insert them again.
 
-    `fresh` has what a fresh run takes after the first of the deletions, `result` the result after the very
-    first one.
+    `fresh` holds the times of fresh runs after the first deletions, `result` the result after the
+    first deletion.
     """
 
     name: str
@@ -66,12 +66,15 @@ class Phase:
     result: Outcomes = ()
 
     def ratios(self, whole: float) -> tuple[float, float, float, float]:
-        """Of the median and of the slowest: deletion, insertion, to a fresh run; `whole` is one of all."""
-        anew = statistics.median(self.fresh)
-        by_turn = [*self.fresh, *[anew] * (len(self.deletions) - len(self.fresh))]
-        slowest = max(tick / fresh for tick, fresh in zip(self.deletions, by_turn, strict=True))
+        """Return the ratios of median and slowest deletions and insertions to a fresh run.
+
+        `whole` is the time of a fresh run over the whole input.
+        """
+        fresh_median = statistics.median(self.fresh)
+        fresh_times = [*self.fresh, *[fresh_median] * (len(self.deletions) - len(self.fresh))]
+        slowest = max(tick / fresh for tick, fresh in zip(self.deletions, fresh_times, strict=True))
         return (
-            statistics.median(self.deletions) / anew,
+            statistics.median(self.deletions) / fresh_median,
             slowest,
             statistics.median(self.insertions) / whole,
             max(self.insertions) / whole,
@@ -80,10 +83,10 @@ class Phase:
 
 @dataclass
 class Measured:
-    """A program under a mode, or by the peer.
+    """A program in a recursion mode, or the query in duckdb.
 
-    `before` is what the process had before the load, other bytes are those by which it grew; `kept` are those
-    of the rows and weights of all traces after compaction.
+    `before` is the memory of the process before the load; other bytes are the growth of the
+    process. `stored` counts the rows and weights of all traces after compaction.
     """
 
     case: str
@@ -95,7 +98,7 @@ class Measured:
     resident: int = 0
     compacted: int = 0
     peak: int = 0
-    kept: int = 0
+    stored: int = 0
     phases: list[Phase] = field(default_factory=list)
     result: Outcomes = ()
     note: str = ""
@@ -103,12 +106,12 @@ class Measured:
 
     @property
     def rows(self) -> int:
-        """Of the result."""
+        """The rows of the result."""
         return sum(outcome.rows for outcome in self.result)
 
     @property
     def whole(self) -> float:
-        """Seconds of a fresh run over all of the input."""
+        """The seconds of a fresh run over the whole input."""
         return statistics.median(self.fresh)
 
 
@@ -120,11 +123,12 @@ def measure_recursion(
     source: Path | None = None,
     seconds: float = 5.0,
 ) -> Iterator[list[Measured]]:
-    """By program whose name contains `only`: under every mode, and by the peer if it can."""
+    """Measure each program whose name contains `only`, in every mode and in duckdb if possible."""
     for case in [*CASES, *([galen(source)] if source else [])]:
         if only in case.name and (case.name == GALEN or size in case.sizes):
             yield [
-                apart(case.name, contestant, size, source, seconds) for contestant in contestants(case, modes)
+                measure_in_process(case.name, contestant, size, source, seconds)
+                for contestant in contestants(case, modes)
             ]
 
 
@@ -135,8 +139,10 @@ def contestants(case: Case, modes: Sequence[str]) -> list[str]:
     return [*modes, *peers]
 
 
-def apart(case: str, contestant: str, size: str, source: Path | None, seconds: float) -> Measured:
-    """In a process of its own."""
+def measure_in_process(
+    case: str, contestant: str, size: str, source: Path | None, seconds: float
+) -> Measured:
+    """Measure one program in a new process."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
             return pool.submit(measure, case, contestant, size, source, seconds).result()
@@ -147,23 +153,25 @@ def apart(case: str, contestant: str, size: str, source: Path | None, seconds: f
 
 
 def measure(name: str, contestant: str, size: str, source: Path | None, seconds: float) -> Measured:
-    """One program, after smaller ones have been played, so that what is compiled or read on first use is not
-    measured; `seconds` bounds the ticks of each phase."""
+    """Measure one program; `seconds` limits the ticks of each phase.
+
+    Plays smaller sizes first, so that compilation and imports at first use are not measured.
+    """
     if name == GALEN:
         if source is None:
-            raise ValueError("GALEN is read from a folder")
+            raise ValueError("expected a folder or zip file of GALEN, got None")
         case = galen(source)
         use_every_kernel()
         return play(case, contestant, case.base(0), seconds=0.0)
     case = next(case for case in CASES if case.name == name)
-    one = play_peer if contestant == PEER else play
+    player = play_peer if contestant == PEER else play
     for before in ["tiny"] if size == "tiny" else ["tiny", "small"]:
-        one(case, contestant, case.base(case.sizes[before]), seconds=0.1)
-    return one(case, contestant, case.base(case.sizes[size]), seconds=seconds)
+        player(case, contestant, case.base(case.sizes[before]), seconds=0.1)
+    return player(case, contestant, case.base(case.sizes[size]), seconds=seconds)
 
 
 def play(case: Case, mode: str, base: Relations, *, seconds: float) -> Measured:
-    """The program under a mode of recursion. Without `seconds` it is only loaded."""
+    """Play the program in a recursion mode; `seconds=0` only loads it."""
     measured = Measured(case.name, mode, inputs=sum(map(len, base.values())))
     program = dbsp.compile(case.rules, recursion=mode)
     tables = {name: table(case, name, rows) for name, rows in base.items()}
@@ -178,14 +186,14 @@ def play(case: Case, mode: str, base: Relations, *, seconds: float) -> Measured:
     run.compact()
     gc.collect()
     measured.compacted = resident_bytes() - before
-    measured.kept = run.state_bytes
+    measured.stored = run.state_bytes
     measured.result = results(case, run)
     if not seconds:
         measured.fresh = [measured.load]
         return measured
     again = dbsp.compile(case.rules, recursion="insert-only")
     for _ in range(FRESH):
-        spent, found = anew(case, again, base)
+        spent, found = fresh_run(case, again, base)
         measured.fresh.append(spent)
         agree(measured.result, found, f"{case.name}: the load")
     for phase, picks in phases(case, base):
@@ -195,7 +203,7 @@ def play(case: Case, mode: str, base: Relations, *, seconds: float) -> Measured:
                 break
             phase.deletions.append(timed(run, changes(case, base, picked, -1)))
             if not phase.fresh or (len(phase.fresh) < FRESH and sum(phase.fresh) < seconds):
-                spent, found = anew(case, again, without(base, picked))
+                spent, found = fresh_run(case, again, without(base, picked))
                 phase.fresh.append(spent)
                 now = results(case, run)
                 agree(now, found, f"{case.name}: {phase.name}, deleted")
@@ -206,8 +214,10 @@ def play(case: Case, mode: str, base: Relations, *, seconds: float) -> Measured:
 
 
 def play_peer(case: Case, contestant: str, base: Relations, *, seconds: float) -> Measured:
-    """The query of SQL by the peer with one thread: over everything, and after the first deletion of each
-    phase. What it takes to delete is not counted, nor is `seconds`."""
+    """Run the SQL query in duckdb with one thread, over the whole input and after deletions.
+
+    Each phase has one deletion, whose time is not counted; `seconds` is ignored.
+    """
     measured = Measured(case.name, contestant, inputs=sum(map(len, base.values())))
     duckdb: Any = importlib.import_module("duckdb")
     connection = duckdb.connect()
@@ -234,15 +244,16 @@ def play_peer(case: Case, contestant: str, base: Relations, *, seconds: float) -
     return measured
 
 
-# --- changes ---------------------------------------------------------------------------------------
+# --- changes
+# ---------------------------------------------------------------------------------------
 
 
 def phases(case: Case, base: Relations) -> Iterator[tuple[Phase, Iterator[Codes]]]:
-    """The phases, each with the rows that its changes pick, as places in all relations one after another.
+    """Yield the phases, each with the rows that its changes pick, as positions in all relations.
 
-    A chain is cut near its start, in the middle and near its end; of other data one row is picked by chance.
-    Then a hundred, at most half, and one in a hundred. The picks of a phase are the same however many were
-    taken of those before it.
+    A chain is cut near its start, in the middle and near its end; other data loses one random row.
+    Then 100 rows (at most half of all), and 1 % of the rows. The picks of a phase do not depend on
+    the number of picks in earlier phases.
     """
     total = sum(map(len, base.values()))
     near = total // 100
@@ -257,20 +268,20 @@ def phases(case: Case, base: Relations) -> Iterator[tuple[Phase, Iterator[Codes]
 
 
 def links(place: int, way: int, total: int) -> Iterator[Codes]:
-    """One link at a time, from a place on."""
+    """Yield one link at a time, from a position in one direction."""
     for number in range(min(SAMPLES, total // 4)):
         yield np.array([place + way * number])
 
 
 def by_chance(rows: int, total: int) -> Iterator[Codes]:
-    """So many rows at a time, none of them twice."""
+    """Yield random samples of so many rows."""
     chance = np.random.default_rng((total, rows))
     for _ in range(SAMPLES):
         yield chance.choice(total, rows, replace=False)
 
 
 def split(base: Relations, picked: Codes) -> Iterator[tuple[str, Codes]]:
-    """Every relation with the places of its rows that are picked."""
+    """Yield every relation with the positions of its picked rows."""
     start = 0
     for name, rows in base.items():
         yield name, picked[(picked >= start) & (picked < start + len(rows))] - start
@@ -282,7 +293,7 @@ def without(base: Relations, picked: Codes) -> Relations:
 
 
 def changes(case: Case, base: Relations, picked: Codes, weight: int) -> dict[str, Any]:
-    """The change of a tick: one row as a dict, more of them as an Arrow table."""
+    """Return the change of a tick: one row as a dict, several rows as an Arrow table."""
     found: dict[str, Any] = {}
     for name, places in split(base, picked):
         rows = base[name][places]
@@ -293,7 +304,8 @@ def changes(case: Case, base: Relations, picked: Codes, weight: int) -> dict[str
     return found
 
 
-# --- runs ------------------------------------------------------------------------------------------
+# --- runs
+# ------------------------------------------------------------------------------------------
 
 
 def timed(run: dbsp.Run, change: dict[str, Any]) -> float:
@@ -302,8 +314,8 @@ def timed(run: dbsp.Run, change: dict[str, Any]) -> float:
     return time.process_time() - began
 
 
-def anew(case: Case, program: dbsp.Program, base: Relations) -> tuple[float, Outcomes]:
-    """What a fresh run takes to load this, and its result."""
+def fresh_run(case: Case, program: dbsp.Program, base: Relations) -> tuple[float, Outcomes]:
+    """Load a fresh run; return its time and its result."""
     tables = {name: table(case, name, rows) for name, rows in base.items()}
     run = program.start()
     gc.collect()
@@ -311,25 +323,25 @@ def anew(case: Case, program: dbsp.Program, base: Relations) -> tuple[float, Out
 
 
 def results(case: Case, run: dbsp.Run) -> Outcomes:
-    """Of every output."""
+    """Return the outcome of every output."""
     outcomes = []
     for output in case.outputs:
         found: Any = run.view(output).to_arrow()
         if not (found.column("weight").to_numpy() == 1).all():
-            raise ValueError(f"{case.name}: {output} holds a row with a weight other than one")
+            raise ValueError(f"{case.name}: expected rows of weight 1 in {output}, got other weights")
         columns = [found.column(name).to_numpy() for name in run.outputs[output].names]
         outcomes.append(checksum_of(two_columns(columns)))
     return tuple(outcomes)
 
 
 def two_columns(columns: Sequence[Codes]) -> Codes:
-    """As rows for a checksum, which takes two columns at least."""
+    """Return the columns as rows for a checksum, which needs at least two columns."""
     return np.stack(columns if len(columns) > 1 else [columns[0], np.zeros_like(columns[0])], axis=1)
 
 
-def agree(found: Outcomes, wanted: Outcomes, what: str) -> None:
-    if found != wanted:
-        raise ValueError(f"{what}: {found} is not the result of a fresh run, {wanted}")
+def agree(found: Outcomes, expected: Outcomes, what: str) -> None:
+    if found != expected:
+        raise ValueError(f"{what}: expected the result of a fresh run, {expected}, got {found}")
 
 
 def table(case: Case, name: str, rows: Codes) -> pa.Table:
@@ -337,13 +349,12 @@ def table(case: Case, name: str, rows: Codes) -> pa.Table:
 
 
 def begin_peak() -> int:
-    """Begin to look for the most memory from now on, as far as the system can forget what was before;
-    bytes of this process now.
+    """Reset the peak memory of this process where the system can; return its current bytes.
 
-    What was freed is given back to the system first, so that growth is not hidden by taking it again.
+    Returns freed memory to the system first, because reusing it would hide growth.
     """
     gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of the C library of GNU
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
     if trim is not None:
         trim(0)
     with contextlib.suppress(OSError):
@@ -352,7 +363,7 @@ def begin_peak() -> int:
 
 
 def peak_bytes() -> int:
-    """The most memory this process had since `begin_peak`; where the system does not tell, ever."""
+    """Return the peak memory since `begin_peak`, or since the start where it cannot be reset."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024

@@ -1,4 +1,4 @@
-"""What was measured of recursive programs as tables, beside what it is to be."""
+"""Print the measurements of recursive programs as tables, and compare them with their targets."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from benchmarks.recursive_programs import GALEN, GALEN_ROWS, W3
 from benchmarks.report import bytes_text, time_text
 
 LOAD = 1.0
-"""Seconds in which W3 of the medium size is to be loaded,"""
+"""Target: seconds to load W3 of the medium size."""
 
 TICK = 2e-3
-"""those of the median tick that deletes or inserts one of its edges,"""
+"""Target: seconds of the median tick that deletes or inserts one edge of W3."""
 
 COMPACT = 100
-"""bytes of a row of its result after compaction,"""
+"""Target: bytes per result row of W3 after compaction."""
 
 PEAK = 200
-"""and at the peak of its load."""
+"""Target: bytes per result row of W3 at the peak of the load."""
 
 SLOWEST = 1.5
-"""What a tick may cost, of what a fresh run takes."""
+"""Target: time of the slowest tick divided by the time of a fresh run."""
 
 GALEN_LOAD = 300.0
-"""Seconds in which GALEN is to be loaded,"""
+"""Target: seconds to load GALEN."""
 
 GALEN_PEAK = 8e9
-"""and bytes that it may take."""
+"""Target: bytes of the process that loads GALEN."""
 
 
 @dataclass(frozen=True)
-class Aim:
-    """What was found, what it is to be at most, and both as text."""
+class Target:
+    """A measured value, its upper bound, and both as text."""
 
     what: str
     found: float
@@ -51,27 +51,27 @@ class Aim:
 
 
 def print_recursion(console: Console, size: str, measured: Sequence[Measured]) -> bool:
-    """One table of loads, one of changes, and the aims; False if the contestants' results differ."""
+    """Print a table of loads, one of changes, and the targets; return False if results differ."""
     wrong = disagreeing(measured)
     print_loads(console, measured, wrong)
     if any(one.phases for one in measured):
         print_changes(console, measured)
-    for aim in aims(size, measured):
-        verdict = "[red]MISSED[/]" if aim.missed else "[green]met[/]"
-        console.print(f"aim: {aim.what}: {aim.text}, {verdict}")
+    for target in targets(size, measured):
+        verdict = "[red]MISSED[/]" if target.missed else "[green]met[/]"
+        console.print(f"target: {target.what}: {target.text}, {verdict}")
     console.print()
     return not wrong and not any(one.failed for one in measured)
 
 
 def disagreeing(measured: Sequence[Measured]) -> set[str]:
-    """Contestants whose result is not that of the first one that has it, after the load or a deletion."""
+    """Return the contestants whose result after the load or a deletion is wrong."""
     wrong: set[str] = set()
-    wanted: dict[str, object] = {}
+    expected: dict[str, object] = {}
     for one in measured:
         if one.failed:
             continue
         found = {"load": one.result} | {phase.name: phase.result for phase in one.phases}
-        if any(wanted.setdefault(when, result) != result for when, result in found.items()):
+        if any(expected.setdefault(when, result) != result for when, result in found.items()):
             wrong.add(one.contestant)
         if one.case == GALEN and tuple(outcome.rows for outcome in one.result) != GALEN_ROWS:
             wrong.add(one.contestant)
@@ -87,9 +87,9 @@ def print_loads(console: Console, measured: Sequence[Measured], wrong: set[str])
         "load",
         f"/ {measured[0].contestant}",
         "rows / s",
-        "bytes a row: loaded",
+        "bytes / row: loaded",
         "compacted",
-        "kept",
+        "stored",
         "peak",
         "peak",
     ):
@@ -99,7 +99,7 @@ def print_loads(console: Console, measured: Sequence[Measured], wrong: set[str])
         if one.failed:
             table.add_row(one.contestant, *["-"] * 10, f"[red]{escape(one.note)}[/]")
             continue
-        own = (one.resident, one.compacted, one.kept, one.peak)
+        own = (one.resident, one.compacted, one.stored, one.peak)
         sizes = [f"{size / max(one.rows, 1):,.0f}" for size in own]
         if one.contestant == PEER:
             sizes[:3] = "-", "-", "-"
@@ -116,13 +116,13 @@ def print_loads(console: Console, measured: Sequence[Measured], wrong: set[str])
         )
     console.print(table)
     console.print(
-        "processor time; bytes: growth of the process; kept: of it, rows and weights after compaction",
+        "processor time; bytes: growth of the process; stored: rows and weights after compaction",
         style="dim",
     )
 
 
 def print_changes(console: Console, measured: Sequence[Measured]) -> None:
-    """One line per kind of change and mode: deletions and insertions of the same rows."""
+    """Print one line per kind of change and mode: deletions and insertions of the same rows."""
     table = Table(title=f"{measured[0].case}: changes", title_justify="left")
     for name in ("change", "recursion"):
         table.add_column(name)
@@ -144,7 +144,7 @@ def print_changes(console: Console, measured: Sequence[Measured]) -> None:
     for place in range(len(live[0].phases) if live else 0):
         for one in live:
             phase = one.phases[place]
-            gone, back = statistics.median(phase.deletions), statistics.median(phase.insertions)
+            deletion, insertion = statistics.median(phase.deletions), statistics.median(phase.insertions)
             ratios = [ratio_text(ratio) for ratio in phase.ratios(one.whole)]
             other = peer.get(phase.name)
             table.add_row(
@@ -153,16 +153,16 @@ def print_changes(console: Console, measured: Sequence[Measured]) -> None:
                 f"{phase.rows:,}",
                 str(len(phase.deletions)),
                 time_text(statistics.median(phase.fresh)),
-                time_text(gone),
+                time_text(deletion),
                 *ratios[:2],
-                time_text(back),
+                time_text(insertion),
                 *ratios[2:],
-                f"{other.fresh[0] / gone:,.1f} x" if other else "-",
+                f"{other.fresh[0] / deletion:,.1f} x" if other else "-",
             )
     console.print(table)
     console.print(
-        "/ fresh, slowest: the median and the slowest tick to what a fresh run takes to load the input as it "
-        f"is by then, marked above {SLOWEST}",
+        "/ fresh, slowest: the median and the slowest tick divided by a fresh run that loads the current "
+        f"input; red above {SLOWEST}",
         style="dim",
     )
 
@@ -171,32 +171,32 @@ def ratio_text(ratio: float) -> str:
     return f"[red]{ratio:.3f}[/]" if ratio > SLOWEST else f"{ratio:.3f}"
 
 
-def aims(size: str, measured: Sequence[Measured]) -> Iterator[Aim]:
-    """Of the mode that chooses by itself."""
+def targets(size: str, measured: Sequence[Measured]) -> Iterator[Target]:
+    """Yield the targets of the recursion mode auto."""
     own = next((one for one in measured if one.contestant == "auto" and not one.failed), None)
     if own is None:
         return
     rows = max(own.rows, 1)
     if own.case == GALEN:
-        yield seconds_aim("load", own.load, GALEN_LOAD)
+        yield seconds_target("load", own.load, GALEN_LOAD)
         most = own.before + own.peak
         text = f"{most / 1e9:.1f} of {GALEN_PEAK / 1e9:.0f} GB"
-        yield Aim("peak of the process", most, GALEN_PEAK, text)
+        yield Target("peak of the process", most, GALEN_PEAK, text)
     if own.case == W3 and size == "medium":
-        yield seconds_aim("load", own.load, LOAD)
+        yield seconds_target("load", own.load, LOAD)
         for what, found, bound in (("compacted", own.compacted, COMPACT), ("at the peak", own.peak, PEAK)):
             each = found / rows
-            yield Aim(f"bytes a row {what}", each, bound, f"{each:.0f} of {bound}")
+            yield Target(f"bytes per row {what}", each, bound, f"{each:.0f} of {bound}")
         for phase in own.phases:
             if phase.rows == 1:
-                yield seconds_aim("delete an edge, median", statistics.median(phase.deletions), TICK)
-                yield seconds_aim("insert an edge, median", statistics.median(phase.insertions), TICK)
+                yield seconds_target("delete an edge, median", statistics.median(phase.deletions), TICK)
+                yield seconds_target("insert an edge, median", statistics.median(phase.insertions), TICK)
     if own.phases:
         slowest, phase = max(
             ((slowest_of(own, phase), phase) for phase in own.phases), key=lambda one: one[0]
         )
         text = f"{slowest:.2f} of {SLOWEST} ({phase.name})"
-        yield Aim("slowest tick to a fresh run", slowest, SLOWEST, text)
+        yield Target("slowest tick / fresh run", slowest, SLOWEST, text)
 
 
 def slowest_of(one: Measured, phase: Phase) -> float:
@@ -204,5 +204,5 @@ def slowest_of(one: Measured, phase: Phase) -> float:
     return max(deletion, insertion)
 
 
-def seconds_aim(what: str, found: float, bound: float) -> Aim:
-    return Aim(what, found, bound, f"{time_text(found)} of {time_text(bound)}")
+def seconds_target(what: str, found: float, bound: float) -> Target:
+    return Target(what, found, bound, f"{time_text(found)} of {time_text(bound)}")

@@ -1,8 +1,8 @@
-"""Recursive Datalog programs with the data they are measured on: closures, reachability, points-to, same
-generation, and GALEN.
+"""Recursive Datalog programs with their data.
 
-Every program has its result in `result`, except GALEN, which has two. SQL is what a peer runs: the
-recursive queries of SQL allow one recursive relation, used once, so not every program has it.
+Closures, reachability, points-to, same generation, and GALEN. Every program has one output,
+`result`; GALEN has two. duckdb runs the SQL query of a program; recursive SQL allows one recursive
+relation, used once, so not every program has a query.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ GALEN = "GALEN"
 class Case:
     """A program with its data.
 
-    `base` makes the relations for one of the numbers in `sizes`; `cut` if they are a chain, `e`, whose links
-    stand in order, so that it can be cut at a place.
+    `base` returns the relations for one of the numbers in `sizes`. With `cut`, the relation `e` is
+    a chain with its links in order, which can be cut at any position.
     """
 
     name: str
@@ -43,7 +43,8 @@ class Case:
     outputs: tuple[str, ...] = ("result",)
 
 
-# --- closures and reachability ---------------------------------------------------------------------
+# --- closures and reachability
+# ---------------------------------------------------------------------
 
 _EDGE = ".decl e(x: number, y: number)\n.input e\n"
 _CLOSURE = _EDGE + ".decl result(x: number, y: number)\n.output result\nresult(x, y) :- e(x, y).\n"
@@ -68,7 +69,7 @@ _REACH_SQL = """
 
 
 def dag(nodes: int) -> Relations:
-    """The graph of the workload w3dag: components of 250 nodes, deep and narrow."""
+    """Return the graph of the workload w3dag: components of 250 nodes, deep and narrow."""
     return {"e": layers(nodes)}
 
 
@@ -78,11 +79,12 @@ def chain(links: int) -> Relations:
 
 
 def sparse(edges: int) -> Relations:
-    """Three edges a node, so that nearly every node is reached from any other."""
+    """Return a graph with three edges per node, in which nearly every node reaches every other."""
     return {"e": uniform(edges, np.random.default_rng(edges), degree=3)}
 
 
-# --- points-to -------------------------------------------------------------------------------------
+# --- points-to
+# -------------------------------------------------------------------------------------
 
 _POINTS_TO = """
 .decl new(v: number, o: number)
@@ -100,7 +102,7 @@ heap(p, o) :- store(v, w), result(v, p), result(w, o).
 """
 
 LOCALS = 12
-"""Variables of a method; the first PARAMETERS of them are what it is called with."""
+"""Variables of a method; the first PARAMETERS of them are its parameters."""
 
 PARAMETERS = 3
 
@@ -108,24 +110,25 @@ METHODS = 25
 """Methods of a module."""
 
 MODULE = 1_000
-"""Statements of a module, about."""
+"""Approximate number of statements of a module."""
 
 
 def statements(count: int) -> Relations:
-    """About so many statements of a program: v = new o, v = w, v = *w, *v = w.
+    """Return about `count` statements of a program: v = new o, v = w, v = *w, *v = w.
 
-    More than half are assignments, of a later variable of a method from an earlier one, and some of them pass
-    arguments: methods are called as often as a power law has it, so that the parameters of a few are assigned
-    to from everywhere in their module. Modules do not call each other: this analysis does not tell one call
-    of a method from another, and a few calls between all modules make every pointer point to everything.
+    More than half are assignments to a later variable of a method from an earlier one. Some of
+    these pass arguments: the number of calls per method follows a power law, so that the parameters
+    of a few methods are assigned from everywhere in their module. Modules do not call each other:
+    the analysis is context-insensitive, and a few calls between modules would make every pointer
+    point to everything.
     """
     chance = np.random.default_rng(count)
     modules = max(1, count // MODULE)
     calls, assigns, news, loads, stores = (int(count * share) for share in (0.08, 0.47, 0.17, 0.14, 0.14))
 
-    def within_methods(wanted: int) -> Codes:
-        method = chance.integers(0, modules * METHODS, wanted) * LOCALS
-        early, late = np.sort(chance.integers(0, LOCALS, (wanted, 2)), axis=1).T
+    def within_methods(number: int) -> Codes:
+        method = chance.integers(0, modules * METHODS, number) * LOCALS
+        early, late = np.sort(chance.integers(0, LOCALS, (number, 2)), axis=1).T
         return np.column_stack((method + late, method + early))
 
     module = chance.integers(0, modules, calls) * METHODS
@@ -151,7 +154,8 @@ def distinct(rows: Codes) -> Codes:
     return np.ascontiguousarray(np.unique(rows, axis=0))
 
 
-# --- same generation -------------------------------------------------------------------------------
+# --- same generation
+# -------------------------------------------------------------------------------
 
 _GENERATION = """
 .decl up(x: number, a: number)
@@ -172,14 +176,14 @@ _GENERATION_SQL = """
 """
 
 FAMILY = 120
-"""Nodes of a family: one tree, or what becomes of it when some nodes have a second parent."""
+"""Nodes of a family: a tree, or a dag if some nodes have a second parent."""
 
 
 def families(nodes: int, *, second: float) -> Relations:
-    """Families of so many nodes together, in which a node has three children on average.
+    """Return families with `nodes` nodes in total; a node has three children on average.
 
-    A share of the nodes has a `second` parent, of the generation of the first. The roots of the families are
-    flat with themselves and with the root of the next one, if that is an odd one.
+    The share `second` of the nodes has a second parent in the generation of the first. `flat`
+    relates each root to itself, and each root of an even family to the root of the next family.
     """
     chance = np.random.default_rng(nodes)
     up: list[tuple[int, int]] = []
@@ -203,7 +207,8 @@ def families(nodes: int, *, second: float) -> Relations:
     return {"up": ways, "flat": flat, "down": np.ascontiguousarray(ways[:, ::-1])}
 
 
-# --- GALEN -----------------------------------------------------------------------------------------
+# --- GALEN
+# -----------------------------------------------------------------------------------------
 
 _GALEN = """
 .decl p(x: number, z: number)
@@ -230,11 +235,11 @@ _GALEN_COLUMNS = {
     "u": ("w", "r", "z"),
 }
 GALEN_ROWS = (7_560_179, 16_595_494)
-"""Of p and q, in the least model of the ontology."""
+"""Rows of p and q in the least model of the ontology."""
 
 
 def galen(source: Path) -> Case:
-    """The ontology, from a folder or a zip file of `p.txt`, `q.txt` and so on: rows of numbers, by commas."""
+    """Return the ontology from a folder or zip file of comma-separated `p.txt`, `q.txt`, ..."""
     return Case(GALEN, _GALEN, _GALEN_COLUMNS, lambda _: read_galen(source), {"": 0}, outputs=("p", "q"))
 
 
@@ -243,17 +248,18 @@ def read_galen(source: Path) -> Relations:
 
 
 def read_numbers(source: Path, file: str) -> Codes:
-    """Of a file below a folder, or of the one of that name in a zip file."""
+    """Read the numbers of a file in a folder or in a zip file."""
     if source.is_dir():
         return np.loadtxt(source / file, np.int64, delimiter=",", ndmin=2)
     with zipfile.ZipFile(source) as packed:
-        name = next((one for one in packed.namelist() if Path(one).name == file), None)
+        name = next((entry for entry in packed.namelist() if Path(entry).name == file), None)
         if name is None:
-            raise FileNotFoundError(f"{source} has no {file}")
+            raise FileNotFoundError(f"expected {file} in {source}")
         return np.loadtxt(io.BytesIO(packed.read(name)), np.int64, delimiter=",", ndmin=2)
 
 
-# --- all -------------------------------------------------------------------------------------------
+# --- all
+# -------------------------------------------------------------------------------------------
 
 _NODES = {"tiny": 250, "small": 2_000, "medium": 20_000, "large": 50_000}
 _LINKS = {"tiny": 20, "small": 200, "medium": 1_000}
@@ -266,7 +272,7 @@ _UP = {"up": ("x", "a"), "flat": ("a", "b"), "down": ("b", "y")}
 _V = {"new": ("v", "o"), "assign": ("v", "w"), "load": ("v", "w"), "store": ("v", "w")}
 
 W3 = "closure of the dag, left-linear"
-"""The case that is W3."""
+"""The name of the case W3."""
 
 CASES = (
     *(

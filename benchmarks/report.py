@@ -1,4 +1,4 @@
-"""Results as tables."""
+"""Print results as tables."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from benchmarks.spark_crash import Crashes
 from benchmarks.usage import Cost
 
 WORST_RATIO = 1.2
-"""What choosing a plan may cost."""
+"""Target: time of the chosen plan divided by that of the best plan."""
 
 
 def print_results(console: Console, title: str, results: Sequence[Result]) -> bool:
-    """One table of figures, one of ratios; False if results disagree."""
+    """Print a table of times and one of ratios; return False if results differ."""
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("contestant")
     for name in (
@@ -42,10 +42,10 @@ def print_results(console: Console, title: str, results: Sequence[Result]) -> bo
         table.add_column(name, justify="right")
     table.add_column("check")
     agreed = True
-    wanted = next(((result.loaded, result.final) for result in results if result.final), None)
+    expected = next(((result.loaded, result.final) for result in results if result.final), None)
     for result in results:
         skipped = result.final is None and not result.failed
-        right = result.final is not None and (result.loaded, result.final) == wanted
+        right = result.final is not None and (result.loaded, result.final) == expected
         agreed = agreed and (right or skipped)
         table.add_row(
             result.contestant,
@@ -84,17 +84,17 @@ def _print_ratios(console: Console, results: Sequence[Result]) -> None:
             _ratio(other.bulks.cpu_median, own.bulks.cpu_median),
         )
     console.print(table)
-    taken, made = own.inputs / own.load_cpu, own.loaded.rows / own.load_cpu
+    input_rate, result_rate = own.inputs / own.load_cpu, own.loaded.rows / own.load_cpu
     console.print(
-        f"{own.contestant}: {taken:,.0f} input rows and {made:,.0f} result rows"
-        " per second of processor time of the load"
+        f"{own.contestant}: {input_rate:,.0f} input rows and {result_rate:,.0f} result rows"
+        " per processor second of the load"
     )
     for when, sizes in (("after load", own.state_loaded), ("at the end", own.state_final)):
         if sizes is not None:
-            state, kept = bytes_text(sizes.state), bytes_text(sizes.kept)
+            state, stored = bytes_text(sizes.state), bytes_text(sizes.stored)
             console.print(
-                f"{own.contestant}: {state} of state {when}, {sizes.state / sizes.kept:.2f} times the {kept}"
-                " of rows that must be kept (inputs and result, 8 bytes a value)"
+                f"{own.contestant}: {state} of state {when}, {sizes.state / sizes.stored:.2f} times the"
+                f" {stored} of the rows that must be stored (inputs and result, 8 bytes per value)"
             )
     console.print()
 
@@ -110,7 +110,7 @@ def print_rates(console: Console, rates: Sequence[Rate]) -> None:
 
 
 def print_growth(console: Console, growths: Sequence[Growth]) -> None:
-    """One line per operator: the median tick at every size, and its growth from each to the next."""
+    """Print one line per operator: the median tick at every size, and its growth between sizes."""
     table = Table(title="growth of the tick with the state", title_justify="left", title_style="bold")
     table.add_column("operator")
     for place, rows in enumerate(growths[0].rows if growths else ()):
@@ -128,18 +128,18 @@ def print_growth(console: Console, growths: Sequence[Growth]) -> None:
 
 
 def print_crashes(console: Console, crashes: Crashes) -> None:
-    """How often what was killed, how far it had come each time, and what is wrong in the end."""
+    """Print each kill and the progress before it, and the differences at the end."""
     table = Table(title="killed at random", title_justify="left", title_style="bold")
     for name in ("killed", "queries had started", "ticks of the pipeline", "ticks of the delta log"):
         table.add_column(name, justify="left" if name == "killed" else "right")
     for life in crashes.lives:
-        begun = "yes" if life.begun else "no"
-        table.add_row(life.kind or "nothing", begun, str(life.ticks), str(life.recorded))
+        started = "yes" if life.started else "no"
+        table.add_row(life.kind or "nothing", started, str(life.ticks), str(life.recorded))
     console.print(table)
     kills = ", ".join(f"{kind} {number}" for kind, number in crashes.kills.items())
     console.print(
-        f"{crashes.kills.total()} kills ({kills}), {crashes.at_work} of them at work; {crashes.files} files "
-        f"in {crashes.seconds:.0f} s"
+        f"{crashes.kills.total()} kills ({kills}), {crashes.with_running_queries} of them with running"
+        f" queries; {crashes.files} files in {crashes.seconds:.0f} s"
     )
     for problem in crashes.problems:
         console.print(problem, style="red", markup=False)
@@ -148,7 +148,7 @@ def print_crashes(console: Console, crashes: Crashes) -> None:
 
 
 def print_scaling(console: Console, scalings: Sequence[Scaling]) -> None:
-    """One line per graph, phase and plan; the time at every size, and the fitted exponent."""
+    """Print one line per graph, phase and plan: the time at every size, and the fitted exponent."""
     sizes = max((scaling.edges for scaling in scalings), key=len)
     table = Table(
         title="growth of triangles with the graph: processor time", title_justify="left", title_style="bold"
@@ -168,13 +168,13 @@ def print_scaling(console: Console, scalings: Sequence[Scaling]) -> None:
     console.print(table)
     console.print(
         f"stream: in ticks of {BATCH} edges; triangles: of the largest graph; exponent p of c * edges^p by"
-        " least squares in the logarithms; -: a binary plan would keep too much",
+        " least squares in the logarithms; -: a binary plan would need too much memory",
         style="dim",
     )
 
 
 def print_planner(console: Console, planned: Sequence[Planned]) -> None:
-    """One line per query and graph: the three strategies' times, and the planner's to the better one's."""
+    """Print one line per query and graph: the times of all strategies, and the planner's ratio."""
     table = Table(title="planner: processor time", title_justify="left", title_style="bold")
     for name in ("query", "graph"):
         table.add_column(name)
@@ -194,16 +194,16 @@ def print_planner(console: Console, planned: Sequence[Planned]) -> None:
     over = sum(ratio > WORST_RATIO for one in planned for ratio in one.ratios)
     worst = max(ratio for one in planned for ratio in one.ratios)
     console.print(
-        f"ratio: auto to the better of the others, {worst:.2f} at worst, {over} of"
-        f" {len(planned) * len(Times._fields)} above {WORST_RATIO}; batches of a tenth of the edges, 1,000 at"
-        " most",
+        f"ratio: auto / the better of the others; the worst is {worst:.2f}, {over} of"
+        f" {len(planned) * len(Times._fields)} are above {WORST_RATIO}; batch: 1/10 of the edges, at most"
+        " 1,000",
         style="dim",
     )
 
 
 def print_rewrites(console: Console, rewritten: Sequence[Rewritten]) -> None:
-    """One line per case: what the run with the rewriting takes and keeps, and the ratio to that without."""
-    table = Table(title="rewrites: with to without", title_justify="left", title_style="bold")
+    """Print one line per case: time and state with the rewriting, and the ratio to without."""
+    table = Table(title="rewrites: with / without", title_justify="left", title_style="bold")
     for name in ("rewriting", "program", "graph"):
         table.add_column(name)
     for name in ("edges", *(f"{one}{part}" for one in Figures._fields for part in ("", " ratio"))):
@@ -232,15 +232,15 @@ def print_usage(console: Console, costs: Sequence[Cost]) -> None:
 
 
 def print_passing(console: Console, passings: Sequence[Passing]) -> None:
-    """One line per number of rows and way through Spark."""
+    """Print one line per number of rows and way through Spark."""
     table = Table(
-        title="rows through Spark, a circuit and out again: median micro-batch",
+        title="rows from Spark through a circuit to a sink: median micro-batch",
         title_justify="left",
         title_style="bold",
     )
     table.add_column("rows", justify="right")
     table.add_column("way")
-    for name in ("micro-batch", "over the floor", "of it: rows over", "tick", "sink", "rows / s"):
+    for name in ("micro-batch", "above the floor", "of it: fetch", "tick", "sink", "rows / s"):
         table.add_column(name, justify="right")
     for one in passings:
         parts = [time_text(seconds) for seconds in one.parts] or ["-"] * 3
@@ -249,18 +249,18 @@ def print_passing(console: Console, passings: Sequence[Passing]) -> None:
         table.add_row(f"{one.rows:,}", one.way, time_text(one.seconds), over, *parts, rate)
     console.print(table)
     console.print(
-        "every row is four integers in and comes out again; floor: the same files brought over as Arrow, and"
-        " nothing done with them; without a checkpoint Spark keeps its own in a folder for the time",
+        "every row has four integers and is emitted unchanged; floor: the same files fetched as Arrow and"
+        " ignored; without a checkpoint, Spark uses a temporary folder",
         style="dim",
     )
 
 
 def print_driven(console: Console, driven: Sequence[Driven]) -> bool:
-    """One line per workload and phase; False if a result through Spark is another one than directly."""
+    """Print one line per workload and phase; return False if Spark's result differs."""
     table = Table(title="workloads driven from Spark", title_justify="left", title_style="bold")
     table.add_column("workload")
     table.add_column("phase")
-    for name in ("rows", "stepped directly", "Spark's floor", "through Spark", "beyond both"):
+    for name in ("rows", "without Spark", "Spark's floor", "through Spark", "above both"):
         table.add_column(name, justify="right")
     table.add_column("check")
     for one in driven:
@@ -274,8 +274,8 @@ def print_driven(console: Console, driven: Sequence[Driven]) -> bool:
         )
     console.print(table)
     console.print(
-        "through Spark: with a checkpoint and a folder of Parquet for the result; load: the first micro-batch"
-        " of a query, which Spark plans",
+        "through Spark: with a checkpoint and a Parquet folder as sink; load: the first micro-batch of a"
+        " query, including Spark's planning",
         style="dim",
     )
     return all(one.agreed for one in driven)

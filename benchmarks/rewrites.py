@@ -1,4 +1,4 @@
-"""What each rewriting of rules is worth: a program for which it is made, with it and without."""
+"""The gain of each rewriting of rules: a program that it suits, with and without it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REACH = ".decl path(x: number, y: number)\npath(x, y) :- e(x, y).\n"
 
 
 def components(edges: int, chance: np.random.Generator, *, size: int = 20) -> Codes:
-    """Edges within groups of nodes, so that a node reaches few of all."""
+    """Return edges within groups of nodes, so that a node reaches few others."""
     found = uniform(edges, chance, degree=2)
     found[:, 1] = found[:, 0] // size * size + found[:, 1] % size
     found = np.unique(found[found[:, 0] != found[:, 1]], axis=0)
@@ -38,7 +38,7 @@ GRAPHS: dict[str, Callable[[int, np.random.Generator], Codes]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """`others` are the rewritings that are applied in both runs."""
+    """A rewriting and a program; `others` are the rewritings of both runs."""
 
     rewriting: str
     what: str
@@ -104,7 +104,7 @@ SHARES = {"tiny": 0.02, "small": 0.1, "medium": 1.0, "large": 2.0}
 
 
 class Figures(NamedTuple):
-    """Seconds of processor time of the load and of the median tick of one change; rows and bytes kept."""
+    """Processor seconds of the load and of the median tick of one change; stored rows and bytes."""
 
     load: float
     tick: float
@@ -114,7 +114,7 @@ class Figures(NamedTuple):
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A case with its rewriting and without."""
+    """The figures of a case with its rewriting and without it."""
 
     case: Case
     edges: int
@@ -123,14 +123,14 @@ class Rewritten:
 
     @property
     def ratios(self) -> tuple[float, ...]:
-        """The figures with the rewriting to those without."""
+        """The figures with the rewriting divided by those without it."""
         return tuple(a / max(b, 1e-9) for a, b in zip(self.with_it, self.without, strict=True))
 
 
 def measure_rewrites(
     share: float, *, ticks: int = 100, repeat: int = 3, only: str = ""
 ) -> Iterator[Rewritten]:
-    """Every case, the least of some repetitions that take turns."""
+    """Measure every case: the minimum of several rounds with and without the rewriting."""
     for case in CASES:
         if only in f"{case.rewriting}, {case.what}":
             edges = max(40, int(case.edges * share))
@@ -142,10 +142,10 @@ def measure_rewrites(
 
 
 def compared(case: Case, base: Codes, changes: Sequence[Tick], repeat: int) -> Rewritten:
-    """The least figures of either run, which have to come to the same result."""
+    """Return the minimum figures of both runs; raise ValueError if their results differ."""
     played: dict[bool, list[Figures]] = {True: [], False: []}
     found = {}
-    for _ in range(1 + repeat):  # the first time compiles what has not been, and does not count
+    for _ in range(1 + repeat):  # the first round compiles kernels and is not counted
         for on in played:
             figures, found[on] = play(case, on, base, changes)
             played[on].append(figures)
@@ -156,7 +156,7 @@ def compared(case: Case, base: Codes, changes: Sequence[Tick], repeat: int) -> R
 
 
 def play(case: Case, on: bool, base: Codes, changes: Sequence[Tick]) -> tuple[Figures, dbsp.ZSet]:
-    """The figures, and the result."""
+    """Return the figures and the result."""
     magic = case.rewriting == "demand"
     names = (*case.others, *(() if magic or not on else (case.rewriting,)))
     run = dbsp.compile(_EDGES + case.rules, rewrites=names, magic=magic and on).start()

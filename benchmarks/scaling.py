@@ -1,11 +1,12 @@
-"""How loads and insertions of triangles grow with the graph, where the theory says what to expect.
+"""The growth of loads and insertions of triangles with the graph, on graphs with known exponents.
 
-    two hubs  x -> h -> y -> g -> x over all x and all y, and g and h joined: of n edges, n / 2 triangles, but
-              n^2 / 8 paths of two edges; whichever two edges a binary plan joins first, it makes them all
-    tripartite  all edges from A to B, from B to C and from A to C, sqrt(n / 3) nodes each: (n / 3)^1.5
-              triangles, the most that n edges can have (Atserias, Grohe, Marx, SIAM J. Comput. 2013)
+    two hubs    x -> h -> y -> g -> x for all x and all y, and edges between g and h: n edges have
+                n / 2 triangles, but n^2 / 8 paths of two edges, which every binary plan computes
+    tripartite  all edges from A to B, from B to C and from A to C, sqrt(n / 3) nodes each:
+                (n / 3)^1.5 triangles, the maximum of n edges (Atserias, Grohe, Marx, SIAM J.
+                Comput. 2013)
 
-A load is one tick. A stream inserts the same edges, shuffled, in ticks of a fixed size into an empty graph.
+A load is one tick. A stream inserts the same edges, shuffled, in ticks of a fixed size.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from benchmarks.patterns import PATTERNS
 from dbsp import Circuit
 
 BATCH = 256
-"""Edges that a tick of a stream inserts."""
+"""The number of edges that a tick of a stream inserts."""
 
 POWERS = {"tiny": (9, 10), "small": (10, 13), "medium": (11, 15), "large": (11, 17)}
-"""Edges, as powers of two: the least and the most."""
+"""The minimum and maximum number of edges, as powers of two."""
 
 MOST_PAIRS = 10_000_000
-"""Rows that a binary plan may come to keep; it is not given larger graphs."""
+"""The maximum number of rows that a binary plan stores; larger graphs are not measured."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """Seconds of processor time by number of edges, the least of three."""
+    """Processor seconds by number of edges, the minimum of three runs."""
 
     graph: str
     plan: str
@@ -45,7 +46,7 @@ class Scaling:
 
     @property
     def exponent(self) -> float | None:
-        """p of seconds = c * edges^p: the slope of the line through the logarithms, by least squares."""
+        """p in seconds = c * edges^p: the slope of the logarithms by least squares."""
         if len(self.edges) < 2:
             return None
         return float(np.polyfit(np.log(self.edges), np.log(self.seconds), 1)[0])
@@ -70,7 +71,7 @@ GRAPHS: dict[str, tuple[Callable[[int], Codes], Callable[[int], float]]] = {
     "two hubs": (two_hubs, lambda n: n * n / 8),
     "tripartite": (tripartite, lambda n: (n / 3) ** 1.5),
 }
-"""How to make each graph, and how many pairs of its edges a binary plan joins."""
+"""The generator of each graph, and the number of pairs of its edges that a binary plan joins."""
 
 PLANS: dict[str, Callable[[], Circuit]] = {
     "multi-way": PATTERNS["triangle"].multiway,
@@ -79,7 +80,7 @@ PLANS: dict[str, Callable[[], Circuit]] = {
 
 
 def measure_scaling(powers: tuple[int, int], *, most_pairs: float = MOST_PAIRS) -> Iterator[Scaling]:
-    """Both graphs by both plans, as a load and as a stream of insertions."""
+    """Measure both graphs with both plans, as a load and as a stream of insertions."""
     sizes = [2**power for power in range(powers[0], powers[1] + 1)]
     for graph, (make, pairs) in GRAPHS.items():
         for plan, build in PLANS.items():
@@ -97,7 +98,7 @@ def grown(
     batch: int | None,
 ) -> Scaling:
     if graphs:
-        spent(graphs[0], build, batch)  # compiles what has not been
+        spent(graphs[0], build, batch)  # compiles the kernels
     measured = [min(spent(edges, build, batch) for _ in range(3)) for edges in graphs]
     return Scaling(
         graph,
@@ -110,7 +111,7 @@ def grown(
 
 
 def spent(edges: Codes, build: Callable[[], Circuit], batch: int | None) -> tuple[int, float]:
-    """Triangles found, and seconds of processor time."""
+    """Return the number of triangles and the processor seconds."""
     shuffled = np.random.default_rng(len(edges)).permutation(edges)
     step = batch or len(edges)
     ticks = [

@@ -1,13 +1,13 @@
-"""What it costs to drive a circuit from Spark, over what Spark itself takes for the same micro-batches.
+"""The cost of driving a circuit from Spark, above Spark's own cost for the same micro-batches.
 
-Every micro-batch is a Parquet file, and its time is what Spark says it took. The same files go through the
-same session past functions that apply nothing to a circuit (the floors) and through pipelines. One floor does
-nothing at all, and Spark does not even read the rows; the other brings them over as Arrow, which no pipeline
-can do without. What a pipeline takes over the second is its own.
+Every micro-batch is a Parquet file; its time is the one that Spark reports. The same session sends
+the same files through functions without a circuit (the floors) and through pipelines. One floor
+does nothing, and Spark does not even read the rows; the other fetches the rows as Arrow, which
+every pipeline needs. The cost of a pipeline is its time above the second floor.
 
-`measure_passing` lets rows pass a circuit that hands out all of them, so that source, tick, journal and sink
-all have work with every row. `measure_driven` plays W1 and W2 through Spark and through the same circuit
-stepped directly; both must come to the same result.
+`measure_passing` sends rows through a circuit that emits all of them, so that source, tick, journal
+and sink process every row. `measure_driven` plays W1 and W2 through Spark and through the same
+circuit without Spark; both results must be equal.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ FLOOR = "toArrow only"
 
 @dataclass(frozen=True)
 class Passing:
-    """Medians of micro-batches of so many rows, in seconds."""
+    """Median seconds of micro-batches with a number of rows."""
 
     rows: int
     way: str
     seconds: float
     over: float
-    """Over the floor, which brings the same rows over as Arrow."""
+    """Seconds above the floor, which fetches the same rows as Arrow."""
     parts: tuple[float, ...]
-    """Of a pipeline: bringing the rows over, the tick with its journal, the sinks."""
+    """The parts of a pipeline: fetching the rows, the tick with its journal, the sinks."""
 
     @property
     def per_second(self) -> float:
@@ -74,17 +74,17 @@ class Driven:
 
     @property
     def over(self) -> float:
-        """What the pipeline adds to Spark's floor and the tick itself."""
+        """The seconds that the pipeline adds to Spark's floor and the tick."""
         return self.through - self.floor - self.direct
 
 
 def measure_passing(
     session: Any, sizes: tuple[int, ...], batches: int = 12, rounds: int = 3, warm_up: int = 5
 ) -> Iterator[Passing]:
-    """For each number of rows the floors, and the pipelines with less and more of what they can do.
+    """Measure the floors and the pipelines with different options, for each number of rows.
 
-    They take turns, since Spark becomes faster for minutes. A round before the first is not counted, nor
-    the first micro-batches of a query, in which code is compiled.
+    They take turns, because Spark becomes faster for minutes. An extra first round is not counted,
+    nor the first micro-batches of a query, which compile code.
     """
     for rows in sizes:
         with tempfile.TemporaryDirectory() as name:
@@ -96,7 +96,7 @@ def measure_passing(
             seconds: dict[str, list[float]] = {}
             ticks: dict[str, list[dict[str, Any]]] = {}
             for turn in range(rounds + 1):
-                if turn == 1:  # what the round before took is forgotten
+                if turn == 1:  # discard the times of the first round
                     seconds, ticks = {}, {}
                 for way, function in _FLOORS.items():
                     seconds.setdefault(way, []).extend(play(frame, function)[warm_up:])
@@ -121,11 +121,11 @@ def measure_passing(
 
 
 def _nothing(frame: Any, number: int) -> None:
-    """Takes no time of its own, as a sink or for `foreachBatch`."""
+    """Do nothing, as a sink or for `foreachBatch`."""
 
 
 _FLOORS: dict[str, Callable[[Any, int], object]] = {
-    "nothing at all": _nothing,
+    "no function": _nothing,
     FLOOR: lambda frame, batch: frame.toArrow(),
 }
 _WAYS: dict[str, tuple[bool, dict[str, Any] | None]] = {
@@ -134,20 +134,20 @@ _WAYS: dict[str, tuple[bool, dict[str, Any] | None]] = {
     "to a folder, checkpoint, sync=false": (False, {"sync": "false"}),
     "to a folder, checkpoint": (False, {}),
 }
-"""Whether the sink is a function, and the options if there is a checkpoint."""
+"""Whether the sink is a function, and the options of the checkpoint, or None without one."""
 
 
 def passing() -> Circuit:
-    """Every row in comes out."""
+    """Return a circuit that emits every input row."""
     circuit = Circuit("passing")
     circuit.output("row", circuit.input("row", id=int, a=int, b=int, c=int).filter(col("a") >= 0))
     return circuit
 
 
 def measure_driven(session: Any, name: str, size: str, batches: int = 15, rounds: int = 3) -> list[Driven]:
-    """A workload's load and batches, stepped directly and driven from Spark, to the same result.
+    """Measure the load and batches of a workload without and through Spark; compare the results.
 
-    As often as there are rounds, and once before, uncounted.
+    An extra first round is not counted.
     """
     workload = make(name, size)
     logs = [whole(name, workload.base)]
@@ -196,7 +196,7 @@ def whole(name: str, base: dict[str, Codes]) -> dict[str, TableChange]:
 
 
 def netted(name: str, changes: list[Change]) -> dict[str, TableChange]:
-    """The net changes of every relation; none is left out, so that the relations' files stay in step."""
+    """Return the net changes of all relations, even empty ones, so that files stay aligned."""
     found: dict[str, dict[Row, int]] = {relation: {} for relation in COLUMNS[name]} | net(changes)
     rows = {
         relation: np.array(list(rows), np.int64).reshape(-1, len(COLUMNS[name][relation]))
@@ -209,25 +209,26 @@ def netted(name: str, changes: list[Change]) -> dict[str, TableChange]:
 
 
 def outcome_in(folder: Path) -> Outcome:
-    """What the deltas in a sink's folder add up to; that every row has the weight one is checked."""
+    """Return the outcome of the sum of the deltas in a sink's folder; check that weights are 1."""
     table = pq.read_table(folder).drop_columns(["tick"])
     names = table.column_names[:-1]
     total = table.group_by(names).aggregate([("weight", "sum")])
     weights = total.column("weight_sum").to_numpy()
     if not np.isin(weights, (0, 1)).all():
-        raise ValueError("the deltas do not add up to a set")
+        raise ValueError("expected the deltas to sum up to a set, got weights other than 0 and 1")
     return checksum_of(np.stack([total.column(name).to_numpy()[weights == 1] for name in names], axis=1))
 
 
-# -- micro-batches ------------------------------------------------------------------------------------
+# -- micro-batches
+# ------------------------------------------------------------------------------------
 
 
 def put(folder: Path, place: int, table: pa.Table) -> None:
-    """A file that becomes the micro-batch of that place."""
+    """Write a file that becomes the micro-batch with this number."""
     folder.mkdir(exist_ok=True)
     file = folder / f"{place:06d}.parquet"
     pq.write_table(table, file)
-    os.utime(file, (1_700_000_000 + place,) * 2)  # files are taken by their times
+    os.utime(file, (1_700_000_000 + place,) * 2)  # Spark orders files by their times
 
 
 def arriving(session: Any, folder: Path) -> Any:
@@ -236,7 +237,7 @@ def arriving(session: Any, folder: Path) -> Any:
 
 
 def play(frame: Any, function: Callable[[Any, int], object]) -> list[float]:
-    """The seconds of every micro-batch past a function."""
+    """Return the seconds of every micro-batch with a function."""
     query = frame.writeStream.foreachBatch(function).trigger(availableNow=True).start()
     query.awaitTermination()
     return durations(query)
@@ -249,6 +250,6 @@ def finish(pipeline: dbsp.spark.Pipeline) -> Any:
 
 
 def durations(query: Any) -> list[float]:
-    """Seconds of the micro-batches of a query that has ended, as Spark took them; of at most 100."""
-    told = {progress["batchId"]: progress["durationMs"] for progress in query.recentProgress}
-    return [told[batch]["triggerExecution"] / 1e3 for batch in sorted(told) if "addBatch" in told[batch]]
+    """Return Spark's seconds of the micro-batches of an ended query; at most the last 100."""
+    parts = {progress["batchId"]: progress["durationMs"] for progress in query.recentProgress}
+    return [parts[batch]["triggerExecution"] / 1e3 for batch in sorted(parts) if "addBatch" in parts[batch]]

@@ -1,17 +1,17 @@
-"""Processes that are killed at random, again and again, while Spark feeds a circuit: the result is exact.
+"""Kill processes at random while Spark feeds a circuit, and check that the result is exact.
 
 A child process runs two chains over files that arrive in a folder, one file a micro-batch:
 
-    files -> Spark stream -> circuit -> folders of Parquet and a function         (`dbsp.spark.stream`)
+    files -> Spark stream -> circuit -> folders of Parquet and a function     (`dbsp.spark.stream`)
     files -> Spark stream -> format("dbsp") -> inbox -> circuit -> delta log
 
-The parent kills the driver (the child), its JVM, or both with SIGKILL at a random moment, puts more files
-there and starts the child again on the same folders. In the end every micro-batch has to be exactly one tick,
-and every tick's deltas those of the circuit stepped directly. The circuit counts rows (so that nothing
-applied twice goes unnoticed) and closes a graph transitively.
+The parent kills the driver (the child), its JVM, or both with SIGKILL at a random moment, adds
+files and restarts the child on the same folders. At the end every micro-batch must be exactly one
+tick, and the deltas of every tick must equal those of the circuit without Spark. The circuit counts
+rows (so that a repeated change alters the result) and computes a transitive closure.
 
-A micro-batch is one file, or two: Spark lists a file in the log of its source before it plans the batch, and
-when it is killed in between, it plans that file and the next one together.
+A micro-batch is one file or two: Spark lists a file in the log of its source before it plans the
+batch. If it is killed in between, it plans that file together with the next one.
 
 `python -m benchmarks spark-crash`, or `python -m benchmarks.spark_crash FOLDER` for the child.
 """
@@ -43,28 +43,28 @@ Delta = dict[tuple[Any, ...], int]
 KILLS = {"small": 4, "medium": 30, "large": 100}
 _NODES = 16
 _KEPT = 6
-"""Edges of so many latest files are there, so that paths come and go."""
+"""The number of latest files whose edges are present, so that paths are inserted and retracted."""
 _KINDS = ("driver", "jvm", "driver and jvm")
 
 
 def circuit() -> dbsp.Circuit:
-    """Counts every row, and closes the set of them transitively."""
-    made = dbsp.Circuit("crash")
-    edge = made.input("edge", x=int, y=int)
-    made.output("rows", edge)
-    made.output("starts", edge.project("x"))
+    """Return a circuit that counts rows and computes their transitive closure."""
+    crash = dbsp.Circuit("crash")
+    edge = crash.input("edge", x=int, y=int)
+    crash.output("rows", edge)
+    crash.output("starts", edge.project("x"))
     edges = edge.distinct()
-    with made.fixpoint("closure") as scope:
+    with crash.fixpoint("closure") as scope:
         path = scope.variable("path", edges.schema)
         step = path.join(edges.rename(z="y", y="x"), on="y").project("x", "z").rename(y="z")
         scope.define(path, (edges + step).distinct())
-    made.output("path", scope.leave(path))
-    return made
+    crash.output("path", scope.leave(path))
+    return crash
 
 
 def change(number: int) -> Delta:
-    """What the file of that number says: some edges come, and those of an earlier file go."""
-    delta: Delta = {(number % 5, number % 5): 1}  # never nothing, and never taken back
+    """Return the change of a file: insert some edges, and delete those of an earlier file."""
+    delta: Delta = {(number % 5, number % 5): 1}  # never empty, never retracted
     for source, weight in ((number, 1), (number - _KEPT, -1)):
         if source >= 0:
             chance = random.Random(source)
@@ -75,7 +75,7 @@ def change(number: int) -> Delta:
 
 
 def arrive(folder: Path, number: int) -> None:
-    """Put one more file there, as a whole; Spark takes files by the time of their last change."""
+    """Add one file atomically; Spark orders files by their modification time."""
     delta = change(number)
     columns = [[row[0] for row in delta], [row[1] for row in delta], list(delta.values())]
     draft = folder / ".draft"
@@ -84,11 +84,12 @@ def arrive(folder: Path, number: int) -> None:
     draft.rename(folder / f"{number:06d}.parquet")
 
 
-# --- the child ---------------------------------------------------------------------------------------
+# --- the child
+# ---------------------------------------------------------------------------------------
 
 
 def run_child(folder: Path, finish: bool) -> None:
-    """Run both chains, until killed, or until all files that are there have gone through."""
+    """Run both chains until killed, or with `finish` until all files are processed."""
     files = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     spark = dbsp.spark.session(
         "crash",
@@ -96,7 +97,7 @@ def run_child(folder: Path, finish: bool) -> None:
             "spark.sql.streaming.checkpointFileManagerClass": files,
             "spark.local.dir": str(folder / "local"),
             "spark.driver.memory": "512m",
-            "spark.sql.streaming.minBatchesToRetain": "1000000",  # to be read when all is compared
+            "spark.sql.streaming.minBatchesToRetain": "1000000",  # for the comparison at the end
         },
     )
     spark.sparkContext.setLogLevel("OFF")
@@ -126,10 +127,10 @@ def run_child(folder: Path, finish: bool) -> None:
     run, log = circuit().start(checkpoint=store), DeltaLog(folder / "log")
     inbox = Inbox(folder / "inbox")
     log.catch_up(run)
-    print("begun", flush=True)
+    print("started", flush=True)
     active = True
     while active:
-        # Asked before draining, so that the last thing to happen is a drain after the last batch.
+        # Check before draining, so that a drain follows the last batch.
         active = any(query.isActive for query in queries)
         inbox.drain(run, lambda result: log.append(result.number, result, store.label))
         for query in queries:
@@ -139,7 +140,8 @@ def run_child(folder: Path, finish: bool) -> None:
     spark.stop()
 
 
-# --- the parent --------------------------------------------------------------------------------------
+# --- the parent
+# --------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -147,66 +149,66 @@ class Life:
     """One child, from its start to its end."""
 
     kind: str
-    """What was killed; "" for the one that ended by itself."""
-    begun: bool
+    """The killed processes; "" for the child that ended normally."""
+    started: bool
     """Whether its queries had started."""
     ticks: int
-    """Ticks in the folder of the pipeline when it had ended."""
+    """Ticks in the folder of the pipeline after its end."""
     recorded: int
-    """Ticks in the delta log then."""
+    """Ticks in the delta log after its end."""
 
 
 @dataclass
 class Crashes:
-    """What came of it."""
+    """The result of the measurement."""
 
     lives: list[Life] = field(default_factory=list)
     files: int = 0
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
-    """What is not as it has to be; empty if all is well."""
+    """The differences found; empty if there are none."""
 
     @property
     def kills(self) -> Counter[str]:
-        """How often what was killed."""
+        """The number of kills by kind."""
         return Counter(life.kind for life in self.lives if life.kind)
 
     @property
-    def at_work(self) -> int:
-        """How many kills came after the queries had started."""
-        return sum(life.begun for life in self.lives if life.kind)
+    def with_running_queries(self) -> int:
+        """The number of kills after the queries had started."""
+        return sum(life.started for life in self.lives if life.kind)
 
 
 def measure_crashes(kills: int, folder: Path, seed: int = 0, files: tuple[int, int] = (6, 16)) -> Crashes:
-    """Kill so often, then let all come to its end, and compare. 10 to 20 s for every kill.
+    """Kill so many times, then let the child finish, and compare; 10 to 20 s per kill.
 
-    `files` bounds how many arrive before each life, the upper bound not included.
+    `files` bounds the number of files that arrive before each life, without the upper bound.
     """
     chance = random.Random(seed)
-    made = Crashes()
+    crashes = Crashes()
     started = time.perf_counter()
     (folder / "arrivals").mkdir(parents=True)
     for number in range(kills + 1):
         kind = _KINDS[number % len(_KINDS)] if number < kills else ""
         arriving = chance.randrange(*files)
         for _ in range(arriving):
-            arrive(folder / "arrivals", made.files)
-            made.files += 1
-        # One kill in eight comes while the child is starting, the others somewhere within the micro-batches.
+            arrive(folder / "arrivals", crashes.files)
+            crashes.files += 1
+        # One kill in eight happens while the child starts, the others during the micro-batches.
         early = chance.random() < 1 / 8
         moment = Moment(_done(folder) + chance.randrange(2 * arriving), chance.uniform(0, 0.4))
-        begun = _live(folder, kind, None if early else moment, made.problems)
-        made.lives.append(Life(kind, begun, *_ticks(folder)))
-        if made.problems:
+        queries_started = _live(folder, kind, None if early else moment, crashes.problems)
+        crashes.lives.append(Life(kind, queries_started, *_ticks(folder)))
+        if crashes.problems:
             break
-    made.problems += compare(folder, made.files)
-    made.seconds = time.perf_counter() - started
-    return made
+    crashes.problems += compare(folder, crashes.files)
+    crashes.seconds = time.perf_counter() - started
+    return crashes
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When to kill: some time after so many ticks are there, those of both chains."""
+    """The time of a kill: some seconds after a number of ticks of both chains."""
 
     ticks: int
     seconds: float
@@ -221,7 +223,7 @@ def _done(folder: Path) -> int:
 
 
 def _live(folder: Path, kind: str, moment: Moment | None, problems: list[str]) -> bool:
-    """Let a child live and kill it, while it starts if there is no moment; whether its queries started."""
+    """Run a child and kill it; return whether its queries had started."""
     arguments = [str(folder), *([] if kind else ["finish"])]
     errors = folder / "errors"
     with open(errors, "w") as stderr:
@@ -233,38 +235,38 @@ def _live(folder: Path, kind: str, moment: Moment | None, problems: list[str]) -
             cwd=Path(__file__).resolve().parent.parent,
         )
     assert child.stdout is not None
-    jvm, begun = 0, False
+    jvm, started = 0, False
     for line in child.stdout:
         if line.startswith("jvm"):
             jvm = int(line.split()[1])
             if moment is None and kind:
                 break
-        if line.startswith("begun"):
-            begun = True
+        if line.startswith("started"):
+            started = True
             if kind:
                 break
     if kind and jvm:
         if moment is not None:
-            patience = time.monotonic() + 20
-            while _done(folder) < moment.ticks and time.monotonic() < patience and child.poll() is None:
+            deadline = time.monotonic() + 20
+            while _done(folder) < moment.ticks and time.monotonic() < deadline and child.poll() is None:
                 time.sleep(0.01)
             time.sleep(moment.seconds)
         if child.poll() is not None:
-            problems.append(f"a child ended by itself: {errors.read_text()[-2000:]}")
+            problems.append(f"expected a running child, but it ended: {errors.read_text()[-2000:]}")
         if "driver" in kind:
             child.kill()
         if "jvm" in kind:
             _kill(jvm)
     try:
         status = child.wait(timeout=15 if kind else None)
-    except subprocess.TimeoutExpired:  # the JVM is gone, and Python waits for it
+    except subprocess.TimeoutExpired:  # the JVM was killed, and Python waits for it
         child.kill()
         status = child.wait()
     child.stdout.close()
-    _gone(jvm)
+    _wait_for_end(jvm)
     if status and not (kind and jvm):
-        problems.append(f"a child ended with status {status}: {errors.read_text()[-2000:]}")
-    return begun
+        problems.append(f"a child ended with exit code {status}: {errors.read_text()[-2000:]}")
+    return started
 
 
 def _kill(pid: int) -> None:
@@ -272,8 +274,8 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _gone(jvm: int) -> None:
-    """A JVM without its driver ends by itself; if it does not, it would outlive the measurement."""
+def _wait_for_end(jvm: int) -> None:
+    """Wait until a JVM without its driver ends; kill it after 10 seconds."""
     for _ in range(100):
         try:
             os.kill(jvm, 0)
@@ -283,16 +285,17 @@ def _gone(jvm: int) -> None:
     _kill(jvm)
 
 
-# --- comparing ---------------------------------------------------------------------------------------
+# --- comparing
+# ---------------------------------------------------------------------------------------
 
 
 def compare(folder: Path, files: int) -> list[str]:
-    """What is not as it has to be: the ticks in all places against the circuit stepped directly."""
+    """Compare the ticks in all folders with the circuit without Spark; return the differences."""
     problems: list[str] = []
 
-    def check(what: str, given: Any, must: Any) -> None:
-        if given != must:
-            problems.append(f"{what} is not what it has to be: {_difference(given, must)}")
+    def check(what: str, actual: Any, expected: Any) -> None:
+        if actual != expected:
+            problems.append(f"{what}: {_difference(actual, expected)}")
 
     batches = _batches(folder / "pipeline")
     check("the files of the pipeline", [file for batch in batches for file in batch], list(range(files)))
@@ -303,7 +306,7 @@ def compare(folder: Path, files: int) -> list[str]:
         check(f"the sum of the folder '{name}'", _sum(deltas.values()), views[name])
     calls = [tuple(map(int, line.split())) for line in (folder / "calls").read_text().splitlines()]
     check("the order of the calls", calls, sorted(calls))
-    # A call that was cut short by the end of the process comes again, with the same tick.
+    # A call interrupted by the end of the process is repeated with the same tick.
     check("the calls", dict(calls), {tick: len(delta) for tick, delta in expected["starts"].items()})
 
     batches = _batches(folder / "writer")
@@ -316,18 +319,18 @@ def compare(folder: Path, files: int) -> list[str]:
         check(f"the log of '{name}'", recorded, expected[name])
         check(f"the view of '{name}'", log.view(name).to_dict(), views[name])
     waiting = [*folder.glob("inbox/staged/*/*"), *folder.glob("inbox/batches/*/*")]
-    check("what is left in the inbox", waiting, [])
+    check("the rest of the inbox", waiting, [])
     return problems
 
 
 def _batches(checkpoint: Path) -> list[list[int]]:
-    """The numbers of the files of every micro-batch, as Spark has noted them in its checkpoint."""
+    """Return the files of every micro-batch, from Spark's checkpoint."""
     listed: dict[int, int] = {}
     for path in (checkpoint / "sources" / "0").iterdir():
         if not path.name.startswith("."):
             for line in path.read_text().splitlines()[1:]:
-                told = json.loads(line)
-                listed[told["batchId"]] = int(Path(told["path"]).stem)
+                entry = json.loads(line)
+                listed[entry["batchId"]] = int(Path(entry["path"]).stem)
     names = sorted(int(path.name) for path in (checkpoint / "offsets").iterdir() if path.name.isdigit())
     batches, after = [], -1
     for name in names:
@@ -338,7 +341,7 @@ def _batches(checkpoint: Path) -> list[list[int]]:
 
 
 def _stepped(batches: list[list[int]]) -> tuple[dict[str, dict[int, Delta]], dict[str, Delta]]:
-    """The deltas by output and tick, and the views in the end, of the circuit stepped directly."""
+    """Step the circuit without Spark; return its deltas by output and tick, and its final views."""
     run = circuit().start()
     deltas: dict[str, dict[int, Delta]] = {name: {} for name in run.outputs}
     for batch in batches:
@@ -349,12 +352,12 @@ def _stepped(batches: list[list[int]]) -> tuple[dict[str, dict[int, Delta]], dic
     return deltas, {name: run.view(name).to_dict() for name in run.outputs}
 
 
-def _difference(given: Any, must: Any) -> str:
-    """Where two things differ, the first few places."""
-    if not isinstance(given, dict):
-        return f"{str(given)[:500]}, and not {str(must)[:500]}"
-    keys = sorted(key for key in {*given, *must} if given.get(key) != must.get(key))
-    places = [f"at {key} {given.get(key)}, and not {must.get(key)}" for key in keys[:3]]
+def _difference(actual: Any, expected: Any) -> str:
+    """Describe the first differences of two values."""
+    if not isinstance(actual, dict):
+        return f"expected {str(expected)[:500]}, got {str(actual)[:500]}"
+    keys = sorted(key for key in {*actual, *expected} if actual.get(key) != expected.get(key))
+    places = [f"at {key} expected {expected.get(key)}, got {actual.get(key)}" for key in keys[:3]]
     return f"{len(keys)} differences, such as {'; '.join(places)}"
 
 
@@ -363,7 +366,7 @@ def _sink(folder: Path) -> Iterator[tuple[int, Delta]]:
         table = pq.ParquetFile(path).read()
         tick = int(path.stem[5:])
         if set(table.column("tick").to_pylist()) != {tick}:
-            tick = -tick  # no tick that is expected
+            tick = -tick  # a tick that is never expected
         yield tick, ZSet.from_arrow(table.drop_columns(["tick"]), "weight").to_dict()
 
 

@@ -1,16 +1,16 @@
-"""The workloads: deterministic data, a base to load and a log of changes to apply tick by tick.
+"""The workloads: deterministic data, consisting of a base to load and a log of changes by tick.
 
-    w1       orders(order, customer, amount) join customers(customer, region), per region count and sum
+    w1       orders(order, customer, amount) join customers(customer, region): totals by region
     w3dag    transitive closure of components of 250 nodes each: deep, narrow, some with a cycle
-    w3chain  transitive closure of one chain; cut an edge, put it back
+    w3chain  transitive closure of one chain; delete an edge, insert it again
     w2       triangles of a graph whose degrees follow a power law
     w5       directed cycles of four edges, of such a graph
     clique4  cliques of four nodes
-    diamond  two triangles that share an edge (`benchmarks.patterns` has these four in full)
+    diamond  two triangles that share an edge (`benchmarks.patterns` defines these four)
 
-First come ticks of one change each, then batches, then bulks: of up to 10,000 changes, a quarter of the
-graph at most. A change of a customer's region is a deletion and an insertion in one tick. `read_folder`
-reads logs of the same kind from CSV files instead, `read_graph` a graph.
+The log has ticks of one change each, then batches, then bulks of up to 10,000 changes, at most a
+quarter of the graph. A change of a customer's region is a deletion and an insertion in one tick.
+`read_folder` reads such logs from CSV files instead, `read_graph` a graph.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
     "w3dag": {"e": ("x", "y")},
     "w3chain": {"e": ("x", "y")},
 } | {name: {"e": ("x", "y")} for name in GRAPHS}
-SIZES = {  # how many orders, nodes, edges of the chain, edges
+SIZES = {  # the number of orders, nodes, edges of the chain, edges
     "w1": {"tiny": 500, "small": 10_000, "medium": 100_000, "large": 1_000_000},
     "w3dag": {"tiny": 250, "small": 2_000, "medium": 20_000, "large": 50_000},
     "w3chain": {"tiny": 20, "small": 200, "medium": 1_000},
@@ -49,8 +49,8 @@ REGIONS = 50
 
 @dataclass(frozen=True)
 class Workload:
-    """`base` by relation, int64[n, columns]; `ticks` of one change each; `batches` of many; `bulks`
-    of more."""
+    """`base` by relation, int64[n, columns]; `ticks` of one change, `batches` of many, `bulks` of
+    even more changes."""
 
     name: str
     size: str
@@ -65,7 +65,7 @@ class Workload:
 
 
 def make(name: str, size: str) -> Workload:
-    """The same data for the same arguments, everywhere."""
+    """Return a workload; the data depends only on the arguments."""
     count = SIZES[name][size]
     chance = random.Random(name)
     tiny = size == "tiny"
@@ -87,14 +87,14 @@ def make(name: str, size: str) -> Workload:
 
 
 def layers(nodes: int) -> Codes:
-    """The edges of w3dag, with so many nodes."""
+    """Return the edges of w3dag with a number of nodes."""
     return _array(_Layers(random.Random("w3dag"), nodes).edges, 2)
 
 
 def read_graph(file: Path, name: str, edges: int | None = None) -> Workload:
-    """A graph from a file, see `benchmarks.graphs.read_edges`; its own edges go and come back."""
+    """Read a graph with `read_edges`; the changes delete and insert its own edges."""
     if name not in GRAPHS:
-        raise ValueError(f"{name} has no graph; {', '.join(GRAPHS)} have")
+        raise ValueError(f"expected a workload with a graph ({', '.join(GRAPHS)}), got {name}")
     found = read_edges(file, ordered=name != "w5", edges=edges)
     return churned(name, file.stem, found, Churn(found, name, own=True))
 
@@ -147,7 +147,7 @@ class _Shop:
 
 class _Layers:
     """Node i of a component has one or two edges into the next dozen nodes; one component in twenty
-    has an edge back as well, hence a cycle."""
+    also has a backward edge, and so a cycle."""
 
     def __init__(self, chance: random.Random, nodes: int) -> None:
         self.chance = chance
@@ -201,19 +201,19 @@ def _array(rows: Iterable[Row], width: int) -> Codes:
 
 
 def find_folder(data: Path, name: str, size: str) -> Path:
-    """`data` itself if it holds a workload, else `data/<name>_<size>`."""
+    """Return `data` if it contains a workload, else `data/<name>_<size>`."""
     return data if (data / "meta.json").exists() else data / f"{name}_{size}"
 
 
 def read_folder(folder: Path) -> Workload:
-    """`<relation>.csv` with lines `op,tick,columns...` and no header; tick 0 is the base.
+    """Read `<relation>.csv` with lines `op,tick,columns...` without a header; tick 0 is the base.
 
-    `meta.json` holds k1 and k2: ticks 1 to k1 are the small ones, the k2 after them the batches. The
-    name of the folder is `<workload>_<size>`.
+    `meta.json` contains k1 and k2: ticks 1 to k1 have one change, the next k2 ticks are the
+    batches. The folder is named `<workload>_<size>`.
     """
     name, _, size = folder.resolve().name.partition("_")
     if name not in COLUMNS:
-        raise ValueError(f"{folder}: no workload '{name}'; there are {', '.join(COLUMNS)}")
+        raise ValueError(f"{folder}: expected a workload of {', '.join(COLUMNS)}, got '{name}'")
     meta = json.loads((folder / "meta.json").read_text())
     base: dict[str, Codes] = {}
     log: defaultdict[int, list[Change]] = defaultdict(list)
@@ -221,13 +221,13 @@ def read_folder(folder: Path) -> Workload:
         lines = np.loadtxt(folder / f"{relation}.csv", np.int64, delimiter=",", ndmin=2)
         if lines.shape[1] != len(columns) + 2:
             raise ValueError(
-                f"{folder / relation}.csv: {len(columns) + 2} columns expected, got {lines.shape[1]}"
+                f"{folder / relation}.csv: expected {len(columns) + 2} columns, got {lines.shape[1]}"
             )
         at_start = lines[:, 1] == 0
         base[relation] = np.ascontiguousarray(lines[at_start, 2:])
         for op, tick, *row in lines[~at_start].tolist():
             log[tick].append((relation, op, tuple(row)))
-    small, all_of_them = meta["k1"], meta["k1"] + meta["k2"]
+    small, last = meta["k1"], meta["k1"] + meta["k2"]
     ticks = [log.get(tick, []) for tick in range(1, small + 1)]
-    batches = [log.get(tick, []) for tick in range(small + 1, all_of_them + 1)]
+    batches = [log.get(tick, []) for tick in range(small + 1, last + 1)]
     return Workload(name, size, base, ticks, batches)

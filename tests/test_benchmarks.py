@@ -1,4 +1,4 @@
-"""The benchmarks measure the same thing: deterministic data, and contestants that agree. No times here."""
+"""The benchmarks are comparable: deterministic data, and equal results. Times are not tested."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def test_data_is_the_same_every_time(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_every_change_is_one(name: str) -> None:
-    """What is deleted is there, and what is inserted is not."""
+def test_every_change_has_an_effect(name: str) -> None:
+    """Deleted rows are present, and inserted rows are absent."""
     workload = make(name, "tiny")
     present = {relation: set(map(tuple, rows.tolist())) for relation, rows in workload.base.items()}
     assert all(len(present[relation]) == len(rows) for relation, rows in workload.base.items())
@@ -95,7 +95,7 @@ def test_contestants_agree(name: str) -> None:
 
 
 @pytest.mark.parametrize("make_graph", [power_law, uniform])
-def test_graphs_have_so_many_edges_and_no_loops(make_graph: Callable[..., Codes]) -> None:
+def test_graphs_have_the_number_of_edges_and_no_loops(make_graph: Callable[..., Codes]) -> None:
     edges = make_graph(3_000, np.random.default_rng(7))
     assert len(set(map(tuple, edges.tolist()))) == len(edges) == 3_000
     assert (edges[:, 0] != edges[:, 1]).all()
@@ -109,7 +109,7 @@ def test_degrees_are_skewed_and_paths_are_closed() -> None:
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_matches_by_hand_are_those_by_definition(name: str) -> None:
-    """Against all tuples of nodes of a small dense graph."""
+    """Compare with all tuples of nodes of a small dense graph."""
     edges = uniform(60, np.random.default_rng(3))
     present = set(map(tuple, edges.tolist()))
     pattern = PATTERNS_OF[name]
@@ -133,7 +133,7 @@ def matches(name: str, edges: Codes) -> set[Row]:
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_a_graph_is_read_and_its_own_edges_go_and_come_back(name: str, tmp_path: Path) -> None:
+def test_a_graph_is_read_and_its_own_edges_change(name: str, tmp_path: Path) -> None:
     edges = uniform(400, np.random.default_rng(3), degree=12)
     file = tmp_path / "tiny.txt"
     file.write_text("# from to\n\n" + "".join(f"{x} {y} a\n" for x, y in edges.tolist()) + "0 0 loop\n")
@@ -152,7 +152,7 @@ def test_a_graph_is_read_and_its_own_edges_go_and_come_back(name: str, tmp_path:
 
 
 def test_other_workloads_have_no_graph(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="w1 has no graph; w2, w5, clique4, diamond have"):
+    with pytest.raises(ValueError, match=r"expected a workload with a graph \(w2, .*, diamond\), got w1"):
         read_graph(tmp_path / "tiny.txt", "w1")
 
 
@@ -202,19 +202,19 @@ def test_a_folder_of_logs_is_read(tmp_path: Path) -> None:
     assert {result.final for result in results} == {checksum([(3, 1, 5), (4, 1, 20)])}
 
 
-def test_a_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "w9_small").mkdir()
-    with pytest.raises(ValueError, match=r"no workload .w9.; there are w1, w3dag, .*, diamond"):
+    with pytest.raises(ValueError, match=r"expected a workload of w1, w3dag, .*, diamond, got 'w9'"):
         read_folder(tmp_path / "w9_small")
     folder = tmp_path / "w3dag_small"
     folder.mkdir()
     (folder / "meta.json").write_text('{"k1": 0, "k2": 0}')
     (folder / "e.csv").write_text("1,0,1\n")
-    with pytest.raises(ValueError, match=r"e\.csv: 4 columns expected, got 3"):
+    with pytest.raises(ValueError, match=r"e\.csv: expected 4 columns, got 3"):
         read_folder(folder)
 
 
-def test_the_report_says_which_results_differ() -> None:
+def test_the_report_marks_different_results() -> None:
     workload = make("w3chain", "tiny")
     results = [played(workload, "engine (rules)"), played(workload, "plain Python")]
     results.append(Result("absent", note="not installed"))
@@ -254,12 +254,12 @@ def test_the_growth_of_every_operator_is_printed() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_every_change_of_the_growth_benchmark_is_one(case: Case) -> None:
-    """What is deleted is there, what is inserted is not, and the state stays as large as it is said to be."""
+def test_every_change_of_the_growth_benchmark_has_an_effect(case: Case) -> None:
+    """Deleted rows are present, inserted rows are absent, and the state keeps its size."""
     rows = 1_000
     keyed = case.name == "keyed input"
     present = {name: set(map(tuple, codes.tolist())) for name, codes in case.base(rows).items()}
-    sizes = {name: len(made) for name, made in present.items()}
+    sizes = {name: len(rows_of) for name, rows_of in present.items()}
     ticks = case.ticks(rows, np.random.default_rng(1))
     for tick in itertools.islice(ticks, 20):
         for name, change in tick.items():
@@ -317,7 +317,7 @@ def test_exponents_are_fitted_and_printed() -> None:
     assert f"{measured[0].exponent:.2f}" in printed
 
 
-def test_rewritings_are_compared_with_doing_without() -> None:
+def test_rewritings_are_compared_with_runs_without_them() -> None:
     measured = list(measure_rewrites(REWRITES["tiny"], ticks=3, repeat=1))
     assert {one.case.rewriting for one in measured} == {*REWRITING_PASSES, "demand"}
     for one in measured:

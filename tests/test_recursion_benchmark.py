@@ -1,4 +1,4 @@
-"""The benchmark of recursive programs measures what it says and notices other results. No times here."""
+"""The benchmark of recursive programs compares results and targets. Times are not tested."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from benchmarks.recursion import (
     SAMPLES,
     Measured,
     Phase,
-    apart,
     changes,
     contestants,
+    measure_in_process,
     measure_recursion,
     phases,
     play,
@@ -34,7 +34,7 @@ from benchmarks.recursion import (
     results,
     without,
 )
-from benchmarks.recursion_report import aims, print_recursion
+from benchmarks.recursion_report import print_recursion, targets
 from benchmarks.recursive_programs import (
     CASES,
     GALEN,
@@ -76,7 +76,7 @@ def test_data_is_the_same_every_time_and_a_set(case: Case) -> None:
 
 
 @each_case
-def test_changes_take_away_what_is_there_and_bring_it_back(case: Case) -> None:
+def test_changes_delete_present_rows_and_insert_them_again(case: Case) -> None:
     base = tiny(case)
     total = sum(map(len, base.values()))
     for phase, picks in phases(case, base):
@@ -93,7 +93,7 @@ def test_changes_take_away_what_is_there_and_bring_it_back(case: Case) -> None:
 
 
 @each_case
-def test_a_phase_picks_the_same_however_many_were_taken_before_it(case: Case) -> None:
+def test_the_picks_of_a_phase_do_not_depend_on_earlier_phases(case: Case) -> None:
     base = tiny(case)
     first = [next(picks).tolist() for _, picks in phases(case, base)]
     every = [[picked.tolist() for picked in picks] for _, picks in phases(case, base)]
@@ -110,7 +110,7 @@ def test_the_result_is_that_of_the_peer(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", [W3, "reach along a chain", "points-to", "same generation, dags"])
-def test_every_mode_comes_to_the_same_result(name: str) -> None:
+def test_every_mode_returns_the_same_result(name: str) -> None:
     case = next(case for case in CASES if case.name == name)
     measured = [play(case, mode, tiny(case), seconds=1e-9) for mode in MODES]
     if case.sql and INSTALLED:
@@ -139,7 +139,7 @@ def test_the_dag_is_that_of_the_workload() -> None:
 
 
 def test_same_generation_is_that_by_definition() -> None:
-    """By the depth of each node below the root, for trees."""
+    """Compare with the depth of each node below the root, for trees."""
     base = families(480, second=0.0)
     parent = dict(base["up"].tolist())
     flat = rows_of(base)["flat"]
@@ -156,7 +156,7 @@ def test_same_generation_is_that_by_definition() -> None:
     assert len(np.unique(ways[:, 0])) == len(np.unique(base["up"][:, 0]))
 
 
-def test_statements_are_about_as_many_as_asked_for_and_stay_in_their_module() -> None:
+def test_the_number_of_statements_and_their_modules() -> None:
     base = statements(5_000)
     assert 4_000 < sum(map(len, base.values())) <= 5_000
     for name in ("assign", "load", "store"):
@@ -167,25 +167,25 @@ def test_statements_are_about_as_many_as_asked_for_and_stay_in_their_module() ->
     assert play(case, "auto", base, seconds=0.0).rows > 5 * 5_000
 
 
-def test_a_result_that_is_not_that_of_a_fresh_run_is_an_error() -> None:
+def test_a_result_unlike_that_of_a_fresh_run_is_an_error() -> None:
     case = next(case for case in CASES if case.name == "reach along a chain")
     with (
-        patch("benchmarks.recursion.anew", return_value=(1.0, (Outcome(1, 1),))),
+        patch("benchmarks.recursion.fresh_run", return_value=(1.0, (Outcome(1, 1),))),
         pytest.raises(
-            ValueError, match=r"reach along a chain: the load: .* is not the result of a fresh run"
+            ValueError, match=r"reach along a chain: the load: expected the result of a fresh run, .*, got"
         ),
     ):
         play(case, "auto", chain(20), seconds=1.0)
 
 
-def test_a_row_that_is_there_twice_is_an_error() -> None:
+def test_a_row_with_weight_two_is_an_error() -> None:
     circuit = dbsp.Circuit("twice")
     circuit.output("result", circuit.input("e", x=int, y=int))
     run = circuit.start()
     run.step({"e": {(1, 2): 1}})
     assert results(CASES[0], run) == (Outcome(1, 1_000_003 + 2 * 10_007),)
     run.step({"e": {(1, 2): 1}})
-    with pytest.raises(ValueError, match="result holds a row with a weight other than one"):
+    with pytest.raises(ValueError, match="expected rows of weight 1 in result, got other weights"):
         results(CASES[0], run)
 
 
@@ -194,7 +194,7 @@ def test_ratios_are_to_the_fresh_run_of_the_same_change() -> None:
     assert phase.ratios(2.0) == (0.8, 4.0, 1.0, 1.5)
 
 
-def test_what_misses_its_aim_is_marked() -> None:
+def test_a_missed_target_is_marked() -> None:
     phase = Phase("1 row", 1, [1e-3, 1e-3, 4.0], [3e-3], [2.0])
     result = (Outcome(1_000, 7),)
     own = Measured(
@@ -207,25 +207,25 @@ def test_what_misses_its_aim_is_marked() -> None:
         phases=[phase],
         result=result,
     )
-    found = {aim.what: (aim.text, aim.missed) for aim in aims("medium", [own])}
+    found = {target.what: (target.text, target.missed) for target in targets("medium", [own])}
     assert found == {
         "load": ("500 ms of 1 s", False),
-        "bytes a row compacted": ("101 of 100", True),
-        "bytes a row at the peak": ("190 of 200", False),
+        "bytes per row compacted": ("101 of 100", True),
+        "bytes per row at the peak": ("190 of 200", False),
         "delete an edge, median": ("1 ms of 2 ms", False),
         "insert an edge, median": ("3 ms of 2 ms", True),
-        "slowest tick to a fresh run": ("2.00 of 1.5 (1 row)", True),
+        "slowest tick / fresh run": ("2.00 of 1.5 (1 row)", True),
     }
-    assert [aim.what for aim in aims("small", [own])] == ["slowest tick to a fresh run"]
-    assert not list(aims("medium", [replace(own, contestant="incremental")]))
+    assert [target.what for target in targets("small", [own])] == ["slowest tick / fresh run"]
+    assert not list(targets("medium", [replace(own, contestant="incremental")]))
     ontology = Measured(GALEN, "auto", load=301.0, fresh=[301.0], before=300_000_000, peak=7_700_000_001)
-    assert [(aim.text, aim.missed) for aim in aims("medium", [ontology])] == [
+    assert [(target.text, target.missed) for target in targets("medium", [ontology])] == [
         ("301 s of 300 s", True),
         ("8.0 of 8 GB", True),
     ]
     console = Console(file=io.StringIO(), width=200)
     assert print_recursion(console, "medium", [own])
-    assert "bytes a row compacted: 101 of 100, MISSED" in printed(console)
+    assert "bytes per row compacted: 101 of 100, MISSED" in printed(console)
     assert "2.000" in printed(console)
 
 
@@ -254,29 +254,29 @@ def test_galen_is_read_from_a_folder_and_from_a_zip_file(tmp_path: Path) -> None
         assert measured.inputs == 7
     with zipfile.ZipFile(packed, "w") as file:
         file.writestr("p.txt", rows["p"])
-    with pytest.raises(FileNotFoundError, match=r"ontology\.zip has no q\.txt"):
+    with pytest.raises(FileNotFoundError, match=r"expected q\.txt in .*ontology\.zip"):
         galen(packed).base(0)
     assert contestants(case, MODES) == ["auto"]
 
 
-def test_what_fails_in_its_process_is_told() -> None:
-    failed = apart("no program", "auto", "tiny", None, 1.0)
+def test_a_failure_in_the_process_is_reported() -> None:
+    failed = measure_in_process("no program", "auto", "tiny", None, 1.0)
     assert failed.failed
     assert "StopIteration" in failed.note
 
 
-def test_a_program_is_measured_in_a_process_of_its_own() -> None:
+def test_a_program_is_measured_in_a_new_process() -> None:
     (measured,) = measure_recursion("tiny", modes=["auto"], only="points-to", seconds=0.1)
     assert [(one.contestant, one.failed) for one in measured] == [("auto", False)]
     assert measured[0].rows == 46
-    assert measured[0].before > measured[0].kept > 0
+    assert measured[0].before > measured[0].stored > 0
     assert not list(measure_recursion("large", only="closure of a chain, left"))
 
 
-def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     for options, text in (
-        (["--size", "huge"], "recursion has the sizes small, medium, large"),
-        (["--only", "nonesuch"], "no program of this size is called that"),
+        (["--size", "huge"], "recursion expects a size of small, medium, large, got 'huge'"),
+        (["--only", "nonesuch"], "expected a part of a program's name"),
         (["--galen", str(tmp_path / "none")], "does not exist"),
     ):
         answer = CliRunner().invoke(app, ["recursion", *options], env={"COLUMNS": "200"})

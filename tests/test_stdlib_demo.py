@@ -192,7 +192,7 @@ def test_a_limit_takes_well_known_modules_first() -> None:
 # -- edits --------------------------------------------------------------------------------------
 
 
-def test_an_edit_changes_the_facts_of_its_file_only_and_can_be_taken_back() -> None:
+def test_an_edit_changes_the_facts_of_its_file_only_and_can_be_undone() -> None:
     texts = {"m": "import a\ndef f(): pass\n", "a": "def g(): pass\n"}
     library = Library.of(texts)
     before = library.facts()
@@ -216,7 +216,7 @@ def test_dropping_an_import_leaves_the_rest_of_the_text(text: str, after: str) -
     assert edits.drop_import(text, "m", package=False, imported="a") == after
 
 
-def test_dropping_an_import_that_is_not_there_is_an_error() -> None:
+def test_dropping_a_missing_import_is_an_error() -> None:
     with pytest.raises(ValueError, match="m does not import a"):
         edits.drop_import("import b\n", "m", package=False, imported="a")
 
@@ -245,7 +245,7 @@ def test_editing_the_body_of_a_function(text: str, name: str, with_statement: st
     ast.parse(with_statement)
 
 
-def test_editing_a_function_that_is_not_there_is_an_error() -> None:
+def test_editing_a_missing_function_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"no function C\.g in this text"):
         edits.empty_body("class C:\n    def f(self): pass\n", "C.g")
     with pytest.raises(ValueError, match="C is a class"):

@@ -123,7 +123,7 @@ class Library:
         return cls(sources, tuple(skipped))
 
     def with_text(self, name: str, text: str) -> Library:
-        """Return the library with one file edited. Raises SyntaxError if the text does not parse."""
+        """Return the library with one file edited. Raises SyntaxError for an invalid text."""
         old = self.sources[name]
         new = read_source(name, old.path, text, package=old.package)
         return replace(self, sources=self.sources | {name: new})

@@ -108,13 +108,13 @@ def test_help_names_commands_and_exit_codes(run: Command) -> None:
         ["graph", "reach.dl", "--stage", "x"],
     ],
 )
-def test_a_wrong_command_line(folder: Path, run: Command, arguments: list[str]) -> None:
+def test_an_invalid_command_line(folder: Path, run: Command, arguments: list[str]) -> None:
     done = run(*arguments)
     assert (done.code, done.out) == (2, "")
     assert "Usage" in done.err
 
 
-def test_as_a_process(folder: Path) -> None:
+def test_exit_codes_of_a_process(folder: Path) -> None:
     done = process("run", "reach.dl", "-F", "facts", "-D", "-")
     assert (done.returncode, done.stderr) == (0, "")
     assert PATHS in done.stdout

@@ -105,7 +105,7 @@ def test_relations_on_demand(folder: Path, run: Command) -> None:
     assert (unknown.code, "did you mean 'path'?" in unknown.err) == (1, True)
 
 
-def test_rewritings_can_be_left_out(folder: Path, run: Command) -> None:
+def test_rewritings_can_be_disabled(folder: Path, run: Command) -> None:
     (folder / "reach.dl").write_text(REACH + ".decl unused(x: number)\nunused(x) :- path(x, y), y = 2.\n")
     dead = "rewritten by drop_dead\n  unused is left out: no output depends on it\n"
     assert dead in run("explain", "reach.dl").out

@@ -106,7 +106,7 @@ def test_queries(say: Say) -> None:
     assert "\nlonely\n" in say("show")
 
 
-def test_looking_around(folder: Path, say: Say) -> None:
+def test_commands_that_show_the_state(folder: Path, say: Say) -> None:
     lines = say("rels").splitlines()
     assert [re.sub(" +", " ", line) for line in lines[2:]] == [
         "edge (x: symbol, y: symbol) input 2",
@@ -125,7 +125,7 @@ def test_looking_around(folder: Path, say: Say) -> None:
     assert say("help why").count("\n") == 2
 
 
-def test_asking_why(say: Say) -> None:
+def test_proofs(say: Say) -> None:
     assert say('why path("a", "c")').splitlines() == [
         'path("a", "c")',
         "│  reach.dl:7: path(x, z) :- path(x, y), edge(y, z).",
@@ -192,7 +192,7 @@ def test_saving_and_loading(folder: Path, commands: ConsoleCommands, say: Say) -
         ("help frobnicate", "unknown command 'frobnicate'"),
     ],
 )
-def test_errors_leave_everything_as_it_was(commands: ConsoleCommands, line: str, message: str) -> None:
+def test_errors_change_nothing(commands: ConsoleCommands, line: str, message: str) -> None:
     commands.handle('+edge("c", "d")')
     before = views(commands), dict(commands.pending.changes), commands.run.tick
     with pytest.raises(dbsp.DbspError) as raised:

@@ -229,7 +229,9 @@ def test_long_loads_show_progress_on_a_terminal(
     assert "computing the first tick" in terminal.getvalue()
 
 
-def test_long_loads_are_quiet_elsewhere(folder: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_loads_show_no_progress_without_a_terminal(
+    folder: Path, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(console, "SLOW_BYTES", 1)
     done = run("run", "reach.dl", "-F", "facts", "-D", "out")
     assert (done.code, done.out, done.err) == (0, "", "")

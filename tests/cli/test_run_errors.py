@@ -53,7 +53,7 @@ def test_unsigned_columns_refuse_negative_numbers(folder: Path, run: Command) ->
     assert "<stdin>:1:4: error: column 'x' of relation 'r' expects an unsigned number" in done.err
 
 
-def test_a_wrong_change_script_is_refused_before_anything_happens(folder: Path, run: Command) -> None:
+def test_an_invalid_change_script_is_an_error_before_the_first_tick(folder: Path, run: Command) -> None:
     (folder / "changes.txt").write_text("+edge(3, 4)\ncommit\n+path(1, 1)\n+edge(1)\n")
     done = run("run", "reach.dl", "-F", "facts", "-D", "out", "--deltas", "changes.txt")
     assert (done.code, done.out) == (1, "")
@@ -101,7 +101,7 @@ def test_results_that_cannot_be_written(folder: Path, run: Command) -> None:
     assert re.search(r"out/path.csv: cannot be written: (File exists|Not a directory)", done.err)
 
 
-def test_a_pattern_that_is_no_regular_expression_is_a_warning_of_one_line(
+def test_an_invalid_regular_expression_is_a_warning_of_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = tmp_path / "p.dl"

@@ -22,7 +22,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             settings={
                 "spark.sql.warehouse.dir": str(folder / "warehouse"),
                 "spark.local.dir": str(folder / "local"),
-                # Renames without checksums of their own: a quarter of the time of a small micro-batch.
+                # Rename files without checksums, which take 1/4 of a small micro-batch's time.
                 "spark.sql.streaming.checkpointFileManagerClass": (
                     "org.apache.spark.sql.execution.streaming.checkpointing."
                     "FileSystemBasedCheckpointFileManager"

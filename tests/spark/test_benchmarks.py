@@ -1,4 +1,4 @@
-"""What the benchmark of Spark measures is the same thing on every way. No times here."""
+"""The benchmark of Spark compares equal work. Times are not tested."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def printed(console: Console) -> str:
     return console.file.getvalue()
 
 
-def test_rows_pass_on_every_way(spark: Any) -> None:
+def test_rows_pass_in_every_way(spark: Any) -> None:
     passings = list(measure_passing(spark, (10,), batches=1, rounds=0, warm_up=0))
-    ways = ["nothing at all", FLOOR, "to a function", "to a folder"]
+    ways = ["no function", FLOOR, "to a function", "to a folder"]
     assert [one.way for one in passings][:4] == ways
     assert all(one.seconds > 0 for one in passings)
     assert all(len(one.parts) == (0 if one.way in ways[:2] else 3) for one in passings)
@@ -27,7 +27,7 @@ def test_rows_pass_on_every_way(spark: Any) -> None:
     assert all(one.way in printed(console) for one in passings)
 
 
-def test_workloads_come_to_the_same_result_through_spark(spark: Any) -> None:
+def test_workloads_have_the_same_result_through_spark(spark: Any) -> None:
     driven = [one for name in ("w1", "w2") for one in measure_driven(spark, name, "tiny", 2, rounds=0)]
     assert [(one.workload, one.phase) for one in driven] == [
         ("w1", "load"),
@@ -41,7 +41,7 @@ def test_workloads_come_to_the_same_result_through_spark(spark: Any) -> None:
     assert "DIFFERS" not in printed(console)
 
 
-def test_the_report_says_which_results_differ() -> None:
+def test_the_report_marks_different_results() -> None:
     console = Console(file=io.StringIO(), width=190)
     assert not print_driven(console, [Driven("w1", "tiny", "load", 1, 0.25, 0.5, 1.0, False)])
     print_passing(console, [Passing(1_000, "to a folder", 0.125, 0.025, (0.1, 0.02, 0.005))])

@@ -1,4 +1,4 @@
-"""Driver and JVM are killed at work: every micro-batch is one tick in the end, and every tick is exact."""
+"""After kills of driver and JVM, every micro-batch is one tick, and every tick is exact."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from benchmarks.spark_crash import compare, measure_crashes
 
 @pytest.mark.crash
 def test_killed_at_random(tmp_path: Path) -> None:
-    """Three of the kills that `python -m benchmarks spark-crash` makes thirty of."""
+    """Run three kills; `python -m benchmarks spark-crash` runs thirty."""
     folder = tmp_path / "crash"
     crashes = measure_crashes(3, folder, seed=5, files=(3, 6))
     assert crashes.problems == []
     assert crashes.kills == {"driver": 1, "jvm": 1, "driver and jvm": 1}
-    assert crashes.at_work >= 2
+    assert crashes.with_running_queries >= 2
 
     printed = io.StringIO()
     print_crashes(Console(file=printed, width=190), crashes)
     assert "every micro-batch is one tick, in both chains, and every tick is exact" in printed.getvalue()
 
-    # What was compared is able to differ.
+    # The comparison detects differences.
     latest = max((folder / "rows").glob("tick-*.parquet"))
     shutil.copy(latest, folder / "rows" / "tick-000000009999.parquet")
     with open(folder / "calls", "a") as calls:
         calls.write("1 1\n")
     shutil.rmtree(max((folder / "log" / "ticks").iterdir()))
-    problems = {problem.split(" is not ")[0] for problem in compare(folder, crashes.files)}
+    problems = {problem.split(":")[0] for problem in compare(folder, crashes.files)}
     assert problems >= {
         "the folder 'rows'",
         "the sum of the folder 'rows'",
         "the order of the calls",
         "the ticks of the log",
     }
-    assert not problems & {"the folder 'path'", "what is left in the inbox"}
+    assert not problems & {"the folder 'path'", "the rest of the inbox"}

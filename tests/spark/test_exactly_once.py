@@ -62,9 +62,7 @@ def test_a_repeated_batch_is_neither_applied_nor_written_again(
     ]
 
 
-def test_what_a_sink_has_not_taken_it_gets_and_what_it_has_it_does_not_get_again(
-    spark: Any, arrivals: Arrivals, tmp_path: Path
-) -> None:
+def test_a_sink_receives_missing_ticks_only(spark: Any, arrivals: Arrivals, tmp_path: Path) -> None:
     first, second = Collected(), Collected()
     program = dbsp.compile(CLOSURE + ".decl ends(y: number)\n.output ends\nends(y) :- path(_, y).\n")
 
@@ -87,7 +85,7 @@ def test_what_a_sink_has_not_taken_it_gets_and_what_it_has_it_does_not_get_again
     assert second.ticks == [(1, {(2,): 1}), (2, {(3,): 1})]
 
 
-def test_the_end_between_the_durable_tick_and_its_file(
+def test_a_crash_between_the_durable_tick_and_its_file(
     spark: Any, arrivals: Arrivals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def build() -> dbsp.spark.Pipeline:
@@ -110,7 +108,7 @@ def test_the_end_between_the_durable_tick_and_its_file(
     }
 
 
-def test_a_view_that_became_empty_before_the_end_is_empty_after_it(
+def test_a_view_that_became_empty_before_a_crash_is_empty_afterwards(
     spark: Any, arrivals: Arrivals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def build() -> dbsp.spark.Pipeline:
@@ -228,9 +226,7 @@ def test_bad_rows_stop_the_query_and_change_nothing(spark: Any, tmp_path: Path) 
     assert copies.total() == {(1,): 1, (2,): 1, (3,): 3}
 
 
-def test_files_whose_columns_have_changed_stop_the_query(
-    spark: Any, arrivals: Arrivals, tmp_path: Path
-) -> None:
+def test_files_with_changed_columns_stop_the_query(spark: Any, arrivals: Arrivals, tmp_path: Path) -> None:
     seen = Collected()
     arrivals.put((1, 2, 1))
     arrivals.put(("a", "b", 1), schema=pa.schema({"x": pa.string(), "y": pa.string(), "weight": pa.int64()}))
@@ -238,7 +234,7 @@ def test_files_whose_columns_have_changed_stop_the_query(
     assert seen.ticks == [(1, {(1, 2): 1})]
 
 
-def test_a_source_that_has_changed_is_refused(spark: Any, arrivals: Arrivals, tmp_path: Path) -> None:
+def test_a_changed_source_is_an_error(spark: Any, arrivals: Arrivals, tmp_path: Path) -> None:
     arrivals.put((1, 2, 1))
     finish(counting(spark, arrivals))
     frame = arrivals.frame(spark).selectExpr("int(x) as x", "y", "weight")
@@ -322,21 +318,19 @@ def test_data_of_another_program_is_not_overwritten(spark: Any, arrivals: Arriva
     spark.sql("DROP TABLE free")
 
 
-def test_a_query_that_is_stopped_in_the_middle_of_a_batch(
-    spark: Any, arrivals: Arrivals, tmp_path: Path
-) -> None:
-    seen, entered, go_on = Collected(), threading.Event(), threading.Event()
+def test_a_query_stopped_within_a_batch(spark: Any, arrivals: Arrivals, tmp_path: Path) -> None:
+    seen, entered, proceed = Collected(), threading.Event(), threading.Event()
 
     def slow(frame: Any, tick: int) -> None:
         entered.set()
-        go_on.wait(60)
+        proceed.wait(60)
         seen(frame, tick)
 
     arrivals.put((1, 2, 1))
     arrivals.put((1, 2, 1))
     query = counting(spark, arrivals).sink("out", slow).start()
     assert entered.wait(60)
-    threading.Timer(0.3, go_on.set).start()
+    threading.Timer(0.3, proceed.set).start()
     query.stop()
     finish(counting(spark, arrivals).sink("out", slow))
     assert seen.ticks == [(1, {(1, 2): 1}), (2, {(1, 2): 1})]

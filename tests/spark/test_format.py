@@ -1,4 +1,4 @@
-"""The format "dbsp": recorded deltas and views come in, changes for a run go out, each once."""
+"""The format "dbsp": read recorded deltas and views, and write changes for a run, each once."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> DeltaLog:
 
 
 def reader(spark: Any, log: DeltaLog, stream: bool = False, **options: Any) -> Any:
-    made = (spark.readStream if stream else spark.read).format("dbsp").option("path", str(log.folder))
-    return made.option("output", "out").options(**options)
+    source = (spark.readStream if stream else spark.read).format("dbsp").option("path", str(log.folder))
+    return source.option("output", "out").options(**options)
 
 
 def by_tick(table: pa.Table) -> dict[int, Delta]:
-    """Deltas by tick of a table whose last columns are a weight and the tick."""
+    """Return the deltas by tick of a table whose last columns are a weight and the tick."""
     found: dict[int, Delta] = {}
     for *row, weight, tick in zip(*(column.to_pylist() for column in table.columns), strict=True):
         delta = found.setdefault(tick, {})
@@ -61,7 +61,7 @@ def expected(first: int = 1, last: int = 5) -> dict[int, Delta]:
 
 
 class Batches:
-    """What a stream brought, micro-batch by micro-batch."""
+    """Records the rows of a stream, micro-batch by micro-batch."""
 
     def __init__(self) -> None:
         self.seen: list[dict[int, Delta]] = []
@@ -106,7 +106,7 @@ def test_a_stream_of_deltas(registered: Any, recorded: DeltaLog, tmp_path: Path)
     assert two.seen == [expected(2, 3), expected(4, 5)]
 
 
-def test_a_stream_goes_on_with_the_log(registered: Any, tmp_path: Path) -> None:
+def test_a_stream_continues_with_the_log(registered: Any, tmp_path: Path) -> None:
     log = DeltaLog(tmp_path / "log")
     frame = reader(registered, log, stream=True).schema("x long, s string, weight long, tick long").load()
     assert play(frame, tmp_path / "point").ticks() == {}
@@ -146,7 +146,7 @@ def send(frame: Any, inbox: Path, checkpoint: Path, **options: Any) -> None:
 
 
 def test_changes_for_a_run(registered: Any, tmp_path: Path) -> None:
-    """Micro-batches go through an inbox into a run, and its deltas through a log back to Spark."""
+    """Changes pass from Spark through an inbox into a run, and deltas through a log to Spark."""
     arrivals = Arrivals(tmp_path / "arrivals", "x long, y long, w int")
     batches = [[(1, 2, 1), (2, 3, 1)], [], [(3, 4, 1)], [(1, 2, -1), (4, 1, 1)]]
     inbox, whole = tmp_path / "inbox", dbsp.compile(CLOSURE).start()
@@ -160,12 +160,12 @@ def test_changes_for_a_run(registered: Any, tmp_path: Path) -> None:
     frame = arrivals.frame(registered)
     options = {"input": "edge", "weightColumn": "w"}
     send(frame, inbox, tmp_path / "point", **options)
-    uncommit(tmp_path / "point")  # the process ended between publishing and what Spark notes
+    uncommit(tmp_path / "point")  # as if Spark had not noted the published batch
     for batch in batches[2:]:
         arrivals.put(*batch)
     send(frame, inbox, tmp_path / "point", **options)
     assert [delivery.batch for delivery in Inbox(inbox).waiting(run)] == [0, 1, 2, 3]
-    assert len(list(inbox.glob("staged/edge/*"))) == 3  # no file is left of the batch that came twice
+    assert len(list(inbox.glob("staged/edge/*"))) == 3  # the repeated batch left no file
     assert drain() == 3
     uncommit(tmp_path / "point")
     send(frame, inbox, tmp_path / "point", **options)
@@ -188,14 +188,14 @@ def test_the_folder_of_a_sink(registered: Any, tmp_path: Path) -> None:
         pipeline.sink("path", tmp_path / encoding, encoding=encoding)
         pipeline.option("checkpointLocation", str(tmp_path / f"point-{encoding}"))
         pipeline.trigger(availableNow=True).start().awaitTermination()
-    made = registered.read.format("dbsp")
+    source = registered.read.format("dbsp")
     first = {(1, 2): 1, (1, 3): 1, (2, 3): 1}
     second = {(1, 4): 1, (2, 4): 1, (3, 4): 1}
-    deltas = made.option("deltas", "true").load(str(tmp_path / "weight"))
+    deltas = source.option("deltas", "true").load(str(tmp_path / "weight"))
     assert by_tick(deltas.toArrow()) == {1: first, 2: second}
-    made = registered.read.format("dbsp")
-    assert by_tick(made.load(str(tmp_path / "weight")).toArrow()) == {2: first | second}
-    assert by_tick(made.option("asOf", 1).load(str(tmp_path / "weight")).toArrow()) == {1: first}
+    source = registered.read.format("dbsp")
+    assert by_tick(source.load(str(tmp_path / "weight")).toArrow()) == {2: first | second}
+    assert by_tick(source.option("asOf", 1).load(str(tmp_path / "weight")).toArrow()) == {1: first}
     with pytest.raises(Exception, match="expected weights, got a sink with encoding='operations'"):
         registered.read.format("dbsp").load(str(tmp_path / "operations")).collect()
     with pytest.raises(Exception, match="expected deltas, got a sink with encoding='view'"):
@@ -223,14 +223,14 @@ def test_the_folder_of_a_sink(registered: Any, tmp_path: Path) -> None:
         ({"path": "/nonexistent"}, r"has no recorded tick yet; set \.schema"),
     ],
 )
-def test_reading_what_is_refused(
+def test_invalid_options_of_reading(
     registered: Any, recorded: DeltaLog, options: dict[str, str], message: str
 ) -> None:
     with pytest.raises(Exception, match=message):
         reader(registered, recorded, **options).load().collect()
 
 
-def test_writing_what_is_refused(registered: Any, tmp_path: Path) -> None:
+def test_invalid_options_of_writing(registered: Any, tmp_path: Path) -> None:
     arrivals = Arrivals(tmp_path / "arrivals", "x long, y long, w double")
     arrivals.put((1, 2, 1.0))
     frame = arrivals.frame(registered)

@@ -60,7 +60,7 @@ def change(name: str, encoding: str) -> st.SearchStrategy[tuple[Any, ...]]:
 
 @settings(max_examples=8)
 @given(st.data())
-def test_the_deltas_are_those_of_the_circuit_driven_directly(spark: Any, data: st.DataObject) -> None:
+def test_the_deltas_equal_those_of_the_circuit_without_spark(spark: Any, data: st.DataObject) -> None:
     encodings = {name: data.draw(strategy, label=name) for name, strategy in _encodings.items()}
     batch = st.fixed_dictionaries(
         {name: st.lists(change(name, encoding), max_size=5) for name, encoding in encodings.items()}
@@ -103,7 +103,7 @@ def test_the_deltas_are_those_of_the_circuit_driven_directly(spark: Any, data: s
         assert {name: sink.ticks for name, sink in sinks.items()} == expected
 
 
-def test_sources_and_sinks_are_in_the_picture_of_the_circuit(spark: Any, tmp_path: Path) -> None:
+def test_sources_and_sinks_are_nodes_of_the_circuit(spark: Any, tmp_path: Path) -> None:
     arrivals = Arrivals(tmp_path / "a", "x long, y long, weight long")
     pipeline = (
         dbsp.spark.stream(three_kinds())
@@ -117,7 +117,7 @@ def test_sources_and_sinks_are_in_the_picture_of_the_circuit(spark: Any, tmp_pat
     assert "Input a" not in labels
 
 
-def test_facts_come_first_and_a_folder_has_a_file_for_every_tick(spark: Any, tmp_path: Path) -> None:
+def test_a_folder_has_a_file_for_the_facts_and_every_tick(spark: Any, tmp_path: Path) -> None:
     arrivals = Arrivals(tmp_path / "in", "x long, y long")
     arrivals.put((2, 3))
     arrivals.put((2, 3))  # changes nothing

@@ -18,7 +18,7 @@ from tests.spark.support import Arrivals, finish
 UTC = dt.UTC
 BERLIN = dt.timezone(dt.timedelta(hours=2))
 
-# (Spark's type, the relation's, a value and its like in Spark on the way out, the type on the way out)
+# (Spark type, relation type, input value, output value in Spark, output type in Spark)
 TYPES: list[tuple[str, str, Any, Any, str]] = [
     ("byte", "int", -128, -128, "bigint"),
     ("short", "int", 1, 1, "bigint"),
@@ -57,7 +57,7 @@ TYPES: list[tuple[str, str, Any, Any, str]] = [
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_every_type_there_and_back(spark: Any, tmp_path: Path, zone: str) -> None:
+def test_every_type_round_trips(spark: Any, tmp_path: Path, zone: str) -> None:
     names = [f"c{i}" for i in range(len(TYPES))]
     ddl = ", ".join(f"{name} {spec[0]}" for name, spec in zip(names, TYPES, strict=True))
     arrivals = Arrivals(tmp_path / "in", ddl)
