@@ -14,10 +14,22 @@ SLOW_BYTES = 8 * 2**20
 """Loads of fewer bytes are over before a progress bar could be read."""
 
 
+OPTIONS = {"max_iterations=": "--max-iterations "}
+"""The options that messages name as arguments of Python, and their names on the command line."""
+
+
 def report(error: DbspError) -> None:
-    """An error on stderr. One that points at places in files says itself where it is from."""
-    pointing = getattr(error, "diagnostics", None)
-    remark(str(error) if pointing else f"dbsp: error: {error}")
+    """Print an error on stderr. One with diagnostics names its file itself.
+
+    Messages name an option as Python does; here it gets its name on the command line.
+    """
+    text = str(error)
+    if getattr(error, "diagnostics", None):
+        remark(text)
+        return
+    for argument, option in OPTIONS.items():
+        text = text.replace(argument, option)
+    remark(f"dbsp: error: {text}")
 
 
 def remark(text: str) -> None:

@@ -146,7 +146,7 @@ def test_a_recursion_without_bound_ends_with_an_error_and_changes_nothing() -> N
             run.step({"seed": [(1,)], "edge": [(2, 3)]})
         assert re.match(
             r"Fixpoint at test_fixpoint\.py:\d+: scope 'count up' has not converged after 50 iterations; "
-            r"the recursion may be without bound .*raise max_iterations if it is not",
+            r"the recursion may not terminate.* If it terminates, raise the limit with max_iterations=N",
             str(caught.value),
         )
         assert view(run) == {} and view(run, "edge") == {(1, 2): 1} and run.tick == 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbsp import Circuit, IterationLimitError, Stream, col, count
+from dbsp import ArgumentError, Circuit, IterationLimitError, Stream, col, count
 from dbsp.operators.recursion import modes
 from dbsp.operators.recursion.evaluation_options import (
     EvaluationOptions,
@@ -109,13 +109,13 @@ def test_a_scope_is_insert_only_until_something_leaves() -> None:
     circuit.output("out", reach(circuit, "auto"))
     run = circuit.start()
     run.step({"edge": [(i, i + 1) for i in range(100)], "start": [(0,)]})
-    assert ways(run) == {"insert-only so far"}
+    assert ways(run) == {"insert-only"}
     run.step({"edge": [(100, 101)], "start": [(3,)]})
-    assert ways(run) == {"insert-only so far"}
+    assert ways(run) == {"insert-only"}
     run.step({"edge": {(40, 41): -1}})
-    assert ways(run) == {"incremental by now, begun anew once"}
+    assert ways(run) == {"incremental, restarted once"}
     run.step({"edge": {(40, 41): 1}})
-    assert ways(run) == {"incremental by now, begun anew once"}
+    assert ways(run) == {"incremental, restarted once"}
     assert len(run.view("out")) == 102
 
 
@@ -124,9 +124,9 @@ def test_what_is_negated_counts_as_leaving_when_it_enters() -> None:
     circuit.output("out", reach(circuit, "auto"))
     run = circuit.start()
     run.step({"edge": [(i, i + 1) for i in range(9)], "start": [(0,)], "shut": [(7,)]})
-    assert ways(run) == {"insert-only so far"} and len(run.view("out")) == 8
+    assert ways(run) == {"insert-only"} and len(run.view("out")) == 8
     run.step({"shut": [(5,)]})
-    assert ways(run) == {"incremental by now, begun anew once"} and len(run.view("out")) == 6
+    assert ways(run) == {"incremental, restarted once"} and len(run.view("out")) == 6
 
 
 def test_insert_only_stays_so() -> None:
@@ -137,7 +137,7 @@ def test_insert_only_stays_so() -> None:
     for times in ("once", "2 times"):
         run.step({"edge": {(4, 5): -1}})
         run.step({"edge": {(4, 5): 1}})
-        assert ways(run) == {f"insert-only so far, begun anew {times}"}
+        assert ways(run) == {f"insert-only, restarted {times}"}
 
 
 def test_a_large_part_that_leaves_is_begun_anew() -> None:
@@ -147,7 +147,7 @@ def test_a_large_part_that_leaves_is_begun_anew() -> None:
     run.step({"edge": [(i, i + 1) for i in range(200)]})
     run.step({"edge": {(0, 1): -1}})
     run.step({"edge": {(i, i + 1): -1 for i in range(100, 150)}})
-    assert ways(run) == {"incremental by now, begun anew 2 times"}
+    assert ways(run) == {"incremental, restarted 2 times"}
 
 
 def test_a_failed_tick_leaves_the_mode_as_it_was() -> None:
@@ -162,9 +162,9 @@ def test_a_failed_tick_leaves_the_mode_as_it_was() -> None:
     before, kept = view(run), run.state_rows
     with pytest.raises(IterationLimitError):
         run.step({"edge": {(7, 8): -1} | {(i, i + 1): 1 for i in range(3, 12)}})
-    assert (view(run), run.state_rows, ways(run)) == (before, kept, {"insert-only so far"})
+    assert (view(run), run.state_rows, ways(run)) == (before, kept, {"insert-only"})
     run.step({"edge": {(7, 8): -1}})
-    assert ways(run) == {"incremental by now, begun anew once"}
+    assert ways(run) == {"incremental, restarted once"}
     before, kept = view(run), run.state_rows
     with pytest.raises(IterationLimitError):
         run.step({"edge": {(1, 2): -1} | {(i, i + 1): 1 for i in range(3, 12)}})
@@ -193,7 +193,7 @@ def test_a_replanned_run_keeps_its_way() -> None:
     for number in range(3):
         run.step({"edge": [(number, number + 1), (9, number)]})
         run.replan(circuit.circuit("physical"))
-    assert ways(run) == {"insert-only so far"}
+    assert ways(run) == {"insert-only"}
     run.step({"edge": {(0, 1): -1}})
     told, rows_ = ways(run), view(run)
     run.replan(circuit.circuit("physical"))
@@ -203,7 +203,7 @@ def test_a_replanned_run_keeps_its_way() -> None:
     assert view(run) == rows_
 
 
-def test_what_is_not_monotone_is_incremental() -> None:
+def test_a_body_that_is_not_monotone_is_incremental() -> None:
     circuit = Circuit("test")
     edge = circuit.input("edge", schema=EDGE, kind="set")
     with circuit.fixpoint("counted") as scope:
@@ -214,17 +214,18 @@ def test_what_is_not_monotone_is_incremental() -> None:
     (body,) = [n.operator.body for n in circuit.circuit("physical").nodes if isinstance(n.operator, Fixpoint)]
     assert evaluation_options(body) == EvaluationOptions(restarts=True, insert_only=False, negated=None)
     assert describe_evaluation(body) == (
-        "incremental by tick and iteration; begun anew where that costs less "
-        "(its variables need not grow with what enters)"
+        "incremental by tick and iteration; restarts where that costs less "
+        "(its variables may shrink when its inputs grow)"
     )
 
 
 def test_an_unknown_mode_is_refused() -> None:
-    with pytest.raises(ValueError, match="'eager' is not a valid Recursion"):
+    with pytest.raises(ArgumentError) as refused:
         Circuit("test").fixpoint("path", recursion="eager")
+    assert refused.value.message == ("recursion: expected one of auto, incremental, insert-only, got 'eager'")
 
 
-def test_a_circuit_that_keeps_less_of_what_enters() -> None:
+def test_switching_to_a_circuit_that_keeps_fewer_integrals() -> None:
     def query(pairs: bool) -> Circuit:
         circuit = Circuit("test")
         edge = circuit.input("edge", schema=EDGE, kind="set")
@@ -233,7 +234,7 @@ def test_a_circuit_that_keeps_less_of_what_enters() -> None:
             found = scope.variable("found", near.schema)
             scope.define(found, (near + then_from(found, edge)).distinct())
         circuit.output("out", scope.leave(found))
-        # A join keeps what enters the scope, too.
+        # A join keeps the integral of the entering stream, too.
         circuit.output("twice", near.join(near, on=["x"], select=["x"]) if pairs else near.scale(1))
         return circuit
 
