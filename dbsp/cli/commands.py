@@ -246,13 +246,10 @@ class ConsoleCommands:
             raise InputError("why what? Write why path(1, 3) or why not path(3, 1)")
         with why_answers.state_of(self.program, self.run) as state:
             if negated:
-                goal = goal[negated.end() :]
-                advice = f"enter: why {goal}"
-                why_answers.print_refusal(state, goal, options.get("depth", 1), advice)
+                why_answers.print_refusal(state, goal[negated.end() :], options.get("depth", 1))
             else:
                 depth = options.get("depth", why_answers.DEPTH)
-                advice = f"enter: why not {goal}"
-                why_answers.print_proofs(state, goal, options.get("rows", 1), depth, advice)
+                why_answers.print_proofs(state, goal, options.get("rows", 1), depth)
 
     def _graph(self, argument: str) -> None:
         from dbsp.circuit import drawing

@@ -14,22 +14,10 @@ SLOW_BYTES = 8 * 2**20
 """Loads of fewer bytes are over before a progress bar could be read."""
 
 
-OPTIONS = {"max_iterations=": "--max-iterations "}
-"""The options that messages name as arguments of Python, and their names on the command line."""
-
-
 def report(error: DbspError) -> None:
-    """Print an error on stderr. One with diagnostics names its file itself.
-
-    Messages name an option as Python does; here it gets its name on the command line.
-    """
-    text = str(error)
-    if getattr(error, "diagnostics", None):
-        remark(text)
-        return
-    for argument, option in OPTIONS.items():
-        text = text.replace(argument, option)
-    remark(f"dbsp: error: {text}")
+    """An error on stderr. One that points at places in files says itself where it is from."""
+    pointing = getattr(error, "diagnostics", None)
+    remark(str(error) if pointing else f"dbsp: error: {in_option_names(str(error))}")
 
 
 def remark(text: str) -> None:
@@ -75,6 +63,15 @@ def loading(total_bytes: int) -> Iterator[Callable[[Path | None, str], None]]:
                 progress.update(task, advance=path.stat().st_size, description=text)
 
         yield advance
+
+
+def in_option_names(message: str) -> str:
+    """Replace the arguments of Python in a message by the options of the command line.
+
+    >>> in_option_names("raise the limit with max_iterations=N")
+    'raise the limit with --max-iterations N'
+    """
+    return message.replace("max_iterations=", "--max-iterations ")
 
 
 def announce_kernels() -> None:

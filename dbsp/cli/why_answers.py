@@ -47,16 +47,11 @@ def state_of(program: Program, run: Run) -> Iterator[WhySession]:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def print_proofs(
-    state: WhySession, goal: str, rows: int, depth: int, advice: str, form: Form = Form.TEXT
-) -> None:
-    """Print proofs of the first rows that match a goal.
-
-    Raises InputError with the advice, which names the command for missing rows, if no row matches.
-    """
+def print_proofs(state: WhySession, goal: str, rows: int, depth: int, form: Form = Form.TEXT) -> None:
+    """Proofs of the first rows that fit a goal. Raises InputError when none does."""
     proofs = state.why(goal, limit=rows + 1, depth=depth)
     if not proofs:
-        raise InputError(f"no row matches {goal.strip()}; {advice}", code="row-missing")
+        raise InputError(f"no row fits {goal.strip()}; 'why not' tells why")
     for number, proof in enumerate(proofs[:rows]):
         match form:
             case Form.JSON:
@@ -69,12 +64,9 @@ def print_proofs(
         print("\nand more rows fit")
 
 
-def print_refusal(state: WhySession, goal: str, depth: int, advice: str, form: Form = Form.TEXT) -> None:
-    """Print why no row matches a goal.
-
-    Raises InputError with the advice, which names the command for present rows, if a row matches.
-    """
+def print_refusal(state: WhySession, goal: str, depth: int, form: Form = Form.TEXT) -> None:
+    """Why no row fits a goal. Raises InputError when one does."""
     refusal = state.why_not(goal, depth=depth)
     if refusal is None:
-        raise InputError(f"a row matches {goal.strip()}; {advice}", code="row-present")
+        raise InputError(f"a row fits {goal.strip()}; 'why' tells why")
     print(refusal.to_json() if form is Form.JSON else "\n".join(refusal.lines()))

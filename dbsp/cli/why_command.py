@@ -77,8 +77,6 @@ def why(
     form = why_answers.Form.JSON if json else why_answers.Form.DOT if dot else why_answers.Form.TEXT
     with why_answers.state_of(compiled, run) as state:
         if negated:
-            advice = "omit --not to see a proof"
-            why_answers.print_refusal(state, goal, depth or 1, advice, form)
+            why_answers.print_refusal(state, goal, depth or 1, form)
         else:
-            advice = "add --not to see why"
-            why_answers.print_proofs(state, goal, rows, depth or why_answers.DEPTH, advice, form)
+            why_answers.print_proofs(state, goal, rows, depth or why_answers.DEPTH, form)

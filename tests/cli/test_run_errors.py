@@ -92,19 +92,6 @@ def test_an_unbounded_recursion_is_given_up(folder: Path, run: Command) -> None:
     assert "If it terminates, raise the limit with --max-iterations N. The tick was rolled back" in done.err
 
 
-def test_why_names_its_own_option(folder: Path, run: Command) -> None:
-    absent = run("why", "reach.dl", "-F", "facts", "path(3, 1)")
-    assert (absent.code, absent.err) == (
-        1,
-        "dbsp: error: no row matches path(3, 1); add --not to see why [row-missing]\n",
-    )
-    present = run("why", "reach.dl", "-F", "facts", "path(1, 2)", "--not")
-    assert (present.code, present.err) == (
-        1,
-        "dbsp: error: a row matches path(1, 2); omit --not to see a proof [row-present]\n",
-    )
-
-
 def test_a_goal_that_names_an_unknown_relation(folder: Path, run: Command) -> None:
     done = run("why", "reach.dl", "-F", "facts", "pth(1, 2)")
     assert done.code == 1
