@@ -55,8 +55,8 @@ def compile(
             and incremental afterwards, and restarts a tick that costs more than a restart.
             "incremental" never restarts; "insert-only" restarts at every removal.
         word_size: the number of bits of a number, 32 or 64. By default 64, unless a pragma of the
-            program says otherwise. A result beyond 64 bits is an error; with 32 bits arithmetic wraps
-            around as in Soufflé.
+            program says otherwise. A result beyond 64 bits is an error; with 32 bits arithmetic
+            wraps around as in Soufflé.
 
     Returns:
         The compiled program. `Program.start` runs it.

@@ -62,13 +62,15 @@ class Program(QuestionMethods):
         super().__init__(COMPILER.run(source, context, until="assemble"))
         planned: PlannedProgram = COMPILER.run(self.checked, context, start=CHECKED, until="plan")
         self.rewritten: checked.CheckedProgram = planned.program
-        """The program after the rewritings: cheaper rules for the same outputs (see `datalog.rewrites`)."""
+        """The program after the rewritings: cheaper rules for the same outputs (see
+        `datalog.rewrites`)."""
         self.rewrites: tuple[AppliedPass, ...] = tuple(
             applied for applied in context.applied.values() if applied.changes
         )
         """The rewritings that changed the program, and their changes."""
         self.plans: dict[int, RulePlan] = planned.plans
-        """The plan of every rule, by the number of the rule, based on the rules alone, without counts."""
+        """The plan of every rule, by the number of the rule, based on the rules alone, without
+        counts."""
         self._all_text = "\0".join(context.report.sources.values())
 
     def plans_for(
@@ -129,7 +131,8 @@ class Program(QuestionMethods):
 
     @property
     def ranges(self) -> dict[str, dict[str, IntRange]]:
-        """By relation, the columns whose range of ints is smaller than 64 bits, with their range."""
+        """By relation, the columns whose range of ints is smaller than 64 bits, with their
+        range."""
         word = self.checked.types.word_size
         return {
             name: {
@@ -142,7 +145,8 @@ class Program(QuestionMethods):
 
     @property
     def outputs(self) -> dict[str, Schema]:
-        """The schema of every relation that emits deltas, including those with only a .printsize."""
+        """The schema of every relation that emits deltas, including those with only a
+        .printsize."""
         names = dict.fromkeys((*self.checked.outputs, *self.checked.sizes))
         return {name: relation_schema(self.relations[name]) for name in names}
 
@@ -200,13 +204,13 @@ class Program(QuestionMethods):
     ) -> Run:
         """Start a run of the program.
 
-        The facts of the program and the `initial` changes are applied as the first tick, before this
-        method returns. If there are none, no tick happens. A fact can be retracted later like any
-        other row.
+        The facts of the program and the `initial` changes are applied as the first tick, before
+        this method returns. If there are none, no tick happens. A fact can be retracted later like
+        any other row.
 
-        Rules of three atoms or more over inputs are planned for the row counts of the first tick. The
-        exception is a body that is a single cyclic core: it is always one multi-way join, whose cost
-        is never far from the best. `run.replan()` plans all rules for the current counts.
+        Rules of three atoms or more over inputs are planned for the row counts of the first tick.
+        The exception is a body that is a single cyclic core: it is always one multi-way join, whose
+        cost is never far from the best. `run.replan()` plans all rules for the current counts.
 
         Parameters:
             initial: changes for the first tick, by input; see `Run.step` for their forms.
@@ -217,15 +221,15 @@ class Program(QuestionMethods):
             circuit: a query circuit of this program, such as the result of `circuit_for` after
                 adding inputs and outputs. It runs as it is, without replanning.
             checkpoint: a folder. Every tick is stored there when `step` returns. If the folder
-                already holds ticks, the run continues after the last one, and the facts and `initial`
-                are not applied.
+                already holds ticks, the run continues after the last one, and the facts and
+                `initial` are not applied.
 
         Returns:
             The run, with the first tick applied.
 
         Raises:
-            InputError: a change does not fit its input.
-            IterationLimitError: a recursion needs more than `max_iterations` iterations. Later ticks
+            InputError: a change does not fit its input. IterationLimitError: a recursion needs more
+            than `max_iterations` iterations. Later ticks
                 raise it from `Run.step`.
             CheckpointError: the folder cannot be used, or belongs to another program.
 
@@ -296,10 +300,10 @@ class Program(QuestionMethods):
         """Describe how the program is evaluated.
 
         The report lists the strata, the rules with their positions, and the steps of each rule. For
-        every join it shows whether the join is acyclic, a bound of its rows, the chosen plan, and the
-        order in which a change of each atom binds the variables. It ends with the traces and their
-        readers. With a `run`, it adds the actual counts of prefixes and rows of the multi-way joins,
-        next to the expected ones, and the sizes of the traces.
+        every join it shows whether the join is acyclic, a bound of its rows, the chosen plan, and
+        the order in which a change of each atom binds the variables. It ends with the traces and
+        their readers. With a `run`, it adds the actual counts of prefixes and rows of the multi-way
+        joins, next to the expected ones, and the sizes of the traces.
 
         Parameters:
             run: a run of this program, to report actual counts.

@@ -1,7 +1,7 @@
 """Replan a running program by the counts of the rows that its circuit keeps.
 
-The counts are those of the inputs, and of derived relations whose rows the circuit keeps. A rule over
-a relation without kept rows is planned by its shape alone, as without data.
+The counts are those of the inputs, and of derived relations whose rows the circuit keeps. A rule
+over a relation without kept rows is planned by its shape alone, as without data.
 """
 
 from __future__ import annotations

@@ -18,15 +18,16 @@ class QuestionMethods:
 
     def __init__(self, meaning: checked.CheckedProgram) -> None:
         self.checked = meaning
-        """The checked program: resolved, typed, in strata (see `compiler.datalog.meaning.checked`)."""
+        """The checked program: resolved, typed, in strata (see
+        `compiler.datalog.meaning.checked`)."""
         self._states: weakref.WeakKeyDictionary[Run, WhySession] = weakref.WeakKeyDictionary()
 
     def why(self, run: Run, relation: str, row: tuple[Any, ...], *, depth: int | None = None) -> Proof | None:
         """Return a proof that a relation of a run contains a row; None if it does not.
 
-        The proof has the smallest possible height: the fewest rules on the longest path from the row
-        down to an input fact. The first question after a tick recomputes all relations that the row
-        depends on, from the current inputs. This costs as much as starting the program on them.
+        The proof has the smallest possible height: the fewest rules on the longest path from the
+        row down to an input fact. The first question after a tick recomputes all relations that the
+        row depends on, from the current inputs. This costs as much as starting the program on them.
         Later questions cost the proof alone.
 
         Parameters:
@@ -39,7 +40,8 @@ class QuestionMethods:
             A proof tree, or None if the row is missing (see `why_not`). `print(proof)` draws it.
 
         Raises:
-            InputError: the relation is unknown, the row does not fit its columns, or the run belongs
+            InputError: the relation is unknown, the row does not fit its columns, or the run
+            belongs
                 to another program.
 
         Examples:
@@ -78,7 +80,8 @@ class QuestionMethods:
             The explanation, or None if a row matches (see `why`). `print` shows it.
 
         Raises:
-            InputError: the relation is unknown, the row does not fit its columns, or the run belongs
+            InputError: the relation is unknown, the row does not fit its columns, or the run
+            belongs
                 to another program.
 
         Examples:
@@ -100,16 +103,16 @@ class QuestionMethods:
     def query(self, run: Run, body: str) -> ZSet:
         """Return the answers to a question about the current state of a run.
 
-        The question is the body of a rule and may use every relation of the program. It is evaluated
-        by a circuit of its own, which reads every row of the relations in the question.
+        The question is the body of a rule and may use every relation of the program. It is
+        evaluated by a circuit of its own, which reads every row of the relations in the question.
 
         Parameters:
             run: a run of this program.
             body: the body of a rule, such as `path(1, x), x > 2`.
 
         Returns:
-            A Z-set whose columns are the variables of the body, except those that begin with `_` and
-            those inside of aggregates.
+            A Z-set whose columns are the variables of the body, except those that begin with `_`
+            and those inside of aggregates.
 
         Raises:
             CompileError: the body has an error, such as an unknown relation.

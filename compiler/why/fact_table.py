@@ -79,7 +79,8 @@ class _Index:
 
 
 def _position(values: Codes, wanted: Codes) -> tuple[Codes, Codes]:
-    """Return the positions of `wanted` in the sorted values (0 if missing) and which are present."""
+    """Return the positions of `wanted` in the sorted values (0 if missing) and which are
+    present."""
     position = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
     present = values[position] == wanted
     return np.where(present, position, 0), present

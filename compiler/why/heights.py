@@ -187,7 +187,7 @@ class _Level:
         rows = np.concatenate([rows for rows, _ in pieces])
         of_row = np.repeat([height for _, height in pieces], [len(rows) for rows, _ in pieces])
         rows = recode_rows(rows, schema, self.run.interner, schema, self.interner)
-        # A row that is both an input fact and derived was recorded twice; keep its first height.
+        # A row that is an input fact and derived was recorded twice; keep the first height.
         order = np.lexsort((of_row, *rows.T[::-1]))
         rows, of_row = rows[order], of_row[order]
         first = np.ones(len(rows), bool)

@@ -35,8 +35,8 @@ class ProofStep:
     `leaf` says why the proof ends: the row is an input fact, or its relation is opaque (see
     `dbsp.compiler.why.opaque_relations`).
 
-    `height` is the height of the smallest proof: 0 for an input fact, else one more than the highest
-    row among the premises. `premises` is None if the depth limit was reached.
+    `height` is the height of the smallest proof: 0 for an input fact, else one more than the
+    highest row among the premises. `premises` is None if the depth limit was reached.
     """
 
     key: Key
@@ -147,7 +147,8 @@ class Proof:
         return json.dumps({"steps": steps}, indent=indent, ensure_ascii=False)
 
     def to_dot(self) -> str:
-        """Return a drawing in the DOT language: input facts at the top, the proved row at the bottom."""
+        """Return a drawing in the DOT language: input facts at the top, the proved row at the
+        bottom."""
         import graphviz
 
         dot = graphviz.Digraph("proof", node_attr={"shape": "box", "fontname": "Helvetica,Arial,sans-serif"})

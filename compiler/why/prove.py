@@ -27,7 +27,8 @@ from dbsp.kernels.arrays import Codes
 
 
 class Prover:
-    """Finds proofs and refusals over tables of rows with heights (see `dbsp.compiler.why.heights`)."""
+    """Finds proofs and refusals over tables of rows with heights (see
+    `dbsp.compiler.why.heights`)."""
 
     def __init__(
         self,
@@ -85,7 +86,8 @@ class Prover:
     def refuse(self, goal: checked.Rule, depth: int) -> Refusal | None:
         """Explain why no row matches the single atom of a goal; None if one does (see `refute`).
 
-        Raises InputError for an atom with terms that depend on its variables, such as `p(x, x + 1)`.
+        Raises InputError for an atom with terms that depend on its variables, such as `p(x, x +
+        1)`.
         """
         if self.matching(goal, 1):
             return None

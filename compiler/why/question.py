@@ -158,7 +158,8 @@ def _columns(typed: Sequence[TypedClause]) -> tuple[syntax.Variable, ...]:
 
 
 def read_goal(program: checked.CheckedProgram, text: str) -> tuple[syntax.Atom, checked.Rule]:
-    """Read the atom to explain, such as `path(1, _)`; return it and a rule with this atom as its body.
+    """Read the atom to explain, such as `path(1, _)`; return it and a rule with this atom as its
+    body.
 
     Raises CompileError with every error found, also if the text is not a single positive atom.
     """

@@ -16,7 +16,8 @@ _MARKS: dict[Status, str] = {"holds": "+", "fails": "-", "open": "?"}
 
 @dataclass(frozen=True, slots=True)
 class LiteralStatus:
-    """A literal of a rule in a partial match: it holds, fails, or is open (has an unbound variable).
+    """A literal of a rule in a partial match: it holds, fails, or is open (has an unbound
+    variable).
 
     `key` is the row that matches an atom, or the missing row if the match determines it.
     """

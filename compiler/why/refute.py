@@ -1,8 +1,8 @@
 """Find the closest partial matches of rules for a missing row.
 
-With the head bound, some literals of a rule's body cannot hold together. A closest match drops as few
-literals as possible. The search drops each literal, then each pair of literals. If neither suffices,
-it adds literals one by one as long as they hold together.
+With the head bound, some literals of a rule's body cannot hold together. A closest match drops as
+few literals as possible. The search drops each literal, then each pair of literals. If neither
+suffices, it adds literals one by one as long as they hold together.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ class WhySession:
     """The relations of a program as they are after one tick of a run.
 
     Inputs and outputs are read from the run. The first question recomputes all other relations that
-    it depends on, and the heights of all rows, from the current inputs by the rules as written. This
-    costs as much as starting the run on the current inputs. Later questions reuse the result.
+    it depends on, and the heights of all rows, from the current inputs by the rules as written.
+    This costs as much as starting the run on the current inputs. Later questions reuse the result.
     """
 
     def __init__(self, program: checked.CheckedProgram, run: Run) -> None:
@@ -160,7 +160,8 @@ class WhySession:
         return self.answer(read_question(self.program, body))
 
     def answer(self, question: Question) -> ZSet:
-        """Evaluate a question by a circuit of its own. Raises the errors of a tick of this circuit."""
+        """Evaluate a question by a circuit of its own. Raises the errors of a tick of this
+        circuit."""
         used = {name: self.program.relations[name] for name in question.relations}
         rows = {name: self.rows(name) for name in used}
         policy = Policy(Statistics.none(), Strategy.AUTO)

@@ -1,12 +1,12 @@
 """Find the solutions of the body of a rule, given some bound variables.
 
-The search is depth-first over batches of bindings. It joins all matching rows of the most bound atom
-in one array operation, then evaluates every condition whose variables are bound on all of them. It
-continues with pieces of the result, each larger than the one before. So the first solution is found
-early, and many solutions are found at array speed.
+The search is depth-first over batches of bindings. It joins all matching rows of the most bound
+atom in one array operation, then evaluates every condition whose variables are bound on all of
+them. It continues with pieces of the result, each larger than the one before. So the first solution
+is found early, and many solutions are found at array speed.
 
-The order of literals is: conditions and equations whose variables are bound; negations; atoms with a
-bound column; aggregates; functions that may have no value; generators; atoms without a bound
+The order of literals is: conditions and equations whose variables are bound; negations; atoms with
+a bound column; aggregates; functions that may have no value; generators; atoms without a bound
 column. A binding for which a function has no value is not a solution.
 """
 
@@ -63,7 +63,8 @@ class Solver:
         ] = {}  # by the id of the term, which is stored to keep it alive
 
     def solutions(self, body: Body, given: Bindings, below: int | None = None) -> Iterator[Bindings]:
-        """Yield all solutions of the body, in pieces. A scan is numbered by its position in the body.
+        """Yield all solutions of the body, in pieces. A scan is numbered by its position in the
+        body.
 
         With `below`, the rows of the scans of the body itself have smaller heights than that.
         """
@@ -219,7 +220,8 @@ class Solver:
     # --- generators ------------------------------------------------------------------------------
 
     def _generated(self, literal: Generated, given: Bindings) -> Bindings:
-        """Return the bindings with each value of a generator; a series that is too long has none."""
+        """Return the bindings with each value of a generator; a series that is too long has
+        none."""
         if literal.variable in given.values:
             return self._conditioned(literal.membership, given)
         names = tuple(f"{literal.variable}.{place}" for place in range(len(literal.call.arguments)))

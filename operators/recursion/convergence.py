@@ -1,10 +1,10 @@
 """Early convergence: retract all rows of later iterations at once.
 
 Consider a scope whose variables only grow from iteration to iteration: its body is monotone, and no
-entering row has a negative weight. The first iteration that adds no row to any variable is the last:
-X[i + 1] = X[i] implies X[j] = X[i] for all j > i, because the body is a function of X and of the rows
-that entered at iteration 0. If earlier ticks needed more iterations, all their rows at later
-iterations are retracted, without stepping through these iterations:
+entering row has a negative weight. The first iteration that adds no row to any variable is the
+last: X[i + 1] = X[i] implies X[j] = X[i] for all j > i, because the body is a function of X and of
+the rows that entered at iteration 0. If earlier ticks needed more iterations, all their rows at
+later iterations are retracted, without stepping through these iterations:
 
     out(j) = -old(j)    for all j > i
 
@@ -38,7 +38,8 @@ class Convergence:
         self._past = history.arrivals
 
     def rest(self, iteration: int, arrived: Sequence[dict[int, int]]) -> list[Batch | None] | None:
-        """Return the retractions of all later iterations if this iteration has converged, else None.
+        """Return the retractions of all later iterations if this iteration has converged, else
+        None.
 
         Also None if few rows are left, so that iterating is as cheap. Retracts the rows from the
         traces and updates `arrived`.

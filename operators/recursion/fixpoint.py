@@ -85,8 +85,8 @@ class Fixpoint(ScopeBoundary, TickDependent, Identified):
     ) -> Stream:
         """Return the scope with its body rewritten.
 
-        `entering` maps an outer stream to the image of the entering one; `leaving` maps the image of
-        an exported stream to the export.
+        `entering` maps an outer stream to the image of the entering one; `leaving` maps the image
+        of an exported stream to the export.
         """
         parent = rewriting.graph_of(node.graph)
         body = Body(self.body.name, parent, self.body.max_iterations, self.body.recursion)

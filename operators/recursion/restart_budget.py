@@ -24,5 +24,6 @@ class RestartBudget:
         return self._history.budget(self._rows + gained) if self._bounded else math.inf
 
     def rest(self, iteration: int, arrived: Sequence[dict[int, int]]) -> list[Batch | None] | None:
-        """Return the remaining change of every result if no more iterations are needed, else None."""
+        """Return the remaining change of every result if no more iterations are needed, else
+        None."""
         return None if self._convergence is None else self._convergence.rest(iteration, arrived)

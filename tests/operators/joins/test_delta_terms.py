@@ -93,7 +93,7 @@ def test_what_does_not_fit() -> None:
     circuit = Circuit("test")
     edge = circuit.input("edge", x=int, y=int)
     word = circuit.input("word", s=str)
-    with pytest.raises(SchemaError, match="variable 'b' is int in one place and str in another"):
+    with pytest.raises(SchemaError, match="variable 'b' has type int in one place and str in another"):
         delta_terms([edge("a", "b"), word("b")])
     with pytest.raises(SchemaError, match="at least one atom"):
         delta_terms([])

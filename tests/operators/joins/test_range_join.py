@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbsp import Circuit, SchemaError, Stream, ValueOutOfRangeError, WeightOverflowError, col
+from dbsp import Circuit, DbspError, SchemaError, Stream, ValueOutOfRangeError, WeightOverflowError, col
 from dbsp.data.columns import code_floats, float_codes
-from dbsp.data.types import FLOAT, INT
+from dbsp.data.types import FLOAT, INT, Type
 from dbsp.operators.joins.band import Band
 from dbsp.runtime.agreement import check_agreement
 from tests import reference
@@ -268,16 +268,43 @@ def test_a_projection_behind_it_and_a_weight_too_large() -> None:
     assert view(run) == {(12, 1): 2**40 + 1}
 
 
+@pytest.mark.parametrize(
+    ("type_", "low", "error"),
+    [
+        (FLOAT, "1", "low: expected a number for a float column, got '1' [wrong-type]"),
+        (FLOAT, True, "low: expected a number for a float column, got True [wrong-type]"),
+        (FLOAT, float("nan"), "low: expected a number for a float column, got nan [wrong-type]"),
+        (FLOAT, 10**400, "is too large for a float [value-out-of-range]"),
+        (INT, True, "low: expected an int for an int column, got True [wrong-type]"),
+        (INT, 2**63, "low=9223372036854775808 does not fit 64 bits [value-out-of-range]"),
+    ],
+)
+def test_bounds_that_do_not_fit(type_: Type, low: Any, error: str) -> None:
+    with pytest.raises(DbspError) as refused:
+        Band.of(type_, low, None)
+    assert error in str(refused.value)
+
+
 def test_refused() -> None:
     c = Circuit()
     a, b = c.input("a", k=int, x=int, s=str, d=date), c.input("b", k=int, y=float, t=datetime, z=int)
     for message, options in [
-        (r"RangeJoin at test_range_join\.py:\d+: there is no distance between 'x: int' and 'y: float'", {}),
-        ("no distance between values of str", {"left": "s"}),
+        (
+            r"RangeJoin at test_range_join\.py:\d+: expected columns of the same type, "
+            "got 'x: int' and 'y: float'",
+            {},
+        ),
+        (
+            "expected an int, float, date or timestamp column, got str: its values have no distance",
+            {"left": "s"},
+        ),
         ("no column 'w'", {"right": "w"}),
-        ("low is an int between ints, not 0.5", {"right": "z", "low": 0.5}),
-        ("high is a timedelta of whole days", {"left": "d", "high": timedelta(hours=5)}),
-        ("low=3 is more than high=1", {"right": "z", "low": 3, "high": 1}),
+        ("low: expected an int for an int column, got 0.5", {"right": "z", "low": 0.5}),
+        (
+            "high: expected a timedelta of whole days for a date column",
+            {"left": "d", "high": timedelta(hours=5)},
+        ),
+        ("expected low <= high, got low=3 and high=1: no pair matches", {"right": "z", "low": 3, "high": 1}),
         ("name every column once", {"on": [("x", "k")], "right": "z"}),
     ]:
         with pytest.raises(SchemaError, match=message):

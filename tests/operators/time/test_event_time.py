@@ -251,7 +251,10 @@ def test_refused() -> None:
         ("size is more than nothing, not 0", lambda: a.window("t", 0)),
         ("hop is more than nothing, not -1", lambda: a.window("t", 3, -1)),
         ("size is more than nothing, not None", lambda: a.window("t", None)),
-        ("size is a timedelta of whole days", lambda: a.window("d", timedelta(hours=1))),
+        (
+            "size: expected a timedelta of whole days for a date column",
+            lambda: a.window("d", timedelta(hours=1)),
+        ),
         ("lateness is not negative, not -1", lambda: a.watermark("t", -1)),
         (r"Watermark at .*'u' may be None", lambda: a.watermark("u", 1)),
         ("has to be one of the grouping columns", lambda: a.group_by("t").final(a, "d", n=count())),
