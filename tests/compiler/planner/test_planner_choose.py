@@ -115,11 +115,11 @@ def test_what_a_shape_tells() -> None:
     assert choice.join_tree == ((3, 1),)
     assert (choice.exponent, choice.width, choice.agm_bound) == (pytest.approx(2), pytest.approx(1.5), None)
     assert choice.reasons == (
-        "cyclic: the reduction of Graham leaves 3 atoms",
-        "the core is joined at once, since two-way joins may make more than the largest result; "
-        "the rows of e are not counted",
+        "cyclic: Graham's reduction leaves 3 atoms",
+        "a multi-way join of the core, because two-way joins may create more rows than the largest result; "
+        "no row counts for e",
     )
-    assert choose(query("ab bc")).reasons[0] == "acyclic: the reduction of Graham takes out every atom"
+    assert choose(query("ab bc")).reasons[0] == "acyclic: Graham's reduction removes every atom"
     assert choose(query("ab cd")).reasons[-1] == "a cross product: some atoms share no variable"
 
 
@@ -130,7 +130,7 @@ def test_a_triangle_of_a_skewed_graph_is_joined_at_once() -> None:
     costs = dict(choice.costs)
     assert costs["multiway"].total < costs["binary"].total
     assert costs["multiway"].kept < costs["binary"].kept
-    assert choice.reasons[1].startswith("one multi-way join, the cheapest by the counted rows (")
+    assert choice.reasons[1].startswith("one multi-way join, the cheapest plan by the row counts (")
     assert choice.agm_bound == pytest.approx(len(graph(2_000, 20_000, 0.7)) ** 1.5)
     (estimate,) = [one for one in choice.estimates if isinstance(one.tree, MultiwayNode)]
     assert [term.order for term in estimate.terms] == list(estimate.tree.orders)
@@ -204,24 +204,24 @@ def test_an_unknown_relation_leaves_the_shape() -> None:
     conjunction = query("ab bc ac", relations=["e", "f", "e"])
     choice = counted(conjunction, {"e": graph(100, 300, 0.2)})
     assert choice.tree == choose(conjunction).tree
-    assert choice.reasons[1].endswith("; the rows of f are not counted")
+    assert choice.reasons[1].endswith("; no row counts for f")
     assert (choice.agm_bound, choice.estimates, choice.costs) == (None, (), ())
 
 
 @pytest.mark.parametrize(
     ("strategy", "order", "message"),
     [
-        (Strategy.AUTO, [0, 1], r"\[0, 1\] is not an order of the atoms 0 to 2"),
-        (Strategy.WCOJ, [0, 1, 2], "give the order or the strategy, not both"),
+        (Strategy.AUTO, [0, 1], r"expected an order of the atoms 0 to 2, got \[0, 1\]"),
+        (Strategy.WCOJ, [0, 1, 2], "has no order of atoms; use either the order or the strategy"),
     ],
 )
-def test_hints_that_make_no_sense(strategy: Strategy, order: list[int], message: str) -> None:
+def test_invalid_hints(strategy: Strategy, order: list[int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         choose(query("ab bc ac"), None, strategy, order)
 
 
-def test_a_conjunction_has_atoms_and_binds_what_is_needed() -> None:
-    with pytest.raises(ValueError, match="nothing to join"):
+def test_a_conjunction_has_atoms_and_binds_the_needed_variables() -> None:
+    with pytest.raises(ValueError, match="expected at least one atom in the conjunction, got none"):
         choose(Conjunction(()))
     with pytest.raises(ValueError, match="no atom and no function binds z"):
         query("ab", "az")
