@@ -1,4 +1,5 @@
-"""Bad input to a running program: what is said, that nothing happened, that the next tick is right."""
+"""Bad input to a running program: what is said, that nothing happened, that the next tick is
+right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whole programs: after every tick each view and each delta is what recomputing from scratch gives."""
+"""Whole programs: after every tick each view and each delta is what recomputing from scratch
+gives."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ OWN_VALUES: dict[str, dict[Kind, list[Any]]] = {
 
 
 def program_changes(subject: Subject, values: dict[Kind, list[Any]]) -> st.SearchStrategy[list[list[Change]]]:
-    """Ticks of changes over a few rows, so that many are there already or are not there to retract."""
+    """Ticks of changes over a few rows, so that many are there already or are not there to
+    retract."""
 
     @st.composite
     def ticks(draw: st.DrawFn) -> list[list[Change]]:

@@ -1,9 +1,9 @@
 """Programs with facts and expected output, loaded at once, row by row, and under deletions.
 
-`tests/programs/NAME.dl` has its facts in `NAME/relation.facts` and the expected rows of each output in
-`NAME/relation.csv`, tab-separated; some have a change script `NAME/changes.txt` and the expected deltas
-of its ticks in `NAME/deltas.txt`. Expected rows were computed by an evaluator that shares nothing with
-the compiler behind the checks, and read over.
+`tests/programs/NAME.dl` has its facts in `NAME/relation.facts` and the expected rows of each output
+in `NAME/relation.csv`, tab-separated; some have a change script `NAME/changes.txt` and the expected
+deltas of its ticks in `NAME/deltas.txt`. Expected rows were computed by an evaluator that shares
+nothing with the compiler behind the checks, and read over.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ def edges(text: str) -> list[frozenset[str]]:
 
 
 def query(text: str, needed: str | None = None, relations: Iterable[str] = ()) -> Conjunction:
-    """ "ab bc" is e(a, b), e(b, c), or over the relations given; all variables are needed unless said."""
+    """ "ab bc" is e(a, b), e(b, c), or over the relations given; all variables are needed unless
+    said."""
     words = text.split()
     names = list(relations) or ["e"] * len(words)
     atoms = tuple(Atom(name, tuple(word)) for name, word in zip(names, words, strict=True))
@@ -59,7 +60,8 @@ def hypergraphs(draw: st.DrawFn, most: int = 6) -> list[frozenset[str]]:
 
 @st.composite
 def conjunctions(draw: st.DrawFn, most: int = 5) -> Conjunction:
-    """Atoms over r1 to r3, of the arity in the name, with conditions, functions and needed variables."""
+    """Atoms over r1 to r3, of the arity in the name, with conditions, functions and needed
+    variables."""
     atoms = []
     for _ in range(draw(st.integers(1, most))):
         arity = draw(st.integers(1, 3))

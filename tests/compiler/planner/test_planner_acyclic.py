@@ -35,9 +35,9 @@ def test_what_the_reduction_leaves(query: str, core: str) -> None:
 
 @given(hypergraphs())
 def test_a_query_is_acyclic_if_it_has_a_join_tree(query: list[frozenset[str]]) -> None:
-    """A tree of the edges has the running intersection property if and only if the shared variables on
-    its links add up to the sum over the variables of their edges less one (Bernstein and Goodman 1981);
-    no tree has more, so it is enough to look at one of maximum weight."""
+    """A tree of the edges has the running intersection property if and only if the shared variables
+    on its links add up to the sum over the variables of their edges less one (Bernstein and Goodman
+    1981); no tree has more, so it is enough to look at one of maximum weight."""
     complete = nx.Graph()
     complete.add_nodes_from(range(len(query)))
     for a in range(len(query)):

@@ -40,7 +40,8 @@ def counted(
 
 
 def check(tree: Tree, conjunction: Conjunction) -> None:
-    """Every atom is joined once, and each node keeps what is needed and joins on all that is shared."""
+    """Every atom is joined once, and each node keeps what is needed and joins on all that is
+    shared."""
     leaves = [node.atom for node in nodes(tree) if isinstance(node, LeafNode)]
     assert sorted(leaves) == list(range(len(conjunction.atoms)))
     for node in nodes(tree):

@@ -32,7 +32,8 @@ def test_no_estimate_is_above_the_bound(conjunction: Conjunction, data: dict[str
 
 @given(conjunctions(), relations())
 def test_small_joins_are_counted_exactly(conjunction: Conjunction, data: dict[str, Codes]) -> None:
-    """What is not larger than a sample is not sampled; but for conditions, functions and no rows."""
+    """What is not larger than a sample is not sampled; but for conditions, functions and no
+    rows."""
     everything = frozenset(conjunction.variables)
     plain = Conjunction(conjunction.atoms, everything)
     every = range(len(plain.atoms))

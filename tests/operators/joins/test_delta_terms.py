@@ -1,4 +1,5 @@
-"""The circuit of elementary operators that a multi-way join is a fusion of: equal deltas in every tick."""
+"""The circuit of elementary operators that a multi-way join is a fusion of: equal deltas in every
+tick."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Multi-way joins as part of circuits: sets, sharing, interchange, other splits of the changes, many rows."""
+"""Multi-way joins as part of circuits: sets, sharing, interchange, other splits of the changes,
+many rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Multi-way join: random conjunctive queries beside nested loops, after every tick and in every stage."""
+"""Multi-way join: random conjunctive queries beside nested loops, after every tick and in every
+stage."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def started(query: Conjunction, stage: Stage = Stage.PHYSICAL) -> Run:
 def follow_query(
     query: Conjunction, sequence: Sequence[Tick], stages: Sequence[Stage] = tuple(Stage)
 ) -> None:
-    """Views and deltas of the stages after every tick are what the nested loops make of the inputs."""
+    """Views and deltas of the stages after every tick are what the nested loops make of the
+    inputs."""
     runs = {stage: started(query, stage) for stage in stages}
     inputs: dict[str, Z] = {name: {} for name in query.relations}
     before: Z = {}

@@ -84,7 +84,8 @@ def test_random_rules(query: Conjunction, sequence: list[Tick]) -> None:
 @settings(max_examples=60)
 @given(rules(), RULE_TICKS)
 def test_random_rules_two_scopes_deep(query: Conjunction, sequence: list[Tick]) -> None:
-    """What the inner scope makes of p is closed under the rule; the outer one finds nothing to add."""
+    """What the inner scope makes of p is closed under the rule; the outer one finds nothing to
+    add."""
     follow(recursive(query, 2), least(query), sequence, ALL)
 
 
@@ -168,7 +169,8 @@ def test_recursion_through_the_triangles_of_a_larger_graph(seed: int) -> None:
 
 
 def turns(circuit: Circuit) -> Stream:
-    """Any number of steps of a, then one of b, and so on; the atoms are of three different depths."""
+    """Any number of steps of a, then one of b, and so on; the atoms are of three different
+    depths."""
     a, b = (circuit.input(name, schema=PAIR, kind="set") for name in "ab")
     with circuit.fixpoint("turns") as outer:
         begun = outer.variable("begun", PAIR)

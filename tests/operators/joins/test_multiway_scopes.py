@@ -25,7 +25,8 @@ HEAVIEST = 2**40
 
 
 LEVELLED = {"p": ("int", "int", "int?"), "q": ("int", "int"), "r": ("int", "int")}
-"""The first column is a level in p and q, which change within the scope; r only comes from outside."""
+"""The first column is a level in p and q, which change within the scope; r only comes from
+outside."""
 
 
 @st.composite
@@ -178,7 +179,8 @@ def test_a_tick_that_fails_within_a_scope_leaves_no_trace(stage: Stage) -> None:
 
 
 def test_long_deltas_within_a_scope() -> None:
-    """More rows than are kept at a time, of which most wait: a graph in layers, its paths of two layers."""
+    """More rows than are kept at a time, of which most wait: a graph in layers, its paths of two
+    layers."""
     layers, width = 4, 170
     rng = random.Random(11)
     pairs = {

@@ -34,7 +34,8 @@ def near(x: Any, y: Any, low: Any, high: Any) -> bool:
     if x is None or y is None or x != x or y != y:
         return False
     if isinstance(x, float) and (math.isinf(x) or math.isinf(y)):
-        # An infinity is as far from itself as anybody likes, and beyond every bound from all others.
+        # An infinity is as far from itself as anybody likes, and beyond every bound from all
+        # others.
         return x == y or (low is None if y < x else high is None)
     difference = Fraction(y) - Fraction(x) if isinstance(x, float) else y - x
     return (low is None or low <= difference) and (high is None or difference <= high)

@@ -32,7 +32,8 @@ def test_equals_the_batch_operators_tick_by_tick(sequence: list[Tick]) -> None:
 
 @given(ticks({"a": PAIR, "b": PAIR}))
 def test_of_sets(sequence: list[Tick]) -> None:
-    """With set inputs distincts are left out when lowering; afterwards both parts still are sets."""
+    """With set inputs distincts are left out when lowering; afterwards both parts still are
+    sets."""
 
     def of_sets(c: Circuit) -> dict[str, Stream]:
         a, b = c.input("a", x=int, y=int, kind="set"), c.input("b", y=int, z=int, kind="set")

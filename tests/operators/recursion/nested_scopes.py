@@ -24,7 +24,8 @@ def follow(
     sequence: list[Tick],
     stages: Iterable[Stage] = FAST,
 ) -> list[Run]:
-    """Runs of the stages through the ticks; view and delta must be what the loops make of the inputs.
+    """Runs of the stages through the ticks; view and delta must be what the loops make of the
+    inputs.
 
     `model` gets the sets of rows of the inputs in the order of their names.
     """
@@ -48,7 +49,8 @@ def follow(
 
 
 def graph_ticks(nodes: int, edges: int, ticks: int, seed: int, weight: int | None = None) -> list[Tick]:
-    """A random graph, then ticks that replace some of its edges; with a third column below `weight`."""
+    """A random graph, then ticks that replace some of its edges; with a third column below
+    `weight`."""
     draw = random.Random(seed)
 
     def edge() -> Row:

@@ -30,7 +30,8 @@ pytestmark = pytest.mark.usefixtures("every_recursion")
 
 @given(set_ticks({"edge": PAIR, "other": PAIR}, max_ticks=8))
 def test_imports_plain_and_arranged_and_exports_of_every_kind(sequence: list[Tick]) -> None:
-    """One outer stream enters as it is and as the trace of a join; variables, definitions and parts leave."""
+    """One outer stream enters as it is and as the trace of a join; variables, definitions and parts
+    leave."""
 
     def build(c: Circuit) -> dict[str, Stream]:
         e, other = edges(c), c.input("other", schema=EDGE, kind="set")

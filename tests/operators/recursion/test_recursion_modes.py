@@ -29,7 +29,8 @@ TICKS = set_ticks({"edge": rows(small, small), "start": rows(small), "shut": row
 
 
 def even(c: Circuit, mode: str) -> Stream:
-    """Walks of even length, by two relations that need each other; only one of them leaves the scope."""
+    """Walks of even length, by two relations that need each other; only one of them leaves the
+    scope."""
     edge = c.input("edge", schema=EDGE, kind="set")
     c.input("start", x=int, kind="set")
     c.input("shut", x=int, kind="set")

@@ -58,7 +58,8 @@ def test_shortest_paths_in_every_stage() -> None:
 
 
 def test_a_cut_off_cycle_has_no_shortest_path() -> None:
-    """Its nodes name each other as the way, one longer each time; they must go at once, not count up."""
+    """Its nodes name each other as the way, one longer each time; they must go at once, not count
+    up."""
     cycle = {(1, 2, 1): 1, (2, 3, 1): 1, (3, 1, 1): 1}
     (run,) = follow(
         shortest, shortest_model, [{"edge": {(0, 1, 1): 1} | cycle}, {"edge": {(0, 1, 1): -1}}, {}]

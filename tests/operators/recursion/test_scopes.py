@@ -39,8 +39,8 @@ def test_two_deep(sequence: list[Tick]) -> None:
 def nonlinear(circuit: Circuit) -> Stream:
     """As `alternating`, but the inner scope joins its variable with itself.
 
-    Both sides of that join change at every iteration of both scopes, so the delta and the row of a match
-    have times of which neither need be the later one: (2, 0) and (1, 3) meet at (2, 3).
+    Both sides of that join change at every iteration of both scopes, so the delta and the row of a
+    match have times of which neither need be the later one: (2, 0) and (1, 3) meet at (2, 3).
     """
     a, b = (circuit.input(name, schema=PAIR, kind="set") for name in "ab")
     with circuit.fixpoint("turns", max_iterations=100) as outer:
@@ -147,7 +147,8 @@ def test_deep_scopes_on_denser_graphs(seed: int) -> None:
 @settings(max_examples=25)
 @given(two)
 def test_negation_of_an_inner_result(sequence: list[Tick]) -> None:
-    """A round keeps the pairs that the inner scope, begun with those of the round before, misses."""
+    """A round keeps the pairs that the inner scope, begun with those of the round before,
+    misses."""
 
     def build(circuit: Circuit) -> Stream:
         a, b = (circuit.input(name, schema=PAIR, kind="set") for name in "ab")

@@ -21,12 +21,12 @@ from tests.operators.stages.support import PAIR, Build, W, X, Y, Z, after, query
         (
             lambda a, b: a.semijoin(b, on=["x"]),
             "Join(a, Distinct(Project k0(b)))",
-            ["Semijoin is written as Join"],
+            ["Semijoin becomes Join"],
         ),
         (
             lambda a, b: a.antijoin(b, on=["x", "y"]),
             "Minus(a, Join(a, Distinct(Project k0, k1(b))))",
-            ["Antijoin is written as Minus"],
+            ["Antijoin becomes Minus"],
         ),
         (lambda a, b: a.join(b, on=["x"]), "Join(a, b)", []),
     ],
@@ -50,7 +50,7 @@ def test_expand(build: Build, expected: str, changes: list[str]) -> None:
 def test_cancel(build: Build, expected: str, times: int) -> None:
     text, changes = after(cancel, build)
     assert text == expected
-    assert set(changes) <= {"Differentiate undoes Integrate", "Integrate undoes Differentiate"}
+    assert set(changes) <= {"Differentiate cancels Integrate", "Integrate cancels Differentiate"}
     assert len(changes) == times
 
 
