@@ -5,8 +5,8 @@ best(S) is the cheapest of
   - best(S1) ⋈ best(S2) for every split of S into two connected subsets,
   - one multi-way node over S, if S is a cyclic core (with or without atoms that only filter it) or
     the complete query,
-  - for a complete cyclic query, one multi-way node over its core and the best plans of the subqueries
-    that are attached to the core.
+  - for a complete cyclic query, one multi-way node over its core and the best plans of the
+    subqueries that are attached to the core.
 
 So cyclic cores get multi-way nodes, connected by two-way joins where that is cheaper. Hybrid plans
 are found by the search, without special rules (Freitag et al., VLDB 2020, also decide bottom-up).

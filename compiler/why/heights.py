@@ -195,7 +195,7 @@ class _Level:
         return FactTable(schema, np.ascontiguousarray(rows[first]), of_row[first])
 
 
-# --- the circuit of a round ------------------------------------------------------------------------
+# --- the circuit of a round -----------------------------------------------------------------------
 # `#` cannot occur in the name of a relation of a program.
 
 

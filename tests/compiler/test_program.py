@@ -112,7 +112,7 @@ def test_an_input_with_rules_holds_both() -> None:
     assert run.view("path").rows() == [(1, 2), (7, 1)]
 
 
-# --- starting --------------------------------------------------------------------------------------
+# --- starting -------------------------------------------------------------------------------------
 
 
 def test_facts_are_in_the_first_tick_and_can_be_retracted() -> None:
@@ -170,7 +170,7 @@ def test_a_relation_whose_rules_never_hold_is_empty() -> None:
     assert run.view("p").rows() == []
 
 
-# --- errors while running --------------------------------------------------------------------------
+# --- errors while running -------------------------------------------------------------------------
 
 ARITHMETIC = """.decl a(x: number, y: number)
 .decl u(x: unsigned)
@@ -246,7 +246,7 @@ def test_the_iteration_limit_belongs_to_the_run() -> None:
 
 
 def test_existence_does_not_multiply_weights() -> None:
-    """Each of the atoms has many rows; the rule holds or does not, and no weight overflows."""
+    """Every atom matches many rows, but the result has weight 1 and no weight overflows."""
     text = """.decl a(x: number, y: number) .decl o(x: number) .output o
     o(x) :- a(x, 0), a(_, _), a(_, _), a(_, _), a(_, _), a(_, _), a(_, _), a(_, _).
     """

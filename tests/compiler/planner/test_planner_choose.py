@@ -1,4 +1,4 @@
-"""Which plan is taken, that it is one, and that hints are followed."""
+"""The chosen plan: it is valid, and it follows the hints."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def counted(
 
 
 def check(tree: Tree, conjunction: Conjunction) -> None:
-    """Every atom is joined once, and each node keeps what is needed and joins on all that is
-    shared."""
+    """Every atom is joined once; each node keeps the needed variables and joins on all shared
+    ones."""
     leaves = [node.atom for node in nodes(tree) if isinstance(node, LeafNode)]
     assert sorted(leaves) == list(range(len(conjunction.atoms)))
     for node in nodes(tree):
@@ -110,7 +110,7 @@ def test_plans_by_shape(text: str, needed: str | None, plan: str) -> None:
     assert by_shape(text, needed) == plan
 
 
-def test_what_a_shape_tells() -> None:
+def test_the_facts_about_a_shape() -> None:
     choice = choose(query("ab bc ac cd"))
     assert (choice.acyclic, choice.kind, choice.reduction.core) == (False, "hybrid", (0, 1, 2))
     assert choice.join_tree == ((3, 1),)
@@ -146,7 +146,7 @@ def test_a_chain_of_foreign_keys_is_joined_two_at_a_time() -> None:
     assert (choice.kind, choice.acyclic) == ("binary", True)
 
 
-def test_a_selective_constant_goes_first() -> None:
+def test_a_selective_constant_is_first() -> None:
     data = {"e": graph(500, 5_000, 0.2)}
     atoms = (Atom("e", ("a", "b")), Atom("e", ("b", "c")), Atom("e", ("c", None), ((1, 7),)))
     conjunction = Conjunction(atoms, frozenset("a"))
@@ -165,7 +165,7 @@ def test_two_triangles_with_a_bridge_become_a_hybrid() -> None:
     assert costs["hybrid"].total <= min(costs["binary"].total, costs["multiway"].total)
 
 
-def test_what_hangs_on_a_core_may_be_a_part_of_its_node() -> None:
+def test_atoms_attached_to_a_core_may_be_a_part_of_its_node() -> None:
     conjunction = query("ab bc ac cd de", "abc")
     data = {"e": graph(500, 5_000, 0.6)}
     choice = counted(conjunction, data)
@@ -190,7 +190,7 @@ def test_queries_too_large_for_an_exact_search(text: str) -> None:
     assert choose(conjunction).tree == choose(conjunction, Statistics.none()).tree
 
 
-def test_the_taken_plan_is_never_dearer_than_the_pure_ones() -> None:
+def test_the_chosen_plan_never_costs_more_than_the_pure_ones() -> None:
     data = {"e": graph(500, 4_000, 0.6)}
     for text in ["ab bc ac", "ab bc cd da", "ab bc cd", "ab ac ad", "ab bc ac bd cd", "ab bc ac cd"]:
         costs = dict(counted(query(text), data).costs)
@@ -201,7 +201,7 @@ def test_the_taken_plan_is_never_dearer_than_the_pure_ones() -> None:
         )
 
 
-def test_an_unknown_relation_leaves_the_shape() -> None:
+def test_an_unknown_relation_is_planned_by_shape() -> None:
     conjunction = query("ab bc ac", relations=["e", "f", "e"])
     choice = counted(conjunction, {"e": graph(100, 300, 0.2)})
     assert choice.tree == choose(conjunction).tree
@@ -228,7 +228,7 @@ def test_a_conjunction_has_atoms_and_binds_the_needed_variables() -> None:
         query("ab", "az")
 
 
-def test_computed_variables_replace_what_they_are_computed_from() -> None:
+def test_computed_variables_replace_their_arguments() -> None:
     atoms = (Atom("e", ("x", "y")), Atom("f", ("y", "u")), Atom("g", ("z", "u")))
     conjunction = Conjunction(atoms, frozenset("u"), functions=(("z", frozenset("xy")),))
     assert conjunction.kept({0}) == ("y", "z")
@@ -237,8 +237,8 @@ def test_computed_variables_replace_what_they_are_computed_from() -> None:
     check(choose(conjunction).tree, conjunction)
 
 
-def test_an_order_names_what_the_parts_hand_on() -> None:
-    # The second atom hands on z in place of y.
+def test_an_order_names_the_variables_that_the_parts_keep() -> None:
+    # The second atom keeps z in place of y.
     atoms = (Atom("e", ("x", "z")), Atom("e", (None, "y")), Atom("e", ("x", "u")))
     conjunction = Conjunction(atoms, frozenset("xu"), functions=(("z", frozenset("y")),))
     assert conjunction.kept({1}) == ("z",)
@@ -254,7 +254,7 @@ def test_an_order_names_what_the_parts_hand_on() -> None:
 
 
 def test_the_join_is_the_same_by_every_plan() -> None:
-    """The tree's variables suffice: joining along it, with its projections, gives the result."""
+    """Joining along the tree, with its projections, yields the result."""
     data = {"e": graph(12, 40, 0.3)}
     conjunction = query("ab bc ac cd", "ad")
     names = conjunction.variables

@@ -1,4 +1,4 @@
-"""Choices in words."""
+"""The reports about chosen plans."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_query_over_counted_rows() -> None:
     ]
 
 
-def test_two_atoms_and_what_is_projected() -> None:
+def test_two_atoms_and_a_projection() -> None:
     rows = np.array([[x, y] for x in range(20) for y in range(30)])
     lines = list(report(choose(query("ab bc", "a"), Statistics({"e": rows}.get))))
     assert lines[:2] == [

@@ -1,4 +1,4 @@
-"""As-of join: the latest row of the right up to the time of each row of the left."""
+"""As-of join: the latest right row up to the time of each left row."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def asof(outer: bool) -> Callable[[Circuit], Stream]:
 
 
 def latest(candidates: list[Row], key: Any, time: Any, of_key: int, of_time: int) -> Row | None:
-    """The partner of a left row among the rows of positive weight, None if there is none."""
+    """Return the partner of a left row among the rows of positive weight, or None."""
     if time is None or time != time:
         return None
     before = [
@@ -124,7 +124,7 @@ def test_stages_agree() -> None:
 
 
 @given(ticks({"e": rows(small, small)}))
-def test_of_a_stream_with_itself_over_one_trace(sequence: list[Tick]) -> None:
+def test_self_join_over_one_trace(sequence: list[Tick]) -> None:
     def build(c: Circuit) -> Stream:
         e = c.input("e", x=int, y=int)
         return e.asof_join(e, left="x", right="x")
@@ -164,7 +164,7 @@ def test_times_that_are_floats(sequence: list[Tick]) -> None:
         assert seen == consolidate(expected)
 
 
-def test_an_optional_key_meets_no_lowest_int() -> None:
+def test_none_does_not_match_the_lowest_int() -> None:
     def build(c: Circuit) -> Stream:
         a, b = c.input("a", k=int, t=int), c.input("b", k=int | None, u=int)
         return a.asof_join(b, on=["k"], left="t", right="u", outer=True)

@@ -1,5 +1,4 @@
-"""Multi-way join: random conjunctive queries beside nested loops, after every tick and in every
-stage."""
+"""Multi-way join: random conjunctive queries against nested loops, in every tick and stage."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ def started(query: Conjunction, stage: Stage = Stage.PHYSICAL) -> Run:
 def follow_query(
     query: Conjunction, sequence: Sequence[Tick], stages: Sequence[Stage] = tuple(Stage)
 ) -> None:
-    """Views and deltas of the stages after every tick are what the nested loops make of the
-    inputs."""
+    """Views and deltas of all stages agree with nested loops over the inputs in every tick."""
     runs = {stage: started(query, stage) for stage in stages}
     inputs: dict[str, Z] = {name: {} for name in query.relations}
     before: Z = {}
@@ -72,7 +70,7 @@ def test_random_queries(data: st.DataObject) -> None:
 @settings(max_examples=150)
 @given(st.data())
 def test_random_queries_over_ints_alone(data: st.DataObject) -> None:
-    """Variables meet more often than among values of all kinds."""
+    """Values match more often than among values of all types."""
     query = data.draw(conjunctions(("int",)))
     follow_query(query, data.draw(query.ticks()))
 
@@ -98,7 +96,7 @@ def test_the_lowest_int_as_a_constant_is_not_none(stage: Stage) -> None:
     assert view(run, "plain") == {(1,): 1}
 
 
-# --- functions -------------------------------------------------------------------------------------
+# --- functions ------------------------------------------------------------------------------------
 
 
 def two(circuit: Circuit) -> tuple[Stream, Stream]:
@@ -106,7 +104,7 @@ def two(circuit: Circuit) -> tuple[Stream, Stream]:
 
 
 @pytest.mark.parametrize("stage", list(Stage))
-def test_an_extension_of_an_extension_finds_another_atom(stage: Stage) -> None:
+def test_an_extension_of_an_extension_looks_up_another_atom(stage: Stage) -> None:
     circuit = Circuit("test")
     e, f = two(circuit)
     let = {"c": col("w") + 1, "w": col("a") + 1}
@@ -118,8 +116,8 @@ def test_an_extension_of_an_extension_finds_another_atom(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("stage", list(Stage))
-def test_what_has_no_value_for_rows_that_cancel_or_are_ruled_out(stage: Stage) -> None:
-    """The deltas of e and f meet in one tick and cancel; a condition rules the other row out."""
+def test_partial_functions_on_rows_that_cancel_or_are_rejected(stage: Stage) -> None:
+    """The deltas of e and f match in one tick and cancel; a condition rejects the other row."""
     circuit = Circuit("test")
     e, f = two(circuit)
     let = {"z": 10 // col("a"), "zz": col("z") + 1}
@@ -139,7 +137,7 @@ def test_what_has_no_value_for_rows_that_cancel_or_are_ruled_out(stage: Stage) -
     assert view(run) == {(5, 3): 2}
 
 
-# --- errors ----------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 def wrong(build: Callable[[Stream, Stream], object], error: str) -> None:
@@ -220,7 +218,7 @@ HERE = r"MultiwayJoin at test_multiway_join\.py:\d+: "
         ),
     ],
 )
-def test_what_does_not_fit(build: Callable[[Stream, Stream], object], error: str) -> None:
+def test_errors(build: Callable[[Stream, Stream], object], error: str) -> None:
     wrong(build, HERE + error)
 
 
@@ -246,7 +244,7 @@ def test_no_atoms() -> None:
     wrong(lambda e, s: multiway_join([e("a", "b"), "b"]), "'b' is no atom; .*")  # type: ignore[list-item]
 
 
-def test_an_order_may_leave_out_what_is_computed() -> None:
+def test_an_order_may_omit_computed_variables() -> None:
     query = Conjunction(
         {"p": ("int", "int"), "q": ("int", "int")},
         (("p", ("a", "b")), ("q", ("c", "d"))),
@@ -282,7 +280,7 @@ TRIANGLE = Conjunction(
 @pytest.mark.parametrize(
     "weights", [(2**30, 2**30, 8), (2**62, -1, 2**62), (-(2**63), 1, -1), (2**21, 2**21, 2**21)]
 )
-def test_a_product_of_weights_that_leaves_int64(weights: tuple[int, int, int], stage: Stage) -> None:
+def test_a_product_of_weights_that_overflows(weights: tuple[int, int, int], stage: Stage) -> None:
     run = started(TRIANGLE, stage)
     first, second, third = weights
     run.step({"p": {(1, 1): first}, "r": {(1, 1): third}})
@@ -299,7 +297,7 @@ def test_a_product_of_weights_that_leaves_int64(weights: tuple[int, int, int], s
 
 
 @pytest.mark.parametrize("stage", list(Stage))
-def test_a_sum_of_weights_that_leaves_int64(stage: Stage) -> None:
+def test_a_sum_of_weights_that_overflows(stage: Stage) -> None:
     run = started(replace(TRIANGLE, select=("a",)), stage)
     run.step({"p": {(1, 1): 2**62}, "q": {(1, 1): 1, (1, 2): 1}})
     with pytest.raises(
@@ -313,6 +311,6 @@ def test_a_sum_of_weights_that_leaves_int64(stage: Stage) -> None:
     assert view(run) == {(1,): 2**62}
 
 
-def test_it_can_be_the_first_thing_imported() -> None:
+def test_the_module_can_be_imported_first() -> None:
     for module in ("dbsp.operators.streams.multiway_atoms", "dbsp.operators.joins.delta_term"):
         subprocess.run([sys.executable, "-c", f"import {module}"], check=True)

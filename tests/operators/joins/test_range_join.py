@@ -34,15 +34,15 @@ def near(x: Any, y: Any, low: Any, high: Any) -> bool:
     if x is None or y is None or x != x or y != y:
         return False
     if isinstance(x, float) and (math.isinf(x) or math.isinf(y)):
-        # An infinity is as far from itself as anybody likes, and beyond every bound from all
-        # others.
+        # The distance of an infinity from itself is undefined, so it satisfies every bound; from
+        # other values it is beyond every bound.
         return x == y or (low is None if y < x else high is None)
     difference = Fraction(y) - Fraction(x) if isinstance(x, float) else y - x
     return (low is None or low <= difference) and (high is None or difference <= high)
 
 
 def banded(a: Z, b: Z, key: list[tuple[int, int]], x: int, y: int, low: Any, high: Any) -> Z:
-    """All pairs as one row: those of a, then those of b."""
+    """Join rows: the columns of a, then those of b."""
     width_a, width_b = (len(next(iter(z), ())) for z in (a, b))
     columns = [*((0, i) for i in range(width_a)), *((1, i) for i in range(width_b))]
     pairs = reference.join(a, b, key, columns)
@@ -116,7 +116,7 @@ def test_stages_agree() -> None:
 
 
 @given(ticks({"e": rows(small, small)}))
-def test_of_a_stream_with_itself_over_one_trace(sequence: list[Tick]) -> None:
+def test_self_join_over_one_trace(sequence: list[Tick]) -> None:
     def build(c: Circuit) -> Stream:
         e = c.input("e", x=int, y=int)
         return e.range_join(e, left="x", right="x", low=1, high=2)
@@ -165,7 +165,7 @@ def test_distances_of_floats_are_exact(pairs: list[tuple[float, float]], low: An
 
 
 @given(st.floats(allow_nan=False), st.none() | st.floats(allow_nan=False, allow_infinity=False))
-def test_the_ends_of_a_float_band_are_tight(value: float, distance: float | None) -> None:
+def test_the_bounds_of_a_float_band_are_exact(value: float, distance: float | None) -> None:
     band = Band.of(FLOAT, distance, distance)
     start, end, valid = band.around(float_codes(np.array([value])), FLOAT, FLOAT)
     first, last = (code_floats(codes)[0] for codes in (start, end))
@@ -243,7 +243,7 @@ def test_dates_and_timestamps() -> None:
 DAYS = [date(2024, 2, 29), date(2024, 3, 2)]
 
 
-def test_an_optional_key_meets_no_lowest_int() -> None:
+def test_none_does_not_match_the_lowest_int() -> None:
     def build(c: Circuit) -> Stream:
         a, b = c.input("a", k=int, x=int), c.input("b", k=int | None, y=int)
         return a.range_join(b, on=["k"], left="x", right="y", low=0, high=9)
@@ -256,7 +256,7 @@ def test_an_optional_key_meets_no_lowest_int() -> None:
         assert view(run) == {(2, 1, 3): 1}
 
 
-def test_a_projection_behind_it_and_a_weight_too_large() -> None:
+def test_a_projection_after_it_and_a_weight_overflow() -> None:
     def build(c: Circuit) -> Stream:
         a, b = c.input("a", k=int, x=int), c.input("b", y=int)
         return a.range_join(b, left="x", right="y", low=0, high=5).project("y", "k")

@@ -29,8 +29,7 @@ TICKS = set_ticks({"edge": rows(small, small), "start": rows(small), "shut": row
 
 
 def even(c: Circuit, mode: str) -> Stream:
-    """Walks of even length, by two relations that need each other; only one of them leaves the
-    scope."""
+    """Walks of even length, by two mutually recursive relations; only one leaves the scope."""
     edge = c.input("edge", schema=EDGE, kind="set")
     c.input("start", x=int, kind="set")
     c.input("shut", x=int, kind="set")
@@ -42,7 +41,7 @@ def even(c: Circuit, mode: str) -> Stream:
 
 
 def loops(c: Circuit, mode: str) -> Stream:
-    """Two results of one scope, closures joined to themselves, put together outside."""
+    """Two results of one scope, closures joined to themselves, united outside."""
     edge = c.input("edge", schema=EDGE, kind="set")
     c.input("start", x=int, kind="set")
     c.input("shut", x=int, kind="set")
@@ -105,7 +104,7 @@ def test_every_mode_and_every_change_of_it(
             before = after
 
 
-def test_a_scope_is_insert_only_until_something_leaves() -> None:
+def test_a_scope_is_insert_only_until_a_row_is_removed() -> None:
     circuit = Circuit("test")
     circuit.output("out", reach(circuit, "auto"))
     run = circuit.start()
@@ -120,7 +119,7 @@ def test_a_scope_is_insert_only_until_something_leaves() -> None:
     assert len(run.view("out")) == 102
 
 
-def test_what_is_negated_counts_as_leaving_when_it_enters() -> None:
+def test_an_insertion_into_a_negated_stream_counts_as_a_removal() -> None:
     circuit = Circuit("test")
     circuit.output("out", reach(circuit, "auto"))
     run = circuit.start()
@@ -130,7 +129,7 @@ def test_what_is_negated_counts_as_leaving_when_it_enters() -> None:
     assert ways(run) == {"incremental, restarted once"} and len(run.view("out")) == 6
 
 
-def test_insert_only_stays_so() -> None:
+def test_insert_only_stays_insert_only() -> None:
     circuit = Circuit("test")
     circuit.output("out", reach(circuit, "insert-only"))
     run = circuit.start()
@@ -141,7 +140,7 @@ def test_insert_only_stays_so() -> None:
         assert ways(run) == {f"insert-only, restarted {times}"}
 
 
-def test_a_large_part_that_leaves_is_begun_anew() -> None:
+def test_a_large_retraction_restarts_the_scope() -> None:
     circuit = Circuit("test")
     circuit.output("out", even(circuit, "auto"))
     run = circuit.start()
@@ -174,7 +173,7 @@ def test_a_failed_tick_leaves_the_mode_as_it_was() -> None:
     assert view(run) == {(2, 3): 1}
 
 
-def test_statistics_go_on_when_a_scope_is_begun_anew() -> None:
+def test_statistics_continue_after_a_restart() -> None:
     circuit = Circuit("test")
     circuit.output("out", even(circuit, "auto"))
     run = circuit.start()
@@ -187,7 +186,7 @@ def test_statistics_go_on_when_a_scope_is_begun_anew() -> None:
     assert counted and sum(stats.rows_out for stats in joins) > counted
 
 
-def test_a_replanned_run_keeps_its_way() -> None:
+def test_a_replanned_run_keeps_its_mode() -> None:
     circuit = Circuit("test")
     circuit.output("out", even(circuit, "auto"))
     run = circuit.start()

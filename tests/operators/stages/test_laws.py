@@ -152,7 +152,7 @@ def test_a_law_is_d_q_i(name: str, sequence: list[Tick]) -> None:
         before = after
 
 
-# --- time ------------------------------------------------------------------------------------------
+# --- time -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_cycle_is_incrementalised_inside() -> None:
     assert [stream.node.label for stream in cycle.strict] == ["Change of Distinct"]
 
 
-# --- scopes ----------------------------------------------------------------------------------------
+# --- scopes ---------------------------------------------------------------------------------------
 
 
 def scoped() -> Circuit:
@@ -222,7 +222,7 @@ def scoped() -> Circuit:
     with circuit.fixpoint("least") as scope:
         far = scope.variable("far", PAIR)
         step = far.join(a, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right")
-        outside = a.distinct().filter(X != Y)  # nothing of the scope: made incremental outside of it
+        outside = a.distinct().filter(X != Y)  # independent of the scope: incremental outside of it
         scope.define(far, (outside + step).group_by("x").agg(y=max_("y")).map(x=X, y=Y).distinct())
     circuit.output("out", scope.leave(far))
     return circuit
@@ -274,7 +274,7 @@ def test_the_laws_of_scopes_agree_with_recomputation(sequence: list[Tick]) -> No
         assert view(run) == expected
 
 
-# --- the record ------------------------------------------------------------------------------------
+# --- the record -----------------------------------------------------------------------------------
 
 
 def test_every_law_has_an_equation_and_a_reference() -> None:
