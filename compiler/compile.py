@@ -127,7 +127,7 @@ def _read(path: Path) -> str:
         raise _unreadable(path, error.strerror, "unreadable-file") from None
 
 
-def _unreadable(path: Path, reason: str, code: str) -> CompileError:
-    error = CompileError(f"cannot read {path}: {reason}")
+def _unreadable(path: Path, reason: str | None, code: str) -> CompileError:
+    error = CompileError(f"cannot read {path}: {reason or 'unknown reason'}")
     error.code = code
     return error

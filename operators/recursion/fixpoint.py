@@ -118,7 +118,7 @@ class Fixpoint(ScopeBoundary, TickDependent, Identified):
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         if not isinstance(scope, Scope):
-            raise AssertionError(f"a fixpoint starts in a scope that can hold others, not in {scope!r}")
+            raise AssertionError(f"expected a scope of a run to start a fixpoint in, got {scope!r}")
         return FixpointStep(node, self.body, sources, scope)
 
 
