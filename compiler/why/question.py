@@ -56,10 +56,10 @@ def read_question(program: checked.CheckedProgram, text: str, file: str = "<ques
         clause = _clause(parse(f"q() :-\n{text}\n.", report), text, report)
         return _question(program, clause, report)
     except CompileError as error:
-        raise CompileError([_relocated(diagnostic, text) for diagnostic in error.diagnostics]) from None
+        raise CompileError([_of_text(diagnostic, text) for diagnostic in error.diagnostics]) from None
 
 
-def _relocated(found: Diagnostic, text: str) -> Diagnostic:
+def _of_text(found: Diagnostic, text: str) -> Diagnostic:
     """Return the diagnostic with its position relative to the text of the question."""
     lines = text.split("\n")
     line = found.span.line - 1

@@ -17,7 +17,8 @@ SLOW_BYTES = 8 * 2**20
 def report(error: DbspError) -> None:
     """An error on stderr. One that points at places in files says itself where it is from."""
     pointing = getattr(error, "diagnostics", None)
-    remark(str(error) if pointing else f"dbsp: error: {in_option_names(str(error))}")
+    text = in_option_names(error)
+    remark(text if pointing else f"dbsp: error: {text}")
 
 
 def remark(text: str) -> None:
@@ -65,13 +66,14 @@ def loading(total_bytes: int) -> Iterator[Callable[[Path | None, str], None]]:
         yield advance
 
 
-def in_option_names(message: str) -> str:
-    """Replace the arguments of Python in a message by the options of the command line.
+def in_option_names(error: DbspError) -> str:
+    """Return the text of an error that names options as the command line does.
 
-    >>> in_option_names("raise the limit with max_iterations=N")
-    'raise the limit with --max-iterations N'
+    >>> in_option_names(dbsp.IterationLimitError("raise the limit with max_iterations=N"))
+    'raise the limit with --max-iterations N [iteration-limit]'
     """
-    return message.replace("max_iterations=", "--max-iterations ")
+    text = str(error)
+    return text.replace("max_iterations=", "--max-iterations ") if error.code == "iteration-limit" else text
 
 
 def announce_kernels() -> None:
