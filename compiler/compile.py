@@ -1,4 +1,4 @@
-"""`compile`: from the text of a program, or its file, to a `Program`."""
+"""`compile`: turn the text of a program, or its file, into a `Program`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from dbsp.compiler.datalog.compile_options import CompileOptions
 from dbsp.compiler.datalog.compiler_passes import REWRITES, SourceText
 from dbsp.compiler.datalog.meaning.word_size import WORD_SIZES
 from dbsp.compiler.datalog.text.preprocess import Sources
-from dbsp.compiler.planner.strategy import Strategy
+from dbsp.compiler.planner.strategy import Strategy, join_strategy
 from dbsp.compiler.program import Program
-from dbsp.errors import CompileError
-from dbsp.operators.recursion.modes import Recursion
+from dbsp.diagnostics import did_you_mean
+from dbsp.errors import ArgumentError, CompileError
+from dbsp.operators.recursion.modes import Recursion, recursion_mode
 
 
 def compile(
@@ -28,60 +29,66 @@ def compile(
     recursion: Recursion | str = Recursion.AUTO,
     word_size: int | None = None,
 ) -> Program:
-    """Compiles a Datalog program, given as text or as the path of a file.
+    """Compile a Datalog program, given as text or as the path of a file.
 
-    A `Path` is a file, and so is a string of one line that ends in `.dl`; any other string is the
-    program itself. `strategy` says how rules are joined that do not say it themselves by `.plan`:
-    "auto" leaves it to the planner, "binary" takes two relations at a time, "wcoj" all that hang
-    together at once, by a worst-case optimal multi-way join.
+    A `Path` is a file. So is a string of one line that ends in `.dl`; any other string is the
+    program itself.
 
-    `macros` are defined before the text is read, as by `#define NAME value`: a value is program text, so
-    one that is to be a string has quotes in it. `#include` looks for files where the file that includes
-    them stands, the present folder for a text, and then in the folders of `include`.
+    Parameters:
+        text_or_path: the text of the program, or the path of its file.
+        strategy: how to join the atoms of a rule without a `.plan`. "auto" leaves the choice to the
+            planner, "binary" joins two relations at a time, "wcoj" joins all connected relations at
+            once by a worst-case optimal multi-way join.
+        macros: macros that are defined before the text is read, as by `#define NAME value`. A value
+            is program text, so a string value needs quotes.
+        include: folders in which `#include` looks for files, after the folder of the including file
+            (the current directory for a text).
+        rewrites: the optional passes to apply to the rules: all, none, or the named ones (see
+            `dbsp.compiler.datalog.compiler_passes.REWRITES`). They change the cost of a run, never
+            its results.
+        magic: relations to derive on demand, only as far as the outputs need them: all for which
+            that is possible, or the named ones. Errors in rows that are not derived do not occur.
+        functors: by name, the Python functions for the functors that the program declares with
+            `.functor f(...)`. A function must depend on its arguments only: results are cached, and
+            a retracted row is computed again.
+        recursion: how to evaluate recursive relations. "auto" is insert-only until a row is removed
+            and incremental afterwards, and restarts a tick that costs more than a restart.
+            "incremental" never restarts; "insert-only" restarts at every removal.
+        word_size: the number of bits of a number, 32 or 64. By default 64, unless a pragma of the
+            program says otherwise. A result beyond 64 bits is an error; with 32 bits arithmetic
+            wraps around as in Soufflé.
 
-    `rewrites` are the optional passes to apply to the rules: all, none, or those named (see
-    `dbsp.compiler.datalog.compiler_passes.REWRITES`). They change what a run costs and never what it
-    emits. `magic` are relations that are
-    to be derived on demand, only as far as the outputs need them: all for which that is possible, or those
-    named. (A row that is not derived is no error either, if one would come of it.)
+    Returns:
+        The compiled program. `Program.start` runs it.
 
-    `functors` are the Python functions for the functors that the program declares, `.functor f(...)`, by
-    name. Each must be a function of its arguments alone: a row is computed again when it is retracted, and
-    results are remembered.
-    `recursion` is how recursive relations are evaluated: "auto" is insert-only until a row is deleted and
-    incremental from then on, except for ticks that cost more than a restart. "incremental" and
-    "insert-only" are these alone; "insert-only" restarts at every deletion (see
-    `dbsp.operators.recursion.modes`).
+    Raises:
+        CompileError: the program has errors, or a file cannot be read. The text of the exception
+            lists every error with its line, a caret and a hint.
+        ArgumentError: the strategy, a rewriting, the recursion mode or the word size is unknown.
 
-    `word_size` is the number of bits of a number, 64 unless a pragma says otherwise. What leaves 64 bits is
-    an error; in 32, which Soufflé has by default, arithmetic wraps around as it does there.
-
-    Raises CompileError with every error found in the program, each with its line, a caret and a hint;
-    also when the file cannot be read. ValueError for an unknown strategy, rewriting,
-    mode of recursion or word size.
-
-    >>> program = compile('''
-    ...     .decl edge(x: number, y: number)
-    ...     .decl path(x: number, y: number)
-    ...     .input edge
-    ...     .output path
-    ...     path(x, y) :- edge(x, y).
-    ...     path(x, z) :- path(x, y), edge(y, z).
-    ... ''')
-    >>> run = program.start(initial={"edge": [(1, 2), (2, 3)]})
-    >>> run.view("path").rows()
-    [(1, 2), (1, 3), (2, 3)]
-    >>> run.step({"edge": {(2, 3): -1}})["path"].to_dict()
-    {(1, 3): -1, (2, 3): -1}
+    Examples:
+        >>> program = compile('''
+        ...     .decl edge(x: number, y: number)
+        ...     .decl path(x: number, y: number)
+        ...     .input edge
+        ...     .output path
+        ...     path(x, y) :- edge(x, y).
+        ...     path(x, z) :- path(x, y), edge(y, z).
+        ... ''')
+        >>> run = program.start({"edge": [(1, 2), (2, 3)]})
+        >>> run.view("path").rows()
+        [(1, 2), (1, 3), (2, 3)]
+        >>> run.step({"edge": {(2, 3): -1}})["path"].to_dict()
+        {(1, 3): -1, (2, 3): -1}
     """
     if word_size not in (None, *WORD_SIZES):
-        raise ValueError(f"word_size is 32 or 64, not {word_size!r}")
+        raise ArgumentError(f"word_size: expected 32 or 64, got {word_size!r}")
     options = CompileOptions(
-        strategy=Strategy(strategy),
+        strategy=join_strategy(strategy),
         disabled=_disabled(rewrites),
         magic=magic if isinstance(magic, bool) else tuple(magic),
         functors=dict(functors or {}),
-        recursion=Recursion(recursion),
+        recursion=recursion_mode(recursion),
         word_size=word_size,
     )
     defined = {name: str(value) for name, value in (macros or {}).items()}
@@ -95,13 +102,17 @@ def compile(
 
 
 def _disabled(rewrites: bool | Iterable[str]) -> frozenset[str]:
-    """The rewritings that are left out when all are wanted, none, or those named."""
+    """Return the optional passes to skip when all, none or the named ones are requested."""
     if isinstance(rewrites, bool):
         return frozenset(() if rewrites else REWRITES)
     names = tuple(rewrites)
     for name in names:
         if name not in REWRITES:
-            raise ValueError(f"{name!r} is no rewriting; there are {', '.join(REWRITES)}")
+            hint = did_you_mean(name, REWRITES)
+            raise ArgumentError(
+                f"rewrites: unknown rewriting {name!r}; {f'{hint} ' if hint else ''}"
+                f"(the rewritings are {', '.join(REWRITES)})"
+            )
     return frozenset(REWRITES).difference(names)
 
 
@@ -112,4 +123,5 @@ def _read(path: Path) -> str:
         message = f"cannot read {path}: byte {error.start} is not UTF-8 text"
         raise CompileError(message, code="unreadable-file") from None
     except OSError as error:
-        raise CompileError(f"cannot read {path}: {error.strerror}", code="unreadable-file") from None
+        code = "file-not-found" if isinstance(error, FileNotFoundError) else "unreadable-file"
+        raise CompileError(f"cannot read {path}: {error.strerror}", code=code) from None

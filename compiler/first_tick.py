@@ -1,4 +1,4 @@
-"""The first tick of a run of a program: its facts and the initial changes, planned for their counts."""
+"""The first tick of a run of a program: its facts and initial changes, planned for their counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dbsp.runtime.run import Run
 
 
 class StartableProgram(PlannableProgram, Protocol):
-    """What the first tick needs of a `Program`."""
+    """The part of a `Program` that the first tick needs."""
 
     @property
     def checked(self) -> CheckedProgram: ...
@@ -40,9 +40,9 @@ def load(
     initial: Mapping[str, InputChange] | None,
     planner: ProgramPlanner | None = None,
 ) -> Run:
-    """The run after its first tick, if there is anything to do in it.
+    """Step the first tick of a run, unless it would be empty, and return the run.
 
-    With a `planner` it is planned for the rows of that tick.
+    With a `planner`, the rules are first planned for the rows of that tick.
     """
     for name, rows in program.facts.items():
         run.input(name).insert(rows)
@@ -50,7 +50,7 @@ def load(
         return run
     staged = run.prepare(initial)
     if planner is not None:
-        proposal = planner.propose_to_begin(run, lambda name: _inserted(staged.get(name)))
+        proposal = planner.propose_first(run, lambda name: _inserted(staged.get(name)))
         if proposal is not None:
             run.switch_to(proposal)
             planner.adopt(proposal)
@@ -62,7 +62,10 @@ def load(
 def count_relations(
     program: StartableProgram, initial: Mapping[str, InputChange] | None, max_iterations: int
 ) -> Statistics:
-    """The counts of all relations of the rules over the facts and these changes (see `Program.counted`)."""
+    """Return the row counts of all relations after the facts and these changes.
+
+    See `Program.counted`.
+    """
     rewritten = program.rewritten
     derived = (name for stratum in rewritten.strata for name in stratum.relations)
     names = tuple(dict.fromkeys((*rewritten.inputs, *derived)))
@@ -79,13 +82,13 @@ def count_relations(
 
 def _has_constants(program: StartableProgram) -> bool:
     """Whether a rule without positive atoms derives a row in the first tick."""
-    return any(not rule.body or _starts_from_nothing(rule) for rule in program.checked.rules)
+    return any(not rule.body or _has_no_positive_atom(rule) for rule in program.checked.rules)
 
 
-def _starts_from_nothing(rule: Rule) -> bool:
+def _has_no_positive_atom(rule: Rule) -> bool:
     return not any(isinstance(literal, syntax.Atom) for literal in rule.body)
 
 
 def _inserted(batch: Batch | None) -> Codes | None:
-    """The rows that a change inserts."""
+    """Return the rows that a change inserts."""
     return None if batch is None else batch.rows[batch.weights > 0]

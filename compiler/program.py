@@ -1,4 +1,4 @@
-"""A compiled program: what it means, how it is evaluated, and runs of it."""
+"""A compiled program: its relations, its plans, its circuit, and its runs."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ from dbsp.compiler.first_tick import count_relations, load
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.program_planner import ProgramPlanner
 from dbsp.compiler.question_methods import QuestionMethods
+from dbsp.compiler.why.question import unknown_relation
 from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic
+from dbsp.errors import InputError
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.circuit_reader import read_circuit
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
@@ -43,7 +45,15 @@ from dbsp.runtime.run import Run
 
 
 class Program(QuestionMethods):
-    """A compiled program. It holds no data: `start` makes a run, as many as wanted."""
+    """A compiled program. It holds no data: each call of `start` creates an independent run.
+
+    Examples:
+        >>> program = compile(".decl edge(x: number) .input edge .output edge")
+        >>> program
+        <program <program>: 0 rules, (edge) -> (edge)>
+        >>> program.start({"edge": [(1,)]}).view("edge").rows()
+        [(1,)]
+    """
 
     def __init__(self, source: SourceText, options: CompileOptions) -> None:
         self.source = source
@@ -52,23 +62,25 @@ class Program(QuestionMethods):
         super().__init__(COMPILER.run(source, context, until="assemble"))
         planned: PlannedProgram = COMPILER.run(self.checked, context, start=CHECKED, until="plan")
         self.rewritten: checked.CheckedProgram = planned.program
-        """What is planned and run: rules for the same outputs that cost less (see `datalog.rewrites`)."""
+        """The program after the rewritings: cheaper rules for the same outputs (see
+        `datalog.rewrites`)."""
         self.rewrites: tuple[AppliedPass, ...] = tuple(
             applied for applied in context.applied.values() if applied.changes
         )
-        """What was changed on the way there, and why."""
+        """The rewritings that changed the program, and their changes."""
         self.plans: dict[int, RulePlan] = planned.plans
-        """The plan of every rule, by the rule's number, made by the shape of the rules alone."""
+        """The plan of every rule, by the number of the rule, based on the rules alone, without
+        counts."""
         self._all_text = "\0".join(context.report.sources.values())
 
     def plans_for(
         self, statistics: Statistics, rules: Iterable[checked.Rule] | None = None
     ) -> dict[int, RulePlan]:
-        """The plan of every rule, or of some, by its number, for data of which these are the counts."""
+        """Return the plans of all or some rules, by number, for data with these counts."""
         return plan_rules(self.rewritten, Policy(statistics, self.options.strategy), rules)
 
     def circuit_for(self, plans: Mapping[int, RulePlan], max_iterations: int = MAX_ITERATIONS) -> Circuit:
-        """The query circuit in which the rules are evaluated by these plans; see `plans_for`."""
+        """Return the query circuit that evaluates the rules by these plans (see `plans_for`)."""
         context = CompileContext.of(self.source, self.options)
         context.max_iterations = max_iterations
         planned = PlannedProgram(self.rewritten, dict(plans))
@@ -77,30 +89,50 @@ class Program(QuestionMethods):
 
     @property
     def text(self) -> str:
+        """The text of the program."""
         return self.source.text
 
     @property
     def file(self) -> str:
-        """The file of the program as it was given; `<program>` for a text."""
+        """The file of the program as passed to `compile`; `<program>` for a text."""
         return self.source.file
 
     @property
     def relations(self) -> Mapping[str, checked.Relation]:
-        """Every declared relation: columns, directives, position."""
+        """Every declared relation by name: columns, directives, position."""
         return self.checked.relations
 
     def columns(self, relation: str) -> Schema:
-        """The columns of a relation as the engine stores them."""
+        """Return the columns of a relation as the engine stores them.
+
+        Parameters:
+            relation: the name of a relation of the program.
+
+        Returns:
+            The names and types of the columns.
+
+        Raises:
+            InputError: the relation is unknown.
+
+        Examples:
+            >>> program = compile(".decl edge(x: number, y: symbol) .input edge .output edge")
+            >>> program.columns("edge").describe()
+            'x: int, y: str'
+        """
+        if relation not in self.rewritten.relations:
+            message, names = unknown_relation(relation, self.rewritten.relations)
+            raise InputError(f"{message} ({names})", code="unknown-relation")
         return relation_schema(self.rewritten.relations[relation])
 
     @property
     def inputs(self) -> dict[str, Schema]:
-        """The relations that take changes, and their columns."""
+        """The schema of every relation that accepts changes."""
         return {name: relation_schema(self.relations[name]) for name in self.checked.inputs}
 
     @property
     def ranges(self) -> dict[str, dict[str, IntRange]]:
-        """By relation, the columns that hold fewer ints than there are of 64 bits, and which."""
+        """By relation, the columns whose range of ints is smaller than 64 bits, with their
+        range."""
         word = self.checked.types.word_size
         return {
             name: {
@@ -113,7 +145,8 @@ class Program(QuestionMethods):
 
     @property
     def outputs(self) -> dict[str, Schema]:
-        """The relations that hand out deltas, those that are only counted (.printsize) included."""
+        """The schema of every relation that emits deltas, including those with only a
+        .printsize."""
         names = dict.fromkeys((*self.checked.outputs, *self.checked.sizes))
         return {name: relation_schema(self.relations[name]) for name in names}
 
@@ -132,11 +165,27 @@ class Program(QuestionMethods):
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What is legal and yet probably a mistake."""
+        """The diagnostics about legal but suspicious parts of the program."""
         return self.checked.warnings
 
     def circuit(self, stage: Stage | str = Stage.QUERY) -> Graph:
-        """The circuit of the program in one of its forms: "query", "incremental" or "physical"."""
+        """Return the circuit of the program in one of its forms.
+
+        Parameters:
+            stage: "query" for the circuit as written, over whole relations; "incremental" for the
+                circuit over changes; "physical" for the circuit that a run steps.
+
+        Returns:
+            The graph. `str` lists its nodes.
+
+        Raises:
+            ArgumentError: the stage is unknown.
+
+        Examples:
+            >>> program = compile(".decl edge(x: number) .input edge .output edge")
+            >>> [node.label for node in program.circuit("query").nodes]
+            ['Input edge', 'Output edge']
+        """
         return self._query.circuit(stage)
 
     @cached_property
@@ -153,28 +202,52 @@ class Program(QuestionMethods):
         circuit: Circuit | None = None,
         checkpoint: str | Path | Checkpoint | None = None,
     ) -> Run:
-        """A new run of the program.
+        """Start a run of the program.
 
-        The program's facts and the `initial` changes are its first tick, which has happened when
-        this returns (there is none when there is nothing to do); a fact may be retracted later like
-        any other row. A tick in which a recursion takes more than `max_iterations` iterations raises
-        IterationLimitError. `stage` says which form of the circuit is run (see `circuit`); the slow
-        "query" recomputes everything in every tick and is there to check the others against.
+        The facts of the program and the `initial` changes are applied as the first tick, before
+        this method returns. If there are none, no tick happens. A fact can be retracted later like
+        any other row.
 
-        Rules of three atoms or more over inputs are planned for the counts of the first tick, except where
-        all of a body is one cyclic core: that is joined at once, which is never far off. All rules are
-        planned again whenever `run.replan()` is called. `plans` are other plans to begin with, such as
-        those of `plans_for`; `circuit` is a query circuit of this program, such as one of `circuit_for` to
-        which other inputs and outputs were bound; it is run as it is and not planned again.
+        Rules of three atoms or more over inputs are planned for the row counts of the first tick.
+        The exception is a body that is a single cyclic core: it is always one multi-way join, whose
+        cost is never far from the best. `run.replan()` plans all rules for the current counts.
 
-        With a `checkpoint`, a folder, every tick is durable when `step` returns, and a run started on
-        the same folder goes on after the last of them: then there is no first tick again, and `initial`
-        is left alone (see `dbsp.durable`). Raises CheckpointError.
+        Parameters:
+            initial: changes for the first tick, by input; see `Run.step` for their forms.
+            max_iterations: the maximum number of iterations of a recursion in one tick.
+            stage: the form of the circuit to run (see `circuit`). "query" recomputes everything in
+                every tick; use it only to check the other forms.
+            plans: the plans to start with, such as the result of `plans_for`.
+            circuit: a query circuit of this program, such as the result of `circuit_for` after
+                adding inputs and outputs. It runs as it is, without replanning.
+            checkpoint: a folder. Every tick is stored there when `step` returns. If the folder
+                already holds ticks, the run continues after the last one, and the facts and
+                `initial` are not applied.
+
+        Returns:
+            The run, with the first tick applied.
+
+        Raises:
+            InputError: a change does not fit its input. IterationLimitError: a recursion needs more
+            than `max_iterations` iterations. Later ticks
+                raise it from `Run.step`.
+            CheckpointError: the folder cannot be used, or belongs to another program.
+
+        Examples:
+            >>> program = compile('''
+            ...     .decl price(item: symbol, euro: number) .input price
+            ...     .decl cheap(item: symbol) .output cheap
+            ...     cheap(item) :- price(item, euro), euro < 10.
+            ...     price("tea", 4).
+            ... ''')
+            >>> run = program.start({"price": [("pen", 2), ("bag", 40)]})
+            >>> run.view("cheap").rows()
+            [('pen',), ('tea',)]
         """
         planner = None
-        # Rows that are numbered keep their numbers, so the circuit keeps its plans.
+        # A row keeps the number that autoinc() gave it, so the circuit keeps its plans.
         fixed = any(map(numbers_rows, self.rewritten.rules))
-        if circuit is None and Stage(stage) is Stage.PHYSICAL and not fixed:
+        if circuit is None and stage == Stage.PHYSICAL and not fixed:
             planner = ProgramPlanner(self, self.plans if plans is None else plans, max_iterations)
         if circuit is None and plans is None and max_iterations == MAX_ITERATIONS:
             circuit = self._query
@@ -200,20 +273,21 @@ class Program(QuestionMethods):
     def counted(
         self, initial: Mapping[str, InputChange] | None = None, *, max_iterations: int = MAX_ITERATIONS
     ) -> Statistics:
-        """The counts of all relations of the rules, derived ones included, over the facts and these changes.
+        """Return the row counts of all relations of the rules after the facts and these changes.
 
-        They come from a run in which every relation is an output. Costs what starting one costs.
+        The counts come from a run in which every relation is an output, and cost as much as
+        starting it.
         """
         return count_relations(self, initial, max_iterations)
 
     @property
     def _identity(self) -> str:
-        """What tells the program from others in a checkpoint: its text, and how numbers are computed."""
+        """Identifies the program in a checkpoint: a hash of its text and word size."""
         word = "" if self.checked.types.word_size == 64 else "\0words of 32 bits"
         return hashlib.sha256((self._all_text + word).encode(errors="surrogatepass")).hexdigest()
 
     def _resumed(self, circuit: Circuit, stage: Stage | str, written: str | None) -> Run:
-        """A run of the circuit that a checkpoint has: another plan might be chosen by now."""
+        """Return a run of the circuit of a checkpoint, because a new plan might differ from it."""
         if written is None:
             return circuit.start(stage)
         return Run(read_circuit(written, self.options.functors, like=circuit.circuit(stage)))
@@ -225,25 +299,34 @@ class Program(QuestionMethods):
         *,
         after: str | None = None,
     ) -> str:
-        """How the program is evaluated, in words.
+        """Describe how the program is evaluated.
 
-        Strata, rules with their positions, the steps of each; of every join whether it is acyclic, how
-        many rows it makes at most, how it is chosen to be made and in which order the changes of each
-        atom bind the variables; traces and who reads them. With a `run`, also the prefixes and rows that
-        its multi-way joins have met, against those expected, and how large its traces are; the plans are
-        those that the run goes by, unless others are given.
+        The report lists the strata, the rules with their positions, and the steps of each rule. For
+        every join it shows whether the join is acyclic, a bound of its rows, the chosen plan, and
+        the order in which a change of each atom binds the variables. It ends with the traces and
+        their readers. With a `run`, it adds the actual counts of prefixes and rows of the multi-way
+        joins, next to the expected ones, and the sizes of the traces.
 
-        `after` is the name of a pass (see `dbsp.compiler.datalog.compiler_passes`): then the text is that of
-        the program, its plans or its circuit right after this pass. ValueError for an unknown name.
+        Parameters:
+            run: a run of this program, to report actual counts.
+            plans: the plans to describe; by default those of the run, or of the program.
+            after: the name of a pass (see `dbsp.compiler.datalog.compiler_passes`). The result is
+                then the text of the program, the plans or the circuit after this pass.
 
-        >>> from dbsp import compile
-        >>> program = compile('''
-        ...     .decl edge(x: number, y: number) .input edge
-        ...     .decl loop(x: number) .output loop
-        ...     loop(x) :- edge(x, y), x = y.
-        ... ''')
-        >>> print(program.explain(after="propagate_constants").splitlines()[-1])
-        loop(x) :- edge(x, x).
+        Returns:
+            The report as text.
+
+        Raises:
+            ArgumentError: no pass has the name `after`.
+
+        Examples:
+            >>> program = compile('''
+            ...     .decl edge(x: number, y: number) .input edge
+            ...     .decl loop(x: number) .output loop
+            ...     loop(x) :- edge(x, y), x = y.
+            ... ''')
+            >>> print(program.explain(after="propagate_constants").splitlines()[-1])
+            loop(x) :- edge(x, x).
         """
         if plans is None:
             planner = None if run is None else run.planner

@@ -1,7 +1,7 @@
-"""Planning a running program again: by the rows that it keeps, and from then on by those plans.
+"""Replan a running program by the counts of the rows that its circuit keeps.
 
-The counts are of the live relations: inputs, and derived relations where the circuit keeps their rows. A
-rule over a relation that is kept nowhere is planned by its shape alone, as it is without data.
+The counts are those of the inputs, and of derived relations whose rows the circuit keeps. A rule
+over a relation without kept rows is planned by its shape alone, as without data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dbsp.runtime.run import Run
 
 
 class PlannableProgram(Protocol):
-    """What planning needs of a `Program`."""
+    """The part of a `Program` that planning needs."""
 
     @property
     def rewritten(self) -> CheckedProgram: ...
@@ -38,27 +38,27 @@ class PlannableProgram(Protocol):
 
 
 class ProgramPlanner:
-    """Chooses among the circuits of a program for one run (see `dbsp.runtime.replanning`)."""
+    """Chooses the circuit of a program for one run (see `dbsp.runtime.replanning`)."""
 
     def __init__(self, program: PlannableProgram, plans: Mapping[int, RulePlan], max_iterations: int) -> None:
         self.program = program
         self.plans = plans
-        """The plan of every rule that the run goes by, by the rule's number."""
+        """The plan of every rule in the run, by the number of the rule."""
         self.restored = False
-        """Whether the circuit comes from a checkpoint, and may have been planned in any way."""
+        """Whether the circuit comes from a checkpoint, so that its plans are unknown."""
         self._max_iterations = max_iterations
         self._proposed = plans
 
     def propose(self, run: Run) -> Proposal | None:
-        """The circuit for the rows that the run keeps now, if any rule is planned differently by them."""
+        """Return the circuit for the current rows of the run, or None if no plan changes."""
         return self._proposal(self.program.plans_for(statistics(self.program, run, run.rows)))
 
-    def propose_to_begin(self, run: Run, rows: Source) -> Proposal | None:
-        """The same for the rows of the first tick, of the rules for which counting is worth its time.
+    def propose_first(self, run: Run, rows: Source) -> Proposal | None:
+        """Return the circuit for the rows of the first tick, or None if no plan changes.
 
-        Two atoms are joined in one way. A cyclic core that is joined at once makes no more than the
-        largest possible result; joined two at a time it may be loaded faster, but not by so much as
-        counting takes.
+        Only some rules are worth counting for. Two atoms have only one join order. A cyclic core in
+        one multi-way join creates at most as many rows as the largest possible result. Binary joins
+        may load it faster, but the gain is less than the cost of counting.
         """
         program = self.program
         rules_to_count = [
@@ -76,7 +76,7 @@ class ProgramPlanner:
         )
 
     def _proposal(self, plans: Mapping[int, RulePlan]) -> Proposal | None:
-        """The circuit by these plans, unless they are those that the run goes by."""
+        """Return the circuit for these plans, or None if the run already uses them."""
         program = self.program
         changed = [
             rule
@@ -90,13 +90,13 @@ class ProgramPlanner:
         return Proposal(circuit, tuple(f"{rule.span}: {show_rule(rule)}" for rule in changed))
 
     def adopt(self, proposal: Proposal) -> None:
-        """The plans of the latest proposal are those of the run."""
+        """Record that the run switched to the latest proposal."""
         self.plans = self._proposed
         self.restored = False
 
 
 def statistics(program: PlannableProgram, run: Run, rows: Source) -> Statistics:
-    """The counts of relations whose rows are given in the codes of a run."""
+    """Return the statistics of relations whose rows are in the codes of a run."""
 
     def code(name: str, column: int, value: Any) -> int:
         return encode_value(program.columns(name).types[column], value, run.interner)

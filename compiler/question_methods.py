@@ -1,4 +1,4 @@
-"""What a run of a program can be asked: proofs of rows, why rows are missing, and queries."""
+"""Questions about a run of a program: proofs of rows, reasons for missing rows, and queries."""
 
 from __future__ import annotations
 
@@ -14,72 +14,123 @@ from dbsp.runtime.run import Run
 
 
 class QuestionMethods:
-    """The methods of a program about what a run of it holds."""
+    """The methods of a program that answer questions about the state of a run."""
 
     def __init__(self, meaning: checked.CheckedProgram) -> None:
         self.checked = meaning
-        """The program's meaning: resolved, typed, in strata (see `compiler.datalog.meaning.checked`)."""
+        """The checked program: resolved, typed, in strata (see
+        `compiler.datalog.meaning.checked`)."""
         self._states: weakref.WeakKeyDictionary[Run, WhySession] = weakref.WeakKeyDictionary()
 
     def why(self, run: Run, relation: str, row: tuple[Any, ...], *, depth: int | None = None) -> Proof | None:
-        """A proof that a row is in a relation of a run, None if it is not there.
+        """Return a proof that a relation of a run contains a row; None if it does not.
 
-        The proof has the smallest height there is: the fewest rules on the longest way from the row down to
-        rows that were put in. `depth` is how many rows down it is followed (all by default).
+        The proof has the smallest possible height: the fewest rules on the longest path from the
+        row down to an input fact. The first question after a tick recomputes all relations that the
+        row depends on, from the current inputs. This costs as much as starting the program on them.
+        Later questions cost the proof alone.
 
-        The first question after a tick recomputes all relations that the row depends on from the current
-        inputs, at the cost of starting the program over them; further questions cost the proof alone.
-        Raises InputError for an unknown relation or a row that does not fit.
+        Parameters:
+            run: a run of this program.
+            relation: the name of a relation, which need not be an output.
+            row: the values of the row, in the order of the columns.
+            depth: the number of rules to follow from the row down; by default all.
 
-        >>> from dbsp import compile
-        >>> program = compile('''
-        ...     .decl edge(x: number, y: number)
-        ...     .decl path(x: number, y: number)
-        ...     .input edge
-        ...     .output path
-        ...     path(x, y) :- edge(x, y).
-        ...     path(x, z) :- path(x, y), edge(y, z).
-        ... ''')
-        >>> run = program.start(initial={"edge": [(1, 2), (2, 3)]})
-        >>> print(program.why(run, "path", (1, 3)))
-        path(1, 3)
-        │  <program>:7: path(x, z) :- path(x, y), edge(y, z).
-        ├─ path(1, 2)
-        │  │  <program>:6: path(x, y) :- edge(x, y).
-        │  └─ edge(1, 2)   put in
-        └─ edge(2, 3)   put in
+        Returns:
+            A proof tree, or None if the row is missing (see `why_not`). `print(proof)` draws it.
+
+        Raises:
+            InputError: the relation is unknown, the row does not fit its columns, or the run
+            belongs
+                to another program.
+
+        Examples:
+            >>> program = compile('''
+            ...     .decl edge(x: number, y: number)
+            ...     .decl path(x: number, y: number)
+            ...     .input edge
+            ...     .output path
+            ...     path(x, y) :- edge(x, y).
+            ...     path(x, z) :- path(x, y), edge(y, z).
+            ... ''')
+            >>> run = program.start({"edge": [(1, 2), (2, 3)]})
+            >>> print(program.why(run, "path", (1, 3)))
+            path(1, 3)
+            │  <program>:7: path(x, z) :- path(x, y), edge(y, z).
+            ├─ path(1, 2)
+            │  │  <program>:6: path(x, y) :- edge(x, y).
+            │  └─ edge(1, 2)   input fact
+            └─ edge(2, 3)   input fact
         """
         return self.state(run).prover(relation).prove(relation, row, depth)
 
     def why_not(self, run: Run, relation: str, row: tuple[Any, ...], *, depth: int = 1) -> Refusal | None:
-        """Why a row is not in a relation of a run, None if it is there.
+        """Explain why a relation of a run does not contain a row; return None if it does.
 
-        For every rule of the relation, the matches that satisfy as much of it as can be, and what they lack;
-        `...` in the row stands for any value. With a `depth` of more than 1 also why rows that they lack are
-        not there, and so on. Cost and errors as `why`.
+        For every rule of the relation, the explanation shows the matches that satisfy as many
+        literals as possible, and the literals that fail. The cost is that of `why`.
+
+        Parameters:
+            run: a run of this program.
+            relation: the name of a relation, which need not be an output.
+            row: the values of the row, in the order of the columns; `...` matches any value.
+            depth: with 2 or more, also explain the missing rows of the matches, down to this depth.
+
+        Returns:
+            The explanation, or None if a row matches (see `why`). `print` shows it.
+
+        Raises:
+            InputError: the relation is unknown, the row does not fit its columns, or the run
+            belongs
+                to another program.
+
+        Examples:
+            >>> program = compile('''
+            ...     .decl edge(x: number, y: number) .input edge
+            ...     .decl loop(x: number) .output loop
+            ...     loop(x) :- edge(x, y), edge(y, x).
+            ... ''')
+            >>> run = program.start({"edge": [(1, 2)]})
+            >>> print(program.why_not(run, "loop", (1,)))
+            loop(1)   is missing
+               <program>:4: loop(x) :- edge(x, y), edge(y, x).
+                  + edge(1, 2)
+                  - edge(2, 1)   is missing
         """
         prover = self.state(run).prover(relation)
         return prover.refute(relation, prover.codes(relation, row), depth)
 
     def query(self, run: Run, body: str) -> ZSet:
-        """The answers to a question about what a run holds now, such as `path(1, x), x > 2`.
+        """Return the answers to a question about the current state of a run.
 
-        The body of a rule; its columns are the variables that it binds, without those that begin with `_`
-        and those of aggregates. All relations may be asked. It is answered by a circuit made for it, which
-        reads every row of the relations it names. Raises CompileError, and what evaluating it raises.
+        The question is the body of a rule and may use every relation of the program. It is
+        evaluated by a circuit of its own, which reads every row of the relations in the question.
 
-        >>> from dbsp import compile
-        >>> program = compile(".decl edge(x: number, y: number) .input edge .output edge")
-        >>> run = program.start({"edge": [(1, 2), (2, 3)]})
-        >>> program.query(run, "edge(x, y), edge(y, z), n = count : { edge(_, _) }").rows()
-        [(1, 2, 3, 2)]
+        Parameters:
+            run: a run of this program.
+            body: the body of a rule, such as `path(1, x), x > 2`.
+
+        Returns:
+            A Z-set whose columns are the variables of the body, except those that begin with `_`
+            and those inside of aggregates.
+
+        Raises:
+            CompileError: the body has an error, such as an unknown relation.
+            InputError: the run belongs to another program.
+            EvaluationError: an expression has no value for a row.
+
+        Examples:
+            >>> program = compile(".decl edge(x: number, y: number) .input edge .output edge")
+            >>> run = program.start({"edge": [(1, 2), (2, 3)]})
+            >>> program.query(run, "edge(x, y), edge(y, z), n = count : { edge(_, _) }").rows()
+            [(1, 2, 3, 2)]
         """
         return self.state(run).ask(body)
 
     def state(self, run: Run, progress: Progress | None = None) -> WhySession:
-        """What a run of the program holds now: every relation, proofs of rows, answers to questions.
+        """Return a session of questions about the current state of a run.
 
-        `progress` is called with the rounds and rows so far while relations are recomputed.
+        `progress` receives the rounds and rows so far while relations are recomputed.
         """
         state = self._states.get(run)
         if state is None or not state.current:

@@ -70,4 +70,8 @@ def test_explain_tells_the_orders_of_multiway_joins_and_what_a_run_has_met() -> 
     run.step({"edge": [(1, 2), (2, 3), (1, 3)]})
     text = circuit.explain(run)
     assert re.search(r"trace of Input edge .* by \(x, y\), .*; 3 rows, 72 bytes", text)
-    assert re.findall(r"binds \w; met (\d+) rows, \w: (\d+)", text) == [("3", "0"), ("3", "0"), ("3", "1")]
+    assert re.findall(r"binds \w; processed (\d+) rows, \w: (\d+)", text) == [
+        ("3", "0"),
+        ("3", "0"),
+        ("3", "1"),
+    ]

@@ -1,4 +1,5 @@
-"""Bad input to a running program: what is said, that nothing happened, that the next tick is right."""
+"""Bad input to a running program: what is said, that nothing happened, that the next tick is
+right."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def live() -> LiveProgram:
 
 
 def refused(live: LiveProgram, changes: Any, error: type[DbspError], *messages: str) -> None:
-    """The step raises with these parts of a message, the run is as it was and goes on."""
+    """The step raises with these parts of a message; the run is unchanged and continues."""
     with pytest.raises(error) as raised:
         live.run.step(changes)
     for message in messages:

@@ -1,4 +1,5 @@
-"""Whole programs: after every tick each view and each delta is what recomputing from scratch gives."""
+"""Complete programs: after every tick all views and deltas agree with recomputation from
+scratch."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ VALUES: dict[Kind, list[Any]] = {
     Kind.FLOAT: [0.0, 0.5, 2.0, -1.25],
     Kind.SYMBOL: ["a", "b", "c", "ab"],
 }
-"""Few values, so that rows meet; sums of the floats are exact in any order."""
+"""Few values, so that rows match; sums of the floats are exact in any order."""
 
 PLAIN: dict[str, list[Any]] = {"int": [0, 1], "float": [0.5], "str": ["a", "b"]}
 """The values within records and branches, by the kind of the engine's type."""
@@ -57,11 +58,11 @@ OWN_VALUES: dict[str, dict[Kind, list[Any]]] = {
         Kind.SYMBOL: ["7", "-2147483648", "2147483647", "2147483648"],
     },
 }
-"""For programs that need others, by file name."""
+"""Other values for some programs, by file name."""
 
 
 def program_changes(subject: Subject, values: dict[Kind, list[Any]]) -> st.SearchStrategy[list[list[Change]]]:
-    """Ticks of changes over a few rows, so that many are there already or are not there to retract."""
+    """Ticks of changes over a few rows, so that many insertions and retractions have no effect."""
 
     @st.composite
     def ticks(draw: st.DrawFn) -> list[list[Change]]:
@@ -81,7 +82,7 @@ def some_rows(relation: Relation, values: dict[Kind, list[Any]]) -> st.SearchStr
 
 
 def values_of(kind: AnyKind, values: dict[Kind, list[Any]]) -> list[Any]:
-    """The values to choose from for a column; records and branches are nested two deep."""
+    """Return the values to choose from for a column; records and branches are nested two deep."""
     return values[kind] if isinstance(kind, Kind) else constructed(kind.structure, 2)
 
 
@@ -110,7 +111,7 @@ def subject_of(path: Path) -> Subject:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_every_tick_equals_recomputation(path: Path) -> None:
-    """The same changes, in one sequence of ticks and cut into ticks in another way."""
+    """The same changes, split into ticks in two ways."""
     subject = subject_of(path)
     values = VALUES | OWN_VALUES.get(path.stem, {})
 
@@ -174,7 +175,7 @@ def test_random_programs(text: str, data: st.DataObject) -> None:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(programs(kinds=True), st.data())
-def test_random_programs_of_relations_that_are_more_than_sets(text: str, data: st.DataObject) -> None:
+def test_random_programs_with_opaque_relations(text: str, data: st.DataObject) -> None:
     subject = Subject(text)
     initial, *ticks = data.draw(program_changes(subject, VALUES))
     live = subject.start(initial)
@@ -219,7 +220,7 @@ def test_random_programs_of_records_in_every_mode(
 )
 @given(programs(cyclic=True), st.data())
 def test_random_cyclic_programs_by_every_plan(text: str, data: st.DataObject) -> None:
-    """Two at a time, all at once, as the planner likes by the shape of a rule or by its rows."""
+    """Binary joins, multi-way joins, and the choices of the planner by shape and by counts."""
     subject = Subject(text)
     initial, *ticks = data.draw(program_changes(subject, VALUES))
     subjects = [subject, subject.planned("binary"), subject.planned("wcoj"), subject.counted(initial)]
@@ -229,8 +230,8 @@ def test_random_cyclic_programs_by_every_plan(text: str, data: st.DataObject) ->
             live.tick(tick)
 
 
-def test_short_forms_mean_what_they_stand_for() -> None:
-    """The reference starts from the checked program; this looks at what comes before that."""
+def test_short_forms_equal_their_long_forms() -> None:
+    """The reference starts from the checked program; this test covers the passes before it."""
     subject = subject_of(Path(__file__).parent / "programs" / "live" / "sugar.dl")
     pairs = [(name, f"{name[:-1]}l") for name in subject.outputs if name.endswith("_s")]
     assert len(pairs) == 16

@@ -1,6 +1,6 @@
-"""The query planner: from a conjunction of atoms to a tree of joins, for every front end alike.
+"""The query planner: from a conjunction of atoms to a tree of joins, for every front end.
 
-A conjunction (`conjunction`) is a query's join part: atoms over variables, what is used of them
-outside, and which conditions and functions connect them. A plan (`tree`) says in which order the
-atoms are joined, two at a time or several at once.
+A conjunction (`conjunction`) is the join part of a query: atoms over variables, the variables used
+outside, and the conditions and functions that connect them. A plan (`tree`) is the order in which
+the atoms are joined, two at a time or several at once.
 """

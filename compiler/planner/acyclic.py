@@ -1,14 +1,14 @@
-"""Is a query acyclic? Graham's reduction, and the join tree that it finds.
+"""Test whether a query is acyclic: Graham's reduction, and the join tree that it finds.
 
-A query is (alpha-)acyclic if its atoms can be connected into a tree such that the atoms with any one
-variable are connected in it (the running intersection property). Then joining along the tree never
-makes a result that is thrown away later (Yannakakis, VLDB 1981). Otherwise a core is left for which
-every tree of two-way joins may be worse than the largest possible result.
+A query is (alpha-)acyclic if its atoms form a tree in which, for each variable, the atoms with this
+variable are connected (the running intersection property). Then joining along the tree never
+creates a row that is discarded later (Yannakakis, VLDB 1981). Otherwise a core remains. Every tree
+of two-way joins over the core may create more rows than the largest possible result.
 
 The reduction (Graham 1979; Yu and Ozsoyoglu 1979) repeats, until nothing changes:
-  - forget a variable that only one edge has;
-  - take out an edge, an ear, whose variables are all in another edge, its parent in the join tree.
-The query is acyclic if and only if no edge is left in the end.
+  - remove a variable that occurs in only one edge;
+  - remove an ear: an edge whose variables are all in another edge, its parent in the join tree.
+The query is acyclic if and only if no edge remains.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import networkx as nx
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What the reduction found.
+    """The result of the reduction.
 
     Args:
-        ears: (edge, parent) as they were taken out, so each edge stands before its parent. The
-            parent is None for the root of a component: it shares nothing with what was left.
-        core: the edges that no ear was found among; empty for an acyclic query.
+        ears: (edge, parent) in the order of removal, so each edge comes before its parent. The
+            parent is None for the root of a component, which shares no variable with other edges.
+        core: the remaining edges, without any ear; empty for an acyclic query.
     """
 
     ears: tuple[tuple[int, int | None], ...]
@@ -39,7 +39,7 @@ class Reduction:
 
 
 def reduce_ears(edges: Sequence[frozenset[str]]) -> Reduction:
-    """Graham's reduction of a hypergraph; O(n^3) set operations for n edges.
+    """Apply Graham's reduction to a hypergraph; O(n^3) set operations for n edges.
 
     >>> reduce_ears([frozenset("ab"), frozenset("bc"), frozenset("cd")]).ears
     ((0, 1), (1, 2), (2, None))
@@ -55,13 +55,13 @@ def reduce_ears(edges: Sequence[frozenset[str]]) -> Reduction:
 
 
 def _ear(left: dict[int, frozenset[str]]) -> tuple[int, int | None] | None:
-    """An edge whose variables that others have as well are all in one of the others."""
+    """Return an edge, with its parent: another edge that has all its shared variables."""
     uses = Counter(name for edge in left.values() for name in edge)
     for index, edge in left.items():
         shared = {name for name in edge if uses[name] > 1}
         if not shared:
             return index, None
-        # Of several parents the one with least besides: the join with it brings least along.
+        # Of several parents take the smallest: the join with it adds the fewest variables.
         parents = [other for other in left if other != index and shared <= left[other]]
         if parents:
             return index, min(parents, key=lambda other: (len(left[other]), other))
@@ -69,11 +69,11 @@ def _ear(left: dict[int, frozenset[str]]) -> tuple[int, int | None] | None:
 
 
 def blocks(edges: Sequence[frozenset[str]], chosen: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """The chosen edges by biconnected component: two components share one variable at most.
+    """Group the chosen edges by biconnected component: two components share at most one variable.
 
-    Two triangles with an edge between them are three blocks. A block can be joined by itself without
-    an intermediate result that the other blocks would have made smaller by more than a semijoin.
-    Edges of a single variable or none go to the first block that has it; in the order of their first edges.
+    Two triangles connected by an edge are three blocks. A block can be joined on its own: other
+    blocks restrict its result no more than a semijoin does. Edges with at most one variable go to
+    the first block that has it. Blocks are in the order of their first edges.
     """
     graph = nx.Graph()
     for index in chosen:

@@ -1,10 +1,10 @@
-"""How many rows a join can have at most, and how narrow the query can be cut into bags.
+"""The maximum number of rows of a join, and the width of its tree decompositions.
 
-For a query with atoms of sizes |R_e| and any weights x_e >= 0 that cover each variable,
-sum over the atoms e with v of x_e >= 1, the result has at most prod |R_e|^x_e rows. The least such bound
-is reached by some instance (Atserias, Grohe and Marx, FOCS 2008), and a join variable by variable takes
-time within it, up to a logarithm (Ngo, Re and Rudra, SIGMOD Record 2013), where every tree of two-way
-joins may take more: for the triangle of n edges n^1.5 against n^2.
+For a query with atoms of sizes |R_e| and any weights x_e >= 0 that cover each variable, sum over
+the atoms e with v of x_e >= 1, the result has at most prod |R_e|^x_e rows. The least such bound is
+reached by some instance (Atserias, Grohe and Marx, FOCS 2008). A join variable by variable takes
+time within this bound, up to a logarithm (Ngo, Re and Rudra, SIGMOD Record 2013). Every tree of
+two-way joins may take more: n^2 instead of n^1.5 for the triangles of n edges.
 
     minimise sum x_e log |R_e|   subject to   sum_{e with v} x_e >= 1 for each v,   x_e >= 0
 """
@@ -20,7 +20,7 @@ import networkx as nx
 import numpy as np
 
 EXACT_VARIABLES = 9
-"""Up to so many variables the best decomposition is found, beyond that a good one."""
+"""With at most this many variables the best decomposition is found, otherwise a good one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,19 @@ def fractional_cover(
     costs: Sequence[float] | None = None,
     variables: Collection[str] | None = None,
 ) -> Cover:
-    """The cheapest fractional edge cover of the variables (all of the edges, unless given).
+    """Return the cheapest fractional edge cover of the variables (by default of all edges).
 
-    With costs log |R_e| its cost is the log of the AGM bound; with costs 1 (the default) it is the
-    exponent of the bound n^cost for relations of n rows. O(one small linear program), about 1 ms.
+    With costs log |R_e|, its cost is the log of the AGM bound. With costs 1 (the default), it is
+    the exponent of the bound n^cost for relations of n rows. O(one small linear program), about 1
+    ms.
 
     >>> fractional_cover(["ab", "bc", "ac"])
     Cover(weights=(0.5, 0.5, 0.5), cost=1.5)
 
     Raises:
-        ValueError: for a variable that no edge has.
+        ValueError: no edge has one of the variables.
     """
-    from scipy.optimize import linprog  # takes longer to import than most programs to compile
+    from scipy.optimize import linprog  # slow to import
 
     costs = [1.0] * len(edges) if costs is None else costs
     wanted = sorted({name for edge in edges for name in edge} if variables is None else set(variables))
@@ -64,23 +65,23 @@ def fractional_cover(
 
 
 def agm_bound(edges: Sequence[Collection[str]], rows: Sequence[float]) -> float:
-    """At most so many rows the join has; `inf` where that is no number any more.
+    """Return the maximum number of rows of the join; `inf` if a float cannot hold it.
 
     >>> round(agm_bound(["ab", "bc", "ac"], [100, 100, 100]))
     1000
     """
     if any(count == 0 for count in rows):
         return 0.0
-    # An expected number of rows may be less than one; where there is a row, there is one.
+    # An expected number of rows may be less than one; a relation with rows has at least one.
     cost = fractional_cover(edges, [math.log(max(1.0, count)) for count in rows]).cost
     return math.exp(cost) if cost < 700 else math.inf
 
 
 def packed(edges: Sequence[Collection[str]], logs: Sequence[float]) -> float:
-    """A number that the log of the AGM bound is never below, without a linear program.
+    """Return a lower bound of the log of the AGM bound, without a linear program.
 
-    By duality every y_v >= 0 with sum_{v in e} y_v <= log |R_e| gives sum y_v <= log AGM. Here each
-    atom gives its variables equal shares, and each variable takes the least that it is offered.
+    By duality, every y_v >= 0 with sum_{v in e} y_v <= log |R_e| satisfies sum y_v <= log AGM. Here
+    each atom offers equal shares to its variables, and each variable takes the smallest offer.
     """
     shares: dict[str, float] = {}
     for edge, log in zip(edges, logs, strict=True):
@@ -91,10 +92,10 @@ def packed(edges: Sequence[Collection[str]], logs: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Decomposition:
-    """A tree decomposition: every edge lies in a bag, and the bags with a variable are connected.
+    """A tree decomposition: each edge is in a bag, and the bags with a variable are connected.
 
     `parents[i]` is the bag above bag i, None for a root. `width` is the largest fractional cover
-    number of a bag, each cut down to its variables: 1 for acyclic queries, 1.5 for the triangle.
+    number of a bag, with edges restricted to the bag: 1 for acyclic queries, 1.5 for the triangle.
     """
 
     bags: tuple[frozenset[str], ...]
@@ -103,13 +104,13 @@ class Decomposition:
 
 
 def decompose(edges: Sequence[frozenset[str]]) -> Decomposition:
-    """A decomposition into bags of the least width, the fractional hypertree width of the query.
+    """Return a decomposition of the least width, the fractional hypertree width of the query.
 
-    Each tree decomposition comes from an order in which the variables are eliminated; a variable's
-    bag is itself and the neighbours that are left, which become neighbours of each other. Up to
-    EXACT_VARIABLES the best order is found by dynamic programming over the sets of eliminated
-    variables (Bodlaender et al., ACM Trans. Algorithms 2012), O(2^n n) bags; beyond, the variable that
-    adds fewest new neighbour pairs goes first.
+    Each tree decomposition comes from an order of eliminating the variables. The bag of a variable
+    is the variable and its remaining neighbours, which become neighbours of each other. With at
+    most EXACT_VARIABLES variables, dynamic programming over the sets of eliminated variables finds
+    the best order (Bodlaender et al., ACM Trans. Algorithms 2012), with O(2^n n) bags. Otherwise
+    the variable that adds the fewest neighbour pairs is eliminated first.
     """
     names = sorted({name for edge in edges for name in edge})
     near = {v: frozenset(w for edge in edges if v in edge for w in edge if w != v) for v in names}
@@ -128,7 +129,7 @@ def decompose(edges: Sequence[frozenset[str]]) -> Decomposition:
 def _best_order(
     names: Sequence[str], near: Mapping[str, frozenset[str]], width: Callable[[frozenset[str]], float]
 ) -> list[str]:
-    """The elimination order with the narrowest widest bag; of equals the one with the smaller bags."""
+    """Return the elimination order of the least width; among equals, the one with smaller bags."""
     best: dict[frozenset[str], tuple[tuple[float, int], list[str]]] = {frozenset(): ((0.0, 0), [])}
     for _ in names:
         following: dict[frozenset[str], tuple[tuple[float, int], list[str]]] = {}
@@ -164,7 +165,7 @@ def _min_fill(near: Mapping[str, frozenset[str]]) -> list[str]:
 
 
 def _reached(near: Mapping[str, frozenset[str]], eliminated: frozenset[str], start: str) -> frozenset[str]:
-    """The variables that are left and reached from `start` through eliminated ones only."""
+    """Return the remaining variables that are reachable from `start` through eliminated ones."""
     seen = {start}
     waiting = [start]
     while waiting:
@@ -176,7 +177,10 @@ def _reached(near: Mapping[str, frozenset[str]], eliminated: frozenset[str], sta
 
 
 def _contract(order: Sequence[str], bags: Sequence[frozenset[str]], width: float) -> Decomposition:
-    """The tree of the bags, each joined to that of its variable eliminated next, without contained bags."""
+    """Return the tree of the bags without contained bags.
+
+    The parent of a bag is the bag of the variable that is eliminated next among its variables.
+    """
     place = {name: at for at, name in enumerate(order)}
     tree = nx.Graph()
     tree.add_nodes_from(range(len(bags)))

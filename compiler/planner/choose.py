@@ -1,8 +1,9 @@
 """The choice of a plan for a conjunction: two-way joins, a multi-way join, or both.
 
-With counted relations the cheapest plan that the search finds (`search`); without, by the shape of the
-query (`shape`): acyclic queries are joined two at a time, since a good tree never makes much more than
-the result (Yannakakis, VLDB 1981), cyclic cores at once, since every tree may make more than the largest
+With row counts, the choice is the cheapest plan that the search finds (`search`). Without counts,
+it depends on the shape of the query (`shape`). Acyclic queries are joined two atoms at a time,
+because a good tree never creates many more rows than the result (Yannakakis, VLDB 1981). Cyclic
+cores are joined at once, because every tree of two-way joins may create more rows than the largest
 possible result (Ngo, Re and Rudra, SIGMOD Record 2013).
 """
 
@@ -27,16 +28,16 @@ from dbsp.compiler.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree,
 
 @dataclass(frozen=True, slots=True)
 class ChosenPlan:
-    """A plan, and everything there is to say about it.
+    """A plan, and the facts that explain it.
 
     Args:
-        conjunction: what is joined.
+        conjunction: the query.
         tree: the plan.
-        strategy: the strategy asked for.
-        reduction: Graham's reduction, its ears being the join tree.
-        sizes: per atom the different rows of the variables that are used; None if they are not counted.
-        estimates: per node of the tree, each after those below it; empty if not counted.
-        costs: of the plan that was taken and of those it was compared with, by name.
+        strategy: the requested strategy.
+        reduction: Graham's reduction; its ears form the join tree.
+        sizes: per atom, the number of distinct rows of the used variables; None without counts.
+        estimates: per node of the tree, children first; empty without counts.
+        costs: by name, the costs of this plan and of the alternatives.
         reasons: short sentences, for `explain`.
     """
 
@@ -55,24 +56,24 @@ class ChosenPlan:
 
     @property
     def join_tree(self) -> tuple[tuple[int, int | None], ...]:
-        """(atom, parent) for every atom of an acyclic query; of a cyclic one, what hangs on its core."""
+        """(atom, parent) for every atom outside of the cyclic core."""
         return self.reduction.ears
 
     @property
     def cover(self) -> tuple[float, ...]:
-        """Per atom its weight in the cheapest fractional edge cover, for its size if that is known."""
+        """Per atom its weight in the cheapest fractional edge cover, by its size if counted."""
         edges = self.conjunction.closed_edges
         logs = None if self.sizes is None else [math.log(max(1.0, size)) for size in self.sizes]
         return fractional_cover(edges, logs).weights
 
     @property
     def exponent(self) -> float:
-        """Relations of n rows each join to n^exponent rows at most."""
+        """A join of relations with n rows each has at most n^exponent rows."""
         return fractional_cover(self.conjunction.closed_edges).cost
 
     @property
     def agm_bound(self) -> float | None:
-        """At most so many rows the join has; None if the relations are not counted."""
+        """The maximum number of rows of the join; None without counts."""
         return None if self.sizes is None else agm_bound(self.conjunction.closed_edges, self.sizes)
 
     @property
@@ -86,7 +87,7 @@ class ChosenPlan:
 
 
 def kind(tree: Tree) -> str:
-    """One of "scan", "binary", "multiway" or "hybrid", by the nodes of a tree."""
+    """Return the kind of a tree by its nodes: "scan", "binary", "multiway" or "hybrid"."""
     found = {type(node) for node in nodes(tree)}
     if MultiwayNode not in found:
         return "binary" if BinaryNode in found else "scan"
@@ -100,41 +101,40 @@ def choose(
     strategy: Strategy = Strategy.AUTO,
     order: Sequence[int] | None = None,
 ) -> ChosenPlan:
-    """The plan for a conjunction of one or more atoms.
+    """Choose a plan for a conjunction of one or more atoms.
 
     Args:
-        conjunction: what is joined.
-        statistics: counts of the loaded rows. They are used if all relations are known.
-        strategy: which nodes may be taken.
-        order: all atoms in the order of a left-deep tree of two-way joins; overrides everything.
+        conjunction: the query.
+        statistics: counts of the loaded rows, used if all relations are known.
+        strategy: the allowed kinds of nodes.
+        order: all atoms in the order of a left-deep tree of two-way joins; overrides the rest.
 
     Raises:
-        ValueError: for a conjunction without atoms, an order that is not one of all atoms, or an order
-            together with Strategy.WCOJ.
+        ValueError: the conjunction has no atoms, the order does not have each atom once, or an
+        order
+            is combined with Strategy.WCOJ.
     """
     atoms = conjunction.atoms
     if not atoms:
-        raise ValueError("there is nothing to join in a conjunction without atoms")
+        raise ValueError("expected at least one atom in the conjunction, got none")
     if order is not None:
         if sorted(order) != list(range(len(atoms))):
-            raise ValueError(f"{list(order)} is not an order of the atoms 0 to {len(atoms) - 1}")
+            raise ValueError(f"expected an order of the atoms 0 to {len(atoms) - 1}, got {list(order)}")
         if strategy is Strategy.WCOJ:
-            raise ValueError(
-                "a multi-way join has no order of atoms; give the order or the strategy, not both"
-            )
+            raise ValueError("a multi-way join has no order of atoms; use either the order or the strategy")
     unknown = [atom.relation for atom in atoms if statistics is None or not statistics.knows(atom.relation)]
     estimator = None if unknown or statistics is None else Estimator(conjunction, statistics)
-    taken: CostedPlan | None = None
+    chosen: CostedPlan | None = None
     costs: tuple[tuple[str, Cost], ...] = ()
     reduction = reduce_ears(conjunction.closed_edges)
     reasons = [_shape(reduction)]
     if estimator is None:
         tree, why = _uncounted(conjunction, reduction, strategy, order)
         if unknown and len(atoms) > 1:
-            why += f"; the rows of {', '.join(dict.fromkeys(unknown))} are not counted"
+            why += f"; no row counts for {', '.join(dict.fromkeys(unknown))}"
     else:
-        taken, costs, why = _counted(Combiner(estimator), strategy, order)
-        tree = taken.tree
+        chosen, costs, why = _counted(Combiner(estimator), strategy, order)
+        tree = chosen.tree
     if len(atoms) > 1:
         reasons.append(why)
     if any(isinstance(node, BinaryNode) and not node.on for node in nodes(tree)):
@@ -145,7 +145,7 @@ def choose(
         strategy,
         reduction,
         None if estimator is None else estimator.sizes,
-        () if taken is None else taken.estimates,
+        () if chosen is None else chosen.estimates,
         costs,
         tuple(reasons),
     )
@@ -155,16 +155,18 @@ def _uncounted(
     conjunction: Conjunction, reduction: Reduction, strategy: Strategy, order: Sequence[int] | None
 ) -> tuple[Tree, str]:
     if order is not None:
-        return left_deep(conjunction, order), "two-way joins in the order that was asked for"
+        return left_deep(conjunction, order), "two-way joins in the requested order"
     if strategy is Strategy.WCOJ:
         leaves = [LeafNode(atom) for atom in range(len(conjunction.atoms))]
-        return multiway(conjunction, leaves), "a multi-way join, as was asked for"
+        return multiway(conjunction, leaves), "a multi-way join, as requested"
     if strategy is Strategy.BINARY:
-        return left_deep(conjunction, greedy_order(conjunction)), "two-way joins, as was asked for"
+        return left_deep(conjunction, greedy_order(conjunction)), "two-way joins, as requested"
     tree = by_shape(conjunction)
     if reduction.acyclic:
-        return tree, "two-way joins, since the query is acyclic"
-    return tree, "the core is joined at once, since two-way joins may make more than the largest result"
+        return tree, "two-way joins, because the query is acyclic"
+    return tree, (
+        "a multi-way join of the core, because two-way joins may create more rows than the largest result"
+    )
 
 
 def _counted(
@@ -178,35 +180,35 @@ def _counted(
         plan = combiner.leaf(order[0])
         for atom in order[1:]:
             plan = combiner.binary(plan, combiner.leaf(atom))
-        return plan, (("binary", combiner.cost(plan)),), "two-way joins in the order that was asked for"
+        return plan, (("binary", combiner.cost(plan)),), "two-way joins in the requested order"
     if strategy is Strategy.BINARY:
         plan = search.binary()
-        return plan, (("binary", combiner.cost(plan)),), "two-way joins, as was asked for"
+        return plan, (("binary", combiner.cost(plan)),), "two-way joins, as requested"
     wcoj_plan = search.worst_case_optimal()
     if strategy is Strategy.WCOJ:
-        return wcoj_plan, (("multiway", combiner.cost(wcoj_plan)),), "a multi-way join, as was asked for"
+        return wcoj_plan, (("multiway", combiner.cost(wcoj_plan)),), "a multi-way join, as requested"
     binary = search.binary()
     mixed = search.mixed()
     found = {"binary": combiner.cost(binary), "multiway": combiner.cost(wcoj_plan)}
     found[kind(mixed.tree)] = combiner.cost(mixed)
     name = kind(mixed.tree)
-    others = [f"{_times(cost, found[name])} {other}" for other, cost in found.items() if other != name]
-    why = f"{_CALLED[name]}, the cheapest by the counted rows ({', '.join(others)})"
+    others = [f"{other} {_compared(cost, found[name])}" for other, cost in found.items() if other != name]
+    why = f"{_NAMES[name]}, the cheapest plan by the row counts ({', '.join(others)})"
     return mixed, tuple(found.items()), why
 
 
-_CALLED = {
+_NAMES = {
     "binary": "two-way joins",
     "multiway": "one multi-way join",
     "hybrid": "multi-way and two-way joins",
 }
 
 
-def _times(cost: Cost, taken: Cost) -> str:
-    return f"{cost.total / taken.total:.1f} times as much" if taken.total else "as much"
+def _compared(cost: Cost, chosen: Cost) -> str:
+    return f"costs {cost.total / chosen.total:.1f} times as much" if chosen.total else "costs the same"
 
 
 def _shape(reduction: Reduction) -> str:
     if reduction.acyclic:
-        return "acyclic: the reduction of Graham takes out every atom"
-    return f"cyclic: the reduction of Graham leaves {len(reduction.core)} atoms"
+        return "acyclic: Graham's reduction removes every atom"
+    return f"cyclic: Graham's reduction leaves {len(reduction.core)} atoms"

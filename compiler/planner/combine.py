@@ -1,4 +1,4 @@
-"""Plans for subsets of the atoms with their costs, and how two or more are combined into one."""
+"""Plans for subsets of the atoms with their costs, and the combination of several plans."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from dbsp.compiler.planner.tree import LeafNode, Tree
 from dbsp.operators.traces.column_orders import Chain, orders_for
 
 LAST_MARGIN = 0.8
-"""Parts keep the order in which they are written unless loading gets cheaper by so much."""
+"""Parts keep their written order unless another last part reduces the cost of loading below this
+fraction."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeEstimate:
-    """What is expected of one node: rows it makes in all, rows after projection, its delta terms."""
+    """The estimates of one node: joined rows, rows after projection, and its delta terms."""
 
     tree: Tree
     joined: float
@@ -28,15 +29,15 @@ class NodeEstimate:
 
 @dataclass(frozen=True, slots=True)
 class CostedPlan:
-    """A tree for some atoms and what it costs.
+    """A tree for some atoms and its costs.
 
     Args:
-        rows: of its result.
-        rates: per atom how many rows of the result change with one row of the atom, on average.
-        load: ns of joining to load all rows.
-        change: per atom the ns of joining for one changed row.
-        kept: rows in the traces that its nodes read.
-        estimates: of every node, each after those below it.
+        rows: the number of rows of the result.
+        rates: per atom, the mean number of result rows that change with one row of the atom.
+        load: the time in ns of joins to load all rows.
+        change: per atom, the time in ns of joins for one changed row.
+        kept: the number of rows in the traces that its nodes read.
+        estimates: the estimates of every node, children first.
     """
 
     tree: Tree
@@ -50,7 +51,7 @@ class CostedPlan:
 
 
 class Combiner:
-    """Builds plans and adds up their costs, by an estimator's numbers."""
+    """Builds plans and adds up their costs, with the numbers of an estimator."""
 
     def __init__(self, estimator: Estimator) -> None:
         self.estimator = estimator
@@ -63,7 +64,10 @@ class Combiner:
         )
 
     def cost(self, plan: CostedPlan) -> Cost:
-        """A relation's row changes in all atoms over the relation; averaged over the relations."""
+        """Return the cost of a plan.
+
+        A changed row of a relation changes all atoms over it; the cost is the mean over relations.
+        """
         change = sum(plan.change.values()) / self._relations
         return Cost(plan.load, change, plan.kept, self._rows)
 
@@ -78,7 +82,10 @@ class Combiner:
         )  # fmt: skip
 
     def binary(self, left: CostedPlan, right: CostedPlan) -> CostedPlan:
-        """left ⋈ right: both sides are kept as traces, a change on one side is looked up in the other."""
+        """Combine two plans by left ⋈ right.
+
+        Both sides are stored as traces; a change on one side is looked up in the other.
+        """
         atoms = left.atoms | right.atoms
         rows = self.estimator.kept(atoms)
         joined = max(rows, self._joined((left, right)))
@@ -99,10 +106,10 @@ class Combiner:
         )  # fmt: skip
 
     def multiway(self, parts: Sequence[CostedPlan]) -> CostedPlan:
-        """All parts at once: nothing is kept but the parts, in as many orders as the terms need.
+        """Combine all parts in one node, which stores only the parts, in the orders its terms need.
 
-        Loading is the term of the last part, as only it meets new rows of all others: so the part for
-        which that is least work goes last.
+        Loading costs the term of the last part, because only this term joins the new rows of all
+        other parts. So the part whose term is cheapest for loading is last.
         """
         sets = tuple(part.atoms for part in parts)
         if sets not in self._terms:
@@ -134,7 +141,8 @@ class Combiner:
         )  # fmt: skip
 
     def _joined(self, parts: Sequence[CostedPlan]) -> float:
-        """The rows that joining the parts makes: fewer than the atoms' join as far as they are projected."""
+        """Return the rows of the join of the parts: fewer than of the atoms, if parts are
+        projected."""
         joined = self.estimator.rows(frozenset().union(*(part.atoms for part in parts)))
         for part in parts:
             unprojected = self.estimator.rows(part.atoms)
@@ -142,10 +150,10 @@ class Combiner:
         return joined
 
     def _order(self, parts: Sequence[CostedPlan], changed: CostedPlan, term: TermEstimate) -> tuple[str, ...]:
-        """A term's order in the variables that the parts hand on.
+        """Return the order of a term in the variables that the parts keep.
 
-        It was sampled over variables of atoms; where a part hands on what is computed from one instead,
-        that takes its place.
+        The sampled order has variables of atoms. If a part keeps a variable computed from them
+        instead, the computed variable replaces them.
         """
         shown = dict.fromkeys(name for part in parts for name in self.conjunction.kept(part.atoms))
         bound = set(self.conjunction.kept(changed.atoms))
@@ -160,24 +168,25 @@ class Combiner:
         return tuple(order)
 
     def _traces(self, parts: Sequence[CostedPlan], terms: Sequence[TermEstimate]) -> float:
-        """The rows of the traces of a multi-way node; atoms over one pattern share theirs."""
+        """Return the rows in the traces of a multi-way node; atoms with the same pattern share
+        traces."""
         chains: dict[object, set[Chain]] = {}
         rows: dict[object, float] = {}
         for number, part in enumerate(parts):
             columns = self._columns(part)
-            same: object = number
+            pattern: object = number
             if isinstance(part.tree, LeafNode):
                 atom = self.conjunction.atoms[part.tree.atom]
-                same = (atom.relation, atom.fixed, atom.equal, frozenset(columns.values()))
-            rows[same] = part.rows
+                pattern = (atom.relation, atom.fixed, atom.equal, frozenset(columns.values()))
+            rows[pattern] = part.rows
             others = [other for other in range(len(parts)) if other != number]
-            chains.setdefault(same, set()).update(
+            chains.setdefault(pattern, set()).update(
                 self._read(columns, parts[other], terms[other]) for other in others
             )
-        return sum(rows[same] * len(set(orders_for(chains[same]).values())) for same in chains)
+        return sum(rows[key] * len(set(orders_for(chain).values())) for key, chain in chains.items())
 
     def _columns(self, part: CostedPlan) -> dict[str, int]:
-        """The columns of the variables that a part hands on."""
+        """Return the columns of the variables that a part keeps."""
         names = self.conjunction.kept(part.atoms)
         if not isinstance(part.tree, LeafNode):
             return {name: at for at, name in enumerate(names)}
@@ -185,7 +194,7 @@ class Combiner:
         return {name: variables.index(name) for name in names if name in variables}
 
     def _read(self, columns: Mapping[str, int], changed: CostedPlan, term: TermEstimate) -> Chain:
-        """The columns of a part that are bound each time that the term of another reads it."""
+        """Return the sets of bound columns with which the term of `changed` reads a part."""
         bound = set(self.conjunction.kept(changed.atoms))
         chain: list[frozenset[int]] = []
         for name in (*bound, *term.order):

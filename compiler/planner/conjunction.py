@@ -1,4 +1,4 @@
-"""Conjunctive queries as the planner sees them: a hypergraph whose edges are the atoms."""
+"""Conjunctive queries for the planner: a hypergraph whose edges are the atoms."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Functions: TypeAlias = Sequence[tuple[str, frozenset[str]]]
 
 @dataclass(frozen=True)
 class Atom:
-    """The rows of a relation that fit a pattern.
+    """The rows of a relation that match a pattern.
 
     Args:
-        relation: its name; atoms of one relation share its rows.
-        variables: per column the variable it binds, or None where the column is compared with a
-            constant (`fixed`) or an earlier column (`equal`), or not looked at.
-        fixed: columns with the constant (a value, not a code) that they must have.
+        relation: the name; atoms over the same relation share its rows.
+        variables: per column the variable it binds, or None if the column is compared with a
+            constant (`fixed`) or an earlier column (`equal`), or is not read.
+        fixed: columns with their required constant (a value, not a code).
         equal: pairs of columns that must have the same value.
     """
 
@@ -30,7 +30,7 @@ class Atom:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The variables of the atom, each once, in the order of their columns."""
+        """The variables of the atom, each once, in column order."""
         return tuple(dict.fromkeys(name for name in self.variables if name is not None))
 
 
@@ -39,15 +39,16 @@ class Conjunction:
     """Q(needed) :- atoms, links, functions.
 
     Args:
-        atoms: what is joined. A conjunction may have any number of them.
+        atoms: the joined atoms, any number of them.
         needed: the variables used outside: by the head of the rule, by negated atoms, aggregates,
-            and by conditions that have to wait until all rows are joined.
+            and by conditions that are tested after all joins.
         links: the variables of each condition that may be tested as soon as they are bound.
-        functions: (z, {x, y}) for an equation z = f(x, y) that has a value for all x and y: it binds
-            z where z is free and is a test where z is bound.
+        functions: (z, {x, y}) for an equation z = f(x, y) that has a value for all x and y: it
+        binds
+            z if z is free, and is a test if z is bound.
 
     Raises:
-        ValueError: for a needed variable that nothing binds.
+        ValueError: no atom and no function binds a needed variable.
     """
 
     atoms: tuple[Atom, ...]
@@ -61,12 +62,12 @@ class Conjunction:
 
     @cached_property
     def variables(self) -> tuple[str, ...]:
-        """All variables of the atoms, in the order in which they are first written."""
+        """All variables of the atoms, in the order of their first occurrence."""
         return tuple(dict.fromkeys(name for atom in self.atoms for name in atom.names))
 
     @cached_property
     def edges(self) -> tuple[frozenset[str], ...]:
-        """Per atom its variables that anything else looks at: the hypergraph of the query."""
+        """Per atom its variables that are used elsewhere: the hypergraph of the query."""
         used = set(self.needed).union(*self.links)
         used.update(name for result, arguments in self.functions for name in (result, *arguments))
         times = Counter(name for atom in self.atoms for name in atom.names)
@@ -77,25 +78,26 @@ class Conjunction:
     def closed_edges(self) -> tuple[frozenset[str], ...]:
         """The edges with the variables that functions compute from each of them.
 
-        As functional dependencies do, this can make a query acyclic: e(a, b), f(b, c), g(a, c) with
-        c = a + b, say.
+        Like functional dependencies, this can make a query acyclic, for example
+        e(a, b), f(b, c), g(a, c) with c = a + b.
         """
         return tuple(self.determined(edge) for edge in self.edges)
 
     def determined(self, names: Iterable[str]) -> frozenset[str]:
-        """The variables that are known once these are: the closure under the functions."""
+        """Return the closure of variables under the functions: all variables they determine."""
         return determined(names, self.functions)
 
     def bound(self, atoms: Iterable[int]) -> frozenset[str]:
-        """The variables that the join of some of the atoms binds, those computed from them included."""
+        """Return the variables that the join of some atoms binds, including computed ones."""
         return self.determined(name for index in atoms for name in self.atoms[index].names)
 
     def kept(self, atoms: Collection[int]) -> tuple[str, ...]:
-        """What goes on from the join of some of the atoms: the variables that are still used elsewhere.
+        """Return the variables of the join of some atoms that are used elsewhere.
 
-        Elsewhere is: outside of the conjunction, in other atoms, in conditions and functions that do
-        not have all of their variables yet. Everything else may be projected away, as in
-        Yannakakis (VLDB 1981). In the order in which the variables are first written, computed ones last.
+        Elsewhere means: outside of the conjunction, in other atoms, and in conditions and functions
+        with variables that are not bound yet. All other variables may be projected away, as in
+        Yannakakis (VLDB 1981). The order is that of the first occurrence; computed variables are
+        last.
         """
         bound = self.bound(atoms)
         used = set(self.needed)
@@ -113,7 +115,7 @@ class Conjunction:
 
 
 def determined(names: Iterable[str], functions: Functions) -> frozenset[str]:
-    """The closure of variables under functions (z, {x, y}): what is known once these are.
+    """Return the closure of variables under functions (z, {x, y}).
 
     >>> sorted(determined("x", [("z", frozenset("xy")), ("y", frozenset("x"))]))
     ['x', 'y', 'z']
@@ -127,7 +129,7 @@ def determined(names: Iterable[str], functions: Functions) -> frozenset[str]:
 
 
 def connected(edges: Iterable[frozenset[str]]) -> bool:
-    """Whether the edges hang together, so that no cross product is needed to join them.
+    """Whether the edges are connected, so that no cross product is needed to join them.
 
     >>> connected([frozenset("ab"), frozenset("cd"), frozenset("bc")])
     True

@@ -1,4 +1,4 @@
-"""How many rows joins have and how many prefixes delta terms meet, for one conjunction and its data."""
+"""Estimate the rows of joins and the prefixes of delta terms, for one conjunction and its data."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from dbsp.compiler.planner.variable_orders import candidates
 from dbsp.errors import expect_present
 
 EXHAUSTIVE = 5
-"""Up to so many variables to bind, every order of a delta term is compared; beyond, greedily."""
+"""With at most this many variables to bind, all orders of a delta term are compared; otherwise the
+order is greedy."""
 
 Part = frozenset[int]
-"""The atoms that one input of a multi-way join stands for."""
+"""The atoms that one input of a multi-way join represents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,10 @@ class Level:
     """One variable of a delta term, per changed row.
 
     Args:
-        variable: what is bound.
-        proposer: the atom that most often has the fewest values, and so proposes them.
-        proposals: how many values are proposed.
-        prefixes: how many are left after the other atoms have been asked.
+        variable: the variable that is bound.
+        proposer: the atom that most often has the fewest values and so proposes them.
+        proposals: the number of proposed values.
+        prefixes: the number of values that the other atoms confirm.
     """
 
     variable: str
@@ -51,7 +52,7 @@ class TermEstimate:
 
 
 class Estimator:
-    """Estimates for one conjunction whose relations are all counted; everything is remembered."""
+    """Estimates for one conjunction whose relations are all counted; results are cached."""
 
     def __init__(self, conjunction: Conjunction, statistics: Statistics) -> None:
         self.conjunction = conjunction
@@ -63,11 +64,11 @@ class Estimator:
 
     @cached_property
     def sizes(self) -> tuple[float, ...]:
-        """Per atom the different rows of its variables that are used."""
+        """Per atom, the number of distinct rows of its used variables."""
         return tuple(self._distinct(atom, edge) for atom, edge in enumerate(self.edges))
 
     def _distinct(self, atom: int, names: frozenset[str]) -> float:
-        """How many different values some variables have in an atom."""
+        """Return the number of distinct values of some variables in an atom."""
         source = self.conjunction.atoms[atom]
         ordered = tuple(name for name in source.names if name in names)
         return len(self.statistics.index(source, ordered, ())) * self.statistics.share(source)
@@ -75,16 +76,17 @@ class Estimator:
     # Sizes of joins
 
     def rows(self, atoms: Part) -> float:
-        """The rows of the join of some atoms over all variables that are used, never above its AGM bound."""
+        """Return the rows of the join of some atoms over all used variables, at most its AGM
+        bound."""
         estimate = self.sample(atoms).count
         edges = [self.edges[atom] for atom in sorted(atoms)]
         return min(estimate, self._bound(edges, [self.sizes[atom] for atom in sorted(atoms)], estimate))
 
     def kept(self, atoms: Part) -> float:
-        """The rows that are left when the join of some atoms keeps only what is used elsewhere.
+        """Return the rows of the join of some atoms, projected to the variables used elsewhere.
 
-        n rows thrown evenly into d places hit d (1 - e^(-n/d)) of them; d is the AGM bound of the
-        atoms cut down to the variables kept.
+        n rows distributed evenly over d places hit d (1 - e^(-n/d)) of them. d is the AGM bound of
+        the atoms restricted to the kept variables.
         """
         rows = self.rows(atoms)
         names = self.source_variables(atoms)
@@ -97,7 +99,7 @@ class Estimator:
         return places * -math.expm1(-rows / places) if places > 0 else 0.0
 
     def source_variables(self, atoms: Part) -> frozenset[str]:
-        """The variables of atoms among those kept; for computed ones the arguments they come from."""
+        """Return the kept variables of atoms; for computed variables, their arguments."""
         kept = set(self.conjunction.kept(atoms))
         own = set().union(*(self.edges[atom] for atom in atoms))
         for result, arguments in reversed(self.conjunction.functions):
@@ -108,7 +110,7 @@ class Estimator:
     def _bound(
         self, edges: Sequence[frozenset[str]], rows: Sequence[float], below: float = math.inf
     ) -> float:
-        """The AGM bound; or merely infinity, if it is certainly not below the given number."""
+        """Return the AGM bound, or infinity if it is certainly not below the given number."""
         if any(count <= 0 for count in rows):
             return 0.0
         logs = [math.log(max(1.0, count)) for count in rows]
@@ -120,10 +122,10 @@ class Estimator:
         return self._bounds[key]
 
     def sample(self, atoms: Part) -> Prefixes:
-        """A sample of the join of some atoms, grown from that of fewer.
+        """Return a sample of the join of some atoms, extended from a sample of fewer atoms.
 
-        Best is to leave out the atoms with some variable, so that they bind it together, as the
-        multi-way join would: a triangle grows from an edge, not from a path.
+        Preferably all atoms with some variable are added together, so that they bind it together as
+        in the multi-way join: a triangle is extended from an edge, not from a path.
         """
         if atoms in self._joined:
             return self._joined[atoms]
@@ -141,8 +143,8 @@ class Estimator:
 
     def _smaller(self, atoms: Part) -> Part:
         for atom in sorted(atoms, reverse=True):
-            # What only filters another atom does so last: begun with, it would draw its rows evenly, and
-            # miss the few that meet very many.
+            # An atom that only filters another one is added last. Sampling it first would draw its
+            # rows evenly and miss the few rows with very many matches.
             if any(self.edges[atom] <= self.edges[other] for other in atoms if other != atom):
                 return atoms - {atom}
         names = sorted(set().union(*(self.edges[atom] for atom in atoms)))
@@ -156,7 +158,7 @@ class Estimator:
         )
 
     def _new(self, part: Part, atoms: Part) -> int:
-        """How many variables the other atoms add."""
+        """Return the number of variables that the other atoms add."""
         own = set().union(*(self.edges[atom] for atom in part))
         return len(set().union(*(self.edges[atom] for atom in atoms)) - own)
 
@@ -182,10 +184,11 @@ class Estimator:
     # Delta terms
 
     def term(self, parts: Sequence[Part], changed: int, order: Sequence[str] | None = None) -> TermEstimate:
-        """The delta term of one part: the best order, or the given one, and what it costs.
+        """Return the delta term of one part, with the best or the given order, and its cost.
 
-        With up to EXHAUSTIVE variables to bind, dynamic programming over the sets of bound
-        variables: how many prefixes there are does not depend on the order in which they were bound.
+        With at most EXHAUSTIVE variables to bind, the best order is found by dynamic programming
+        over the sets of bound variables: the number of prefixes does not depend on the binding
+        order.
         """
         walk = _Walk(self, parts, changed)
         if order is None:
@@ -197,7 +200,7 @@ _Step: TypeAlias = tuple[Level, float, frozenset[str]]
 
 
 class _Walk:
-    """The delta term of one part, as far as it has been sampled: prefixes per set of bound variables."""
+    """The delta term of one part during sampling: the prefixes of each set of bound variables."""
 
     def __init__(self, estimator: Estimator, parts: Sequence[Part], changed: int) -> None:
         self.estimator = estimator
@@ -205,7 +208,7 @@ class _Walk:
         self.conjunction = estimator.conjunction
         kept = [estimator.source_variables(part) for part in parts]
         own = kept[changed]
-        # The atoms of the other parts, cut down to the variables that their part hands on.
+        # The atoms of the other parts, restricted to the variables that their part keeps.
         self.atoms = {
             atom: kept[number] & estimator.edges[atom]
             for number, part in enumerate(parts)
@@ -220,16 +223,16 @@ class _Walk:
         else:
             prefixes = self.sampling.restart(estimator.sample(parts[changed]), sorted(own))
         tested = [atom for atom, edge in self.atoms.items() if edge <= own]
-        self.begin = self._complete(self.sampling.filter(prefixes, tested))
-        self._states: dict[frozenset[str], Prefixes] = {frozenset(self.begin.names): self.begin}
+        self.first = self._complete(self.sampling.filter(prefixes, tested))
+        self._states: dict[frozenset[str], Prefixes] = {frozenset(self.first.names): self.first}
         self._steps: dict[tuple[frozenset[str], str], _Step] = {}
 
     @property
     def left(self) -> list[str]:
-        return [name for name in self.written if name not in self.begin.names]
+        return [name for name in self.written if name not in self.first.names]
 
     def _complete(self, sample: Prefixes) -> Prefixes:
-        """The sample with the variables that functions compute."""
+        """Return the sample extended by the variables that functions compute."""
         for name in self.written:
             having = [atom for atom, edge in self.atoms.items() if name in edge]
             if having and name in self.conjunction.determined(sample.names) - set(sample.names):
@@ -237,7 +240,8 @@ class _Walk:
         return sample
 
     def step(self, bound: frozenset[str], variable: str) -> _Step:
-        """The level that binds a variable after the bound ones, its work, and what is bound then."""
+        """Return the level that binds a variable next, its work, and the variables bound
+        afterwards."""
         if (bound, variable) not in self._steps:
             self._steps[bound, variable] = self._step(bound, variable)
         return self._steps[bound, variable]
@@ -257,7 +261,7 @@ class _Walk:
 
     def best(self) -> tuple[str, ...]:
         reached: dict[frozenset[str], tuple[float, tuple[str, ...]]] = {
-            frozenset(self.begin.names): (0.0, ())
+            frozenset(self.first.names): (0.0, ())
         }
         done: tuple[float, tuple[str, ...]] | None = None
         while reached:
@@ -274,9 +278,9 @@ class _Walk:
         return expect_present(done, "an order that binds every variable")[1]
 
     def greedy(self) -> tuple[str, ...]:
-        """Always the variable that leaves fewest prefixes."""
+        """Return an order that always binds the variable with the fewest prefixes next."""
         order: list[str] = []
-        bound = frozenset(self.begin.names)
+        bound = frozenset(self.first.names)
         while left := candidates(bound, self.edges, self.written):
             steps = [self.step(bound, variable) for variable in left]
             level, _, bound = min(steps, key=lambda step: (step[0].prefixes, step[1]))
@@ -286,7 +290,7 @@ class _Walk:
     def along(self, order: Sequence[str]) -> TermEstimate:
         levels: list[Level] = []
         work = costs.COUNT * len(self.atoms)
-        bound = frozenset(self.begin.names)
+        bound = frozenset(self.first.names)
         for variable in order:
             level, more, bound = self.step(bound, variable)
             levels.append(level)

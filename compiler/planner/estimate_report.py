@@ -1,4 +1,4 @@
-"""What there is to say about a choice, as lines of text for `explain`."""
+"""The report about a chosen plan, as lines of text for `explain`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dbsp.compiler.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree,
 
 
 def report(choice: ChosenPlan) -> Iterator[str]:
-    """Verdict and join tree, bounds, reasons, costs compared, and node by node what is expected."""
+    """Yield the shape, the join tree, bounds, reasons, compared costs, and estimates per node."""
     atoms = [show_atom(atom) for atom in choice.conjunction.atoms]
-    verdict, *reasons = choice.reasons
-    yield verdict
+    shape, *reasons = choice.reasons
+    yield shape
     if choice.reduction.core:
         yield f"core: {', '.join(atoms[atom] for atom in choice.reduction.core)}"
     if choice.join_tree and len(atoms) > 1:
-        name = "join tree" if choice.acyclic else "hanging on it"
+        name = "join tree" if choice.acyclic else "attached to the core"
         links = (
             f"{atoms[ear]} is a root" if up is None else f"{atoms[ear]} below {atoms[up]}"
             for ear, up in choice.join_tree
@@ -39,7 +39,7 @@ def report(choice: ChosenPlan) -> Iterator[str]:
 
 
 def show_atom(atom: Atom) -> str:
-    """The atom as it is written: e(a, 7, _)."""
+    """Return the text of an atom: e(a, 7, _)."""
     shown = ["_" if name is None else name for name in atom.variables]
     for column, value in atom.fixed:
         shown[column] = repr(value)
@@ -49,7 +49,7 @@ def show_atom(atom: Atom) -> str:
 
 
 def show_tree(tree: Tree, atoms: Sequence[str]) -> str:
-    """Two-way joins as (left ⋈ right), multi-way joins as [part, part, ...]."""
+    """Return two-way joins as (left ⋈ right), multi-way joins as [part, part, ...]."""
     match tree:
         case LeafNode(atom=atom):
             return atoms[atom]
@@ -60,7 +60,7 @@ def show_tree(tree: Tree, atoms: Sequence[str]) -> str:
 
 
 def show_number(number: float) -> str:
-    """Three digits: 0.41, 12.6, 1,230, 4.56e+09.
+    """Return a number with about three digits.
 
     >>> [show_number(number) for number in (0.4123, 12.61, 1234.0, 4.5611e9)]
     ['0.412', '12.6', '1,234', '4.56e+09']
@@ -73,7 +73,7 @@ def _bounds(choice: ChosenPlan, atoms: Sequence[str]) -> str:
     cover = " + ".join(f"{weight} {atom}" for weight, atom in zip(weights, atoms, strict=True) if weight)
     found = f"at most n^{choice.exponent:.3g} rows for n rows each"
     if choice.agm_bound is not None:
-        found += f", {show_number(choice.agm_bound)} for the counted ones"
+        found += f", {show_number(choice.agm_bound)} for the row counts"
     return f"{found} (cover: {cover or 'nothing'}); width {choice.width:.3g}"
 
 

@@ -1,10 +1,10 @@
-"""Joins of sampled rows: how many prefixes there are when some of the variables are bound.
+"""Joins of sampled rows: estimate the number of prefixes when some of the variables are bound.
 
 A sample starts from rows of one atom (or of a join of some) and binds further variables one by one,
-as a delta term of the multi-way join does: the atom with fewest values under a prefix proposes, the
-others keep or drop. What it sees is thus what the engine will do, skew and correlation included, at
-the cost of a sample: `SAMPLE` starting rows, and never more than `LIMIT` prefixes, drawn evenly from
-those there would be. (Wander joins, Li et al., SIGMOD 2016; sampled two-way joins for Delta-BiGJoin
+as a delta term of the multi-way join does: the atom with the fewest values under a prefix proposes
+them, the other atoms keep or drop them. So the estimate includes skew and correlation. Its cost is
+that of a sample: `SAMPLE` starting rows, and at most `LIMIT` prefixes, drawn evenly from all
+prefixes. (Wander joins, Li et al., SIGMOD 2016; sampled two-way joins for Delta-BiGJoin
 plans, Ammar et al., VLDB 2018.)
 """
 
@@ -20,17 +20,17 @@ from dbsp.compiler.planner.statistics import SAMPLE, Statistics
 from dbsp.kernels.arrays import Codes, Mask
 
 LIMIT = 2_000
-"""So many prefixes a sample has at most."""
+"""The maximum number of prefixes of a sample."""
 
 LINK = 0.5
-"""The part of the rows that a condition is taken to let through."""
+"""The assumed fraction of rows that satisfy a condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prefixes:
-    """Sampled bindings of some variables; each stands for `each` bindings.
+    """Sampled bindings of some variables; each represents `each` bindings.
 
-    `each` counts absolutely or per starting row, as whoever started the sample chose.
+    `each` is an absolute number or one per starting row, depending on the start of the sample.
     """
 
     names: tuple[str, ...]
@@ -39,7 +39,7 @@ class Prefixes:
 
     @property
     def count(self) -> float:
-        """How many bindings there are; half of one that would have been seen, if none was."""
+        """The estimated number of bindings; for an empty sample, half of the weight of one."""
         return max(len(self.rows), 0.5) * self.each
 
     def columns(self, names: Sequence[str]) -> Codes:
@@ -48,7 +48,7 @@ class Prefixes:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The prefixes after one more variable is bound, and what it took: values proposed for it."""
+    """The prefixes after binding one more variable, and the number of values proposed for it."""
 
     prefixes: Prefixes
     proposals: float
@@ -56,10 +56,10 @@ class Extension:
 
 
 class Sampling:
-    """Samples of a conjunction's joins over the counted rows.
+    """Samples of the joins of a conjunction over the counted rows.
 
-    Only variables of atoms are sampled. One that a function computes gets one of the values an atom
-    has for it, since a function gives one value and it may be looked up successfully.
+    Only variables of atoms are sampled. A variable that a function computes gets one of the values
+    that an atom has for it: a function returns one value, which the atom is assumed to have.
     """
 
     def __init__(self, conjunction: Conjunction, statistics: Statistics, seed: int = 0) -> None:
@@ -68,7 +68,8 @@ class Sampling:
         self._random = np.random.default_rng(seed)
 
     def start(self, atom: int, names: Collection[str], per_row: bool = False) -> Prefixes:
-        """A sample of an atom's rows; it stands for all of them, or per_row for one."""
+        """Return a sample of the rows of an atom; it represents all rows, or with `per_row` one
+        row."""
         source = self.conjunction.atoms[atom]
         wanted = tuple(name for name in source.names if name in names)
         every = self.statistics.index(_only(source, wanted), (), wanted)
@@ -78,10 +79,10 @@ class Sampling:
         return self._linked(found, frozenset())
 
     def pair(self, left: int, right: int, names: Collection[str]) -> Prefixes:
-        """A sample of the join of two atoms, every row of which is as likely; exactly counted.
+        """Return an even sample of the join of two atoms, with its exact number of rows.
 
-        Drawn key by key, in proportion to the product of what both have under it: what starts from rows
-        of one side would miss the few that meet very many of the other.
+        Keys are drawn in proportion to the product of their degrees on both sides. A sample of the
+        rows of one side would miss the few rows with very many matches.
         """
         first, second = (self.conjunction.atoms[atom] for atom in (left, right))
         shared = tuple(name for name in first.names if name in second.names and name in names)
@@ -101,20 +102,21 @@ class Sampling:
             ],
             axis=1,
         )
-        # Without a match no row can have been missed.
+        # Without a match, the join is empty.
         each = total / len(rows) if total else 0.0
         each *= self.statistics.share(first) * self.statistics.share(second)
         return self._linked(Prefixes((*mine, *theirs), rows, each), frozenset())
 
     def restart(self, sample: Prefixes, names: Sequence[str]) -> Prefixes:
-        """The different bindings of some variables of a sample, standing for one starting row."""
+        """Return the distinct bindings of some variables of a sample, representing one starting
+        row."""
         rows = np.unique(sample.columns(names), axis=0) if names else sample.columns(names)[:1]
         if len(rows) > SAMPLE:
             rows = rows[np.sort(self._random.choice(len(rows), SAMPLE, replace=False))]
         return Prefixes(tuple(names), rows, 1.0 / len(rows) if len(rows) else 0.0)
 
     def filter(self, sample: Prefixes, atoms: Collection[int]) -> Prefixes:
-        """The prefixes for which every one of the atoms has a row; share counts for complete atoms."""
+        """Return the prefixes for which each of the atoms has a row."""
         each = sample.each
         fits: Mask = np.ones(len(sample.rows), np.bool_)
         for atom in sorted(atoms):
@@ -128,7 +130,8 @@ class Sampling:
     ) -> Extension:
         """Bind one more variable, which all of these atoms have.
 
-        With `free` a function computes it: every prefix gets one value, and nothing is proposed.
+        With `free`, a function computes the variable: every prefix gets one value without
+        proposals.
         """
         offers = [self._offers(sample, variable, atom) for atom in sorted(atoms)]
         counts = np.stack([count for _, count, _ in offers])
@@ -159,7 +162,8 @@ class Sampling:
         return Extension(linked, 0.0 if free else proposals, sorted(atoms)[most])
 
     def _offers(self, sample: Prefixes, variable: str, atom: int) -> tuple[Codes, Codes, Codes]:
-        """Per prefix where the atom's values for the variable start, how many, and the values."""
+        """Return, per prefix, the start and number of the atom's values for the variable, and the
+        values."""
         source = self.conjunction.atoms[atom]
         bound = tuple(name for name in source.names if name in sample.names)
         index = self.statistics.index(source, bound, (variable,))
@@ -167,7 +171,7 @@ class Sampling:
         return start, count, index.rest[:, 0]
 
     def _linked(self, sample: Prefixes, before: frozenset[str]) -> Prefixes:
-        """The sample after the conditions that could not be tested before."""
+        """Return the sample after the conditions that become testable."""
         known = self.conjunction.determined(before)
         determined = self.conjunction.determined(sample.names)
         tested = sum(link <= determined and not link <= known for link in self.conjunction.links)
@@ -175,13 +179,13 @@ class Sampling:
 
 
 def _only(atom: Atom, names: Collection[str]) -> Atom:
-    """The atom, other variables not looked at."""
+    """Return the atom without the other variables."""
     variables = tuple(name if name in names else None for name in atom.variables)
     return Atom(atom.relation, variables, atom.fixed, atom.equal)
 
 
 def _spread(counts: Codes, rate: float, random: np.random.Generator) -> tuple[Codes, Codes]:
-    """Pairs (i, j) with 0 <= j < counts[i]: all of them, or a part of them drawn evenly."""
+    """Return pairs (i, j) with 0 <= j < counts[i]: all, or an evenly drawn fraction `rate`."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     if rate < 1.0:

@@ -1,14 +1,15 @@
-"""The search for the cheapest plan: dynamic programming over connected subsets, or greedily.
+"""The search for the cheapest plan: dynamic programming over connected subsets, or greedy.
 
 best(S) is the cheapest of
 
-  - best(S1) ⋈ best(S2) for every way to cut S in two connected halves,
-  - one multi-way node over the atoms of S, for every S that is a cyclic core, perhaps with atoms that only
-    filter it, and for the whole query,
-  - for the whole query, if it is cyclic, one multi-way node over its core and best plans of what hangs on it.
+  - best(S1) ⋈ best(S2) for every split of S into two connected subsets,
+  - one multi-way node over S, if S is a cyclic core (with or without atoms that only filter it) or
+    the complete query,
+  - for a complete cyclic query, one multi-way node over its core and the best plans of the
+    subqueries that are attached to the core.
 
-So cyclic cores get multi-way nodes, two-way joins come between them where that is cheaper, and hybrids are
-found rather than written down (Freitag et al., VLDB 2020, decide it bottom-up too).
+So cyclic cores get multi-way nodes, connected by two-way joins where that is cheaper. Hybrid plans
+are found by the search, without special rules (Freitag et al., VLDB 2020, also decide bottom-up).
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from dbsp.compiler.planner.conjunction import connected
 from dbsp.compiler.planner.estimate import Part
 
 SUBSETS = 300
-"""Up to so many connected subsets of atoms the search is exact (a path of 10 atoms has 55, a star 1,023)."""
+"""With at most this many connected subsets of atoms the search is exact (a path of 10 atoms has 55,
+a star 1,023)."""
 
 CORES = 40
-"""Up to so many cyclic subsets are tried as multi-way nodes."""
+"""The maximum number of cyclic subsets that are tried as multi-way nodes."""
 
 
 class Search:
-    """The plans of one conjunction; `binary` with two-way joins only, `mixed` with both kinds of node."""
+    """Finds plans of one conjunction: `binary` with two-way joins only, `mixed` with all nodes."""
 
     def __init__(self, combiner: Combiner) -> None:
         self.combiner = combiner
@@ -43,7 +45,7 @@ class Search:
         return self._cross([self._mixed(part) for part in self._components()])
 
     def worst_case_optimal(self) -> CostedPlan:
-        """One multi-way node over all atoms."""
+        """Return one multi-way node over all atoms."""
         return self.combiner.multiway([self.combiner.leaf(atom) for atom in sorted(self.every)])
 
     def _plan(self, atoms: Part, cores: Sequence[Part]) -> CostedPlan:
@@ -60,15 +62,15 @@ class Search:
             margin = costs.ACYCLIC_MARGIN * self.combiner.total(best)
             return multiway_plan if self.combiner.total(multiway_plan) < margin else best
         candidates = [best, multiway_plan]
-        hanging = self._hanging(atoms)
-        if any(len(part) > 1 for part in hanging):
+        attached = self._attached(atoms)
+        if any(len(part) > 1 for part in attached):
             core = reduce_ears([self.edges[atom] for atom in sorted(atoms)]).core
             leaves = [self.combiner.leaf(sorted(atoms)[at]) for at in core]
-            candidates.append(self.combiner.multiway([*leaves, *(self._plan(part, ()) for part in hanging)]))
+            candidates.append(self.combiner.multiway([*leaves, *(self._plan(part, ()) for part in attached)]))
         return min(candidates, key=self.combiner.total)
 
     def _exact(self, atoms: Part, subsets: Sequence[Part], cores: Sequence[Part]) -> CostedPlan:
-        """Dynamic programming; a subset comes after all of its own subsets."""
+        """Return the best plan by dynamic programming. Each subset comes after its own subsets."""
         best: dict[Part, CostedPlan] = {}
         wanted = frozenset(cores)
         for subset in subsets:
@@ -82,7 +84,10 @@ class Search:
         return best[atoms]
 
     def _greedy(self, atoms: Part, cores: Sequence[Part]) -> CostedPlan:
-        """The largest cores as nodes; then always the join that costs least more (Fegaras, DEXA 1998)."""
+        """Return a greedy plan: the largest cores as nodes, then always the cheapest join.
+
+        Source: Fegaras, DEXA 1998.
+        """
         left = set(atoms)
         plans: list[CostedPlan] = []
         for core in sorted(cores, key=lambda core: (-len(core), sorted(core))):
@@ -93,21 +98,22 @@ class Search:
         return self._merge(plans, lambda a, b: connected([*self._edges(a.atoms), *self._edges(b.atoms)]))
 
     def _cross(self, plans: list[CostedPlan]) -> CostedPlan:
-        """Components that share nothing: a cross product, smallest first."""
+        """Return the cross product of components that share no variable, smallest first."""
         return self._merge(plans, lambda a, b: True)
 
     def _merge(
-        self, plans: list[CostedPlan], fitting: Callable[[CostedPlan, CostedPlan], bool]
+        self, plans: list[CostedPlan], joinable: Callable[[CostedPlan, CostedPlan], bool]
     ) -> CostedPlan:
-        """The join that adds the least cost, until there is one plan: O(n^2) joins of n plans are made."""
+        """Apply the join that adds the least cost until one plan remains; O(n^2) joins for n
+        plans."""
         known: dict[tuple[Part, Part], tuple[float, CostedPlan] | None] = {}
 
         def joined(a: CostedPlan, b: CostedPlan) -> tuple[float, CostedPlan] | None:
-            # A pair is met again in every round until one of the two is joined.
+            # A pair occurs again in every round until one of the two is joined.
             pair = (a.atoms, b.atoms)
             if pair not in known:
                 known[pair] = None
-                if fitting(a, b):
+                if joinable(a, b):
                     plan = self.combiner.binary(a, b)
                     total = self.combiner.total
                     known[pair] = total(plan) - total(a) - total(b), plan
@@ -144,7 +150,7 @@ class Search:
         return found
 
     def _subsets(self, atoms: Part) -> list[Part]:
-        """The connected subsets, smaller ones first; none if there are too many."""
+        """Return the connected subsets, smaller ones first; an empty list if there are too many."""
         layer = {frozenset({atom}) for atom in atoms}
         found = sorted(layer, key=sorted)
         while layer := {
@@ -159,7 +165,8 @@ class Search:
         return found
 
     def _cores(self, atoms: Part) -> list[Part]:
-        """The subsets to try as multi-way nodes: those in which the reduction finds no ear, but filters."""
+        """Return the subsets to try as multi-way nodes: those without an ear, also with their
+        filters."""
         blocked = [self._filtered(block, atoms) for block in self._blocks(atoms)]
         cyclic: list[Part] = []
         for subset in self._subsets(atoms):
@@ -175,13 +182,13 @@ class Search:
                 yield frozenset(numbered[at] for at in block)
 
     def _filtered(self, block: Part, atoms: Part) -> Part:
-        """A block with the atoms that add no variable to it."""
+        """Return a block with the atoms that add no variable to it."""
         names = frozenset().union(*self._edges(block))
         kept = self.combiner.conjunction.kept
         return block | {atom for atom in atoms if set(kept((atom,))) <= names}
 
-    def _hanging(self, atoms: Part) -> list[Part]:
-        """What hangs on the core: the ears, those together that share a variable which the core lacks."""
+    def _attached(self, atoms: Part) -> list[Part]:
+        """Return the ears in groups that share a variable outside of the core."""
         numbered = sorted(atoms)
         reduction = reduce_ears(self._edges(atoms))
         core = frozenset().union(*(self.edges[numbered[at]] for at in reduction.core))
@@ -199,7 +206,7 @@ class Search:
 
 
 def _halves(subset: Part, known: dict[Part, CostedPlan]) -> Iterator[tuple[Part, Part]]:
-    """The ways to cut a subset in two for which plans are known; the first atom stays on the left."""
+    """Yield the splits of a subset with known plans; the first atom stays on the left."""
     first, *others = sorted(subset)
     for number in range(2 ** len(others) - 1):
         left = frozenset([first, *(atom for at, atom in enumerate(others) if number >> at & 1)])

@@ -1,4 +1,4 @@
-"""The plan by the shape of the query alone, when nothing is known about the rows."""
+"""The plan by the shape of the query, without row counts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from dbsp.compiler.planner.variable_orders import default_orders
 
 
 def by_shape(conjunction: Conjunction) -> Tree:
-    """Acyclic: left-deep. Cyclic: a multi-way node per block of the core, the rest joined to it one by one.
+    """Return a plan by the shape of the query.
 
-    Atoms that add no variable to a block, and so merely filter it, are joined in its node.
+    An acyclic query gets a left-deep tree. A cyclic query gets a multi-way node per block of the
+    core; the other atoms are joined to it one by one. Atoms that add no variable to a block, and so
+    only filter it, are joined in its node.
     """
     edges = conjunction.closed_edges
     reduction = reduce_ears(edges)
@@ -22,24 +24,28 @@ def by_shape(conjunction: Conjunction) -> Tree:
     parts: list[list[int]] = [list(block) for block in blocks(edges, reduction.core)]
     for ear in sorted(ear for ear, _ in reduction.ears):
         shown = frozenset(conjunction.kept((ear,)))
-        containing = [part for part in parts if len(part) > 1 and shown and shown <= _all(edges, part)]
+        containing = [part for part in parts if len(part) > 1 and shown and shown <= _variables(edges, part)]
         if containing:
             containing[0].append(ear)
         else:
             parts.append([ear])
     trees = [multiway(conjunction, [LeafNode(atom) for atom in sorted(part)]) for part in parts]
-    # The largest block goes first: all else is joined to it where it hangs together.
+    # The largest block is first; the other trees are joined to it, connected ones first.
     trees.sort(key=lambda tree: (-len(atoms_of(tree)), min(atoms_of(tree))))
     found = trees.pop(0)
     while trees:
-        at = next((at for at, tree in enumerate(trees) if _meet(conjunction, found, tree)), 0)
+        at = next((at for at, tree in enumerate(trees) if _connected(conjunction, found, tree)), 0)
         found = binary(conjunction, found, trees.pop(at))
     return found
 
 
 def greedy_order(conjunction: Conjunction) -> tuple[int, ...]:
-    """First the atom with most constants; then always one that shares a bound variable, the one with
-    the largest part of its columns bound or fixed first, of equals the one written first."""
+    """Return a greedy order of the atoms.
+
+    The first atom is the one with the most constants. Each next atom shares a bound variable if
+    possible, and has the largest fraction of bound or fixed columns; among equals, the first
+    written.
+    """
     left = list(range(len(conjunction.atoms)))
     order: list[int] = []
     bound: frozenset[str] = frozenset()
@@ -59,7 +65,7 @@ def greedy_order(conjunction: Conjunction) -> tuple[int, ...]:
 
 
 def left_deep(conjunction: Conjunction, order: Sequence[int]) -> Tree:
-    """Two-way joins, one atom after the other."""
+    """Return a left-deep tree of two-way joins."""
     first, *others = order
     tree: Tree = LeafNode(first)
     for atom in others:
@@ -68,7 +74,7 @@ def left_deep(conjunction: Conjunction, order: Sequence[int]) -> Tree:
 
 
 def binary(conjunction: Conjunction, left: Tree, right: Tree) -> BinaryNode:
-    """The two-way join of two trees on all they share."""
+    """Return the two-way join of two trees on all shared variables."""
     right_kept = frozenset(conjunction.kept(atoms_of(right)))
     on = tuple(name for name in conjunction.kept(atoms_of(left)) if name in right_kept)
     return BinaryNode(left, right, on, conjunction.kept(atoms_of(left) | atoms_of(right)))
@@ -77,7 +83,10 @@ def binary(conjunction: Conjunction, left: Tree, right: Tree) -> BinaryNode:
 def multiway(
     conjunction: Conjunction, parts: Sequence[Tree], orders: Sequence[tuple[str, ...]] | None = None
 ) -> Tree:
-    """The multi-way join of some trees, with the default orders unless given; a single tree is itself."""
+    """Return the multi-way join of several trees, by default with the default orders.
+
+    A single tree is returned as it is.
+    """
     if len(parts) == 1:
         return parts[0]
     if orders is None:
@@ -86,9 +95,9 @@ def multiway(
     return MultiwayNode(tuple(parts), tuple(orders), conjunction.kept(every))
 
 
-def _all(edges: Sequence[frozenset[str]], atoms: Sequence[int]) -> frozenset[str]:
+def _variables(edges: Sequence[frozenset[str]], atoms: Sequence[int]) -> frozenset[str]:
     return frozenset().union(*(edges[atom] for atom in atoms))
 
 
-def _meet(conjunction: Conjunction, left: Tree, right: Tree) -> bool:
+def _connected(conjunction: Conjunction, left: Tree, right: Tree) -> bool:
     return not set(conjunction.kept(atoms_of(left))).isdisjoint(conjunction.kept(atoms_of(right)))

@@ -1,8 +1,8 @@
-"""What is counted of the loaded data: rows, distinct values, degrees, and sampled joins.
+"""Counts of the loaded data: rows, distinct values, degrees, and sampled joins.
 
-Nothing is guessed: each number comes from the present rows of the relations, is counted when it is
-first asked for, and remembered. Counting distinct prefixes costs one sort of the rows, about 0.1 s per
-million. What is sampled uses a seeded generator, so that the same data give the same plan.
+Each number is counted from the current rows of the relations at the first use, and cached. Counting
+distinct prefixes costs one sort of the rows, about 0.1 s per million rows. Samples use a seeded
+generator, so that the same data yield the same plan.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Source: TypeAlias = Callable[[str], Codes | None]
 Encode: TypeAlias = Callable[[str, int, Any], int | None]
 
 SAMPLE = 1000
-"""So many rows of a relation are drawn to estimate what they meet elsewhere."""
+"""The number of rows of a relation that are drawn to estimate their matches."""
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
@@ -30,7 +30,7 @@ _MIX = np.uint64(0xBF58476D1CE4E5B9)
 
 @dataclass(frozen=True, slots=True)
 class Degree:
-    """How many different values stand under a key that is present."""
+    """The number of distinct values under a present key."""
 
     mean: float
     maximum: int
@@ -38,9 +38,9 @@ class Degree:
 
 @dataclass(frozen=True, slots=True)
 class FanOut:
-    """How many rows of one atom a row of another meets: on average, and with what probability any.
+    """The number of matches in one atom for a row of another: the mean, and the probability of any.
 
-    It has a direction: 1,000 orders meet one customer each, a customer meets 1,000 orders.
+    It has a direction: each of 1,000 orders matches one customer, who matches 1,000 orders.
     """
 
     mean: float
@@ -48,7 +48,7 @@ class FanOut:
 
 
 class Pairs(NamedTuple):
-    """For every key of two indices where its values start in each `rest`, and how many they are."""
+    """For every common key of two indices, the start and number of its values in each `rest`."""
 
     left: Codes
     left_degrees: Codes
@@ -57,15 +57,15 @@ class Pairs(NamedTuple):
 
 
 class Index:
-    """The distinct combinations of some columns, grouped by some of them: keys and what is under them.
+    """The distinct combinations of some columns, grouped by key columns.
 
-    Keys are looked up by a hash of 64 bits; two of n keys have the same with probability n^2 / 2^64.
+    Keys are looked up by a hash of 64 bits; two of n keys collide with probability n^2 / 2^64.
     """
 
     __slots__ = ("_hashes", "_starts", "degrees", "rest")
 
     degrees: Codes
-    """How many values there are under each key."""
+    """The number of values under each key."""
 
     def __init__(self, keys: Codes, rest: Codes) -> None:
         every = _hashed(np.concatenate([keys, rest], axis=1))
@@ -81,7 +81,7 @@ class Index:
         return len(self.rest)
 
     def find(self, keys: Codes) -> tuple[Codes, Codes]:
-        """Where in `rest` the values under each key start, and how many they are."""
+        """Return the start in `rest` and the number of the values under each key."""
         if not len(self):
             return np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
         wanted = _hashed(keys)
@@ -89,7 +89,7 @@ class Index:
         return self._starts[at], np.where(self._hashes[at] == wanted, self.degrees[at], 0)
 
     def pairs(self, other: Index) -> Pairs:
-        """The keys that both have."""
+        """Return the common keys of two indices."""
         _, mine, theirs = np.intersect1d(self._hashes, other._hashes, True, return_indices=True)
         return Pairs(self._starts[mine], self.degrees[mine], other._starts[theirs], other.degrees[theirs])
 
@@ -104,14 +104,14 @@ def _hashed(rows: Codes) -> Hashes:
 
 
 class Statistics:
-    """Counts over the present rows of relations.
+    """Counts over the current rows of relations.
 
     Args:
-        source: the rows of a relation as int64[n, arity], None if they are not known. It is asked
-            once per relation.
-        encode: the code of a constant in a column of a relation, None for one that no row has.
-            Without it a constant is taken to be as frequent as the column's values are on average.
-        seed: of the sampling.
+        source: returns the rows of a relation as int64[n, arity], None if they are unknown. It is
+            called once per relation.
+        encode: returns the code of a constant in a column of a relation, None if no row has it.
+            Without it, a constant is assumed to have the mean frequency of the column's values.
+        seed: the seed of the sampling.
 
     >>> counted = Statistics({"e": np.array([[1, 2], [1, 3], [2, 3]])}.get)
     >>> counted.rows("e"), counted.distinct("e", (0,)), counted.rows("f")
@@ -129,19 +129,19 @@ class Statistics:
 
     @staticmethod
     def none() -> Statistics:
-        """Statistics that know nothing."""
+        """Return statistics without any counts."""
         return Statistics(lambda relation: None)
 
     def knows(self, relation: str) -> bool:
         return self._rows(relation) is not None
 
     def rows(self, relation: str) -> float | None:
-        """How many rows the relation has."""
+        """Return the number of rows of the relation."""
         found = self._rows(relation)
         return None if found is None else float(len(found))
 
     def distinct(self, relation: str, columns: Sequence[int]) -> float | None:
-        """How many different combinations of values the columns have."""
+        """Return the number of distinct combinations of values of the columns."""
         found = self._rows(relation)
         if found is None:
             return None
@@ -149,13 +149,14 @@ class Statistics:
         return float(len(self.index(Atom(relation, names), [f"{column}" for column in columns], ())))
 
     def matching(self, atom: Atom) -> float | None:
-        """How many different rows, of the columns with variables, fit the pattern of the atom."""
+        """Return the number of distinct rows, of the columns with variables, that match the
+        atom."""
         if not self.knows(atom.relation):
             return None
         return len(self.index(atom, atom.names, ())) * self._present(atom)[1]
 
     def selectivity(self, atom: Atom) -> float | None:
-        """The part of the relation's rows that have the constants and equal columns of the atom."""
+        """Return the fraction of rows that have the constants and equal columns of the atom."""
         total = self.rows(atom.relation)
         if total is None:
             return None
@@ -163,7 +164,8 @@ class Statistics:
         return share * len(rows) / total if total else 1.0
 
     def degree(self, atom: Atom, given: Collection[str], counted: Collection[str]) -> Degree | None:
-        """How many combinations of the `counted` variables the atom has for one of the `given`."""
+        """Return the number of combinations of `counted` variables per combination of `given`
+        ones."""
         if not self.knows(atom.relation):
             return None
         degrees = self.index(atom, _in_order(atom, given), _in_order(atom, counted)).degrees
@@ -172,9 +174,9 @@ class Statistics:
         return Degree(float(degrees.mean()) * self._present(atom)[1], int(degrees.max()))
 
     def fan_out(self, left: Atom, right: Atom) -> FanOut | None:
-        """How many rows of `right` a row of `left` meets on the variables that both have.
+        """Return the number of rows of `right` that match a row of `left` on the shared variables.
 
-        From up to SAMPLE rows of `left`, drawn without replacement; exact if it has no more.
+        Based on at most SAMPLE rows of `left`, drawn without replacement; exact if it has no more.
         """
         if not (self.knows(left.relation) and self.knows(right.relation)):
             return None
@@ -189,7 +191,8 @@ class Statistics:
         return self._fan_outs[left, right]
 
     def sample(self, atom: Atom, names: Sequence[str], size: int = SAMPLE) -> Codes:
-        """Up to `size` of the different rows that fit the atom, their columns for these variables."""
+        """Return up to `size` distinct rows that match the atom, with the columns of these
+        variables."""
         rows = self.index(atom, (), atom.names).rest
         if len(rows) > size:
             chosen = np.random.default_rng(self._seed).choice(len(rows), size, replace=False, shuffle=False)
@@ -197,8 +200,10 @@ class Statistics:
         return rows[:, [atom.names.index(name) for name in names]]
 
     def index(self, atom: Atom, keys: Sequence[str], rest: Sequence[str]) -> Index:
-        """The atom's rows as an index from some of its variables to others; atoms that differ only in
-        the names of their variables share it."""
+        """Return the rows of the atom as an index from some of its variables to others.
+
+        Atoms that differ only in the names of their variables share an index.
+        """
         pattern = Atom(atom.relation, (), atom.fixed, atom.equal)
         by = tuple(atom.variables.index(name) for name in keys)
         under = tuple(atom.variables.index(name) for name in rest)
@@ -209,7 +214,7 @@ class Statistics:
         return known
 
     def share(self, atom: Atom) -> float:
-        """What to multiply counts of the atom by, for constants whose rows could not be told apart."""
+        """Return the factor for counts of the atom, for constants that could not be encoded."""
         return self._present(atom)[1]
 
     def _rows(self, relation: str) -> Codes | None:
@@ -218,12 +223,13 @@ class Statistics:
         return self._relations[relation]
 
     def _present(self, atom: Atom) -> tuple[Codes, float]:
-        """The rows that fit the atom's pattern, and the part of them that has its unencoded constants."""
+        """Return the rows that match the atom, and the fraction that has its unencoded
+        constants."""
         pattern = Atom(atom.relation, (), atom.fixed, atom.equal)
         if pattern not in self._matching:
             rows = self._rows(atom.relation)
             if rows is None:
-                raise KeyError(f"the rows of {atom.relation} are not known")
+                raise KeyError(f"expected known rows of relation '{atom.relation}'")
             fits: Mask = np.ones(len(rows), np.bool_)
             share = 1.0
             for column, value in atom.fixed:

@@ -1,13 +1,22 @@
-"""What may be asked of the planner."""
+"""The strategies of the planner."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
+from dbsp.errors import ArgumentError
+
 
 class Strategy(StrEnum):
-    """AUTO decides; BINARY takes two-way joins only; WCOJ one multi-way join over all atoms."""
+    """AUTO decides; BINARY uses two-way joins only; WCOJ one multi-way join over all atoms."""
 
     AUTO = "auto"
     BINARY = "binary"
     WCOJ = "wcoj"
+
+
+def join_strategy(name: Strategy | str) -> Strategy:
+    """Return the strategy of this name. Raises ArgumentError for an unknown name."""
+    if name not in list(Strategy):
+        raise ArgumentError(f"strategy: expected one of {', '.join(Strategy)}, got {name!r}")
+    return Strategy(name)

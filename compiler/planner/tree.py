@@ -1,8 +1,8 @@
-"""Join trees: which atoms are joined two at a time, and which several at once.
+"""Join trees: the atoms that are joined two at a time, and those joined several at once.
 
-A tree has each atom of its conjunction as exactly one leaf. What a node binds, and what of that goes
-on to the node above (`keep`), is decided by the atoms below it alone, see
-`Conjunction.bound` and `Conjunction.kept`; so a condition or a function belongs to the lowest node
+A tree has each atom of its conjunction as exactly one leaf. The variables that a node binds, and
+those it passes to the node above (`keep`), depend only on the atoms below it (see
+`Conjunction.bound` and `Conjunction.kept`). So a condition or a function belongs to the lowest node
 that binds all of its variables.
 
     Q(a, d) :- e(a, b), e(b, c), e(a, c), e(c, d)         Binary on c, keep a, d
@@ -28,9 +28,9 @@ class LeafNode:
 
 @dataclass(frozen=True, slots=True)
 class BinaryNode:
-    """left ⋈ right on the variables that both hand on; a cross product when there are none.
+    """left ⋈ right on the variables that both keep; a cross product if there are none.
 
-    Weights multiply; rows that agree in `keep` are added up.
+    Weights multiply; the weights of rows with equal `keep` add up.
     """
 
     left: Tree
@@ -41,14 +41,14 @@ class BinaryNode:
 
 @dataclass(frozen=True, slots=True)
 class MultiwayNode:
-    """The join of all parts at once, variable by variable, without a result in between.
+    """The join of all parts at once, variable by variable, without intermediate results.
 
     Args:
-        parts: two or more trees; those that are not leaves are joined first, like any stream.
+        parts: two or more trees; parts that are not leaves are joined first.
         orders: for each part the order in which its delta term binds the variables that the part
-            itself does not have. Variables that a function computes are left out of it: they are
-            bound as soon as the arguments of the function are.
-        keep: the variables of the result; rows that agree in them are added up.
+            itself does not have. An order does not contain variables that a function computes: they
+            are bound as soon as the arguments of the function are bound.
+        keep: the variables of the result; the weights of rows with equal values add up.
     """
 
     parts: tuple[Tree, ...]
@@ -57,16 +57,16 @@ class MultiwayNode:
 
     def __post_init__(self) -> None:
         if len(self.parts) < 2:
-            raise ValueError(f"a multi-way join has two parts or more, not {len(self.parts)}")
+            raise ValueError(f"expected at least two parts of a multi-way join, got {len(self.parts)}")
         if len(self.orders) != len(self.parts):
-            raise ValueError(f"{len(self.parts)} parts need {len(self.parts)} orders, not {len(self.orders)}")
+            raise ValueError(f"expected {len(self.parts)} orders, one for each part, got {len(self.orders)}")
 
 
 Tree: TypeAlias = LeafNode | BinaryNode | MultiwayNode
 
 
 def children(tree: Tree) -> tuple[Tree, ...]:
-    """The trees directly below, left to right."""
+    """Return the trees directly below, left to right."""
     match tree:
         case LeafNode():
             return ()
@@ -77,12 +77,12 @@ def children(tree: Tree) -> tuple[Tree, ...]:
 
 
 def nodes(tree: Tree) -> Iterator[Tree]:
-    """The tree and all trees below it, each after those below it: the order to build them in."""
+    """Yield the tree and all trees below it, children first."""
     for child in children(tree):
         yield from nodes(child)
     yield tree
 
 
 def atoms_of(tree: Tree) -> frozenset[int]:
-    """The indices of the atoms that the tree joins."""
+    """Return the indices of the atoms that the tree joins."""
     return frozenset(node.atom for node in nodes(tree) if isinstance(node, LeafNode))

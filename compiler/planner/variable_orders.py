@@ -1,9 +1,9 @@
-"""In which order a delta term of the multi-way join binds the variables that its own part lacks.
+"""The order in which a delta term of the multi-way join binds the variables that its part lacks.
 
-Each term starts from the variables of the part that changed and has an order of its own, as in
-Delta-BiGJoin (Ammar et al., VLDB 2018). Without statistics an order is good that never takes a cross
-product and restricts each variable by as many parts as it can; with statistics, the one in which fewest
-values are proposed and prefixes met.
+Each term starts from the variables of the changed part and has its own order, as in Delta-BiGJoin
+(Ammar et al., VLDB 2018). Without statistics, a good order avoids cross products and restricts each
+variable by as many parts as possible. With statistics, the best order has the fewest proposed
+values and prefixes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dbsp.compiler.planner.conjunction import Functions, determined
 def default_orders(
     atoms_vars: Sequence[Sequence[str | None]], functions: Functions = ()
 ) -> tuple[tuple[str, ...], ...]:
-    """An order for the delta term of each atom, by the shape of the query alone.
+    """Return an order for the delta term of each atom, by the shape of the query.
 
-    Next is always a variable of an atom that has a bound variable already (of any atom if there is
-    none); of those the one that most such atoms have, then the one that completes most atoms, then the
-    one written first. Variables that functions compute from bound ones are bound for free and are not
-    in an order. O(variables^2 * atoms) per atom.
+    The next variable is in an atom with a bound variable (in any atom if there is none). Among
+    these it is the one in most such atoms, then the one that completes most atoms, then the first
+    written. Variables that functions compute from bound variables are bound for free and are not in
+    an order. O(variables^2 * atoms) per atom.
 
     >>> default_orders([("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")])
     (('c', 'd'), ('a', 'd'), ('a', 'b'), ('b', 'c'))
@@ -51,7 +51,8 @@ def _default(
 
 
 def candidates(bound: frozenset[str], edges: Sequence[frozenset[str]], written: Sequence[str]) -> list[str]:
-    """What may be bound next: the variables connected to bound ones; all that are left if none is."""
+    """Return the variables that may be bound next: those connected to bound ones, else all
+    others."""
     left = [name for name in written if name not in bound]
     near = {name for edge in edges if not bound.isdisjoint(edge) for name in edge}
     return [name for name in left if name in near] or left

@@ -1,14 +1,14 @@
-"""Why a row is there, why it is not, and questions about what a run holds.
+"""Proofs of rows, refusals of missing rows, and queries about the state of a run.
 
 | file | what it holds |
 |---|---|
-| `session` | the relations of a run after a tick, and the answers about them |
+| `session` | the relations of a run after a tick, and the answers to questions about them |
 | `question` | the text of a goal or a body, checked against the program |
 | `heights` | all rows with the heights of their smallest proofs |
-| `fact_table` | rows that are looked up by any columns |
-| `solve`, `bindings` | ways to satisfy a body from the values bound so far |
-| `rule_body` | the parts of a rule with values |
-| `prove`, `proof` | from a row down to the input rows |
-| `refute`, `refusal` | how far each rule gets for a row that is not there |
-| `whole_rules` | relations whose rows depend on whole relations: proofs end at them |
+| `fact_table` | the rows of a relation, with lookup by any columns |
+| `solve`, `bindings` | the solutions of a body, given some bound variables |
+| `rule_body` | the literals of a rule with their values |
+| `prove`, `proof` | from a row down to the input facts |
+| `refute`, `refusal` | the closest partial matches of each rule for a missing row |
+| `opaque_relations` | relations with rows that no single rule derives: proofs end at them |
 """

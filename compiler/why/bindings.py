@@ -1,4 +1,4 @@
-"""Many bindings of variables side by side."""
+"""Bindings of variables, stored by column."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dbsp.kernels.arrays import Codes, Mask
 class Bindings:
     """`size` bindings of the same variables: for each variable the int64[size] codes of its values.
 
-    `chosen` has, for each scan of a body that was looked up, the positions of the rows taken.
+    `chosen` maps each joined scan of a body to the positions of its matching rows.
     """
 
     __slots__ = ("chosen", "size", "values")
@@ -24,11 +24,11 @@ class Bindings:
 
     @classmethod
     def single(cls, values: Mapping[str, int]) -> Bindings:
-        """A single binding."""
+        """Return one binding."""
         return cls(1, {name: np.array([code], np.int64) for name, code in values.items()}, {})
 
     def take(self, which: Codes | Mask | slice) -> Bindings:
-        """Some of the bindings, or some several times."""
+        """Return the selected bindings; a position may occur several times."""
         values = {name: codes[which] for name, codes in self.values.items()}
         chosen = {scan: rows[which] for scan, rows in self.chosen.items()}
         if isinstance(which, slice):
@@ -38,15 +38,15 @@ class Bindings:
         return Bindings(size, values, chosen)
 
     def bind(self, name: str, codes: Codes) -> Bindings:
-        """With one more variable."""
+        """Return the bindings with one more variable."""
         return Bindings(self.size, {**self.values, name: codes}, self.chosen)
 
     def choose(self, scan: int, rows: Codes) -> Bindings:
-        """With the rows taken for one more scan."""
+        """Return the bindings with the matching rows of one more scan."""
         return Bindings(self.size, self.values, {**self.chosen, scan: rows})
 
     def chunks(self) -> Iterator[Bindings]:
-        """The bindings in pieces that grow: whoever wants one only pays for little more."""
+        """Yield the bindings in pieces of growing size, so that the first solution is cheap."""
         start, size = 0, 1
         while start < self.size:
             yield self.take(slice(start, start + size))
@@ -54,7 +54,7 @@ class Bindings:
             size = min(size * 16, 4_096)
 
     def matrix(self, names: tuple[str, ...]) -> Codes:
-        """The codes of some variables as int64[size, len(names)]."""
+        """Return the codes of some variables as int64[size, len(names)]."""
         if not names:
             return np.empty((self.size, 0), np.int64)
         return np.stack([self.values[name] for name in names], axis=1)

@@ -1,4 +1,4 @@
-"""The rows of one relation, looked up by any of their columns."""
+"""The rows of one relation, with lookup by any columns."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dbsp.kernels.arrays import Codes
 
 
 class FactTable:
-    """Rows of a relation as int64[n, arity] codes, and the height of each: its smallest proof's.
+    """Rows of a relation as int64[n, arity] codes, and for each the height of its smallest proof.
 
-    `find` is a lookup in an index over the columns asked for, made when they are first asked for in
-    O(n log n).
+    `find` looks keys up in an index over the given columns. The first lookup by these columns
+    builds the index in O(n log n).
     """
 
     def __init__(self, schema: Schema, rows: Codes, heights: Codes) -> None:
@@ -27,9 +27,9 @@ class FactTable:
         return len(self.rows)
 
     def find(self, columns: Sequence[int], keys: Codes) -> tuple[Codes, Codes]:
-        """Every pair of a key and a row that has it in these columns, as positions of both.
+        """Return the positions of keys and rows that match: equal values in these columns.
 
-        `keys` is int64[m, len(columns)]. Pairs come in the order of the keys, those of a key by height.
+        `keys` is int64[m, len(columns)]. The pairs are sorted by key, then by height of the row.
         O(m log n + pairs).
         """
         if not columns:
@@ -45,9 +45,9 @@ class FactTable:
 class _Index:
     """Positions of rows sorted by a key of several columns.
 
-    Column by column, the values of a prefix of the key are numbered in their order, so that a prefix is one
-    number and a search for it one binary search; the numbers of a prefix are fewer than the rows, so a
-    number and the rank of a further value are one word.
+    The distinct prefixes of the key are numbered in sorted order, column by column. So a prefix is
+    one number, and a search for it is one binary search. There are at most as many prefixes as
+    rows, so the number of a prefix and the rank of the next value fit into one word.
     """
 
     def __init__(self, keys: Codes, heights: Codes) -> None:
@@ -79,7 +79,8 @@ class _Index:
 
 
 def _position(values: Codes, wanted: Codes) -> tuple[Codes, Codes]:
-    """Where the wanted stand among the sorted values, and whether they do; 0 for those that do not."""
+    """Return the positions of `wanted` in the sorted values (0 if missing) and which are
+    present."""
     position = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
     present = values[position] == wanted
     return np.where(present, position, 0), present

@@ -1,18 +1,19 @@
-"""All rows of a run with their heights, by rounds of all rules at once.
+"""Compute all rows of a run with their heights, in rounds that apply all rules at once.
 
-The height of a row is that of its smallest proof: 0 for what was put in, else one more than that of the
-highest premise. It is the number of the round in which the immediate consequence operator T_P first
-derives it:
+The height of a row is the height of its smallest proof: 0 for an input fact, else one more than the
+height of the highest premise. It is the number of the round in which the immediate consequence
+operator T_P first derives the row:
 
     rows of height n + 1  =  T_P(rows of heights up to n)  -  rows of heights up to n
 
-T_P is a circuit without recursion in which every relation is an input, and what its rules derive an
-output; each round is one tick, to which the new rows of the round before are put. So a round costs what
-its new rows join with, and all rounds together what evaluating the program semi-naively does. A relation
-that is negated or aggregated over has to be complete beforehand: the relations are in levels, one above
-what it negates or aggregates over, and the rows of the levels below are put in round by round as well.
+T_P is a circuit without recursion. Every relation is an input, and the derived rows of every
+relation are an output. Each round is one tick; its changes are the new rows of the previous round.
+So the cost of a round is the cost of joining its new rows, and all rounds together cost as much as
+a semi-naive evaluation of the program. A negated or aggregated relation has to be complete
+beforehand. So the relations are divided into levels: a relation is above every relation that it
+negates or aggregates over. The rows of lower levels are inserted round by round, too.
 
-Rows of negations and aggregates have no height of their own in a proof; they count as if put in.
+Negations and aggregates have no height in a proof; they count as input facts.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ def heights(
     relations: Iterable[str],
     progress: Callable[[int, int], None],
 ) -> dict[str, FactTable]:
-    """Tables of these relations and of all that they depend on, in the codes of `interner`.
+    """Return tables of these relations and of their dependencies, in the codes of `interner`.
 
-    `inputs` gives what was put into a relation. `progress` is called with the rounds and rows so far.
+    `inputs` returns the input facts of a relation. `progress` receives the rounds and rows so far.
     """
     needed = needed_by(program.rules, relations)
     level = _levels(program)
@@ -78,7 +79,10 @@ class _Progress:
 
 
 def _levels(program: checked.CheckedProgram) -> dict[str, int]:
-    """A level for each relation: not below what it uses, above what it negates or aggregates over."""
+    """Return the level of each relation.
+
+    A relation is at or above the relations it uses, and above those it negates or aggregates over.
+    """
     level = dict.fromkeys(program.relations, 0)
     for stratum in program.strata:
         uses = [use for rule in stratum.rules for use in dependencies(rule)]
@@ -116,13 +120,13 @@ class _Level:
 
     def tables(self) -> dict[str, FactTable]:
         for name in self.complete:
-            self._later(0, _complete(name), self._own_codes(name, self.below[name].rows))
+            self._schedule(0, _complete(name), self._own_codes(name, self.below[name].rows))
         for name in self.used & self.below.keys():
             if len(self.below[name]):
-                self._layers(name, self.below[name])
+                self._schedule_by_height(name, self.below[name])
         for name in self.program.inputs:
             if name in self.found:
-                self._note(0, name, self._own_batch(name, self.inputs(name)))
+                self._record(0, name, self._own_batch(name, self.inputs(name)))
         height = 0
         while True:
             new = self._round(height)
@@ -132,7 +136,7 @@ class _Level:
             height = min(self.pending)
 
     def _round(self, height: int) -> int:
-        """One tick; returns how many rows it derived."""
+        """Step one tick and return the number of derived rows."""
         staged: dict[str, Batch] = {}
         pieces: dict[str, list[Codes]] = {}
         for name, rows in self.pending.pop(height, ()):
@@ -146,27 +150,27 @@ class _Level:
         for derived, name in self.derived.items():
             rows = result[derived].batch.rows
             if len(rows):
-                self._note(height + 1, name, rows)
+                self._record(height + 1, name, rows)
                 new += len(rows)
         return new
 
-    def _note(self, height: int, name: str, rows: Codes) -> None:
-        """Rows of a relation of this level have this height, if they have been found no earlier."""
+    def _record(self, height: int, name: str, rows: Codes) -> None:
+        """Record rows of a relation at a height; `_table` keeps the first height of each row."""
         self.found[name].append((rows, height))
         if name in self.used:
-            self._later(height, name, rows)
+            self._schedule(height, name, rows)
 
-    def _later(self, height: int, name: str, rows: Codes) -> None:
+    def _schedule(self, height: int, name: str, rows: Codes) -> None:
         if len(rows):
             self.pending.setdefault(height, []).append((name, rows))
 
-    def _layers(self, name: str, table: FactTable) -> None:
-        """The rows of a relation of a lower level, each to be put in at its height."""
+    def _schedule_by_height(self, name: str, table: FactTable) -> None:
+        """Schedule the rows of a relation of a lower level, each at its height."""
         rows = self._own_codes(name, table.rows)
         order = np.argsort(table.heights, kind="stable")
         of_height, starts = np.unique(table.heights[order], return_index=True)
         for height, layer in zip(of_height.tolist(), np.split(rows[order], starts[1:]), strict=True):
-            self._later(height, name, layer)
+            self._schedule(height, name, layer)
 
     def _own_batch(self, name: str, rows: ZSet) -> Codes:
         return rows.recoded(relation_schema(self.program.relations[name]), self.run.interner).rows
@@ -183,7 +187,7 @@ class _Level:
         rows = np.concatenate([rows for rows, _ in pieces])
         of_row = np.repeat([height for _, height in pieces], [len(rows) for rows, _ in pieces])
         rows = recode_rows(rows, schema, self.run.interner, schema, self.interner)
-        # A row that was put in and is derived as well was noted twice; the first time counts.
+        # A row that is an input fact and derived was recorded twice; keep the first height.
         order = np.lexsort((of_row, *rows.T[::-1]))
         rows, of_row = rows[order], of_row[order]
         first = np.ones(len(rows), bool)
@@ -191,8 +195,8 @@ class _Level:
         return FactTable(schema, np.ascontiguousarray(rows[first]), of_row[first])
 
 
-# --- the circuit of a round ------------------------------------------------------------------------
-# `#` is in no name of a program.
+# --- the circuit of a round -----------------------------------------------------------------------
+# `#` cannot occur in the name of a relation of a program.
 
 
 def _derived(name: str) -> str:
@@ -210,7 +214,7 @@ def _round_circuit(
     complete: Iterable[str],
     derived: Mapping[str, str],
 ) -> Run:
-    """A run of the rules with everything in their bodies as inputs; what they derive are its outputs."""
+    """Return a run of the rules: the relations of their bodies are inputs, their heads outputs."""
     relations = {name: program.relations[name] for name in used}
     for name in complete:
         relations[_complete(name)] = replace(program.relations[name], name=_complete(name))
@@ -238,16 +242,16 @@ def _round_circuit(
 
 
 def _with_round_names(rule: checked.Rule) -> checked.Rule:
-    """The rule with names of their own for what it derives and for what it takes as complete."""
+    """Rename the head of the rule and the relations that it uses as complete."""
     head = map_children(rule.head, _reading)
     head = replace(head, relation=_derived(rule.head.relation))
     return replace(rule, head=head, body=tuple(map(_reading, rule.body)))
 
 
 def _reading(node: Any, complete: bool = False) -> Any:
-    """The part of a rule with names of their own for the relations that it takes as complete.
+    """Rename the relations that a part of a rule uses as complete.
 
-    They are those under a negation or in an aggregate; `complete` says that the part stands in one.
+    Those are the relations in a negation or an aggregate; `complete` is true inside of one.
     """
     inside = complete or isinstance(node, syntax.Negation | syntax.Aggregate)
     node = map_children(node, lambda part: _reading(part, inside))

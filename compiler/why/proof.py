@@ -1,4 +1,4 @@
-"""Why a row is there: a proof tree."""
+"""Proof trees: why a relation contains a row."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 Key: TypeAlias = tuple[str, tuple[Any, ...]]
-"""A relation and a row of it."""
+"""The name of a relation and one of its rows."""
 
 PremiseKind: TypeAlias = Literal["row", "absent", "constraint", "aggregate"]
 
 
 @dataclass(frozen=True, slots=True)
 class Premise:
-    """One thing that a step rests on: a row, that there is no row, a constraint or the value of an aggregate.
+    """A premise of a step: a row, the absence of rows, a constraint or the value of an aggregate.
 
-    `key` is there for rows; `witnesses` are some of the `solutions` that an aggregate ranges over.
+    `key` is set for rows; `witnesses` are some of the `solutions` that an aggregate ranges over.
     """
 
     kind: PremiseKind
@@ -30,12 +30,13 @@ class Premise:
 
 @dataclass(frozen=True, slots=True)
 class ProofStep:
-    """A row and what it follows from. `rule` and `place` are None for a row at which the proof ends.
+    """A row and its premises. `rule` and `place` are None for a row at which the proof ends.
 
-    `leaf` says why it ends there: the row was put in, or its relation is taken as a whole.
+    `leaf` says why the proof ends: the row is an input fact, or its relation is opaque (see
+    `dbsp.compiler.why.opaque_relations`).
 
-    `height` is that of the smallest proof: 0 for what was put in, else one more than the highest of the
-    rows among the premises. `premises` is None where the proof was not followed further.
+    `height` is the height of the smallest proof: 0 for an input fact, else one more than the
+    highest row among the premises. `premises` is None if the depth limit was reached.
     """
 
     key: Key
@@ -49,14 +50,14 @@ class ProofStep:
 
 
 DEPTH = 12
-"""How deep proofs are drawn if nothing else is said."""
+"""The default depth of a drawing."""
 
 
 class Proof:
-    """A proof of one row, of the smallest height there is. Equal parts are there once.
+    """A proof of one row with the smallest possible height. Equal parts are stored once.
 
-    `steps` has a step for each row of the proof; the premises of a step are rows of smaller height, so no
-    row supports itself. `str(proof)` draws it, `DEPTH` rows deep.
+    `steps` has a step for each row of the proof. The premises of a step are rows of smaller height,
+    so no row supports itself. `str(proof)` draws the proof, `DEPTH` rows deep.
     """
 
     def __init__(self, goal: Key, steps: Mapping[Key, ProofStep]) -> None:
@@ -65,12 +66,12 @@ class Proof:
 
     @property
     def height(self) -> int:
-        """The number of rules on the longest way from the row to what was put in."""
+        """The number of rules on the longest path from the row to an input fact."""
         return self.steps[self.goal].height
 
     @property
     def complete(self) -> bool:
-        """Whether every row of the proof was followed to what was put in."""
+        """Whether the proof reaches input facts everywhere, without hitting the depth limit."""
         return all(step.premises is not None for step in self.steps.values())
 
     def __str__(self) -> str:
@@ -80,10 +81,10 @@ class Proof:
         return f"<proof of {self.steps[self.goal].text}: height {self.height}, {len(self.steps)} rows>"
 
     def lines(self, depth: int | None = None) -> Iterator[str]:
-        """The drawing, line by line; parts deeper than `depth` are left out, which the line above says.
+        """Yield the lines of the drawing. Parts deeper than `depth` are omitted, with a remark.
 
-        A row that stands in several places is drawn out where it stands first. A chain of n rows takes
-        O(n^2) characters, as each is drawn to the right of the one above.
+        A row that occurs several times is expanded at its first occurrence. A chain of n rows takes
+        O(n^2) characters, because each row is drawn to the right of the one above.
         """
         drawn: set[Key] = set()
         waiting: list[_Place] = [_Place(self._row(self.goal), "", "", 0)]
@@ -97,9 +98,9 @@ class Proof:
             if step.rule is None:
                 yield f"{place.lead}{step.text}   {step.leaf}"
             elif step.key in drawn:
-                yield f"{place.lead}{step.text}   as above"
+                yield f"{place.lead}{step.text}   proved above"
             elif cut:
-                yield f"{place.lead}{step.text}   ... and what it follows from (height {step.height})"
+                yield f"{place.lead}{step.text}   ... proof of height {step.height} not shown"
             else:
                 drawn.add(step.key)
                 yield f"{place.lead}{step.text}"
@@ -121,10 +122,10 @@ class Proof:
         return Premise("row", self.steps[key].text, key)
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """The proof as JSON text: `steps`, of which the first is the row asked for.
+        """Return the proof as JSON text: an object with `steps`, the first one for the proved row.
 
-        Rows among the premises of a step are numbers of steps, so what is shared is there once and no depth
-        of nesting is too much. Steps that were not followed have `"premises": null`.
+        A premise that is a row holds the number of its step. So shared parts are written once, and
+        deep proofs need no nesting. Steps at the depth limit have `"premises": null`.
         """
         numbers = {key: number for number, key in enumerate(self.steps)}
         steps = [
@@ -146,7 +147,8 @@ class Proof:
         return json.dumps({"steps": steps}, indent=indent, ensure_ascii=False)
 
     def to_dot(self) -> str:
-        """The proof as a drawing in the DOT language: what was put in at the top, the row at the bottom."""
+        """Return a drawing in the DOT language: input facts at the top, the proved row at the
+        bottom."""
         import graphviz
 
         dot = graphviz.Digraph("proof", node_attr={"shape": "box", "fontname": "Helvetica,Arial,sans-serif"})
@@ -156,7 +158,7 @@ class Proof:
             label = step.text if step.rule is None else f"{step.text}\n{step.place}: {step.rule}"
             style = {"style": "filled", "fillcolor": "#dcefdc"} if step.rule is None else {}
             if step.premises is None:
-                style, label = {"style": "dashed"}, f"{step.text}\n... {step.height} high"
+                style, label = {"style": "dashed"}, f"{step.text}\n... height {step.height}"
             dot.node(numbers[step.key], graphviz.escape(label), **style)
             for premise in step.premises or ():
                 source = numbers.get(premise.key) if premise.key is not None else None
@@ -170,7 +172,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A premise to be drawn: what stands before it, and before what is below it."""
+    """A premise to draw: `lead` precedes its first line, `indent` the lines below it."""
 
     premise: Premise
     lead: str
@@ -193,7 +195,7 @@ def _leaf(place: _Place) -> Iterator[str]:
 def _premise_lines(premise: Premise) -> list[str]:
     match premise.kind:
         case "absent":
-            return [f"{premise.text}   no row fits"]
+            return [f"{premise.text}   no row matches"]
         case "aggregate":
             left = premise.solutions - len(premise.witnesses)
             more = [f"   ... and {left:,} more"] if left else []
@@ -212,7 +214,7 @@ def _premise_document(premise: Premise, numbers: Mapping[Key, int]) -> dict[str,
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON has it: a record as a list, what JSON has no word for as its text."""
+    """Return a JSON value: a list for a record, text for a value without a JSON form."""
     if isinstance(value, tuple):
         return [plain(part) for part in value]
     if isinstance(value, float):

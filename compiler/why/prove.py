@@ -1,4 +1,4 @@
-"""Finds proofs: for each row a rule whose premises have smaller heights, from the row down."""
+"""Find proofs, from a row down: for each row a rule whose premises have smaller heights."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from dbsp.compiler.why.proof import Key, Premise, Proof, ProofStep
 from dbsp.compiler.why.refusal import Refusal
 from dbsp.compiler.why.refute import Pattern, Refuter
 from dbsp.compiler.why.rule_body import Equal, Row, RuleBody, pattern_text, row_at, row_text
-from dbsp.compiler.why.solve import Solver, askable
+from dbsp.compiler.why.solve import Solver, solvable
 from dbsp.data.interner import Interner
 from dbsp.data.values import decode_value, encode_value
-from dbsp.errors import InputError, InvariantError, expect_type
+from dbsp.errors import InputError, InvariantError, expect_type, shorten
 from dbsp.kernels.arrays import Codes
 
 
 class Prover:
-    """Proofs of the rows of some tables; see `heights` for where these come from."""
+    """Finds proofs and refusals over tables of rows with heights (see
+    `dbsp.compiler.why.heights`)."""
 
     def __init__(
         self,
         program: checked.CheckedProgram,
         tables: Mapping[str, FactTable],
         interner: Interner,
-        wholes: Mapping[str, str],
+        opaque: Mapping[str, str],
     ) -> None:
-        self.wholes = wholes
+        self.opaque = opaque
         self.program = program
         self.tables = tables
         self.interner = interner
@@ -44,30 +45,36 @@ class Prover:
 
     @cached_property
     def rules(self) -> dict[str, list[RuleBody]]:
-        """The rules of each relation, in the order of the source."""
+        """The rules of each relation, in source order."""
         found: dict[str, list[RuleBody]] = {name: [] for name in self.program.relations}
         for rule in self.program.rules:
             found[rule.head.relation].append(RuleBody(rule, self.program.relations))
         return found
 
     def codes(self, relation: str, row: Row) -> Pattern:
-        """The codes of a row, None for `...`. Raises InputError or ValueOutOfRangeError if unfit."""
+        """Return the codes of a row, None for `...`.
+
+        Raises InputError or ValueOutOfRangeError if the row does not fit the schema.
+        """
         schema = self.tables[relation].schema
         if not isinstance(row, tuple) or len(row) != schema.arity:
-            raise InputError(f"relation '{relation}' has rows ({schema.describe()}), {row!r} is none")
+            raise InputError(
+                f"expected a row of '{relation}' as a tuple ({schema.describe()}), got {shorten(row)}",
+                code="invalid-row",
+            )
         return tuple(
             None if value is ... else encode_value(type_, value, self.interner)
             for type_, value in zip(schema.types, row, strict=True)
         )
 
     def find(self, relation: str, pattern: Pattern) -> Codes:
-        """The positions of the rows that fit a pattern, those of small height first."""
+        """Return the positions of the rows that match a pattern, small heights first."""
         columns = [column for column, code in enumerate(pattern) if code is not None]
         keys = np.array([[pattern[column] for column in columns]], np.int64)
         return self.tables[relation].find(columns, keys)[1]
 
     def matching(self, goal: checked.Rule, limit: int) -> list[Row]:
-        """The rows, at most so many, that the single atom of a goal fits; those of small height first."""
+        """Return at most `limit` rows that match the single atom of a goal, small heights first."""
         atom = expect_type(goal.body[0], syntax.Atom, "the single atom of a goal")
         body = RuleBody(goal, self.program.relations)
         scan = body.scan_of(0)
@@ -77,9 +84,10 @@ class Prover:
         return [row_at(self.solver, atom.relation, position) for position in at.tolist()]
 
     def refuse(self, goal: checked.Rule, depth: int) -> Refusal | None:
-        """Why no row fits the single atom of a goal; None if one does. See `refute` for the depth.
+        """Explain why no row matches the single atom of a goal; None if one does (see `refute`).
 
-        Raises InputError for an atom with terms that depend on its variables, such as `p(x, x + 1)`.
+        Raises InputError for an atom with terms that depend on its variables, such as `p(x, x +
+        1)`.
         """
         if self.matching(goal, 1):
             return None
@@ -87,9 +95,12 @@ class Prover:
         body = RuleBody(goal, self.program.relations)
         scan = expect_type(body.body[body.scan_of(0)], Scan, "the scan of the atom")
         conditions = [literal for literal in body.body if isinstance(literal, Condition)]
-        constant = askable(conditions, ())
+        constant = solvable(conditions, ())
         if len(constant) < len(conditions):
-            raise InputError(f"{show_literal(atom)}: only constants and variables can be asked for")
+            raise InputError(
+                f"expected only constants and variables in the atom, got {show_literal(atom)}",
+                code="invalid-question",
+            )
         values = next(self.solver.solutions(constant, Bindings.single({})), Bindings.single({})).values
         pattern = [
             None if name is None or name not in values else int(values[name][0]) for name in scan.variables
@@ -97,28 +108,28 @@ class Prover:
         for column, value in scan.constants:
             type_ = self.tables[scan.relation].schema.types[column]
             pattern[column] = encode_value(type_, value.value, self.interner)
-        refusal = self._followed(scan.relation, tuple(pattern), scan.equal, depth)
+        refusal = self._with_causes(scan.relation, tuple(pattern), scan.equal, depth)
         return replace(refusal, text=show_literal(atom))
 
     def refute(self, relation: str, pattern: Pattern, depth: int = 1) -> Refusal | None:
-        """Why no row of a relation fits; None if one does.
+        """Explain why no row of a relation matches a pattern; None if one does.
 
-        With a depth of more than 1 also why rows that are missing in the explanation are not there, and so
-        on so many rows down.
+        With a depth of more than 1, the refusal also explains the rows that are missing in the
+        matches, down to this depth.
         """
-        return None if len(self.find(relation, pattern)) else self._followed(relation, pattern, (), depth)
+        return None if len(self.find(relation, pattern)) else self._with_causes(relation, pattern, (), depth)
 
-    def _followed(self, relation: str, pattern: Pattern, equal: Equal, depth: int) -> Refusal:
+    def _with_causes(self, relation: str, pattern: Pattern, equal: Equal, depth: int) -> Refusal:
         first = self._refusal(relation, pattern, equal)
-        met = {(relation, pattern)}
+        seen = {(relation, pattern)}
         causes: list[Refusal] = []
         waiting = deque([(first, 1)])
         while waiting:
             refusal, level = waiting.popleft()
             for key in refusal.missing() if level < depth else ():
                 missing = (key[0], self.codes(*key))
-                if missing not in met:
-                    met.add(missing)
+                if missing not in seen:
+                    seen.add(missing)
                     causes.append(self._refusal(*missing, ()))
                     waiting.append((causes[-1], level + 1))
         return replace(first, causes=tuple(causes))
@@ -132,10 +143,10 @@ class Prover:
         )
         attempts = tuple(refuter.attempt(body.with_equal(equal), pattern) for body in self.rules[relation])
         text = pattern_text(self.program.relations[relation], row)
-        return Refusal(text, relation in self.program.inputs, attempts, self.wholes.get(relation))
+        return Refusal(text, relation in self.program.inputs, attempts, self.opaque.get(relation))
 
     def prove(self, relation: str, row: Row, depth: int | None) -> Proof | None:
-        """A proof of the smallest height, followed `depth` rows down; None if the row is not there."""
+        """Return a proof of the smallest height, `depth` rows deep; None if the row is missing."""
         found = self.find(relation, self.codes(relation, row))
         if not len(found):
             return None
@@ -143,25 +154,25 @@ class Prover:
         steps: dict[Key, ProofStep] = {}
         start = (relation, position)
         waiting = deque([(start, 0)])
-        met = {start}
+        seen = {start}
         while waiting:
             (name, at), level = waiting.popleft()
             step, premises = self._step(name, at, depth is None or level < depth)
             steps[step.key] = step
             for premise in premises:
-                if premise not in met:
-                    met.add(premise)
+                if premise not in seen:
+                    seen.add(premise)
                     waiting.append((premise, level + 1))
         return Proof((relation, row_at(self.solver, relation, position)), steps)
 
     def _step(self, relation: str, at: int, follow: bool) -> tuple[ProofStep, list[tuple[str, int]]]:
-        """The step that derives a row, and the rows that it rests on."""
+        """Return the step that derives a row, and the rows among its premises."""
         table = self.tables[relation]
         row = row_at(self.solver, relation, at)
         height = int(table.heights[at])
         text = row_text(self.program.relations[relation], row)
         if not height:
-            leaf = self.wholes.get(relation, "put in")
+            leaf = self.opaque.get(relation, "input fact")
             return ProofStep((relation, row), text, 0, None, None, None, (), leaf), []
         for body, found in self._instances(relation, table.rows[at].tolist(), height):
             rule = body.rule
@@ -170,10 +181,10 @@ class Prover:
             return ProofStep(
                 (relation, row), text, height, show_rule(rule), rule.number, rule.span.place, premises
             ), rows
-        raise InvariantError(f"{text} is there and no rule derives it; this is a mistake of dbsp")
+        raise InvariantError(f"expected a rule that derives {text}, found none; this is a defect of dbsp")
 
     def _instances(self, relation: str, codes: list[int], height: int) -> Iterator[tuple[RuleBody, Bindings]]:
-        """The ways to derive a row from rows below its height."""
+        """Yield the derivations of a row from rows of smaller height."""
         for body in self.rules[relation]:
             given = body.given(tuple(codes))
             if given is None or body.is_false:
@@ -182,7 +193,7 @@ class Prover:
                 yield body, found.take(slice(0, 1))
 
     def _premises(self, body: RuleBody, found: Bindings, rows: list[tuple[str, int]]) -> Iterator[Premise]:
-        """What a rule rests on for one binding; notes the positions of rows."""
+        """Yield the premises of a rule for one binding; append the positions of rows to `rows`."""
         environment = body.environment(found, self.interner)
         for place, literal in enumerate(body.rule.body):
             match literal:

@@ -1,15 +1,15 @@
-"""Questions about a program in its own language: a body of literals, or the one atom to explain."""
+"""Questions about a program in its own language: a body of literals, or one atom to explain."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.checked import Attribute, Relation
 from dbsp.compiler.datalog.meaning.declare import Declarations
 from dbsp.compiler.datalog.meaning.dependencies import dependencies
-from dbsp.compiler.datalog.meaning.flatten import expand
+from dbsp.compiler.datalog.meaning.flatten import FlatClause, expand
 from dbsp.compiler.datalog.meaning.ground import check_ground
 from dbsp.compiler.datalog.meaning.infer import TypedClause, infer
 from dbsp.compiler.datalog.meaning.localise import localise
@@ -19,22 +19,25 @@ from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.parse import parse
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
-from dbsp.compiler.datalog.tree.traversal import outer_variables
-from dbsp.diagnostics import Diagnostic, SourceSpan
+from dbsp.compiler.datalog.tree.traversal import find, outer_variables
+from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean
 from dbsp.errors import CompileError, DbspError
 
 QUESTION_FILE = "<question>"
 """The file that messages about a question name."""
 
 ANSWER = "?"
-"""The relation of the answers to a question; no program has one of this name."""
+"""The relation of the answers to a question; no program can declare this name."""
+
+MAX_NAMES = 20
+"""Messages list at most this many relations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """A checked question: rules for the relation `ANSWER`, one for each alternative of the body.
 
-    Its columns are the variables that every alternative binds, without those that begin with `_`.
+    The columns are the variables that every alternative binds, except those that begin with `_`.
     """
 
     answer: Relation
@@ -42,15 +45,15 @@ class Question:
 
     @property
     def relations(self) -> tuple[str, ...]:
-        """The relations that are asked."""
+        """The relations that the question reads."""
         used = (use.used for rule in self.rules for use in dependencies(rule))
         return tuple(dict.fromkeys(used))
 
 
 def read_question(program: checked.CheckedProgram, text: str, file: str = QUESTION_FILE) -> Question:
-    """The question that a body asks: `path(1, x), x > 2`. Raises CompileError with every error found."""
+    """Read a question, such as `path(1, x), x > 2`. Raises CompileError with every error found."""
     text = text.strip().removesuffix(".")
-    # The head stands on a line of its own, so that columns are those of the text.
+    # The head is on a line of its own, so that columns match those of the text.
     report = Report(file, f"\n{text}")
     try:
         clause = _clause(parse(f"q() :-\n{text}\n.", report), text, report)
@@ -60,13 +63,13 @@ def read_question(program: checked.CheckedProgram, text: str, file: str = QUESTI
 
 
 def _of_text(found: Diagnostic, text: str) -> Diagnostic:
-    """What was found, placed in the text of the question alone."""
+    """Return the diagnostic with its position relative to the text of the question."""
     lines = text.split("\n")
     line = found.span.line - 1
     if line > len(lines):
         last = len(lines[-1])
         span = replace(found.span, line=len(lines), column=last + 1, end_line=len(lines), end_column=last + 2)
-        message = "the question ends here, and is not complete"
+        message = "the question is incomplete: it ends here"
         return Diagnostic(message, span, found.hint, line_text=lines[-1], code=found.code)
     line = max(1, line)
     return replace(found, span=replace(found.span, line=line, end_line=max(1, found.span.end_line - 1)))
@@ -86,10 +89,14 @@ def _clause(tree: parsed.ParsedProgram, text: str, report: Report) -> parsed.Cla
         case (parsed.Clause(body=body) as clause,) if body is not None:
             return clause
     place = SourceSpan(report.file, 2, 1, 2, len(text) + 1)
-    hint = "write the body of a rule: path(1, x), x > 2"
-    report.error(place, "this is not a question", hint, code="syntax")
+    report.error(
+        place,
+        "expected the body of a rule",
+        "for example: path(1, x), x > 2",
+        code="invalid-question",
+    )
     report.raise_errors()
-    raise AssertionError("an error raises")
+    raise AssertionError("unreachable: the report has an error")
 
 
 def _question(program: checked.CheckedProgram, clause: parsed.Clause, report: Report) -> Question:
@@ -99,7 +106,7 @@ def _question(program: checked.CheckedProgram, clause: parsed.Clause, report: Re
     head = replace(clause.heads[0], relation=ANSWER)
     typed: list[TypedClause] = []
     for flat in expand(replace(clause, heads=(head,)), report):
-        if not resolve(flat, declarations, report):
+        if not _relations_known(flat, declarations, report) or not resolve(flat, declarations, report):
             continue
         local = localise(flat)
         if check_ground(local, report):
@@ -116,9 +123,33 @@ def _question(program: checked.CheckedProgram, clause: parsed.Clause, report: Re
     return Question(replace(answer, attributes=attributes), rules)
 
 
+def _relations_known(clause: FlatClause, declarations: Declarations, report: Report) -> bool:
+    """Report the unknown relations of a question; its author cannot declare them."""
+    unknown = [
+        atom
+        for literal in clause.body
+        for atom in find(literal, syntax.Atom)
+        if atom.relation not in declarations.relations
+    ]
+    for atom in unknown:
+        message, names = unknown_relation(atom.relation, declarations.relations)
+        report.error(atom.name_span, message, names, code="unknown-relation")
+    return not unknown
+
+
+def unknown_relation(name: str, relations: Iterable[str]) -> tuple[str, str]:
+    """Return the message about an unknown relation, and a list of the relations."""
+    names = [relation for relation in relations if relation != ANSWER]
+    hint = did_you_mean(name, names)
+    shown = ", ".join(names[:MAX_NAMES]) + (", ..." if len(names) > MAX_NAMES else "")
+    return f"unknown relation '{name}'" + (
+        f"; {hint}" if hint else ""
+    ), f"the relations are {shown or 'none'}"
+
+
 def _columns(typed: Sequence[TypedClause]) -> tuple[syntax.Variable, ...]:
-    """The variables bound in every alternative, in the order in which they are met."""
-    met = [
+    """Return the variables bound in every alternative, in the order of the first alternative."""
+    by_alternative = [
         {
             variable.name: variable
             for literal in clause.body
@@ -127,9 +158,9 @@ def _columns(typed: Sequence[TypedClause]) -> tuple[syntax.Variable, ...]:
         }
         for clause in typed
     ]
-    if not met:
+    if not by_alternative:
         return ()
-    first, *others = met
+    first, *others = by_alternative
     return tuple(
         variable
         for name, variable in first.items()
@@ -139,9 +170,10 @@ def _columns(typed: Sequence[TypedClause]) -> tuple[syntax.Variable, ...]:
 
 
 def read_goal(program: checked.CheckedProgram, text: str) -> tuple[syntax.Atom, checked.Rule]:
-    """The atom to explain, `path(1, _)`, and the rule that asks for it.
+    """Read the atom to explain, such as `path(1, _)`; return it and a rule with this atom as its
+    body.
 
-    Raises CompileError also when the text is no single positive atom.
+    Raises CompileError with every error found, also if the text is not a single positive atom.
     """
     question = read_question(program, text, "<goal>")
     match question.rules:
@@ -150,7 +182,11 @@ def read_goal(program: checked.CheckedProgram, text: str) -> tuple[syntax.Atom, 
     stripped = text.strip()
     report = Report("<goal>", stripped)
     place = SourceSpan("<goal>", 1, 1, 1, len(stripped) + 1)
-    hint = 'write one such as path(1, "text") or path(1, _)'
-    report.error(place, "only a single atom can be explained", hint, code="syntax")
+    report.error(
+        place,
+        "expected a single atom",
+        'for example: path(1, "text") or path(1, _)',
+        code="invalid-question",
+    )
     report.raise_errors()
-    raise AssertionError("an error raises")
+    raise AssertionError("unreachable: the report has an error")

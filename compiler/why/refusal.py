@@ -1,4 +1,4 @@
-"""Why a row is not there: the nearest that each rule comes to deriving it."""
+"""Refusals: why a relation does not contain a row, as the closest partial match of each rule."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _MARKS: dict[Status, str] = {"holds": "+", "fails": "-", "open": "?"}
 
 @dataclass(frozen=True, slots=True)
 class LiteralStatus:
-    """A literal of a rule in a partial match: it holds, fails, or cannot be asked as a variable is open.
+    """A literal of a rule in a partial match: it holds, fails, or is open (has an unbound
+    variable).
 
-    `key` is the row that an atom has found, or that is missing if the match says which one.
+    `key` is the row that matches an atom, or the missing row if the match determines it.
     """
 
     status: Status
@@ -29,14 +30,14 @@ class LiteralStatus:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One way to satisfy as much of a rule as can be; the failing parts are what it lacks."""
+    """A way to satisfy as many literals of a rule as possible; the failing parts are missing."""
 
     parts: tuple[LiteralStatus, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A rule that might have derived the row, and its best partial matches."""
+    """A rule of the relation and its best partial matches."""
 
     rule: str
     number: int
@@ -46,34 +47,35 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why no row fits `text`: an attempt of every rule of the relation, and whether it could be put in.
+    """Why no row matches `text`: an attempt for each rule, and whether the relation is an input.
 
-    `whole` says what decides together with the rules, if anything does (see the module of that name).
-    `causes` has the refusals of rows that are missing in the matches, where these were followed.
+    `opaque` is the reason why the rules alone do not determine the rows, or None (see
+    `dbsp.compiler.why.opaque_relations`). `causes` has the refusals of rows that are missing in the
+    matches, down to the requested depth.
     """
 
     text: str
     is_input: bool
     attempts: tuple[Attempt, ...]
-    whole: str | None = None
+    opaque: str | None = None
     causes: tuple[Refusal, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
     def missing(self) -> Iterator[Key]:
-        """The rows that the matches lack."""
+        """Yield the rows that are missing in the matches."""
         for attempt in self.attempts:
             for match in attempt.matches:
                 yield from (part.key for part in match.parts if part.key and part.status == "fails")
 
     def lines(self) -> Iterator[str]:
-        """The explanation, line by line."""
-        yield f"{self.text}   is not there"
+        """Yield the lines of the explanation."""
+        yield f"{self.text}   is missing"
         if self.is_input:
-            yield "   it was not put in"
-        if self.whole is not None:
-            yield f"   a row of this relation {self.whole}: rules alone do not decide"
+            yield "   it is not an input fact"
+        if self.opaque is not None:
+            yield f"   a row of this relation {self.opaque}: the rules alone do not determine it"
         for attempt in self.attempts:
             yield f"   {attempt.place}: {attempt.rule}"
             for at, match in enumerate(attempt.matches):
@@ -87,7 +89,7 @@ class Refusal:
             yield from cause.lines()
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """The explanation as JSON text."""
+        """Return the explanation as JSON text."""
         return json.dumps(self._document(), indent=indent, ensure_ascii=False)
 
     def _document(self) -> dict[str, Any]:
@@ -101,7 +103,7 @@ class Refusal:
         return {
             "missing": self.text,
             "input": self.is_input,
-            "whole": self.whole,
+            "opaque": self.opaque,
             "attempts": attempts,
             "causes": [cause._document() for cause in self.causes],
         }

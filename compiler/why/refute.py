@@ -1,8 +1,8 @@
-"""Finds the nearest that rules come to a row that is not there.
+"""Find the closest partial matches of rules for a missing row.
 
-With the head bound, some literals of a rule's body cannot hold together. What is shown are matches that
-leave out as few of them as can be: all ways to leave out one literal are tried, then all pairs; failing
-that, literals are taken in one after the other for as long as they hold together.
+With the head bound, some literals of a rule's body cannot hold together. A closest match drops as
+few literals as possible. The search drops each literal, then each pair of literals. If neither
+suffices, it adds literals one by one as long as they hold together.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from dbsp.compiler.datalog.tree.kinds import Value
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.refusal import Attempt, LiteralStatus, Match
 from dbsp.compiler.why.rule_body import Environment, RuleBody, row_at, row_text
-from dbsp.compiler.why.solve import Solver, askable
+from dbsp.compiler.why.solve import Solver, solvable
 from dbsp.errors import expect_present
 
 Pattern: TypeAlias = tuple[int | None, ...]
-"""The codes of a row; None stands for any value."""
+"""The codes of a row; None matches any value."""
 
 _PAIRS = 12
-"""Pairs of literals are tried in bodies of up to so many."""
+"""Pairs of literals are tried in bodies of up to this many literals."""
 
 _SHOWN = 3
-"""So many matches of a rule are shown that lack equally much."""
+"""The maximum number of equally close matches shown for a rule."""
 
 
 class Refuter:
-    """Explains why rules derive no row that fits a pattern."""
+    """Explains why rules derive no row that matches a pattern."""
 
     def __init__(self, solver: Solver, relations: Mapping[str, Relation]) -> None:
         self.solver = solver
         self.relations = relations
 
     def attempt(self, body: RuleBody, pattern: Pattern) -> Attempt:
-        """The best partial matches of a rule with its head bound."""
+        """Return the closest partial matches of a rule with its head bound."""
         rule = body.rule
         return Attempt(show_rule(rule), rule.number, rule.span.place, tuple(self._matches(body, pattern)))
 
     def _matches(self, body: RuleBody, pattern: Pattern) -> Iterator[Match]:
         given = body.given(pattern)
         if given is None:
-            yield Match((LiteralStatus("fails", body.head_text({}), "the head has equal values there"),))
+            yield Match((LiteralStatus("fails", body.head_text({}), "the head requires equal values here"),))
             return
         places = range(len(body.rule.body) + 1)
         never = {
@@ -62,24 +62,24 @@ class Refuter:
                     match = self._match(body, found, {*out, *never})
                     ways.append((sum(part.status != "holds" for part in match.parts), match))
             if ways:
-                least = min(lacking for lacking, _ in ways)
-                yield from [match for lacking, match in ways if lacking == least][:_SHOWN]
+                least = min(failing for failing, _ in ways)
+                yield from [match for failing, match in ways if failing == least][:_SHOWN]
                 return
         together: set[int] = set()
         for place in left:
             if self._solve(body, given, together | {place}) is not None:
                 together.add(place)
-        found = expect_present(self._solve(body, given, together), "a match that was found before")
+        found = expect_present(self._solve(body, given, together), "the match that was found before")
         yield self._match(body, found, {*left, *never} - together)
 
     def _of(self, body: RuleBody, places: Collection[int]) -> list[NormalLiteral]:
-        """The literals that come from these places of a rule."""
+        """Return the normalised literals of these literals of the rule."""
         return [literal for literal, origin in zip(body.body, body.origins, strict=True) if origin in places]
 
     def _solve(self, body: RuleBody, given: Bindings, places: Collection[int]) -> Bindings | None:
-        """The first way to satisfy what stands at these places and can be asked."""
-        literals = askable(self._of(body, places), given.values)
-        # Rows taken are known by the place of the scan in the whole body.
+        """Return the first solution of the literals at these places that are not open."""
+        literals = solvable(self._of(body, places), given.values)
+        # Rows are stored under the position of their scan in the complete body.
         numbered = [
             (at, literal)
             for at, literal in enumerate(body.body)
@@ -99,7 +99,7 @@ class Refuter:
         head = self._of(body, {end})
         if end in out:
             parts.append(self._head(body, found))
-        elif len(askable(head, found.values)) < len(head):
+        elif len(solvable(head, found.values)) < len(head):
             parts.append(LiteralStatus("open", body.head_text(body.environment(found, self.solver.interner))))
         return Match(tuple(parts))
 
@@ -107,7 +107,7 @@ class Refuter:
         literals = self._of(body, {place})
         environment = body.environment(found, self.solver.interner)
         text = body.text(place, environment)
-        if len(askable(literals, found.values)) < len(literals):
+        if len(solvable(literals, found.values)) < len(literals):
             return LiteralStatus("open", text)
         if not out:
             match body.rule.body[place]:
@@ -133,20 +133,20 @@ class Refuter:
         self, body: RuleBody, place: int, atom: syntax.Atom, text: str, found: Bindings
     ) -> LiteralStatus:
         if self.solver.holds(self._of(body, {place}), found):
-            return LiteralStatus("fails", text, "there are rows, but none with which the rest holds")
+            return LiteralStatus("fails", text, "rows match, but not together with the other literals")
         shown = _values(atom, body.environment(found, self.solver.interner))
         if shown is None:
-            return LiteralStatus("fails", text, "no row fits")
-        return LiteralStatus("fails", text, "is not there", (atom.relation, shown))
+            return LiteralStatus("fails", text, "no row matches")
+        return LiteralStatus("fails", text, "is missing", (atom.relation, shown))
 
     def _blocking(self, literals: Sequence[NormalLiteral], found: Bindings) -> str:
-        """The row for which a negation does not hold."""
+        """Describe a row that violates the negation."""
         for literal in literals:
             if isinstance(literal, Absent):
                 scan = literal.pattern
                 others = [other for other in literals if other is not literal]
                 for piece in self.solver.solve([(0, scan), *((1, other) for other in others)], found):
-                    return f"{self._row_text(scan.relation, int(piece.chosen[0][0]))} is there"
+                    return f"{self._row_text(scan.relation, int(piece.chosen[0][0]))} is present"
         return "has no value"
 
     def _unmet(
@@ -171,7 +171,7 @@ class Refuter:
         return LiteralStatus("fails", text, "has no value")
 
     def _head(self, body: RuleBody, found: Bindings) -> LiteralStatus:
-        """What the rule derives where everything in its body holds."""
+        """Return the row that the rule derives when its body holds."""
         place = len(body.rule.body)
         aggregates = [
             (at, literal)
@@ -181,11 +181,11 @@ class Refuter:
         for piece in self.solver.solve(aggregates, found):
             found = piece
         environment = body.environment(found, self.solver.interner)
-        return LiteralStatus("fails", body.head_text(environment), "is what the rule derives")
+        return LiteralStatus("fails", body.head_text(environment), "the rule derives this row instead")
 
 
 def _values(atom: syntax.Atom, environment: Environment) -> tuple[Value, ...] | None:
-    """The row that an atom asks for, None if it leaves something open or to be computed."""
+    """Return the row of an atom, or None if a term is unbound or has to be computed."""
     values = []
     for term in atom.arguments:
         if isinstance(term, syntax.Variable):

@@ -1,4 +1,4 @@
-"""The parts of a rule with the values that a binding gives them: rows, and text to show."""
+"""The literals of a rule under a binding of variables: their rows and their text."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ Row: TypeAlias = tuple[Any, ...]
 Environment: TypeAlias = Mapping[str, syntax.Constant]
 
 Equal: TypeAlias = Sequence[tuple[int, int]]
-"""Pairs of columns that are to have equal values."""
+"""Pairs of columns that must have equal values."""
 
 SHOWN = 3
-"""Of the rows that an aggregate ranges over, so many are shown."""
+"""The maximum number of rows shown for an aggregate."""
 
 
 def row_text(relation: Relation, row: Row) -> str:
-    """A row as it would be written in a program."""
+    """Return the row in the syntax of a program."""
     terms = tuple(
         syntax.Constant(value, relation.span, attribute.kind)
         for value, attribute in zip(row, relation.attributes, strict=True)
@@ -46,7 +46,7 @@ def row_text(relation: Relation, row: Row) -> str:
 
 
 def pattern_text(relation: Relation, row: Row) -> str:
-    """A row as it would be written in a program, with `_` for `...`."""
+    """Return the row in the syntax of a program, with `_` for `...`."""
     terms = tuple(
         syntax.Wildcard(relation.span, attribute.kind)
         if value is ...
@@ -58,7 +58,7 @@ def pattern_text(relation: Relation, row: Row) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """An aggregate in a rule and what it is here: its value and the rows it ranges over."""
+    """An aggregate of a rule under a binding: its value and the rows it ranges over."""
 
     function: str
     value: str
@@ -68,7 +68,7 @@ class Aggregation:
 
 
 class RuleBody:
-    """A rule made ready to be searched: its normal form, and which part comes from which literal."""
+    """A rule prepared for search: its normal form, and the origin of each normalised literal."""
 
     def __init__(self, rule: checked.Rule, relations: Mapping[str, Relation]) -> None:
         self.rule = rule
@@ -77,7 +77,7 @@ class RuleBody:
         self.is_false = syntax.Truth(False, rule.span) in rule.body
         self.head = normal.head
         self.body: tuple[NormalLiteral, ...] = expect_present(normal.body, "the body of a rule")
-        # A term of the head is a condition: that it is what the row has there.
+        # A computed term of the head becomes a condition: it equals the value of the row.
         self.goals = tuple(f"@{column}" for column in range(len(self.head)))
         for goal, term in zip(self.goals, self.head, strict=True):
             if isinstance(term, syntax.Variable):
@@ -87,7 +87,7 @@ class RuleBody:
             self.origins += (len(rule.body),)
 
     def with_equal(self, equal: Equal) -> RuleBody:
-        """The rule for rows of the head that have equal values in these columns."""
+        """Return the rule restricted to head rows with equal values in these columns."""
         if not equal:
             return self
         restricted = RuleBody(self.rule, self.relations)
@@ -98,7 +98,7 @@ class RuleBody:
         return restricted
 
     def _of_head(self, column: int) -> syntax.Variable:
-        """The variable that has the value of a column of the head."""
+        """Return the variable that holds the value of a column of the head."""
         term = self.head[column]
         if isinstance(term, syntax.Variable):
             return term
@@ -119,7 +119,10 @@ class RuleBody:
         return found
 
     def given(self, codes: Sequence[int | None]) -> Bindings | None:
-        """What a row of the head binds, of which None is left open; None if a variable has two values."""
+        """Return the binding that a row of the head implies; None if a variable has two values.
+
+        A code of None leaves its column unbound.
+        """
         values: dict[str, int] = {}
         for goal, term, code in zip(self.goals, self.head, codes, strict=True):
             name = term.name if isinstance(term, syntax.Variable) else goal
@@ -130,7 +133,7 @@ class RuleBody:
         return Bindings.single(values)
 
     def scan_of(self, place: int) -> int:
-        """The place in `body` of the scan that an atom of the rule has become."""
+        """Return the position in `body` of the scan of an atom of the rule."""
         return next(
             at
             for at, (literal, origin) in enumerate(zip(self.body, self.origins, strict=True))
@@ -140,7 +143,7 @@ class RuleBody:
     # --- what to show ----------------------------------------------------------------------------
 
     def environment(self, found: Bindings, interner: Interner) -> dict[str, syntax.Constant]:
-        """The values of the variables in the first of the bindings."""
+        """Return the values of the variables in the first binding."""
         return {
             name: syntax.Constant(
                 decode_value(type_of(kind), int(found.values[name][0]), interner), self.rule.span, kind
@@ -150,17 +153,17 @@ class RuleBody:
         }
 
     def text(self, place: int, environment: Environment) -> str:
-        """A literal of the rule with the values that are known."""
+        """Return the text of a literal of the rule, with the known values."""
         results = self._results(place)
         return show_literal(_with_values(self.rule.body[place], environment, results))
 
     def head_text(self, environment: Environment) -> str:
-        """The head with the values that are known."""
+        """Return the text of the head, with the known values."""
         results = self._results(len(self.rule.body))
         return show_literal(_with_values(self.rule.head, environment, results))
 
     def is_trivial(self, place: int) -> bool:
-        """Whether a literal does no more than name an aggregate."""
+        """Whether a literal only names the value of an aggregate, or is `true`."""
         match self.rule.body[place]:
             case syntax.Comparison("=", syntax.Variable(), syntax.Aggregate()):
                 return True
@@ -172,7 +175,7 @@ class RuleBody:
                 return False
 
     def aggregations(self, place: int, found: Bindings, solver: Solver) -> Iterator[Aggregation]:
-        """The aggregates of a literal, or of the head, in the first of the bindings."""
+        """Yield the aggregates of a literal, or of the head, for the first binding."""
         environment = self.environment(found, solver.interner)
         part = self.rule.body[place] if place < len(self.rule.body) else self.rule.head
         sources = find(part, syntax.Aggregate, into_aggregates=False)
@@ -205,7 +208,7 @@ class RuleBody:
         return Aggregation(result.function, shown, text, solutions, tuple(rows))
 
     def _rows_text(self, literal: AggregateLiteral, piece: Bindings, solver: Solver) -> str:
-        """The rows that one solution of the body of an aggregate has taken."""
+        """Return the text of the rows in one solution of the body of an aggregate."""
         texts = [
             row_text(self.relations[scan.relation], row_at(solver, scan.relation, int(piece.chosen[at][0])))
             for at, scan in enumerate(literal.body)
@@ -225,7 +228,7 @@ class RuleBody:
 
 
 def row_at(solver: Solver, relation: str, at: int) -> Row:
-    """The values of a row of a table."""
+    """Return the values of a row of a table."""
     table = solver.tables[relation]
     codes = table.rows[at].tolist()
     return tuple(
@@ -235,7 +238,7 @@ def row_at(solver: Solver, relation: str, at: int) -> Row:
 
 
 def _with_values(node: Any, environment: Environment, results: Iterator[str]) -> Any:
-    """A part of a rule with values for its variables and for its aggregates.
+    """Replace the variables and aggregates in a part of a rule by their values.
 
     `results` names the variables of the aggregates, in the order of the normal form.
     """
@@ -249,7 +252,7 @@ def _with_values(node: Any, environment: Environment, results: Iterator[str]) ->
 
 
 def _in_aggregate(aggregate: syntax.Aggregate, environment: Environment) -> syntax.Aggregate:
-    """The aggregate with values for the variables that come from outside."""
+    """Replace the outer variables of an aggregate by their values."""
     return substitute(
         aggregate, {name: environment[name] for name in aggregate.injected if name in environment}
     )

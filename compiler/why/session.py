@@ -1,4 +1,4 @@
-"""What a run holds now, relation by relation, whether its circuit keeps it or not."""
+"""The relations of a run after its latest tick, also those that its circuit does not keep."""
 
 from __future__ import annotations
 
@@ -19,20 +19,26 @@ from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.why.fact_table import FactTable
 from dbsp.compiler.why.heights import heights
+from dbsp.compiler.why.opaque_relations import NUMBERED, opaque_relations, without_rules
 from dbsp.compiler.why.proof import Proof
 from dbsp.compiler.why.prove import Prover
-from dbsp.compiler.why.question import ANSWER, Question, place_in_question, read_goal, read_question
+from dbsp.compiler.why.question import (
+    ANSWER,
+    Question,
+    place_in_question,
+    read_goal,
+    read_question,
+    unknown_relation,
+)
 from dbsp.compiler.why.refusal import Refusal
-from dbsp.compiler.why.whole_rules import NUMBERED, wholes, without_rules
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
-from dbsp.data.schema import suggestion
 from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError
 from dbsp.runtime.run import Run
 
 MAX_ITERATIONS = 2**62
-"""What the run has derived ends, and so does the same once more."""
+"""The run has reached its fixpoints, so recomputing them terminates as well."""
 
 Progress = Callable[[int, int], None]
 
@@ -40,43 +46,48 @@ Progress = Callable[[int, int], None]
 class WhySession:
     """The relations of a program as they are after one tick of a run.
 
-    Outputs and inputs are those of the run. Every other relation, and the heights of all rows, are derived
-    anew from the inputs by the rules as they were written, when they are first asked for: that costs what
-    starting the run over the present inputs costs, and is kept for as long as the state.
+    Inputs and outputs are read from the run. The first question recomputes all other relations that
+    it depends on, and the heights of all rows, from the current inputs by the rules as written.
+    This costs as much as starting the run on the current inputs. Later questions reuse the result.
     """
 
     def __init__(self, program: checked.CheckedProgram, run: Run) -> None:
         missing = [name for name in program.inputs if name not in run.inputs]
         if missing:
-            raise InputError(f"this is no run of the program: it has no input '{missing[0]}'")
+            raise InputError(
+                f"the run belongs to another program: it has no input '{missing[0]}'",
+                code="different-program",
+            )
         self.program = program
         self._run = weakref.ref(run)
         self.tick = run.tick
         self._interner = Interner()
-        self._wholes = wholes(program)
-        self._plain = without_rules(program, self._wholes)
+        self._opaque = opaque_relations(program)
+        self._plain = without_rules(program, self._opaque)
         self._tables: dict[str, FactTable] = {}
         self._prover: Prover | None = None
         self._recomputed: Run | None = None
         self.progress: Progress | None = None
-        """Called with the rounds and rows so far while relations are derived."""
+        """A callback that receives the rounds and rows so far while relations are recomputed."""
         self._with_rules = {rule.head.relation for rule in program.rules}
 
     @property
     def run(self) -> Run:
-        """The run; a state does not keep it alive."""
+        """The run; a session does not keep it alive."""
         run = self._run()
         if run is None:
-            raise InputError("the run of this state is gone")
+            raise InputError(
+                "the run of this session no longer exists; keep a reference to the run", code="run-closed"
+            )
         return run
 
     @property
     def current(self) -> bool:
-        """Whether this is still what the run holds."""
+        """Whether the run has made no tick since."""
         return self.run.tick == self.tick
 
     def rows(self, name: str) -> ZSet:
-        """The rows of any relation of the program."""
+        """Return the rows of any relation of the program."""
         self._check(name)
         if name in self.run.outputs:
             return self.run.view(name)
@@ -86,27 +97,30 @@ class WhySession:
         return ZSet.wrap(table.schema, self._interner, Batch(table.rows, np.ones(len(table), np.int64)))
 
     def tables(self, names: Iterable[str]) -> Mapping[str, FactTable]:
-        """Tables of these relations and all that they depend on."""
+        """Return the tables of these relations and of all their dependencies."""
         if not self._tables.keys() >= set(names):
-            # The rules of a relation taken as a whole are looked at, too, for rows that are not there.
+            # A refusal also tries the rules of an opaque relation, so their bodies need tables.
             wanted = needed_by(self.program.rules, [*self._tables, *names])
             self._prover = None
-            self._tables = heights(self._plain, self._put_in, self._interner, wanted, self._report_progress)
+            self._tables = heights(
+                self._plain, self._input_rows, self._interner, wanted, self._report_progress
+            )
         return self._tables
 
-    def _put_in(self, name: str) -> ZSet:
-        """What was put into an input, or the rows of a relation that is taken as a whole."""
-        if name not in self._wholes:
+    def _input_rows(self, name: str) -> ZSet:
+        """Return the facts of an input, or the rows of an opaque relation."""
+        if name not in self._opaque:
             return self.run.asserted(name)
         if name in self.run.outputs:
             return self.run.view(name)
-        if self._wholes[name] == NUMBERED:
+        if self._opaque[name] == NUMBERED:
             raise InputError(
-                f"the numbers that autoinc() gave are not kept of '{name}', which is no output; "
-                "give it an .output directive to ask for its rows"
+                f"the run does not keep the rows of '{name}': autoinc() numbers them, and '{name}' is "
+                f"not an output; add '.output {name}' to the program",
+                code="rows-not-kept",
             )
         if self._recomputed is None:
-            everything = replace(self.program, outputs=tuple(self._wholes), sizes=())
+            everything = replace(self.program, outputs=tuple(self._opaque), sizes=())
             policy = Policy(Statistics.none(), Strategy.AUTO)
             plans = {
                 rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in self.program.clauses
@@ -120,21 +134,23 @@ class WhySession:
             self.progress(rounds, rows)
 
     def prover(self, relation: str) -> Prover:
-        """What proves rows of a relation."""
+        """Return the prover for the rows of a relation."""
         self._check(relation)
         tables = self.tables([relation])
         if self._prover is None:
-            self._prover = Prover(self.program, tables, self._interner, self._wholes)
+            self._prover = Prover(self.program, tables, self._interner, self._opaque)
         return self._prover
 
     def _check(self, name: str) -> None:
         if name not in self.program.relations:
-            raise InputError(f"there is no relation '{name}'{suggestion(name, self.program.relations)}")
+            message, names = unknown_relation(name, self.program.relations)
+            raise InputError(f"{message} ({names})", code="unknown-relation")
 
     def why(self, goal: str, *, limit: int, depth: int | None = None) -> list[Proof]:
-        """Proofs of rows that a goal such as `path(1, _)` fits, at most so many; those of small height first.
+        """Return proofs of at most `limit` rows that match a goal such as `path(1, _)`.
 
-        Raises CompileError for a goal that is no single atom of the program.
+        Rows of small height come first. Raises CompileError if the goal is not a single atom of the
+        program.
         """
         atom, rule = read_goal(self.program, goal)
         prover = self.prover(atom.relation)
@@ -142,12 +158,12 @@ class WhySession:
         return [proof for proof in found if proof is not None]
 
     def why_not(self, goal: str, *, depth: int = 1) -> Refusal | None:
-        """Why no row fits a goal; None if one does. Raises as `why`."""
+        """Explain why no row matches a goal; None if a row does. Raises the errors of `why`."""
         atom, rule = read_goal(self.program, goal)
         return self.prover(atom.relation).refuse(rule, depth)
 
     def ask(self, body: str) -> ZSet:
-        """The answers to a question; see `Program.query`."""
+        """Return the answers to a question; see `Program.query`."""
         question = read_question(self.program, body)
         try:
             return self.answer(question)
@@ -156,7 +172,8 @@ class WhySession:
             raise
 
     def answer(self, question: Question) -> ZSet:
-        """The answers to a question, by a circuit made for it. Raises what a tick of it raises."""
+        """Evaluate a question by a circuit of its own. Raises the errors of a tick of this
+        circuit."""
         used = {name: self.program.relations[name] for name in question.relations}
         rows = {name: self.rows(name) for name in used}
         policy = Policy(Statistics.none(), Strategy.AUTO)

@@ -1,12 +1,13 @@
-"""Ways to satisfy the body of a rule, found from what is bound already.
+"""Find the solutions of the body of a rule, given some bound variables.
 
-The body is walked depth-first in pieces: all rows that fit the most bound atom are joined at once, then
-every condition that can be asked is asked of them at once, and the pieces in which the survivors are
-taken up grow. So the first solution comes soon, and many come at the speed of arrays.
+The search is depth-first over batches of bindings. It joins all matching rows of the most bound
+atom in one array operation, then evaluates every condition whose variables are bound on all of
+them. It continues with pieces of the result, each larger than the one before. So the first solution
+is found early, and many solutions are found at array speed.
 
-Literals come in this order: conditions and equations whose variables are bound; negations; atoms with a
-bound column; aggregates; functions that may have no value; generators; atoms with nothing bound. A
-binding for which a function has no value satisfies nothing.
+The order of literals is: conditions and equations whose variables are bound; negations; atoms with
+a bound column; aggregates; functions that may have no value; generators; atoms without a bound
+column. A binding for which a function has no value is not a solution.
 """
 
 from __future__ import annotations
@@ -48,36 +49,39 @@ from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 Body: TypeAlias = Sequence[NormalLiteral]
 
 _MANY = 1_000_000
-"""Rows of a cross product that are made at once."""
+"""The maximum number of rows of a cross product that are built at once."""
 
 
 class Solver:
-    """Finds solutions of bodies over tables; codes are those of one interner."""
+    """Finds the solutions of bodies over tables whose codes belong to one interner."""
 
     def __init__(self, tables: Mapping[str, FactTable], interner: Interner) -> None:
         self.tables = tables
         self.interner = interner
-        self._bound: dict[int, tuple[object, Bound]] = {}  # by identity, of what is kept alive beside it
+        self._bound: dict[
+            int, tuple[object, Bound]
+        ] = {}  # by the id of the term, which is stored to keep it alive
 
     def solutions(self, body: Body, given: Bindings, below: int | None = None) -> Iterator[Bindings]:
-        """All ways to satisfy the body, in pieces. Scans are known by their place in the body.
+        """Yield all solutions of the body, in pieces. A scan is numbered by its position in the
+        body.
 
-        With `below`, the rows taken for the scans of the body itself have heights under it.
+        With `below`, the rows of the scans of the body itself have smaller heights than that.
         """
         return self.solve(list(enumerate(body)), given, below)
 
     def holds(self, body: Body, given: Bindings) -> bool:
-        """Whether there is a way to satisfy the body."""
+        """Whether the body has a solution."""
         return any(found.size for found in self.solutions(body, given))
 
     def solve(
         self, left: Sequence[tuple[int, NormalLiteral]], given: Bindings, below: int | None = None
     ) -> Iterator[Bindings]:
-        """As `solutions`, for literals with the numbers that their rows are to be known by."""
+        """Yield solutions as `solutions` does, for literals with given numbers."""
         while left and given.size:
             known = given.values.keys()
             ready = [at for at, (_, literal) in enumerate(left) if _is_ready(literal, known)]
-            place = min(ready, key=lambda at: self._urgency(left[at][1], known))
+            place = min(ready, key=lambda at: self._priority(left[at][1], known))
             number, literal = left[place]
             left = [*left[:place], *left[place + 1 :]]
             match literal:
@@ -94,7 +98,9 @@ class Solver:
                 case Condition():
                     given = self._conditioned(literal.comparison, given)
                 case Numbered():
-                    raise AssertionError("no body with numbers of rows is searched; see `whole`")
+                    raise AssertionError(
+                        "a relation with numbered rows is opaque: its rules are not searched"
+                    )
                 case Generated():
                     given = self._generated(literal, given)
                 case AggregateLiteral():
@@ -102,14 +108,14 @@ class Solver:
         if given.size:
             yield given
 
-    def _urgency(self, literal: NormalLiteral, known: Collection[str]) -> tuple[int, int, int]:
-        """What is asked first has the least; see the order above."""
+    def _priority(self, literal: NormalLiteral, known: Collection[str]) -> tuple[int, int, int]:
+        """Return a sort key: the literal with the least key is next (see the order above)."""
         match literal:
             case Scan():
                 free = sum(name is not None and name not in known for name in literal.variables)
                 named_columns = len(literal.variables) - literal.variables.count(None)
                 bound = named_columns - free + len(literal.constants)
-                # Where no column is looked at, all that is asked is whether there is a row.
+                # Without any named column, the scan only tests whether the relation has a row.
                 return (2 if bound or not free else 6), free, len(self.tables[literal.relation])
             case Generated(variable=variable):
                 return (0 if variable in known else 5), 0, 0
@@ -126,7 +132,7 @@ class Solver:
     # --- atoms -----------------------------------------------------------------------------------
 
     def _keys(self, scan: Scan, given: Bindings) -> tuple[list[int], Codes]:
-        """The columns of a scan whose values are known, and these values for each binding."""
+        """Return the bound columns of a scan, and their values for each binding."""
         schema = self.tables[scan.relation].schema
         known: dict[int, Codes] = {}
         for column, value in scan.constants:
@@ -146,7 +152,7 @@ class Solver:
         return encode_value(type_, value.value, self.interner)
 
     def _starts(self, scan: Scan, given: Bindings) -> Iterator[Bindings]:
-        """The bindings in pieces whose join with a scan that nothing restricts is not too large."""
+        """Yield the bindings in pieces that limit the size of a cross product with the scan."""
         if self._keys(scan, given)[0]:
             yield given
             return
@@ -179,7 +185,7 @@ class Solver:
         return found.take(holds == 1)
 
     def evaluate(self, term: syntax.Term, given: Bindings) -> tuple[Bindings, Codes]:
-        """The bindings for which a term without aggregates has a value, and these values."""
+        """Return the bindings for which a term without aggregates has a value, and the values."""
         if isinstance(term, syntax.Variable):
             return given, given.values[term.name]
         return self._evaluated(term, given)
@@ -190,7 +196,7 @@ class Solver:
         try:
             return given, bound.evaluate(rows, self.interner)
         except DbspError:
-            # Some of them have no value; which, is found by asking one by one.
+            # Some bindings have no value: evaluate them one by one to find out which.
             values = [(at, self._value(bound, rows[at : at + 1])) for at in range(given.size)]
             with_value = [(at, value) for at, value in values if value is not None]
             kept = np.array([at for at, _ in with_value], np.int64)
@@ -214,7 +220,8 @@ class Solver:
     # --- generators ------------------------------------------------------------------------------
 
     def _generated(self, literal: Generated, given: Bindings) -> Bindings:
-        """The bindings with each value of a generator; with none where it has too many to be one."""
+        """Return the bindings with each value of a generator; a series that is too long has
+        none."""
         if literal.variable in given.values:
             return self._conditioned(literal.membership, given)
         names = tuple(f"{literal.variable}.{place}" for place in range(len(literal.call.arguments)))
@@ -259,7 +266,7 @@ class Solver:
         return found
 
     def aggregates(self, literal: AggregateLiteral, injected: Mapping[str, int]) -> list[int] | None:
-        """The codes of the results for one binding; None if one of them has no value."""
+        """Return the codes of the results for one binding; None if one of them has no value."""
         inner = list(self.solutions(literal.body, Bindings.single(injected)))
         codes = [self._aggregate(result, inner) for result in literal.results]
         found = [code for code in codes if code is not None]
@@ -295,8 +302,11 @@ class Solver:
         return encode_value(type_of(result.kind), value, self.interner)
 
 
-def askable(body: Body, bound: Collection[str]) -> list[NormalLiteral]:
-    """The literals of a part of a body that can be asked, given what is bound and what they bind."""
+def solvable(body: Body, bound: Collection[str]) -> list[NormalLiteral]:
+    """Return the literals of a part of a body that can be evaluated, in order.
+
+    `bound` are the variables bound beforehand; each literal may bind more.
+    """
     known = set(bound)
     ready_literals: list[NormalLiteral] = []
     waiting = list(body)
@@ -317,12 +327,12 @@ def askable(body: Body, bound: Collection[str]) -> list[NormalLiteral]:
 
 
 def _is_ready(literal: NormalLiteral, known: Collection[str]) -> bool:
-    """Whether all that has to be bound before a literal is asked is bound."""
+    """Whether the variables that a literal needs are bound."""
     match literal:
         case Scan():
             return True
         case Numbered():
-            return False  # what the number of a row is depends on the ticks so far
+            return False  # the number of a row depends on the ticks so far
         case Absent(pattern=pattern):
             return all(name in known for name in pattern.names)
         case AggregateLiteral(injected=injected):
@@ -334,7 +344,7 @@ def _is_ready(literal: NormalLiteral, known: Collection[str]) -> bool:
 
 
 def _is_decided(comparison: syntax.Comparison, known: Collection[str]) -> bool:
-    """Whether everything in a comparison is bound, or it is an equation that binds what is not."""
+    """Whether a comparison is bound, or is an equation that binds its only unbound variable."""
     left = all(name in known for name in variables(comparison.left))
     right = all(name in known for name in variables(comparison.right))
     if (left and right) or comparison.operator != "=":

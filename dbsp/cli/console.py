@@ -21,8 +21,9 @@ def report(error: DbspError) -> None:
     An error with a diagnostic already starts with its file and line.
     """
     for single in getattr(error, "errors", (error,)):
+        text = in_option_names(single)
         placed = single.diagnostic or getattr(single, "diagnostics", None)
-        remark(str(single) if placed else f"dbsp: error: {single}")
+        remark(text if placed else f"dbsp: error: {text}")
 
 
 def open_missing_streams() -> None:
@@ -87,6 +88,16 @@ def loading(total_bytes: int) -> Iterator[Callable[[Path | None, str], None]]:
                 progress.update(task, advance=path.stat().st_size, description=text)
 
         yield advance
+
+
+def in_option_names(error: DbspError) -> str:
+    """Return the text of an error that names options as the command line does.
+
+    >>> in_option_names(dbsp.IterationLimitError("raise the limit with max_iterations=N"))
+    'raise the limit with --max-iterations N [iteration-limit]'
+    """
+    text = str(error)
+    return text.replace("max_iterations=", "--max-iterations ") if error.code == "iteration-limit" else text
 
 
 def announce_kernels() -> None:

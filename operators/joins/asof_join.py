@@ -1,19 +1,19 @@
-"""As-of join: each row of the left with the latest row of the right up to its own time.
+"""As-of join: each left row with the latest right row up to the time of the left row.
 
-    (A asof B)(x . y) = A(x)   where y is the latest row of B with key(y) = key(x), y.right <= x.left
+    (A asof B)(x . y) = A(x)   for the latest row y of B with key(y) = key(x), y.right <= x.left
 
-B counts as a set: a row is there while its weight is positive. Of several rows with the latest time
-it is the one with the greatest values in its other columns, in column order (strings by string
+B counts as a set: a row is present while its weight is positive. Among several rows with the latest
+time, the row with the greatest values in its other columns wins, in column order (strings by string
 order).
 
-Incremental form at the top level: a change of B at a time t concerns the rows of A from t until the
-next time in B, and a change of A itself; these rows, X, are matched before the tick and after it:
+Incremental form at the top level: a change of B at time t affects the rows X of A from t until the
+next time in B. These rows and the changes of A are matched before and after the tick:
 
-    out = (X + dA) asof new(B)  -  X asof old(B)        X = old(A) in the stretches that dB begins
+    out = (X + dA) asof new(B)  -  X asof old(B)        X = old(A) in the intervals that dB starts
 
 Both sides are kept ordered by (key, time). Cost: O(delta * log state), plus the rows of A whose
-partner changes, plus rows of B with that very time. Inside nested scopes it is recomputed from
-scratch at the times of change: O(rows of both sides).
+partner changes, plus the rows of B with the same time. Inside nested scopes, the join is recomputed
+from scratch at every time with a change: O(rows of both sides).
 """
 
 from __future__ import annotations
@@ -57,11 +57,10 @@ _ORDERED = ("int", "float", "date", "timestamp")
 
 @dataclass(frozen=True)
 class AsofJoin(Operator):
-    """By the key columns and the times `left` and `right`; `columns` chooses the output as in
-    `Join`.
+    """As-of join by the key columns and the times `left` and `right`.
 
-    With `outer` a row of the left without a partner is kept, with None for the columns of the
-    right.
+    `columns` chooses the output as in `Join`. With `outer`, left rows without a partner are kept,
+    with None in the columns of the right side.
     """
 
     left_key: tuple[int, ...]
@@ -86,8 +85,9 @@ class AsofJoin(Operator):
         x, y = a.types[self.left], b.types[self.right]
         if x.kind != y.kind or x.kind not in _ORDERED:
             raise SchemaError(
-                f"times are both int, float, date or timestamp, not '{a.names[self.left]}: {x}' and "
-                f"'{b.names[self.right]}: {y}'"
+                "expected two times of the same type (int, float, date or timestamp), got "
+                f"'{a.names[self.left]}: {x}' and '{b.names[self.right]}: {y}'",
+                code="invalid-join-key",
             )
         of_right = [type_.optional() if self.outer else type_ for type_ in b.types]
         return Schema(self.names, tuple(a.types[v] if v >= 0 else of_right[-v - 1] for v in self.columns))
@@ -125,7 +125,7 @@ class AsofJoin(Operator):
         by_right: Sequence[int],
         interner: Interner,
     ) -> Matching:
-        """How rows in the orders `by_left` are matched with runs in the order `by_right`."""
+        """Return the matching of rows in the order `by_left` with runs in the order `by_right`."""
         in_left, in_right = np.argsort(by_left), np.argsort(by_right)
         columns = [int(in_left[v]) if v >= 0 else -int(in_right[-v - 1]) - 1 for v in self.columns]
         null_mismatch = null_mismatch_columns(a, b, pairs)
@@ -162,13 +162,13 @@ class DeltaAsofJoin(Operator):
         return AsofJoinStep(left, right, matching)
 
     def _own(self, inputs: Sequence[Schema]) -> tuple[Schema, Schema]:
-        """The schemas of the two sides in their own column orders."""
+        """Return the schemas of the two sides in their original column orders."""
         a, b = inputs
         return a.select(np.argsort(self.by_left)), b.select(np.argsort(self.by_right))
 
 
 class Matching:
-    """X asof B, for sorted rows X that begin with (key, time) and runs of B that do so too."""
+    """Computes X asof B, for sorted rows X and runs of B that begin with (key, time)."""
 
     def __init__(
         self,
@@ -188,39 +188,39 @@ class Matching:
         self._outer = outer
         self._interner = interner
         self._prefix = np.arange(key + 1)
-        # None is no time, so in an optional column nothing is as early as its code.
+        # None is not a time, so in an optional column no time has its code.
         self.least = INT64_MIN + 1 if right.types[key].nullable else INT64_MIN
         self._narrow = [c for c, type_ in enumerate(right.types) if type_ == INT] if outer else []
 
     def of(self, rows: Batch, table: Codes, runs: int) -> Batch:
-        """Every row with its partner in the first `runs` runs."""
-        askers = self._askers(rows.rows)
-        asking = rows.rows[askers]
-        prefixes, _ = project(asking, np.ones(len(asking), np.int64), self._prefix)
+        """Return every row with its partner in the first `runs` runs."""
+        matchable = self._matchable(rows.rows)
+        probes = rows.rows[matchable]
+        prefixes, _ = project(probes, np.ones(len(probes), np.int64), self._prefix)
         found, times = nearest_present(prefixes, self.key, self.least, table, runs, self.right.arity, False)
         partners = self._latest(prefixes[found], times[found], table, runs)
-        # From each row to its prefix, from there to the partner of that one; -1 is none.
+        # Map each row to its prefix, and the prefix to its partner; -1 means no partner.
         partner_of_prefix = np.full(len(prefixes), -1, np.int64)
         partner_of_prefix[found] = _numbers(np.column_stack((prefixes[found][:, : self.key], times[found])))
         partner = np.full(len(rows), -1, np.int64)
-        partner[askers] = partner_of_prefix[_numbers(asking[:, : self.key + 1])]
+        partner[matchable] = partner_of_prefix[_numbers(probes[:, : self.key + 1])]
         kept = np.ones(len(rows), np.bool_) if self._outer else partner >= 0
         return self._paired(rows.rows[kept], rows.weights[kept], partners, partner[kept])
 
-    def _askers(self, rows: Codes) -> Mask:
-        """Which rows have a key and a time that something can be as of."""
-        asking = np.ones(len(rows), np.bool_)
+    def _matchable(self, rows: Codes) -> Mask:
+        """Return which rows can have a partner: those whose key and time are not None or NaN."""
+        valid = np.ones(len(rows), np.bool_)
         if self._null_mismatch:
-            asking &= (rows[:, self._null_mismatch] != NULL).all(axis=1)
+            valid &= (rows[:, self._null_mismatch] != NULL).all(axis=1)
         time = self.left.types[self.key]
         if time.nullable:
-            asking &= rows[:, self.key] != NULL
+            valid &= rows[:, self.key] != NULL
         if time.kind == "float":
-            asking &= rows[:, self.key] != NAN_CODE
-        return asking
+            valid &= rows[:, self.key] != NAN_CODE
+        return valid
 
     def _latest(self, prefixes: Codes, times: Codes, table: Codes, runs: int) -> Codes:
-        """One row of B for each different (key of the prefix, time), in their order."""
+        """Return one row of B for each distinct (key of the prefix, time), in sorted order."""
         m = self.key + 1
         wanted = np.column_stack((prefixes[:, : self.key], times))
         wanted, _ = project(wanted, np.ones(len(wanted), np.int64), self._prefix)
@@ -250,7 +250,9 @@ class Matching:
                 continue
             taken = partners[partner[matched], -v - 1]
             if -v - 1 in self._narrow and (taken == NULL).any():
-                raise ValueOutOfRangeError("-2**63 stands for None in an optional int column")
+                raise ValueOutOfRangeError(
+                    "-2**63 cannot be stored in an optional int column: it encodes None"
+                )
             out[matched, at] = taken
         return Batch(*consolidate(out, weights))
 
@@ -271,7 +273,7 @@ class AsofJoinStep(Step):
             return
         old = Batch.empty(matching.left.arity)
         if right.out is not None:
-            old = self._concerned(right.out)
+            old = self._affected(right.out)
         new = old
         if left.out is not None:
             new = Batch(*concatenate(old.rows, old.weights, left.out.rows, left.out.weights, 1))
@@ -281,8 +283,8 @@ class AsofJoinStep(Step):
         if len(change):
             self.out = change
 
-    def _concerned(self, delta: Batch) -> Batch:
-        """The rows of the old left whose partner a change of the right may touch."""
+    def _affected(self, delta: Batch) -> Batch:
+        """Return the old left rows whose partner a change of the right side may affect."""
         left, right, matching = self._left, self._right, self._matching
         key = matching.key
         starts, _ = project(delta.rows, np.ones(len(delta), np.int64), np.arange(key + 1))
@@ -292,7 +294,7 @@ class AsofJoinStep(Step):
         )
         ends = starts.copy()
         ends[:, key] = np.where(found, times - 1, INT64_MAX)
-        # A stretch ends where the next one begins, so that no row is found twice.
+        # An interval ends where the next one begins, so that no row is found twice.
         follows = (starts[1:, :key] == starts[:-1, :key]).all(axis=1)
         ends[:-1, key] = np.where(follows, np.minimum(ends[:-1, key], starts[1:, key] - 1), ends[:-1, key])
         rows, weights = gather_bands(starts, ends, left.table, left.before, matching.left.arity)
@@ -300,7 +302,7 @@ class AsofJoinStep(Step):
 
 
 def _numbers(rows: Codes) -> Codes:
-    """For each of the sorted rows the number of different rows before it."""
+    """Return, for each of the sorted rows, the number of distinct rows before it."""
     new = np.zeros(len(rows), np.int64)
     new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
     return np.cumsum(new)

@@ -1,10 +1,10 @@
-"""The band of a range join: how far the value on the right may be from the one on the left.
+"""The band of a range join: the allowed distance of the right value from the left one.
 
     low <= y - x <= high
 
-The difference is exact, for floats too: `x + low` is a sum without rounding, of which only the
-floats on either side of it matter. So a band seen from the right, -high <= x - y <= -low, is the
-same band.
+The difference is exact, for floats too: `x + low` is computed without rounding, and the bound is
+the nearest float inside the band. So the band from the right side, -high <= x - y <= -low, has
+exactly the same pairs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class Band:
-    """Bounds of `y - x` in the unit of the codes (days, microseconds) or a float; None for none."""
+    """Bounds of `y - x` in the unit of the codes (days, microseconds) or as floats.
+
+    None means no bound.
+    """
 
     floats: bool
     low: int | float | None
@@ -37,18 +40,25 @@ class Band:
 
     @staticmethod
     def of(type_: Type, low: Any, high: Any) -> Band:
-        """The band over columns of a type: ints, floats, or timedeltas for dates and timestamps."""
+        """Return the band over columns of a type.
+
+        Bounds are ints, floats, or timedeltas for dates and timestamps.
+        """
         if type_.kind not in ("int", "float", "date", "timestamp"):
             raise SchemaError(
-                f"there is no distance between values of {type_}; take int, float, date, timestamp"
+                f"expected an int, float, date or timestamp column, got {type_}: its values have no distance",
+                code="wrong-type",
             )
         bounds = distance(type_, low, "low"), distance(type_, high, "high")
         if bounds[0] is not None and bounds[1] is not None and bounds[0] > bounds[1]:
-            raise SchemaError(f"low={shorten(low)} is more than high={shorten(high)}: no pair would match")
+            raise SchemaError(
+                f"expected low <= high, got low={shorten(low)} and high={shorten(high)}: no pair matches",
+                code="invalid-range",
+            )
         return Band(type_.kind == "float", *bounds)
 
     def turned(self) -> Band:
-        """The band of x - y."""
+        """Return the band of x - y."""
         return Band(
             self.floats,
             None if self.high is None else -self.high,
@@ -56,9 +66,10 @@ class Band:
         )
 
     def around(self, codes: Codes, type_: Type, other: Type) -> tuple[Codes, Codes, Mask]:
-        """From which to which code the partners of each value are, and which values can have any.
+        """Return the first and last code of the partners of each value, and which values have
+        partners.
 
-        None is near nothing, and NaN neither.
+        None and NaN have no partners.
         """
         valid = codes != NULL if type_.nullable else np.ones(len(codes), np.bool_)
         if self.floats:
@@ -77,23 +88,28 @@ class Band:
 
 
 def distance(type_: Type, bound: Any, which: str) -> int | float | None:
-    """A bound in the unit of the type's codes."""
+    """Return a bound in the unit of the codes of the type."""
     if bound is None:
         return None
     if type_.kind == "float":
         if isinstance(bound, bool) or not isinstance(bound, int | float) or bound != bound:
-            raise SchemaError(f"{which} is a number between floats, not {shorten(bound)}")
+            raise SchemaError(
+                f"{which}: expected a number for a float column, got {shorten(bound)}", code="wrong-type"
+            )
         return None if bound in (math.inf, -math.inf) else _float(bound, which)
     if type_.kind == "int":
         if isinstance(bound, bool) or not isinstance(bound, int):
-            raise SchemaError(f"{which} is an int between ints, not {shorten(bound)}")
+            raise SchemaError(
+                f"{which}: expected an int for an int column, got {shorten(bound)}", code="wrong-type"
+            )
         steps = bound
     else:
         unit = _DAY if type_.kind == "date" else _MICROSECOND
         if not isinstance(bound, dt.timedelta) or bound % unit:
             unit_text = " of whole days" if type_.kind == "date" else ""
             raise SchemaError(
-                f"{which} is a timedelta{unit_text} between {type_.kind}s, not {shorten(bound)}"
+                f"{which}: expected a timedelta{unit_text} for a {type_.kind} column, got {shorten(bound)}",
+                code="wrong-type",
             )
         steps = bound // unit
     if abs(steps) > INT64_MAX:
@@ -109,26 +125,27 @@ def _float(bound: float, which: str) -> float:
 
 
 def _int_sums(values: Codes, distance: int | float | None, default: int) -> tuple[Codes, Codes]:
-    """values + distance, and 1 or -1 where that is above or below all of int64."""
-    nowhere = np.zeros(len(values), np.int64)
+    """Return values + distance, and 1 or -1 where the sum is above or below int64."""
+    inside = np.zeros(len(values), np.int64)
     if distance is None:
-        return np.full(len(values), default, np.int64), nowhere
+        return np.full(len(values), default, np.int64), inside
     with np.errstate(over="ignore"):
         sums = values + np.int64(distance)
     if distance > 0:
-        return sums, np.where(sums < values, 1, nowhere)
-    return sums, np.where(sums > values, -1, nowhere)
+        return sums, np.where(sums < values, 1, inside)
+    return sums, np.where(sums > values, -1, inside)
 
 
 def _float_sums(values: Floats, distance: int | float | None, up: bool) -> Codes:
-    """The codes of the first float >= values + distance (`up`), or of the last one <= it."""
+    """Return the codes of the first float >= values + distance (`up`), or of the last float <=
+    it."""
     infinity = math.inf if up else -math.inf
     if distance is None:
         return np.full(len(values), float_code(-infinity), np.int64)
     with np.errstate(all="ignore"):
         sums = values + distance
-        # Knuth's two-sum: sums + lost is the exact sum. Where that is beyond all floats, sums is
-        # infinite and lost is NaN; the last float before it is what lies on the inner side.
+        # Knuth's two-sum: sums + lost is the exact sum. If it is beyond all floats, sums is
+        # infinite and lost is NaN; the result is then the last finite float.
         shifted = sums - values
         lost = (values - (sums - shifted)) + (distance - shifted)
         inward = (lost > 0) if up else (lost < 0)

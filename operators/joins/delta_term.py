@@ -2,10 +2,10 @@
 
     the term of atom i:   R1^new x ... x R(i-1)^new x dRi x R(i+1)^old x ... x Rn^old
 
-It starts from the rows of dRi and binds the other variables one by one, in an order of its own. A
-variable that is a function of bound ones is computed as soon as they are bound, and a condition is
-tested as soon as its variables are. Between these the prefixes are extended in one go
-(`ExtendPrefix`), since extending depth first keeps nothing but one prefix.
+The term starts from the rows of dRi and binds the other variables one by one, in its own order. A
+variable that is a function of bound variables is computed as soon as they are bound, and a
+condition is tested as soon as its variables are bound. Between these actions, one `ExtendPrefix`
+binds several variables depth first, which needs memory for one prefix only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dbsp.expressions import Expression
 from dbsp.expressions.substitution import is_total
 
 AtomTerm: TypeAlias = "str | Expression | None"
-"""What an atom says of a column: a variable, a constant, or nothing (it is not looked at)."""
+"""The term of a column in an atom: a variable, a constant, or None if the column is not read."""
 
 Atoms: TypeAlias = tuple[tuple[AtomTerm, ...], ...]
 Extensions: TypeAlias = tuple[tuple[str, Expression], ...]
@@ -26,9 +26,10 @@ Extensions: TypeAlias = tuple[tuple[str, Expression], ...]
 
 @dataclass(frozen=True)
 class UseAtom:
-    """An atom while prefixes are extended: `bound[l]` are its columns that level l binds.
+    """The use of an atom in an `ExtendPrefix`: `bound[l]` are its columns that level l binds.
 
-    Level 0 is what is bound from the start. The atom is `complete` when that is all of its columns.
+    Level 0 has the columns that are bound before. `complete` says that all columns are bound after
+    the last level.
     """
 
     atom: int
@@ -38,7 +39,7 @@ class UseAtom:
 
 @dataclass(frozen=True)
 class ExtendPrefix:
-    """Bind the variables of `levels` in turn; `uses` are the atoms that have a say."""
+    """Bind the variables of `levels` in turn; `uses` are the atoms that restrict them."""
 
     levels: tuple[str, ...]
     uses: tuple[UseAtom, ...]
@@ -71,7 +72,7 @@ Action: TypeAlias = ExtendPrefix | BindVariable | RequireEqual | TestCondition
 
 
 def variables_of(terms: Sequence[AtomTerm]) -> tuple[str, ...]:
-    """The variables of an atom, each once, in the order of the columns."""
+    """Return the variables of an atom, each once, in column order."""
     return tuple(dict.fromkeys(term for term in terms if isinstance(term, str)))
 
 
@@ -82,12 +83,13 @@ def delta_term(
     extensions: Extensions,
     conditions: Sequence[Expression],
 ) -> tuple[Action, ...]:
-    """The actions of the term of atom `start`, which binds the other variables in this order."""
+    """Return the actions of the term of atom `start` that binds the other variables in this
+    order."""
     return tuple(_Term(atoms, start, order, extensions, conditions).actions())
 
 
 def column_sets(actions: Sequence[Action], atom: int) -> list[frozenset[int]]:
-    """The columns of an atom that are bound when it is read, as they grow over the term."""
+    """Return the growing sets of bound columns with which the term reads an atom."""
     sets: list[frozenset[int]] = []
     for action in actions:
         if isinstance(action, ExtendPrefix):
@@ -101,10 +103,10 @@ def column_sets(actions: Sequence[Action], atom: int) -> list[frozenset[int]]:
 
 
 def default_order(atoms: Atoms, start: int, extensions: Extensions) -> tuple[str, ...]:
-    """An order of the other variables that never leaves what is bound while it can be helped.
+    """Return an order of the other variables that avoids Cartesian products where possible.
 
-    Next is the variable that most atoms with a bound variable have, then the one that completes
-    most atoms, then the first one written. A variable that an extension computes is bound for free.
+    The next variable is the one in most atoms with a bound variable; among equals the one that
+    completes most atoms, then the first one written. An extension binds its variable for free.
     """
     sets = [frozenset(variables_of(terms)) for terms in atoms]
     bound = set(sets[start])
@@ -116,19 +118,19 @@ def default_order(atoms: Atoms, start: int, extensions: Extensions) -> tuple[str
         if not open_:
             return tuple(order)
 
-        def merit(name: str) -> tuple[int, int]:
+        def score(name: str) -> tuple[int, int]:
             having = [names for names in sets if name in names]
             return (
                 sum(not names.isdisjoint(bound) for names in having),
                 sum(names <= bound | {name} for names in having),
             )
 
-        order.append(max(open_, key=merit))  # max keeps the first of equals
+        order.append(max(open_, key=score))  # max keeps the first of equals
         bound.add(order[-1])
 
 
 def computed(bound: set[str], extensions: Extensions) -> set[str]:
-    """These variables, and those that can be computed from them."""
+    """Return these variables, and those that can be computed from them."""
     found = set(bound)
     size = 0
     while size < len(found):
@@ -150,7 +152,7 @@ class _Term:
         self._order = list(order)
         self._bound = dict.fromkeys(variables_of(atoms[start]))
         self._open = [j for j in range(len(atoms)) if j != start]
-        # By number: expressions cannot be looked for by `==`, which builds another one.
+        # By number: `==` between expressions builds an expression, so `in` does not work.
         self._extensions = dict(enumerate(extensions))
         self._conditions = dict(enumerate(conditions))
 
@@ -159,11 +161,11 @@ class _Term:
         while self._open or self._order:
             yield self._extended()
             yield from self._computed()
-        # Evaluate what can fail last, when nothing else is left to rule a row out.
+        # Evaluate partial functions last, when nothing else can reject a row.
         yield from self._computed(partial=True)
 
     def _computed(self, partial: bool = False) -> Iterator[Action]:
-        """What the bound variables allow to compute and to test."""
+        """Yield the computations and tests that the bound variables allow."""
         moved = True
         while moved:
             moved = False
@@ -180,7 +182,7 @@ class _Term:
                     yield TestCondition(condition)
 
     def _needed(self) -> set[str]:
-        """The variables of atoms that the order does not bind, and those that they follow from."""
+        """Return the variables of atoms that the order does not bind, and their dependencies."""
         names = {name for j in self._open for name in variables_of(self._atoms[j])}
         names = names.difference(self._bound, self._order)
         size = 0
@@ -192,7 +194,7 @@ class _Term:
         return names
 
     def _extended(self) -> ExtendPrefix:
-        """Bind variables up to the first that allows something to be computed, or all."""
+        """Bind variables until a computation or test becomes possible, or all."""
         before = set(self._bound)
         levels: list[str] = []
         while self._order:
@@ -218,7 +220,7 @@ class _Term:
         )
 
     def _use(self, atom: int, before: set[str], levels: Sequence[str]) -> UseAtom | None:
-        """The atom's part, or None if nothing of it is bound yet."""
+        """Return the use of the atom, or None if none of its variables is bound yet."""
         steps = {name: level for level, name in enumerate(levels, 1)}
         bound: list[list[int]] = [[] for _ in range(len(levels) + 1)]
         count = 0

@@ -1,4 +1,4 @@
-"""Join: all pairs of rows that agree on a key.
+"""Join: all pairs of rows with equal keys.
 
     (A join B)(x . y) = A(x) * B(y)   where key(x) = key(y)
 
@@ -6,10 +6,10 @@ Bilinear, so its incremental form has one term per side (DBSP paper, arXiv 2203.
 
     out = dA join old(B) + new(A) join dB
 
-The asymmetric convention of the whole engine: a delta meets the new integral of the inputs before
-it and the old integral of those after it. Inside a nested scope, a match of the delta at iteration
-i with a row of iteration j belongs to iteration max(i, j); those of later iterations wait. Cost:
-O(min side * log(larger side)) plus the matches.
+All operators use this asymmetric convention: a delta joins the new integral of the inputs before it
+and the old integral of the inputs after it. Inside a nested scope, a match of the delta at
+iteration i with a row of iteration j is emitted at iteration max(i, j); matches of later iterations
+wait. Cost: O(min side * log(larger side)) plus the matches.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ class Join(Operator):
 class DeltaJoin(Projectable):
     """The incremental form: both inputs are arrangements that start with the `key` columns.
 
-    `columns` chooses the output as in `Join`, by the arrangements' columns; `injective` states that
-    different pairs of rows give different output rows.
+    `columns` chooses the output as in `Join`, by the columns of the arrangements; `injective`
+    states that different pairs of rows yield different output rows.
     """
 
     key: int
@@ -119,9 +119,9 @@ class DeltaJoin(Projectable):
     names: tuple[str, ...]
     injective: bool
     null_mismatch: tuple[int, ...] = ()
-    """Key columns where the code of None is None on one side only: there it matches nothing."""
+    """Key columns that are optional on one side only: the code of None matches nothing there."""
     realign: tuple[int, ...] = ()
-    """The positions of the left key's columns in the right key, if the orders of the two differ."""
+    """The positions of the left key columns in the right key, if the two orders differ."""
 
     @property
     def monotone(self) -> bool:
@@ -142,7 +142,7 @@ class DeltaJoin(Projectable):
         return self.injective and all(inputs)
 
     def projected(self, rewriting: Rewriting, stream: Stream, project: Project) -> Stream:
-        """A join that emits only the columns of the projection."""
+        """Return a join that emits only the columns of the projection."""
         columns = tuple(self.columns[c] for c in project.columns)
         joined = replace(
             self, columns=columns, names=project.names, injective=self.injective and project.injective
@@ -151,7 +151,8 @@ class DeltaJoin(Projectable):
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         left, right = expect_arranged(node, sources)
-        # Seen from the right, its own columns are the delta's and the left's those of the runs.
+        # For a right delta, the right columns are those of the delta and the left those of the
+        # runs.
         from_right = [-v - 1 for v in self.columns]
         columns, turned = np.array(self.columns, np.int64), np.array(from_right, np.int64)
         if self.realign:
@@ -166,17 +167,18 @@ def _is_bijection(pairs: Sequence[tuple[int, int]]) -> bool:
 
 
 def check_key_types(left_key: Sequence[int], right_key: Sequence[int], left: Schema, right: Schema) -> None:
-    """Raise SchemaError unless the key columns are of the same types, pair by pair."""
+    """Raise SchemaError unless each pair of key columns has the same type."""
     for a, b in zip(left_key, right_key, strict=True):
         if left.types[a].kind != right.types[b].kind:
             raise SchemaError(
                 f"cannot join '{left.names[a]}: {left.types[a]}' with "
-                f"'{right.names[b]}: {right.types[b]}': the types differ"
+                f"'{right.names[b]}: {right.types[b]}': the types differ",
+                code="invalid-join-key",
             )
 
 
 def null_mismatch_columns(left: Schema, right: Schema, pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-    """Which pairs of key columns are int on one side and optional int on the other."""
+    """Return which pairs of key columns are int on one side and optional int on the other."""
     types = [(left.types[a], right.types[b]) for a, b in pairs]
     return tuple(c for c, (a, b) in enumerate(types) if a.kind == "int" and a.nullable != b.nullable)
 
@@ -190,6 +192,7 @@ def is_injective(columns: Sequence[int], left: Schema, right: Schema, right_key:
 
 
 def picked_columns(columns: Sequence[int], names: tuple[str, ...], left: Schema, right: Schema) -> Schema:
+    """Return the schema of the chosen columns (see `Join`)."""
     return Schema(names, tuple(left.types[v] if v >= 0 else right.types[-v - 1] for v in columns))
 
 
@@ -236,7 +239,8 @@ class JoinStep(AgendaStep):
         self.out = combine(parts)
 
     def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Any, ...]:
-        """The leading arguments of the kernels: the sorted rows of one side's delta, the key."""
+        """Return the leading arguments of the kernels: the sorted delta of one side, and the
+        key."""
         return delta.rows, delta.weights, self._key
 
     def _probe(
@@ -249,27 +253,28 @@ class JoinStep(AgendaStep):
         columns: Codes,
     ) -> None:
         """Join one side's delta with the first `runs` runs of the other."""
-        # Both sides may be one arrangement, so it is the columns that tell whose delta this is.
+        # Both sides may be the same arrangement, so the columns identify the side of the delta.
         arguments = self._probe_arguments(delta, columns is self._from_left)
         if side.coordinates == 0:
             rows, weights = self._join(*arguments, side.table, runs, width, columns)
-            matches = due = len(weights)
+            matches = ready = len(weights)
         else:
-            rows, weights, times, due = self._join_timed(
+            rows, weights, times, ready = self._join_timed(
                 *arguments, side.table, runs, width, columns, self._scope.now, side.coordinates
             )
             matches = len(weights)
-            if due < matches:
-                self._agenda.put(rows[due:], weights[due:], times[due:])
-                rows, weights = rows[:due], weights[:due]
+            if ready < matches:
+                self._agenda.put(rows[ready:], weights[ready:], times[ready:])
+                rows, weights = rows[:ready], weights[:ready]
         if matches:
             self._budget.spend(matches)
-        if due:
+        if ready:
             parts.append((rows, weights))
 
 
 class RealignedJoinStep(JoinStep):
-    """A join of sides with different key orders: each delta is sorted in the other's order."""
+    """A join of sides with different key orders: each delta is sorted in the order of the other
+    side."""
 
     __slots__ = ("_to_left", "_to_right")
 
@@ -283,7 +288,7 @@ class RealignedJoinStep(JoinStep):
         scope: StepScope,
         realign: Sequence[int],
     ) -> None:
-        # to_right[i]: the left column that stands where the right order has its i-th key column.
+        # to_right[i]: the left column that matches the i-th key column in the right order.
         self._to_right = _permutation(np.argsort(realign), left.node.schema.arity)
         self._to_left = _permutation(np.array(realign, np.int64), right.node.schema.arity)
         from_left, from_right = _moved(from_left, self._to_right), _moved(from_right, self._to_left)
@@ -299,13 +304,13 @@ def _permutation(key: Codes, arity: int) -> Codes:
 
 
 def _moved(columns: Codes, order: Codes) -> Codes:
-    """Output columns that refer to a delta, after its columns were permuted by `order`."""
+    """Return output columns for a delta whose columns were permuted by `order`."""
     place = np.argsort(order)
     return np.array([place[v] if v >= 0 else v for v in columns], np.int64)
 
 
 class MixedJoinStep(JoinStep):
-    """A join of an int with an optional int: every pair has a delta, so deltas are checked."""
+    """A join of an int with an optional int: rows with None are dropped from each delta."""
 
     __slots__ = ("_null_mismatch",)
 
@@ -327,6 +332,6 @@ class MixedJoinStep(JoinStep):
 
 
 def without_null(rows: Codes, weights: Codes, columns: Sequence[int]) -> tuple[Codes, Codes]:
-    """The rows that have the code of None in none of the columns."""
+    """Return the rows that have None in none of the columns."""
     keep = (rows[:, columns] != NULL).all(axis=1)
     return rows[keep], weights[keep]

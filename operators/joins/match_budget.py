@@ -1,4 +1,4 @@
-"""How many matches the joins of one scope may find, and how many they have found."""
+"""The budget of matches that the joins of one scope share."""
 
 from __future__ import annotations
 

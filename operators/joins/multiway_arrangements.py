@@ -1,5 +1,5 @@
-"""The inputs of the incremental multi-way join: each arrangement or delta that its terms read,
-once."""
+"""The inputs of the incremental multi-way join: the distinct arrangements and deltas of its
+terms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from dbsp.operators.traces.column_orders import Lowering, refined
 
 
 class TermArrangements:
-    """The inputs of one join, `streams` and their column `orders`. Methods return positions."""
+    """Collects the inputs of one join: `streams` and their column `orders`. Methods return
+    positions."""
 
     def __init__(self, rewriting: Rewriting) -> None:
         self._rewriting = rewriting
@@ -21,7 +22,7 @@ class TermArrangements:
         self.orders: list[tuple[int, ...]] = []
 
     def arrangement_for(self, stream: Stream, sets: Sequence[frozenset[int]]) -> int:
-        """An arrangement of `stream` whose first columns are each of the column sets in turn."""
+        """Return an arrangement of `stream` whose prefixes include each of the column sets."""
         rewriting = self._rewriting
         leading = refined(sets)
         if isinstance(rewriting, Lowering):
@@ -30,7 +31,8 @@ class TermArrangements:
         return self._number(stream, found, order_of(found))
 
     def delta_input(self, stream: Stream, first: frozenset[int]) -> int:
-        """An input with the deltas of `stream`, sorted by a column of `first` if possible."""
+        """Return an input with the deltas of `stream`, sorted by a column of `first` if
+        possible."""
         numbers = [n for n, source in enumerate(self._sources) if source is stream.node]
         if not numbers:
             return self._number(stream, stream, tuple(range(stream.schema.arity)))

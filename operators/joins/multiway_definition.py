@@ -2,8 +2,7 @@
 
     Q(v) = product over the atoms i of  Ri(v restricted to the variables of atom i)
 
-It shares nothing with the delta terms but the joining of two batches, and is what they are checked
-against.
+It shares only the join of two batches with the delta terms, which are tested against it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def definition(join: MultiwayJoin, interner: Interner, inputs: Sequence[Schema]) -> Callable[..., Batch]:
-    """The join as a function of whole Z-sets."""
+    """Return the join as a function of complete Z-sets."""
     bindings = join.bindings(*inputs)
     null_mismatch = join.null_mismatch(*inputs)
 
@@ -54,7 +53,7 @@ def definition(join: MultiwayJoin, interner: Interner, inputs: Sequence[Schema])
                     names = (*names, name)
                     found = Batch(np.column_stack((found.rows, codes)), found.weights)
             if atoms:
-                # One that shares a variable if there is any, for the rows in between to be few.
+                # Prefer an atom that shares a variable, to keep intermediate results small.
                 shares = [not set(names).isdisjoint(t for t in a[0] if isinstance(t, str)) for a in atoms]
                 terms, schema, batch = atoms.pop(shares.index(True) if True in shares else 0)
                 own, rows = _matching(terms, schema, batch, interner, null_mismatch)
@@ -75,7 +74,7 @@ def _matching(
     interner: Interner,
     null_mismatch: frozenset[str],
 ) -> tuple[tuple[str, ...], Batch]:
-    """The variables of an atom, and their values in the rows that fit it."""
+    """Return the variables of an atom, and their values in the matching rows."""
     places: dict[str, int] = {}
     keep = np.ones(len(batch), np.bool_)
     for column, term in enumerate(terms):
@@ -93,7 +92,7 @@ def _matching(
 def _joined(
     names: tuple[str, ...], found: Batch, own: tuple[str, ...], rows: Batch
 ) -> tuple[tuple[str, ...], Batch]:
-    """The natural join of what was found so far with the rows of one more atom."""
+    """Return the natural join of the bindings so far with the rows of one more atom."""
     key = [name for name in own if name in names]
     new = [name for name in own if name not in names]
     left = [*key, *(name for name in names if name not in key)]
@@ -111,7 +110,7 @@ def _joined(
 def impossible(
     atoms: Sequence[Sequence[str | Expression | None]], inputs: Sequence[Schema], interner: Interner
 ) -> bool:
-    """Whether a constant is the int that encodes None in its optional column, so no row has it."""
+    """Whether a constant is the int that encodes None in its column, so that no row matches."""
     return any(
         isinstance(term, Expression)
         and type_.kind == "int"
@@ -123,6 +122,6 @@ def impossible(
 
 
 def constant_code(term: Expression, schema: Schema, interner: Interner) -> int:
-    """The code of a constant."""
+    """Return the code of a constant."""
     row: Codes = np.zeros((1, schema.arity), np.int64)
     return int(bind(term, schema).evaluate(row, interner)[0])

@@ -1,20 +1,20 @@
-"""Multi-way join: all ways to give the variables of several relations values that fit them all.
+"""Multi-way join: all assignments of values to variables that satisfy several relations.
 
     Q(v) = product over the atoms i of  Ri(v restricted to the variables of atom i)
 
-A binary join plan of a cyclic query makes intermediate rows without a match: the wedges of a graph
-outnumber its triangles by far. This operator makes no such row. The join is linear in each of its
+A binary join plan of a cyclic query creates intermediate rows without a match: a graph has far more
+wedges than triangles. This operator creates no such row. The join is linear in each of its
 relations, so its delta is a sum of one term per atom. The term of an atom joins its delta with the
 new relations before it and the old relations after it:
 
     dQ = sum over i of  R1^new x ... x R(i-1)^new x dRi x R(i+1)^old x ... x Rn^old
 
-Each term binds one variable after the other (`dbsp.kernels.multiway`), in an order of its own. A
-load is one term with everything else empty: plain generic join.
+Each term binds one variable after the other (`dbsp.kernels.multiway`), in its own order. An
+initial load is a single term whose other relations are empty: plain generic join.
 
-Cost: insertions alone cost no more in total than the largest result possible for the sizes of the
-relations, times a logarithm (Ngo, Re, Rudra, SIGMOD Record 2013; Ammar et al., Delta-BiGJoin, VLDB
-2018). A relation that occurs in several atoms is stored once per column order.
+Cost: the total cost of insertions is at most the size of the largest possible result for the sizes
+of the relations, times a logarithm (Ngo, Re, Rudra, SIGMOD Record 2013; Ammar et al.,
+Delta-BiGJoin, VLDB 2018). A relation that occurs in several atoms is stored once per column order.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class MultiwayJoin(Operator):
     for each atom the order in which its delta term binds the other variables (default: by shape).
 
     Conditions and extensions that cannot fail are evaluated as soon as their variables are bound,
-    the others on the result (`dbsp.operators.joins.multiway_split`). But an extension that binds a
-    variable of an atom is evaluated before, also for rows that a later atom rules out.
+    the others on the result (`dbsp.operators.joins.multiway_split`). An extension that binds a
+    variable of an atom is evaluated earlier, also for rows that a later atom rejects.
     """
 
     atoms: Atoms = field(compare=False)
@@ -107,25 +107,35 @@ class MultiwayJoin(Operator):
         for condition in self.conditions:
             type_ = bind(condition, bindings).type
             if type_.kind != "bool":
-                raise SchemaError(f"{condition!r} is of type {type_}; a multi-way join takes conditions")
+                raise SchemaError(
+                    f"expected a condition, got {condition!r} of type {type_}", code="invalid-expression"
+                )
         self._check_orders()
         return bindings.select(bindings.indices(self.columns))
 
     def bindings(self, *inputs: Schema) -> Schema:
-        """The variables with their types. Raises SchemaError where atoms do not fit."""
+        """Return the variables with their types. Raises SchemaError if an atom does not fit."""
         if len(inputs) != len(self.atoms) or not inputs:
-            raise SchemaError(f"a multi-way join of {len(self.atoms)} atoms is given {len(inputs)} streams")
+            raise SchemaError(
+                f"expected one stream for each of the {len(self.atoms)} atoms, and at least one, "
+                f"got {len(inputs)}",
+                code="wrong-arity",
+            )
         types: dict[str, Type] = {}
         for terms, schema in zip(self.atoms, inputs, strict=True):
             if len(terms) != schema.arity:
                 raise SchemaError(
-                    f"an atom has {len(terms)} terms for the {schema.arity} columns ({schema.describe()})"
+                    f"expected {schema.arity} terms for the columns ({schema.describe()}), got {len(terms)}",
+                    code="wrong-arity",
                 )
             for name, term, type_ in zip(schema.names, terms, schema.types, strict=True):
                 if isinstance(term, str):
                     self._agree(types, term, type_)
                 elif isinstance(term, Expression) and bind(term, schema).type.kind != type_.kind:
-                    raise SchemaError(f"{term!r} cannot be a value of '{name}: {type_}'")
+                    raise SchemaError(
+                        f"expected a constant of type {type_} for column '{name}', got {term!r}",
+                        code="wrong-type",
+                    )
         waiting = dict(enumerate(self.extensions))
         while waiting:
             known = Schema(tuple(types), tuple(types.values()))
@@ -133,7 +143,9 @@ class MultiwayJoin(Operator):
             if not ready:
                 name, value = next(iter(waiting.values()))
                 missing = ", ".join(sorted(set(value.columns) - types.keys()))
-                raise SchemaError(f"'{name} = {value!r}' needs {missing}, which no atom binds")
+                raise SchemaError(
+                    f"'{name} = {value!r}' needs {missing}, which no atom binds", code="unbound-variable"
+                )
             for number in ready:
                 name, value = waiting.pop(number)
                 self._agree(types, name, bind(value, known).type)
@@ -142,26 +154,35 @@ class MultiwayJoin(Operator):
     def _agree(self, types: dict[str, Type], name: str, type_: Type) -> None:
         known = types.setdefault(name, type_)
         if known.kind != type_.kind:
-            raise SchemaError(f"variable '{name}' is {known} in one place and {type_} in another")
+            raise SchemaError(
+                f"variable '{name}' has type {known} in one place and {type_} in another",
+                code="invalid-join-key",
+            )
         if known.nullable and not type_.nullable:
-            types[name] = type_  # None meets no value of a column without None
+            types[name] = type_  # None matches no value of a column without None
 
     def _check_orders(self) -> None:
         if not self.orders:
             return
         if len(self.orders) != len(self.atoms):
-            raise SchemaError(f"{len(self.orders)} orders are given for {len(self.atoms)} atoms")
+            raise SchemaError(
+                f"expected {len(self.atoms)} orders of variables, one for each atom, got {len(self.orders)}",
+                code="invalid-join-order",
+            )
         names = {name for terms in self.atoms for name in variables_of(terms)}
         for terms, order in zip(self.atoms, self.orders, strict=True):
             others = names.difference(variables_of(terms))
             bound = computed({*variables_of(terms), *order}, self.extensions)
             if len(set(order)) != len(order) or not set(order) <= others <= bound:
                 raise SchemaError(
-                    f"the order ({', '.join(order)}) has to name each of {', '.join(sorted(others))} once"
+                    f"expected an order that names each of ({', '.join(sorted(others))}) once, "
+                    f"got ({', '.join(order)})",
+                    code="invalid-join-order",
                 )
 
     def null_mismatch(self, *inputs: Schema) -> frozenset[str]:
-        """The int variables that may be None in some places only: there None has no match."""
+        """Return the int variables that are optional in some places only: None has no match
+        there."""
         kinds: dict[str, set[bool]] = {}
         for terms, schema in zip(self.atoms, inputs, strict=True):
             for term, type_ in zip(terms, schema.types, strict=True):
@@ -178,20 +199,21 @@ class MultiwayJoin(Operator):
         while grown:  # a value computed from determined variables is determined
             more = {name for name, value in self.extensions if determined.issuperset(value.columns)}
             grown, determined = not more <= determined, determined | more
-        looked_at = all(term is not None for terms in self.atoms for term in terms)
-        return all(inputs) and looked_at and determined.issuperset(self.variables)
+        all_read = all(term is not None for terms in self.atoms for term in terms)
+        return all(inputs) and all_read and determined.issuperset(self.variables)
 
     def term_orders(self) -> tuple[tuple[str, ...], ...]:
-        """For each atom the order in which its term binds the other variables."""
+        """Return, for each atom, the order in which its term binds the other variables."""
         if self.orders:
             return self.orders
         return tuple(default_order(self.atoms, i, self.extensions) for i in range(len(self.atoms)))
 
     def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        """The join of the columns that are read, then the operators that can fail on a row."""
-        core, behind = split(self)
+        """Return the join of the columns that are read, then the operators that can fail on a
+        row."""
+        core, rest = split(self)
         stream = core.narrowed(rewriting, inputs)
-        for operator in behind:
+        for operator in rest:
             stream = rewriting.add(operator, stream)
         return stream
 
@@ -211,7 +233,7 @@ class MultiwayJoin(Operator):
         return rewriting.add(join, *kept)
 
     def _lookup_columns(self, start: int, order: tuple[str, ...]) -> frozenset[int]:
-        """The columns of atom `start` by which its term looks up its first variable.
+        """Return the columns of atom `start` by which its term looks up its first variable.
 
         In a delta sorted by such a column, neighbouring rows look up neighbouring values.
         """
@@ -226,7 +248,7 @@ class MultiwayJoin(Operator):
         )
 
     def _used_atoms(self) -> Atoms:
-        """The atoms with None in the place of variables that are used only once."""
+        """Return the atoms with None in place of variables that are used only once."""
         used = Counter(term for terms in self.atoms for term in terms if isinstance(term, str))
         used.update(name for name, value in self.extensions for name in (name, *value.columns))
         used.update(name for condition in self.conditions for name in condition.columns)
@@ -237,11 +259,11 @@ class MultiwayJoin(Operator):
         )
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        core, behind = split(self)
+        core, rest = split(self)
         evaluate = definition(core, interner, inputs)
         schema = core.schema(*inputs)
         functions = []
-        for operator in behind:
+        for operator in rest:
             functions.append(operator.function(interner, schema))
             schema = operator.schema(schema)
 
@@ -303,7 +325,7 @@ class DeltaMultiwayJoin(Operator):
         return self.join.yields_set([inputs[row[i]] for i, row in enumerate(self.places)])
 
     def _inputs(self, given: Sequence[Schema]) -> list[Schema]:
-        """The schemas of the atoms' own streams."""
+        """Return the schemas of the streams of the atoms."""
         return [
             given[row[i]].select([int(c) for c in np.argsort(self.arranged[row[i]])])
             for i, row in enumerate(self.places)
@@ -326,5 +348,5 @@ class DeltaMultiwayJoin(Operator):
 
 
 def shown(term: AtomTerm) -> str:
-    """The term as it is written."""
+    """Return the text of the term."""
     return "_" if term is None else term if isinstance(term, str) else repr(term)

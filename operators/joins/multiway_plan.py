@@ -1,4 +1,4 @@
-"""Writing the plan of `dbsp.kernels.multiway`: what one extension of prefixes does, as numbers."""
+"""Encode the plan of one extension of prefixes as numbers, for `dbsp.kernels.multiway`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from dbsp.kernels.multiway import HEADER, USE
 
 @dataclass(frozen=True)
 class PlannedUse:
-    """One use of an arrangement: the slots of its columns in its own order, and when they are
-    bound.
+    """One use of an arrangement: the slots of its columns in its own order, and their levels.
 
     `width` counts all columns of a run row, `coordinates` those at its end that hold its time;
     `bound[l]` counts the columns that are bound after level l.
@@ -37,7 +36,7 @@ def written_plan(
     uses: Sequence[PlannedUse],
     depth: int,
 ) -> Codes:
-    """The plan: `given` and `taken` are the slots of the columns that come in and go out.
+    """Return the plan: `given` and `taken` are the slots of the input and output columns.
 
     `values` are the codes of slots that hold constants, `levels` the slot of each level's variable
     and whether None has no match there, `depth` the number of nested scopes.
@@ -67,5 +66,5 @@ def written_plan(
 
 
 def _last(use: PlannedUse, level: int) -> int:
-    """The last level up to this one that binds columns of a use; 0 if there is none."""
+    """Return the last level up to this one that binds columns of a use; 0 if there is none."""
     return next((n for n in range(level, 0, -1) if use.bound[n] > use.bound[n - 1]), 0)

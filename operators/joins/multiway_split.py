@@ -4,7 +4,7 @@ The delta terms of a join visit rows that cancel in their sum, and a level of a 
 that a later atom rules out. A division by zero in such a row is not an error of the query.
 Therefore expressions that can fail become separate operators after the join, which see only the
 rows of the result: first the conditions, then the extensions, then the conditions that read these
-extensions. The exception is an extension whose value an atom is looked up by: the terms evaluate
+extensions. The exception is an extension whose value is used to look up an atom: the terms evaluate
 it.
 """
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 def split(join: MultiwayJoin) -> tuple[MultiwayJoin, tuple[Operator, ...]]:
-    """The join without expressions that can fail, and the operators to apply to its result."""
-    feeding = _feeding(join)
+    """Return the join without expressions that can fail, and the operators for its result."""
+    lookups = _lookup_variables(join)
     late: dict[str, None] = {}
     grown = True
     while grown:
         before = len(late)
         for name, value in join.extensions:
-            if name not in feeding and not (is_total(value) and late.keys().isdisjoint(value.columns)):
+            if name not in lookups and not (is_total(value) and late.keys().isdisjoint(value.columns)):
                 late[name] = None
         grown = len(late) > before
     tested = [c for c in join.conditions if not is_total(c) and late.keys().isdisjoint(c.columns)]
@@ -51,25 +51,25 @@ def split(join: MultiwayJoin) -> tuple[MultiwayJoin, tuple[Operator, ...]]:
         extensions=tuple(pair for pair in join.extensions if pair[0] not in late),
         conditions=tuple(c for c in join.conditions if not any(c is other for other in (*tested, *after))),
     )
-    behind: list[Operator] = [Filter(condition) for condition in tested]
+    rest: list[Operator] = [Filter(condition) for condition in tested]
     while extensions:
         ready = {n: value for n, value in extensions.items() if extensions.keys().isdisjoint(value.columns)}
         extensions = {n: value for n, value in extensions.items() if n not in ready}
-        behind.append(Map((*map(col, names), *ready.values()), (*names, *ready), injective=True))
+        rest.append(Map((*map(col, names), *ready.values()), (*names, *ready), injective=True))
         names = (*names, *ready)
-    behind += [Filter(condition) for condition in after]
+    rest += [Filter(condition) for condition in after]
     if names != join.columns:
         injective = set(join.columns) >= set(names)
-        behind.append(Project(tuple(names.index(name) for name in join.columns), join.columns, injective))
-    return core, tuple(behind)
+        rest.append(Project(tuple(names.index(name) for name in join.columns), join.columns, injective))
+    return core, tuple(rest)
 
 
-def _feeding(join: MultiwayJoin) -> set[str]:
-    """The variables that atoms are looked up by, or that several extensions bind."""
-    feeding = {name for terms in join.atoms for name in variables_of(terms)}
-    feeding.update(name for name, n in Counter(name for name, _ in join.extensions).items() if n > 1)
+def _lookup_variables(join: MultiwayJoin) -> set[str]:
+    """Return the variables of atoms, those that several extensions bind, and their dependencies."""
+    lookups = {name for terms in join.atoms for name in variables_of(terms)}
+    lookups.update(name for name, n in Counter(name for name, _ in join.extensions).items() if n > 1)
     size = 0
-    while size < len(feeding):
-        size = len(feeding)
-        feeding.update(c for name, value in join.extensions if name in feeding for c in value.columns)
-    return feeding
+    while size < len(lookups):
+        size = len(lookups)
+        lookups.update(c for name, value in join.extensions if name in lookups for c in value.columns)
+    return lookups

@@ -41,13 +41,13 @@ class MultiwayJoinStep(AgendaStep, ReportingStep):
             for rows, weights in term.matches(term.delta.out):
                 self._budget.spend(len(weights))
                 if depth:
-                    rows, weights = self._due(rows, weights, depth)
+                    rows, weights = self._ready(rows, weights, depth)
                 if len(weights):
                     parts.append((rows, weights))
         self.out = combine(parts)
 
-    def _due(self, rows: Codes, weights: Codes, depth: int) -> tuple[Codes, Codes]:
-        """The rows of the present time; later rows wait. The last columns hold the time."""
+    def _ready(self, rows: Codes, weights: Codes, depth: int) -> tuple[Codes, Codes]:
+        """Return the rows of the current time; later rows wait. The last columns hold the time."""
         times = rows[:, -depth:]
         later = (times > self._scope.now).any(axis=1)
         rows = np.ascontiguousarray(rows[:, :-depth])

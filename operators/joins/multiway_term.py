@@ -1,7 +1,7 @@
-"""Running one delta term of a multi-way join: actions on batches of prefixes (see `delta_term`).
+"""Run one delta term of a multi-way join: actions on batches of prefixes (see `delta_term`).
 
-A prefix is a row of bound variables with a weight; inside nested scopes the least upper bound of
-the times of the rows it is made of stands behind them.
+A prefix is a row of bound variables with a weight; inside nested scopes, the last columns hold
+the least upper bound of the times of its rows.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ if TYPE_CHECKING:
     from dbsp.operators.joins.multiway_join import MultiwayJoin
 
 CHUNK = 1 << 16
-"""So many rows of a delta at a time, when the prefixes have to be kept between two actions."""
+"""The number of delta rows per chunk, if prefixes are stored between two actions."""
 
 Prefixes: TypeAlias = tuple[Codes, Codes]
 
 
 @dataclass(frozen=True)
 class AtomReader:
-    """How a term reads an atom: from which step, whose rows have the columns in this order."""
+    """How a term reads an atom: the step, and the column order of its rows."""
 
     terms: tuple[AtomTerm, ...]
     source: Step
     order: tuple[int, ...]
     new: bool
-    """Whether it reads the integral with this step's delta."""
+    """Whether the term reads the integral that includes the delta of this step."""
 
 
 class TermStep:
-    """The term of one atom, ready to be run."""
+    """The term of one atom, prepared to run."""
 
     __slots__ = (
         "_actions",
@@ -97,12 +97,12 @@ class TermStep:
 
     @property
     def rows(self) -> TermRows:
-        """What the term has met so far."""
+        """The rows and prefixes that the term has processed so far."""
         prefixes = [int(count) for action in self._extending for count in action.reached[1:]]
         return TermRows(self._atom, self._changed, tuple(zip(self.levels, prefixes, strict=True)))
 
     def matches(self, delta: Batch) -> Iterable[Prefixes]:
-        """The rows of the result by the delta; in a scope the last columns hold the time."""
+        """Return the result rows for a delta; in a scope the last columns hold the time."""
         rows, weights = delta.rows, delta.weights
         self._changed += len(weights)
         if self._opening is not None:
@@ -121,7 +121,7 @@ class TermStep:
 
 
 class _Writer:
-    """Actions on names made into functions of arrays."""
+    """Compiles actions on variables into functions of arrays."""
 
     def __init__(
         self, join: MultiwayJoin, schemas: Sequence[Schema], readings: Sequence[AtomReader], scope: StepScope
@@ -134,7 +134,8 @@ class _Writer:
         self._null_mismatch = join.null_mismatch(*schemas)
 
     def opening(self, start: int) -> tuple[Callable[[Codes, Codes], Prefixes] | None, tuple[str, ...]]:
-        """The filter of delta rows by their own atom, or None; the names of its columns."""
+        """Return the filter of delta rows by their own atom, or None, and the names of its
+        columns."""
         reading = self._readings[start]
         terms = [reading.terms[c] for c in reading.order]
         names = variables_of(terms)
@@ -143,7 +144,7 @@ class _Writer:
             for c, term in enumerate(terms)
             if isinstance(term, Expression)
         ]
-        # Not by terms.index: == between a constant and a name builds an expression.
+        # terms.index does not work: == between a constant and a name builds an expression.
         first: dict[str, int] = {}
         places = [(first.setdefault(term, c), c) for c, term in enumerate(terms) if isinstance(term, str)]
         equal = [(known, c) for known, c in places if known != c]
@@ -167,7 +168,7 @@ class _Writer:
         return open_, names
 
     def actions(self, actions: Sequence[Action], names: tuple[str, ...]) -> list[Callable[..., Prefixes]]:
-        """Functions to call one after the other; the last one leaves the columns of the result."""
+        """Return functions to call in order; the last one returns the columns of the result."""
         functions: list[Callable[..., Prefixes]] = []
         timed = False
         for number, action in enumerate(actions):
@@ -178,18 +179,18 @@ class _Writer:
                     functions.append(self._extending(action, names, needed))
                     names, timed = needed, True
                 case BindVariable(variable, value):
-                    functions.append(self._let(names, variable, value, timed))
+                    functions.append(self._bind_variable(names, variable, value, timed))
                     names = (*names, variable)
                 case RequireEqual(variable, value):
-                    functions.append(self._same(names, variable, value))
+                    functions.append(self._require_equal(names, variable, value))
                 case TestCondition(condition):
-                    functions.append(self._test(names, condition))
+                    functions.append(self._test_condition(names, condition))
         if names != self._join.columns or not timed:
-            functions.append(self._taking(names, timed))
+            functions.append(self._select_columns(names, timed))
         return functions
 
     def _needed_columns(self, rest: Sequence[Action], bound: tuple[str, ...]) -> tuple[str, ...]:
-        """The bound variables that `rest` needs; those of the result if `rest` is empty."""
+        """Return the bound variables that `rest` needs; those of the result if `rest` is empty."""
         columns = self._join.columns
         if not rest:
             return columns
@@ -207,7 +208,7 @@ class _Writer:
                     needed.update(condition.columns)
         return tuple(name for name in bound if name in needed)
 
-    def _let(
+    def _bind_variable(
         self, names: tuple[str, ...], variable: str, value: Expression, timed: bool
     ) -> Callable[[Codes, Codes], Prefixes]:
         bound = bind(value, self._select(names))
@@ -224,7 +225,7 @@ class _Writer:
 
         return let
 
-    def _same(
+    def _require_equal(
         self, names: tuple[str, ...], variable: str, value: Expression
     ) -> Callable[[Codes, Codes], Prefixes]:
         bound = bind(value, self._select(names))
@@ -240,7 +241,9 @@ class _Writer:
 
         return same
 
-    def _test(self, names: tuple[str, ...], condition: Expression) -> Callable[[Codes, Codes], Prefixes]:
+    def _test_condition(
+        self, names: tuple[str, ...], condition: Expression
+    ) -> Callable[[Codes, Codes], Prefixes]:
         bound = bind(condition, self._select(names))
         interner, at = self._scope.interner, len(names)
 
@@ -250,7 +253,7 @@ class _Writer:
 
         return test
 
-    def _taking(self, names: tuple[str, ...], timed: bool) -> Callable[[Codes, Codes], Prefixes]:
+    def _select_columns(self, names: tuple[str, ...], timed: bool) -> Callable[[Codes, Codes], Prefixes]:
         columns = [names.index(name) for name in self._join.columns]
         columns += [len(names) + d for d in range(self._scope.depth if timed else 0)]
         now = self._scope.now
@@ -305,7 +308,7 @@ class _Writer:
 
 
 def _within(order: Sequence[int], use: UseAtom) -> list[int]:
-    """The columns that a use reads, in the order of its arrangement, which binds them in turn."""
+    """Return the columns that a use reads, in the order of its arrangement."""
     taken = list(order[: sum(map(len, use.bound))])
     at = 0
     for columns in use.bound:
@@ -327,7 +330,7 @@ class Extending:
         self._tables = np.zeros(2 * len(sides), np.int64)
         self._seen: list[Codes | None] = [None] * len(sides)
         self.reached = np.zeros(int(plan[2]) + 1, np.int64)
-        """How many prefixes were bound up to each level, so far."""
+        """The number of prefixes bound up to each level so far."""
 
     def __call__(self, rows: Codes, weights: Codes) -> Prefixes:
         tables = self._tables

@@ -1,14 +1,15 @@
-"""Outer joins: a join that keeps the rows without a partner, with None for the side they lack.
+"""Outer joins: a join that keeps rows without a partner, with None for the missing side.
 
     A left join B   =  (A join B)  +  pad(A antijoin B)
     A right join B  =  (A join B)  +  pad(B antijoin A)
     A full join B   =  (A join B)  +  pad(A antijoin B)  +  pad(B antijoin A)
 
 A composition of linear operators, joins and antijoins, so its incremental form follows by the chain
-rule, also inside nested scopes: a row that gets its first partner retracts its padded row in the same
-tick. As in an antijoin, a key is there while the weights of its rows add up to more than zero.
-Cost: that of a join and an antijoin, O(delta * log state) plus the matches; when a key gets its first
-partner or loses its last one, also the rows of that key on the other side.
+rule, also inside nested scopes. When a row gets its first partner, its padded row is retracted in
+the same tick. As in an antijoin, a key is present while the sum of the weights of its rows is
+positive. Cost: that of a join and an antijoin, O(delta * log state) plus the matches. When a key
+gets its first partner or loses its last one, all rows of that key on the other side are visited,
+too.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from dbsp.operators.linear.union import Union, Widen
 class OuterJoin(Composite):
     """A join on `left_key` and `right_key`; `columns` as in `Join`.
 
-    `left` and `right` tell whose rows are kept without a partner. A key column of the left holds the
-    key's value also where the left row is missing.
+    `left` and `right` say on which side rows without a partner are kept. A key column of the left
+    side holds the value of the key even if the left row is missing.
     """
 
     left_key: tuple[int, ...]
@@ -67,7 +68,7 @@ class OuterJoin(Composite):
         return add(Union(), *(p if p.schema.types == types else add(Widen(types), p) for p in parts))
 
     def _types(self, left: Schema, right: Schema) -> tuple[Type, ...]:
-        """The types of the result: optional where a side may be missing."""
+        """Return the types of the result: optional for a side that may be missing."""
         partner = dict(zip(self.left_key, self.right_key, strict=True))
 
         def of(v: int) -> Type:

@@ -1,8 +1,8 @@
-"""Range join: all pairs of rows that agree on a key and are near each other in one ordered column.
+"""Range join: all pairs of rows with equal keys and close values in an ordered column.
 
     (A join B)(x . y) = A(x) * B(y)   where key(x) = key(y) and low <= y.right - x.left <= high
 
-Bilinear as any join, so its incremental form has the same two terms (see
+Bilinear like every join, so its incremental form has the same two terms (see
 `dbsp.operators.joins.join`):
 
     out = dA join old(B) + new(A) join dB
@@ -74,8 +74,9 @@ class RangeJoin(Operator):
         x, y = a.types[self.left], b.types[self.right]
         if x.kind != y.kind:
             raise SchemaError(
-                f"there is no distance between '{a.names[self.left]}: {x}' and '{b.names[self.right]}: {y}': "
-                "the types differ"
+                f"expected columns of the same type, got '{a.names[self.left]}: {x}' and "
+                f"'{b.names[self.right]}: {y}'",
+                code="invalid-join-key",
             )
         return picked_columns(self.columns, self.names, a, b)
 
@@ -132,7 +133,7 @@ class DeltaRangeJoin(DeltaJoin):
 
 
 class BandReach:
-    """Where the partners of a row are, in an arrangement by (`key` columns, ordered column)."""
+    """Finds the partners of a row in an arrangement by (`key` columns, ordered column)."""
 
     def __init__(self, key: int, band: Band, own: Type, other: Type, null_mismatch: Sequence[int]) -> None:
         self._key = key
@@ -142,7 +143,8 @@ class BandReach:
         self._null_mismatch = tuple(null_mismatch)
 
     def of(self, batch: Batch) -> tuple[Codes, Codes, Codes, Codes]:
-        """The rows that can have partners, their weights, the first and last partner prefixes."""
+        """Return the rows that can have partners, their weights, and first and last partner
+        prefixes."""
         rows, weights, m = batch.rows, batch.weights, self._key
         if self._null_mismatch:
             rows, weights = without_null(rows, weights, self._null_mismatch)

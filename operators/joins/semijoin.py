@@ -3,9 +3,9 @@
     (A semijoin B)(x) = A(x) * distinct(project(B))(key(x))
     (A antijoin B)    = A - (A semijoin B)
 
-B counts as a set; the weights of A are kept. Both are compositions of linear operators, one join and
-one distinct, so their incremental form follows by the chain rule, also inside nested scopes. The
-antijoin is negation: `!b(x)` in a rule.
+B counts as a set; the weights of A are kept. Both are compositions of linear operators, one join
+and one distinct, so their incremental form follows by the chain rule, also inside nested scopes.
+The antijoin is negation: `!b(x)` in a rule.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Semijoin(Operator):
 
     def schema(self, *inputs: Schema) -> Schema:
         left, _ = inputs
-        self._join(left).schema(*inputs)  # the key columns' types must agree
+        self._join(left).schema(*inputs)  # check that the types of the key columns agree
         return left
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
@@ -80,5 +80,5 @@ class Antijoin(Semijoin):
 
 
 def _numbered(key: Sequence[int]) -> tuple[str, ...]:
-    """Names for key columns, of which one may occur several times."""
+    """Return distinct names for key columns; a column may occur several times."""
     return tuple(f"k{i}" for i in range(len(key)))

@@ -1,4 +1,4 @@
-"""What the delta terms of a multi-way join report (`Run.join_terms`)."""
+"""The counts that the delta terms of a multi-way join report (`Run.join_terms`)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TermRows:
-    """What one delta term of a multi-way join has met since its step was made.
+    """The rows and prefixes that one delta term of a multi-way join has processed so far.
 
-    `atom` is the input whose changes it takes, `changed` counts their rows. `levels` has for each
-    variable that the term binds, in order, how many prefixes were bound up to it.
+    `atom` is the input of its changes, `changed` the number of changed rows. `levels` has, for each
+    variable in binding order, the number of prefixes bound up to this variable.
     """
 
     atom: int

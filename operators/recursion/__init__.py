@@ -1,4 +1,4 @@
-"""Nested scopes: the fixpoint, how its body is evaluated, and what enters it.
+"""Nested scopes: the fixpoint, the evaluation of its body, and the streams that enter it.
 
-Imports joins and the rooms below, since it has to know which operators keep a scope insert-only.
+This room imports joins and the rooms below, because the mode of a scope depends on its operators.
 """

@@ -1,4 +1,4 @@
-"""The graph inside a fixpoint: its nodes, what enters and leaves it, and how it is evaluated."""
+"""The graph inside a fixpoint: its nodes, entering streams, results and recursion mode."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dbsp.circuit.operator import Operator
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError
 from dbsp.operators.recursion.delta0 import Delta0
-from dbsp.operators.recursion.modes import Recursion
+from dbsp.operators.recursion.modes import Recursion, recursion_mode
 from dbsp.operators.time.delay import Delay
 
 
@@ -19,11 +19,10 @@ class Body(Graph):
     ) -> None:
         super().__init__(name, parent)
         self.max_iterations = max_iterations
-        self.recursion = Recursion(recursion)
-        """How the scope is to be evaluated, where there is a choice (see
-        `dbsp.operators.recursion.modes`)."""
+        self.recursion = recursion_mode(recursion)
+        """The requested mode of evaluation (see `dbsp.operators.recursion.modes`)."""
         self.closed = False
-        """Whether the scope has been built, so that nothing can be added to it."""
+        """Whether the scope is complete, so that no node can be added."""
 
     def settings(self) -> dict[str, int | str]:
         return {"max_iterations": self.max_iterations, "recursion": self.recursion.value}
@@ -31,8 +30,10 @@ class Body(Graph):
     def append(self, operator: Operator, inputs: tuple[Stream, ...], schema: Schema, source: str) -> Stream:
         if self.closed:
             raise CircuitError(
-                f"scope '{self.name}' is complete; outside of it use what scope.leave(stream) returns",
+                f"scope '{self.name}' is complete; outside of the scope, use the stream that "
+                "scope.leave(stream) returns",
                 where=placed(operator.name, source),
+                code="scope-misuse",
             )
         return super().append(operator, inputs, schema, source)
 
@@ -46,5 +47,6 @@ class Body(Graph):
                     f"variable '{node.operator.variable}' of fixpoint '{self.name}' is never "
                     "defined; call scope.define(variable, stream)",
                     where=node.describe(),
+                    code="incomplete-circuit",
                 )
         super().validate()

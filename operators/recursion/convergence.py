@@ -1,15 +1,15 @@
-"""When a scope has converged early: the rest of its past is taken back at once.
+"""Early convergence: retract all rows of later iterations at once.
 
-In a scope whose variables only rise from iteration to iteration (its body is monotone, and nothing that
-enters weighs less than nothing), one that brings nothing new to any variable is the last: X[i + 1] = X[i]
-implies X[j] = X[i] for all j > i, since the body is a function of X and of what entered at iteration 0. If
-the ticks before went on for longer, then all that they have at later iterations goes, and needs not be
-followed step by step:
+Consider a scope whose variables only grow from iteration to iteration: its body is monotone, and no
+entering row has a negative weight. The first iteration that adds no row to any variable is the
+last: X[i + 1] = X[i] implies X[j] = X[i] for all j > i, because the body is a function of X and of
+the rows that entered at iteration 0. If earlier ticks needed more iterations, all their rows at
+later iterations are retracted, without stepping through these iterations:
 
     out(j) = -old(j)    for all j > i
 
-So cutting a chain of n links takes what is left of it, and not n iterations. (DBSP paper, arXiv 2203.16684,
-section 5, on when the stream of differences within a tick may end.)
+So cutting a chain of n links costs the number of rows that are retracted, and not n iterations.
+(DBSP paper, arXiv 2203.16684, section 5, on when the stream of differences within a tick may end.)
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from dbsp.operators.recursion.iterated_scope import IteratedScope
 from dbsp.operators.recursion.modes import STEP_ROWS, EvaluationHistory
 
 SAVED = 4
-"""How many rows are gone through at once in the time in which an iteration changes one."""
+"""The number of rows that can be scanned at once in the time an iteration needs per row."""
 
 
 class Convergence:
-    """Follows one evaluation of `inner`, a timed scope, whose past arrivals its history counts."""
+    """Watches one evaluation of `inner`, a timed scope, for early convergence.
+
+    `history` has the arrivals of earlier ticks.
+    """
 
     def __init__(self, inner: IteratedScope, history: EvaluationHistory) -> None:
         self._exports = [step for step in inner.exports if isinstance(step, TimedDistinctStep)]
@@ -35,10 +38,11 @@ class Convergence:
         self._past = history.arrivals
 
     def rest(self, iteration: int, arrived: Sequence[dict[int, int]]) -> list[Batch | None] | None:
-        """What the results lose after an iteration at which all is settled; None if it is not.
+        """Return the retractions of all later iterations if this iteration has converged, else
+        None.
 
-        Also when so little is left that going on is as cheap. What was done is undone from the traces, too,
-        and counted in `arrived`.
+        Also None if few rows are left, so that iterating is as cheap. Retracts the rows from the
+        traces and updates `arrived`.
         """
         if not self._distinct:
             return None

@@ -1,4 +1,4 @@
-"""Which ways of evaluation a recursive scope allows (see `dbsp.operators.recursion.modes`)."""
+"""The modes of evaluation that a recursive scope allows (see `dbsp.operators.recursion.modes`)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from dbsp.operators.traces.arrange import Arrange
 
 
 class EvaluationOptions(NamedTuple):
-    """What a scope can do besides following changes by tick and iteration."""
+    """The abilities of a scope besides incremental evaluation by tick and iteration."""
 
     restarts: bool = False
     """Whether it can restart: evaluate a new scope over all of its input rows."""
     insert_only: bool = False
     """Whether it continues from the previous fixpoint, keeping no iterations."""
     negated: frozenset[int] | None = None
-    """The entering streams that must not change for the results to only grow; None if they need not
-    grow with their inputs."""
+    """The entering streams that must not change for the results to only grow. None if the results
+    may shrink when an input grows."""
     converges: bool = False
-    """Whether the variables only grow from iteration to iteration, so that one without new rows is
-    the last."""
+    """Whether the variables only grow from iteration to iteration, so that an iteration without new
+    rows is the last."""
 
 
 def evaluation_options(body: Body) -> EvaluationOptions:
-    """What the place of the scope, its nodes and the requested mode allow."""
+    """Return what the nesting of the scope, its nodes and the requested mode allow."""
     nodes = [node.operator for node in body.nodes]
     if body.parent is None or body.parent.parent is not None:
         return EvaluationOptions()
@@ -38,7 +38,7 @@ def evaluation_options(body: Body) -> EvaluationOptions:
     if any(map(depends_on_ticks, body.nodes)):
         return EvaluationOptions()
     negated = negated_imports(body)
-    # A restart emits the difference from the previous results, so these have to be kept.
+    # A restart emits the difference from the previous results, so these must be kept.
     kept = all(keeps_stream(s.node) and not isinstance(s.node.operator, Delta0) for s in body.exports)
     restarts = kept and body.recursion is not Recursion.INCREMENTAL
     converges = negated is not None and all(map(never_negative, body.entered))
@@ -46,12 +46,12 @@ def evaluation_options(body: Body) -> EvaluationOptions:
 
 
 def describe_evaluation(body: Body) -> str:
-    """How a scope is going to be evaluated, in words."""
+    """Describe the evaluation of a scope, for reports."""
     options = evaluation_options(body)
     if body.recursion is Recursion.INCREMENTAL or options.insert_only:
         return MODE_DESCRIPTIONS[body.recursion]
-    restarts = "; begun anew where that costs less" if options.restarts else ""
-    why = " (its variables need not grow with what enters)" if options.negated is None else ""
+    restarts = "; restarts where that costs less" if options.restarts else ""
+    why = " (its variables may shrink when its inputs grow)" if options.negated is None else ""
     return f"{MODE_DESCRIPTIONS[Recursion.INCREMENTAL]}{restarts}{why}"
 
 

@@ -5,11 +5,11 @@
 A scope holds variables (delays of the iteration) and a body. Its streams are differences in two
 dimensions, tick and iteration; the tick is compacted into "past" and "this tick" (see
 `dbsp.state.trace`), the iteration is kept. So a tick visits only what changes at some iteration,
-and deletions are exact: a row is held up by derivations of earlier iterations only, never by
+and deletions are exact: a row is supported only by derivations in earlier iterations, never by
 itself. (DBSP paper, arXiv 2203.16684, section 5 and theorem 5.3.)
 
-A scope has converged when no variable changes and no operator has anything waiting for a later
-iteration; an empty delta alone proves nothing.
+A scope has converged when no variable changes and no operator has work waiting for a later
+iteration. An empty delta alone is not sufficient.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOTHING = Schema((), ())
 
 @dataclass(frozen=True)
 class Fixpoint(ScopeBoundary, TickDependent, Identified):
-    """The scope as a node of the outer graph; `Leave` takes its results out."""
+    """The scope as a node of the outer graph; `Leave` nodes emit its results."""
 
     body: Body
 
@@ -72,7 +72,7 @@ class Fixpoint(ScopeBoundary, TickDependent, Identified):
         return "fixpoint"
 
     def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        # What depends on nothing of the scope is placed outside of it.
+        # A node that depends on no variable of the scope is moved out of it.
         return self.rewritten(rewriting, node, inputs, lambda body, outer: outer, lambda value: value)
 
     def rewritten(
@@ -83,10 +83,10 @@ class Fixpoint(ScopeBoundary, TickDependent, Identified):
         entering: Callable[[Body, Stream], Stream],
         leaving: Callable[[Stream], Stream],
     ) -> Stream:
-        """The scope with its body rewritten.
+        """Return the scope with its body rewritten.
 
-        `entering` makes the image of an entered stream out of the outer one, `leaving` the export
-        out of the image of what is exported.
+        `entering` maps an outer stream to the image of the entering one; `leaving` maps the image
+        of an exported stream to the export.
         """
         parent = rewriting.graph_of(node.graph)
         body = Body(self.body.name, parent, self.body.max_iterations, self.body.recursion)
@@ -99,7 +99,7 @@ class Fixpoint(ScopeBoundary, TickDependent, Identified):
         return rewriting.add(Fixpoint(body), *outside, graph=parent)
 
     def needs(self, node: Node) -> Iterable[Node]:
-        # What enters is needed by the delta_0 inside that is needed, what leaves by its `Leave`.
+        # Entering streams are needed by their delta_0 inside, exports by their `Leave`.
         return [inside for inside in self.body.nodes if inside.operator.is_port]
 
     def copied(self, node: Node, copy: GraphCopy) -> Stream:
@@ -118,13 +118,13 @@ class Fixpoint(ScopeBoundary, TickDependent, Identified):
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         if not isinstance(scope, Scope):
-            raise AssertionError(f"a fixpoint starts in a scope that can hold others, not in {scope!r}")
+            raise AssertionError(f"expected a scope of a run to start a fixpoint in, got {scope!r}")
         return FixpointStep(node, self.body, sources, scope)
 
 
 @dataclass(frozen=True)
 class Leave(ScopeBoundary, Identified):
-    """The `index`-th result of a scope: the sum over its iterations."""
+    """Emits the `index`-th result of a scope: the sum over its iterations."""
 
     index: int
     columns: Schema
@@ -159,7 +159,7 @@ class Leave(ScopeBoundary, Identified):
         return self.kept
 
     def fingerprint(self, node: Node) -> Hashable:
-        # Results are numbered by who reads them first; what counts is which stream it is.
+        # The index depends on the order of the readers, so the fingerprint has the exported stream.
         export = fixpoint_of(node.inputs[0]).body.exports[self.index].node
         return (Leave, export.id, self.columns, self.is_set, self.kept)
 
@@ -171,7 +171,7 @@ class Leave(ScopeBoundary, Identified):
 
 
 def fixpoint_of(stream: Stream) -> Fixpoint:
-    """The operator of a stream that represents a scope."""
+    """Return the operator of a stream that represents a scope."""
     operator = stream.node.operator
     if not isinstance(operator, Fixpoint):
         raise AssertionError(f"expected the stream of a fixpoint, got {stream!r}")

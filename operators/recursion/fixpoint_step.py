@@ -1,8 +1,8 @@
-"""The step of a fixpoint: which way of evaluation each tick takes, and when the scope restarts.
+"""The step of a fixpoint: the mode of evaluation of each tick, and restarts.
 
-Inputs and outputs are the same in every way (see `dbsp.operators.recursion.modes`). A restart
+Inputs and outputs are the same in every mode (see `dbsp.operators.recursion.modes`). A restart
 evaluates a new scope over all input rows and emits its results less those of the old scope, which
-stays as it was until the tick is committed.
+stays unchanged until the tick commits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from dbsp.runtime.scope_state import CarriedState
 
 
 class FixpointStep(TimedStep, RememberingStep, ReportingStep):
-    """In the mode of the body, as far as that is possible (see `EvaluationOptions`)."""
+    """Evaluates the body in its mode, if its nodes allow this mode (see `EvaluationOptions`)."""
 
     __slots__ = (
         "_before",
@@ -65,7 +65,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
             else None
             for stream in node.inputs
         ]
-        """All input rows of the streams whose integral nothing else keeps."""
+        """Traces of the entering streams whose integral no other node keeps."""
         carried = scope.state.carried
         held = carried.nested.get(body)
         timed = not self._options.insert_only if held is None else held.timed
@@ -81,14 +81,14 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         return {"evaluation": self._history.describe()}
 
     def export(self, index: int) -> Step:
-        """The step inside the scope whose sum over iterations is the `index`-th result."""
+        """Return the step inside the scope whose sum over iterations is the `index`-th result."""
         return self._inner.exports[index]
 
     def forget(self) -> None:
         self.results = [None] * len(self._inner.exports)
 
     def next_time(self) -> Time | None:
-        """The earliest time of the outer scope at which work inside waits."""
+        """Return the earliest time of the outer scope at which work waits inside."""
         return self._inner.next_time()
 
     def drop_waiting(self) -> None:
@@ -102,7 +102,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         quiet = all(source.out is None for source in self._sources)
         if quiet and not self._inner.scope.state.merging and self._inner.next_time() is None:
             return
-        self._begin()
+        self._join_tick()
         entered = self._history.entered
         for source, trace in zip(self._sources, self._imports, strict=True):
             if source.out is not None:
@@ -135,7 +135,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         if self._options.restarts and not first and self._history.should_restart(changed, left):
             return self._restart(where, timed=True)
         convergence = Convergence(self._inner, self._history) if self._options.converges else None
-        # Where more may be less, what enters can take as much work as what leaves.
+        # If more input rows may mean fewer results, insertions can cost as much as retractions.
         shrinks = left > 0 or self._options.negated is None
         bounded = self._options.restarts and not first and shrinks
         budget = (
@@ -153,7 +153,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         self.results = done.results
 
     def _only_grows(self) -> bool:
-        """Whether what enters in this tick can take nothing away from any result."""
+        """Whether the changes of this tick cannot remove a row from any result."""
         negated = expect_present(self._options.negated, "the negated streams of a scope that only grows")
         for index, source in enumerate(self._sources):
             if source.out is None:
@@ -164,10 +164,10 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
 
     def _restart(self, where: str, timed: bool) -> None:
         entering = [self._entered(index) for index in range(len(self._sources))]
-        # Where there is less than nothing of a row, more is not monotone.
+        # With negative weights, the body is not monotone.
         timed = timed or any(batch is not None and int(batch.weights.min()) < 0 for batch in entering)
         old = self._inner
-        old.scope.rollback()  # what this tick has done to it so far
+        old.scope.rollback()  # undo the partial work of this tick
         before = [
             expect_present(old.scope.keeper(step.node), "the previous results of a scope that restarts")
             for step in old.exports
@@ -193,7 +193,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         ).restarted(done.work)
 
     def _entered(self, index: int) -> Batch | None:
-        """All that has entered by one stream, this tick included."""
+        """Return the integral of an entering stream, including this tick."""
         trace, source = self._imports[index], self._sources[index]
         if trace is None and isinstance(source, Arranged):
             trace = own_trace(source)
@@ -202,13 +202,13 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         keeper = expect_present(self._outer.keeper(source.node), "the integral of an entering stream")
         total = keeper.integral()
         if source.out is not None and keeper.node.id > self.node.id:
-            # It comes later in the schedule, so it does not hold this tick yet.
+            # The keeper is later in the schedule, so its integral lacks the changes of this tick.
             total = Batch(*concatenate(total.rows, total.weights, source.out.rows, source.out.weights, 1))
         return total or None
 
     # --- all or nothing --------------------------------------------------------------------------
 
-    def _begin(self) -> None:
+    def _join_tick(self) -> None:
         if not self._journalled:
             self._outer.journal.append(self)
             self._journalled = True
@@ -238,7 +238,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         self._history = memory
 
     def _started(self, carried: CarriedState, timed: bool) -> IteratedScope:
-        """The body in a new scope, which is not among those of the outer scope yet."""
+        """Return a new scope for the body, not yet added to the outer scope."""
         body = self._body
         return IteratedScope(body, body.max_iterations, self._outer, self._sources, carried, timed)
 

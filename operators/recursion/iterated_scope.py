@@ -1,4 +1,4 @@
-"""The body of a fixpoint at run time: a scope, and the loop that steps it until nothing changes."""
+"""The body of a fixpoint at run time: a scope, and the loop that steps it until it converges."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class IterationResult:
-    """What one evaluation of a scope did: the change of every result, and what that took.
+    """The result of one evaluation of a scope: the change of every result, and the work.
 
-    `arrived` has by variable and iteration how many rows entered, less those that left.
+    `arrived` has, by variable and iteration, the number of inserted less retracted rows.
     """
 
     results: list[Batch | None]
@@ -67,10 +67,10 @@ class IteratedScope:
     def run(
         self, where: str, quiet: bool, budget: RestartBudget | None = None, price: int = 1
     ) -> IterationResult | None:
-        """Iterate until nothing changes; None when `budget` ends it. `quiet`: nothing new enters.
+        """Iterate until nothing changes; return None if the work exceeds `budget`.
 
-        `price` is what a row put out by an operator costs (see `dbsp.operators.recursion.modes`).
-        Raises IterationLimitError.
+        `quiet` means that no input of the scope changes in this tick. `price` is the cost of a row
+        that an operator emits (see `dbsp.operators.recursion.modes`). Raises IterationLimitError.
         """
         scope, matches = self.scope, self._matches
         pieces: list[list[Batch]] = [[] for _ in self.exports]
@@ -84,8 +84,9 @@ class IteratedScope:
             if scope.iterations >= self._cap:
                 raise IterationLimitError(
                     f"scope '{scope.graph.name}' has not converged after {scope.iterations} iterations; "
-                    "the recursion may be without bound (it makes new values for ever); raise "
-                    "max_iterations if it is not. The tick was abandoned and nothing has changed",
+                    "the recursion may not terminate, for example because it creates new values in "
+                    "every iteration. If it terminates, raise the limit with max_iterations=N. "
+                    "The tick was rolled back",
                     where=where,
                 )
             scope.iterate(iteration)
@@ -99,7 +100,7 @@ class IteratedScope:
                 if export.out is not None:
                     collected.append(export.out)
                     gained += int(export.out.weights.sum())
-            # Every feedback step must advance, so no short-circuit here.
+            # Every feedback step must advance: build a list, because any() stops early.
             moving = [step.advance() for step in self._feedback]
             rows = sum([len(step.out) for step in scope.steps if step.out is not None])
             work += self._each + price * (rows + matches.found - found)
@@ -123,7 +124,9 @@ class IteratedScope:
         )
 
     def _next_iteration(self) -> int | None:
-        """The next iteration with work waiting, at the present time of the outer scopes."""
+        """The next iteration with work waiting, at the current time of the outer scopes."""
         outside = tuple(self._outer.now.tolist())
-        due = [at[-1] for step in self._timed if (at := step.next_time()) is not None and at[:-1] == outside]
-        return min(due, default=None)
+        waiting = [
+            at[-1] for step in self._timed if (at := step.next_time()) is not None and at[:-1] == outside
+        ]
+        return min(waiting, default=None)

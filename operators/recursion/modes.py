@@ -1,4 +1,4 @@
-"""How a recursive scope is evaluated, and what it costs: the modes, and the choice between them.
+"""The modes of evaluating a recursive scope, their costs, and the choice between them.
 
     insert-only   semi-naive evaluation that continues from the fixpoint of the previous tick. It
                   stores no iterations, so it is fast and small; a deletion requires a restart.
@@ -20,6 +20,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from dbsp.errors import ArgumentError
 from dbsp.kernels.arrays import Codes
 
 STEP_ROWS = 24
@@ -52,13 +53,21 @@ class Recursion(StrEnum):
     INSERT_ONLY = "insert-only"
 
 
+def recursion_mode(name: Recursion | str) -> Recursion:
+    """Return the mode of this name. Raises ArgumentError for an unknown name."""
+    if name not in list(Recursion):
+        known = ", ".join(Recursion)
+        raise ArgumentError(f"recursion: expected one of {known}, got {name!r}")
+    return Recursion(name)
+
+
 MODE_DESCRIPTIONS = {
-    Recursion.AUTO: "insert-only until something leaves, then incremental by tick and iteration; "
-    "begun anew where that costs less",
+    Recursion.AUTO: "insert-only until a row is removed, then incremental by tick and iteration; "
+    "restarts where that costs less",
     Recursion.INCREMENTAL: "incremental by tick and iteration",
-    Recursion.INSERT_ONLY: "insert-only; begun anew when something leaves",
+    Recursion.INSERT_ONLY: "insert-only; restarts when a row is removed",
 }
-"""What each mode means, in words."""
+"""The meaning of each mode, for reports."""
 
 
 @dataclass(frozen=True)
@@ -84,21 +93,21 @@ class EvaluationHistory:
     arrivals: tuple[Codes, ...] = ()
 
     def describe(self) -> str:
-        """The present mode and the number of restarts, in words."""
-        now = "incremental by now" if self.timed else "insert-only so far"
+        """Return the current mode and the number of restarts as text."""
+        mode = "incremental" if self.timed else "insert-only"
         times = "once" if self.restarts == 1 else f"{self.restarts} times"
-        return f"{now}, begun anew {times}" if self.restarts else now
+        return f"{mode}, restarted {times}" if self.restarts else mode
 
     def restart_cost(self, rows: int) -> float:
-        """The expected cost of a restart when the results have `rows` rows."""
+        """Return the expected cost of a restart when the results have `rows` rows."""
         return self.restart_work * max(rows, 1) / max(self.restart_rows, 1)
 
     def restarted(self, work: int) -> EvaluationHistory:
-        """The history after an evaluation from scratch."""
+        """Return the history after an evaluation from scratch."""
         return replace(self, restart_work=work, restart_rows=self.rows)
 
     def budget(self, rows: int) -> float:
-        """The work that a tick may spend before a restart, when the results have `rows` rows."""
+        """Return the work that a tick may spend before a restart; the results have `rows` rows."""
         return BUDGET * self.restart_cost(rows)
 
     def should_restart(self, changed: int, left: int) -> bool:
@@ -108,14 +117,14 @@ class EvaluationHistory:
         return changed >= MANY and self.per_change * changed > self.restart_cost(self.rows)
 
     def after(self, changed: int, work: int, rows: int, arrivals: tuple[Codes, ...]) -> EvaluationHistory:
-        """The history after an incremental tick."""
+        """Return the history after an incremental tick."""
         each = work / max(changed, 1)
         mean = each if not self.per_change else (1 - MEMORY) * self.per_change + MEMORY * each
         return replace(self, rows=rows, per_change=mean, arrivals=arrivals)
 
 
 def joined(past: Codes, present: dict[int, int]) -> Codes:
-    """Arrivals by iteration after a tick that changed some of them."""
+    """Return the arrivals by iteration after a tick that changed some of them."""
     size = max(len(past), max(present, default=-1) + 1)
     total = np.zeros(size, np.int64)
     total[: len(past)] = past

@@ -1,13 +1,13 @@
-"""Which of the streams that enter a scope may only grow if its results are only to grow.
+"""Find the entering streams of a scope of which more rows may mean fewer result rows.
 
-A scope whose body is monotone in its variables has a least fixpoint, and a larger one if more rows
-enter:
+A scope whose body is monotone in its variables has a least fixpoint, and the fixpoint grows with
+the entering streams:
 
     a <= b  implies  fix(body)(a) <= fix(body)(b)
 
-so that after insertions alone its evaluation may continue from the fixpoint it has reached
-(semi-naive evaluation; Abiteboul, Hull, Vianu, Foundations of Databases, section 13.1). That fails
-for streams that are negated: A - (A semijoin B) has fewer rows the more B has.
+So after a tick with insertions only, its evaluation may continue from the previous fixpoint
+(semi-naive evaluation; Abiteboul, Hull, Vianu, Foundations of Databases, section 13.1). This fails
+for negated streams: A - (A semijoin B) has fewer rows the more B has.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ NegatedSources = frozenset[Node]
 
 
 def negated_imports(body: Graph) -> frozenset[int] | None:
-    """The numbers of the entering streams of which more rows may mean fewer in some result.
+    """Return the numbers of the entering streams of which more rows may mean fewer result rows.
 
-    None when a variable of the scope is among the streams of which that is so, or when it cannot be
-    told.
+    None if that holds for a variable of the scope, or if it cannot be determined.
     """
     rising: dict[Node, NegatedSources] = {}
     falling: dict[Node, NegatedSources] = {}
@@ -38,7 +37,7 @@ def negated_imports(body: Graph) -> frozenset[int] | None:
         down = frozenset[Node]().union(*(falling[stream.node] for stream in node.inputs))
         if node.operator.monotone:
             rising[node], falling[node] = up, down
-        elif (keys := _taken_away(node)) is not None:
+        elif (keys := _subtracted_keys(node)) is not None:
             rising[node] = rising[node.inputs[0].node]
             falling[node] = down | rising[keys.node]
         else:
@@ -55,10 +54,10 @@ def negated_imports(body: Graph) -> frozenset[int] | None:
 
 
 def never_negative(node: Node) -> bool:
-    """Whether no row that a node of the outer circuit puts out can weigh less than nothing in
-    total.
+    """Whether no output row of a node of the outer circuit can have a negative total weight.
 
-    Sets cannot, nor can what a monotone operator makes of them; an input of any weights can.
+    A set has no negative weights, nor has the output of a monotone operator over sets. An input of
+    arbitrary weights may have some.
     """
     waiting, seen = [node], {node}
     while waiting:
@@ -73,8 +72,8 @@ def never_negative(node: Node) -> bool:
     return True
 
 
-def _taken_away(node: Node) -> Stream | None:
-    """B of a node that is A - (A semijoin B)."""
+def _subtracted_keys(node: Node) -> Stream | None:
+    """Return B for a node that computes A - (A semijoin B), else None."""
     if not (isinstance(node.operator, Minus) and node.operator.contained):
         return None
     minuend, subtrahend = node.inputs

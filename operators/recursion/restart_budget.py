@@ -1,4 +1,4 @@
-"""The work that one evaluation of a scope may do before the scope restarts."""
+"""The work budget of one evaluation of a scope, after which the scope restarts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dbsp.operators.recursion.modes import EvaluationHistory
 
 
 class RestartBudget:
-    """Ends an evaluation that costs too much, if it is `bounded`, and finishes one that has converged."""
+    """Ends a `bounded` evaluation whose work exceeds the budget, and one that converges early."""
 
     def __init__(self, history: EvaluationHistory, convergence: Convergence | None, bounded: bool) -> None:
         self._history = history
@@ -20,9 +20,10 @@ class RestartBudget:
         self._bounded = bounded
 
     def allowed(self, gained: int) -> float:
-        """What an evaluation may cost that gave so many rows so far."""
+        """Return the work that an evaluation may do after emitting `gained` rows."""
         return self._history.budget(self._rows + gained) if self._bounded else math.inf
 
     def rest(self, iteration: int, arrived: Sequence[dict[int, int]]) -> list[Batch | None] | None:
-        """What is left of the change of every result, if that is known without more iterations."""
+        """Return the remaining change of every result if no more iterations are needed, else
+        None."""
         return None if self._convergence is None else self._convergence.rest(iteration, arrived)

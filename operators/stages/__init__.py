@@ -1,4 +1,5 @@
 """The three stages of one circuit: the laws of incrementalisation, the passes, the lowering.
 
-Imports the rooms with operators; only streams, the compiler and the faces import this one.
+Imports the rooms with operators; only streams, the compiler and the user interfaces import this
+room.
 """

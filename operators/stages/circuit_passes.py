@@ -1,10 +1,10 @@
-"""The passes from a query circuit to the circuit that is run, in their order.
+"""The passes from a query circuit to the physical circuit, in order.
 
     query -> core query -> incremental circuit -> lowered circuit -> physical circuit
 
-The optional passes work on the query, before the rules of incrementalisation: there a join is one node and
-not two terms, and the rules then give the right deltas whatever the passes did. A pass counts the readers
-of a node, so each drops the nodes that it leaves without a reader.
+The optional passes rewrite the query, before the laws of incrementalisation apply. There a join is
+one node and not two terms, and the laws yield correct deltas for every equal query. A pass counts
+the readers of a node, so each pass removes the nodes that it leaves without a reader.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PHYSICAL = _circuit("physical circuit")
 
 
 def pruned(graph: Graph) -> Graph:
-    """The circuit without the nodes that no input or output depends on."""
+    """Return the circuit without the nodes that no input or output depends on."""
     return prune(graph, [node for node in graph.nodes if node.operator.is_port])
 
 
@@ -49,26 +49,26 @@ def _rewriting(function: Callable[[Graph, list[str]], Graph]) -> Callable[[Graph
 
 
 def _incremental(query: Graph, context: PassContext) -> Graph:
-    firings: list[LawApplication] = []
-    incremental = pruned(incrementalise(query, firings))
-    context.changes += map(str, firings)
+    applications: list[LawApplication] = []
+    incremental = pruned(incrementalise(query, applications))
+    context.changes += map(str, applications)
     return incremental
 
 
 # fmt: off
 CIRCUIT_PASSES: tuple[CircuitPass, ...] = (
-    Pass("expand", QUERY, CORE, "replace operators that are defined by others", _rewriting(expand)),
+    Pass("expand", QUERY, CORE, "replace operators that are defined by other operators", _rewriting(expand)),
     Pass("cancel", CORE, CORE, "drop differences of integrals and integrals of differences",
          _rewriting(cancel), optional=True),
     Pass("push_filters", CORE, CORE, "move conditions towards the inputs",
          _rewriting(push_filters), optional=True),
-    Pass("push_projections", CORE, CORE, "drop columns that nobody reads before rows are kept",
+    Pass("push_projections", CORE, CORE, "drop unread columns before rows are stored",
          _rewriting(push_projections), optional=True),
-    Pass("fuse", CORE, CORE, "make one operator of chains of filters and of maps",
+    Pass("fuse", CORE, CORE, "merge chains of filters and chains of maps into one operator",
          _rewriting(fuse), optional=True),
-    Pass("incrementalise", CORE, INCREMENTAL, "apply the rules that turn an operator on Z-sets into one on "
+    Pass("incrementalise", CORE, INCREMENTAL, "apply the laws that turn an operator on Z-sets into one on "
          "their deltas", _incremental),
-    Pass("lower", INCREMENTAL, LOWERED, "choose physical operators, and keep integrals as shared traces",
+    Pass("lower", INCREMENTAL, LOWERED, "choose physical operators, and store integrals as shared traces",
          lambda circuit, _: lower_circuit(circuit)),
     Pass("prune", LOWERED, PHYSICAL, "drop the nodes that no input or output depends on",
          lambda circuit, _: pruned(circuit)),
@@ -79,7 +79,7 @@ CIRCUIT: PassManager[PassContext] = PassManager(CIRCUIT_PASSES)
 
 
 def optimise(query: Graph) -> tuple[Graph, list[AppliedPass]]:
-    """The query after the passes that come before `incrementalise`, and what each of them did."""
+    """Return the query after the passes before `incrementalise`, and the changes of each pass."""
     context = PassContext()
     last = [circuit_pass.name for circuit_pass in CIRCUIT_PASSES if circuit_pass.gives is CORE][-1]
     optimised: Graph = CIRCUIT.run(query, context, until=last)

@@ -1,4 +1,4 @@
-"""What was made of a query on the way to the circuit that is run, in words."""
+"""The report about a circuit: the rewriting of the query, and its physical circuit."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from dbsp.runtime.run import Run
 
 
 def explain(query: Graph, run: Run | None = None) -> str:
-    """The passes and their changes, the rules applied; traces and joins of the physical circuit.
+    """Report the passes and their changes, the laws, and the traces and joins of the physical
+    circuit.
 
-    With a `run` of the query, also the rows and bytes of its traces, and what its multi-way joins
-    have met.
+    With a `run` of the query, also report the rows and bytes of its traces, and the rows and
+    prefixes that its multi-way joins processed.
     """
     return "\n".join(_report(query, run))
 
@@ -31,22 +32,22 @@ def _report(query: Graph, run: Run | None) -> Iterator[str]:
     optimised, applied = optimise(query)
     yield "passes"
     for record in applied:
-        grown = (
+        size = (
             f"{record.before} nodes"
             if record.before == record.after
             else f"{record.before} -> {record.after} nodes"
         )
-        yield f"  {record.name}: {grown}" + ("" if record.changes else ", nothing changed")
+        yield f"  {record.name}: {size}" + ("" if record.changes else ", nothing changed")
         yield from (f"    {change}" for change in record.changes)
-    _, firings = incremental_circuit(optimised)
-    yield "rules"
-    for name, rule in LAWS.items():
-        times = sum(firing.rule.name == name for firing in firings)
+    _, applications = incremental_circuit(optimised)
+    yield "laws"
+    for name, law in LAWS.items():
+        times = sum(application.law.name == name for application in applications)
         if times:
-            yield f"  {name}, {times} x:  {rule.equation}"
+            yield f"  {name}, {times} x:  {law.equation}"
     circuit = physical(query) if run is None else run.graph
     kept = {} if run is None else run.kept()
-    met = {} if run is None else run.join_terms()
+    counts = {} if run is None else run.join_terms()
     evaluations = {} if run is None else run.evaluations()
     yield f"physical circuit: {sum(1 for _ in circuit.walk())} nodes"
     for use in trace_uses(circuit):
@@ -55,7 +56,7 @@ def _report(query: Graph, run: Run | None) -> Iterator[str]:
         yield f"  trace of {_named(use.source)} by ({columns}), read by {_list(use.readers)}{size}"
     for node in circuit.walk():
         if isinstance(node.operator, DeltaMultiwayJoin):
-            yield from _terms(node, node.operator.join, met.get(node))
+            yield from _terms(node, node.operator.join, counts.get(node))
         if isinstance(node.operator, Fixpoint):
             body = node.operator.body
             limit = f"at most {body.max_iterations} iterations"
@@ -64,15 +65,16 @@ def _report(query: Graph, run: Run | None) -> Iterator[str]:
                 yield f"    {evaluations[node]}"
 
 
-def _terms(node: Node, join: MultiwayJoin, met: Sequence[TermRows] | None) -> Iterator[str]:
-    """The order in which each atom's delta term binds variables; after a run, the rows it met."""
+def _terms(node: Node, join: MultiwayJoin, counts: Sequence[TermRows] | None) -> Iterator[str]:
+    """Yield the binding order of each delta term; with a run, the rows and prefixes it
+    processed."""
     yield f"  {_named(node)}"
     for atom, order in enumerate(join.term_orders()):
         terms = ", ".join(map(shown, join.atoms[atom]))
         line = f"    a change of ({terms}) binds {', '.join(order) or 'nothing'}"
-        if met is not None:
-            prefixes = "".join(f", {name}: {number:,}" for name, number in met[atom].levels)
-            line += f"; met {met[atom].changed:,} rows{prefixes}"
+        if counts is not None:
+            prefixes = "".join(f", {name}: {number:,}" for name, number in counts[atom].levels)
+            line += f"; processed {counts[atom].changed:,} rows{prefixes}"
         yield line
 
 
@@ -86,7 +88,7 @@ class TraceUse:
 
 
 def trace_uses(circuit: Graph) -> list[TraceUse]:
-    """The arrangements of a physical circuit, in order. O(nodes + edges)."""
+    """Return the arrangements of a physical circuit, in order. O(nodes + edges)."""
     readers: dict[Node, dict[Node, None]] = {}
     for node in circuit.walk():
         for stream in (*node.inputs, *node.strict):
@@ -100,16 +102,16 @@ def trace_uses(circuit: Graph) -> list[TraceUse]:
 
 
 def _outermost(stream: Stream) -> Stream:
-    """The stream as it was before it entered any scope."""
+    """Return the stream before it entered any scope."""
     while isinstance(stream.node.operator, Delta0):
         stream = stream.node.graph.outer_of(stream)
     return stream
 
 
 def _list(nodes: Sequence[Node]) -> str:
-    return "; ".join(map(_named, nodes)) or "nobody"
+    return "; ".join(map(_named, nodes)) or "no node"
 
 
 def _named(node: Node) -> str:
-    """The label of the node and its source line."""
+    """Return the label of the node and its source line."""
     return f"{node.label} ({node.source})" if node.source else node.label

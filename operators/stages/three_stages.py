@@ -1,15 +1,15 @@
-"""The three circuits of one query: as it is written, incremental, and as it is run.
+"""The three circuits of one query: as written, incremental, and physical.
 
-1. the *query*: relational operators over whole Z-sets;
-2. the *incremental* circuit, Q^D = D . Q . I rewritten by the rules
-(`dbsp.operators.stages.passes.laws`), with
-   integrals and delays as nodes of their own;
-3. the *physical* circuit: the query optimised (see `dbsp.operators.stages.circuit_passes`), made
-   incremental by the same rules, with integrals kept as shared traces, joins and aggregates fused with
-   them, projections fused, work that does not depend on a scope moved out of it, dead nodes dropped.
+1. the *query*: relational operators over complete Z-sets;
+2. the *incremental* circuit: Q^D = D . Q . I, rewritten by the laws in
+   `dbsp.operators.stages.passes.laws`, with integrals and delays as separate nodes;
+3. the *physical* circuit: the optimised query (see `dbsp.operators.stages.circuit_passes`), made
+   incremental by the same laws. Integrals are shared traces, fused with joins and aggregates;
+   projections are fused; work that does not depend on a scope is outside of it; dead nodes are
+   removed.
 
 All three run on the same scheduler and yield the same deltas. The query runs between an explicit I
-at every input and D at every output: slow, and obviously right.
+at every input and D at every output, which is slow and obviously correct.
 """
 
 from __future__ import annotations
@@ -35,38 +35,38 @@ from dbsp.operators.time.integrate import Integrate
 
 
 def between_integrals(query: Graph) -> Graph:
-    """D . Q . I with every operator as it is: recomputes everything in every tick."""
+    """Return D . Q . I with unchanged operators, which recomputes everything in every tick."""
     lifted = pruned(rewrite(query, _lifted))
-    lifted.named.clear()  # the streams are whole values here, and nothing keeps their integral
+    lifted.named.clear()  # the streams are complete values here, and no node keeps their integral
     return lifted
 
 
 def incremental_circuit(query: Graph) -> tuple[Graph, list[LawApplication]]:
-    """The incremental circuit of a query, and which rule was applied where."""
-    firings: list[LawApplication] = []
-    return pruned(incrementalise(expand(query, []), firings)), firings
+    """Return the incremental circuit of a query, and the applications of laws."""
+    applications: list[LawApplication] = []
+    return pruned(incrementalise(expand(query, []), applications)), applications
 
 
 def physical(query: Graph) -> Graph:
-    """The circuit that is run for a query: optimised, made incremental, with traces for integrals."""
+    """Return the physical circuit of a query: optimised, incremental, with traces for integrals."""
     circuit: Graph = CIRCUIT.run(query, PassContext())
     return circuit
 
 
 def circuit(query: Graph, stage: Stage) -> Graph:
-    """One of the three forms of a query."""
+    """Return one of the three forms of a query."""
     if stage is Stage.QUERY:
         return query
     return incremental_circuit(query)[0] if stage is Stage.INCREMENTAL else physical(query)
 
 
 def runnable(query: Graph, stage: Stage) -> Graph:
-    """What a run of that stage steps: the query itself only runs between integrals."""
+    """Return the circuit that a run of this stage steps: a query runs between integrals."""
     return between_integrals(query) if stage is Stage.QUERY else circuit(query, stage)
 
 
 def _lifted(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-    """The node over whole values: I after what enters, D before what leaves."""
+    """Return the node over complete values: I after inputs, D before outputs."""
     operator = node.operator
     if isinstance(operator, Input | Constant):
         return rewriting.add(Integrate(), operator.copy(rewriting, node, inputs))
@@ -78,8 +78,8 @@ def _lifted(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Strea
     if isinstance(operator, Inspect):
         return operator.lifted(rewriting, node, inputs)
     if isinstance(operator, Fixpoint):
-        # Inside, a value stands still over the iterations: I(delta_0(s)). The result is the last
-        # value, which is the sum of its differences.
+        # Inside, an entering value is constant over the iterations: I(delta_0(s)). The result is
+        # the last value, which is the sum of its differences.
         return operator.rewritten(
             rewriting,
             node,
@@ -88,7 +88,7 @@ def _lifted(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Strea
             lambda value: rewriting.add(Differentiate(), value),
         )
     if isinstance(operator, Delay) and node.graph.parent is not None:
-        # z^-1(v) = I(z^-1(D(v))): so the scope can tell that the value stands still.
+        # z^-1(v) = I(z^-1(D(v))): so the scope can detect that the value does not change.
         delayed = rewriting.add(operator, graph=rewriting.graph_of(node.graph))
         (value,) = node.strict
 

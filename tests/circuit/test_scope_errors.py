@@ -157,7 +157,7 @@ ERRORS: dict[Build, Refusal] = {
     inner_stream_used_outside: (
         CircuitError,
         "Join",
-        "scope 'closure' is complete; outside of it use what scope.leave",
+        "scope 'closure' is complete; outside of the scope, use the stream that",
     ),
     inner_stream_handed_out: (
         CircuitError,

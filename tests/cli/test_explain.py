@@ -65,7 +65,7 @@ def test_explain_with_facts_prints_actual_row_counts(folder: Path, run: Command)
     (folder / "facts" / "edge.facts").write_text("1\t2\n2\t3\n1\t3\n3\t4\n2\t4\n")
     done = run("explain", "triangles.dl", "-F", "facts", "--strategy", "wcoj")
     assert (done.code, done.err) == (0, "")
-    assert "a multi-way join, as was asked for" in done.out
+    assert "a multi-way join, as requested" in done.out
     assert re.search(r"change of edge\(\w, \w\): 5 rows, \w: 2 of \S+ expected\n", done.out)
     assert re.search(r"edge by \(x, y\) .*; 5 rows, 120 bytes\n", done.out)
     missing = run("explain", "triangles.dl", "-F", "nowhere")

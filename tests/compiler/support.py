@@ -32,7 +32,7 @@ def checked_program(text: str, file: str = "t.dl", sources: Sources | None = Non
 def rewrite(
     program: checked.CheckedProgram, names: Collection[str] = REWRITES, magic: Collection[str] = ()
 ) -> tuple[checked.CheckedProgram, tuple[AppliedPass, ...]]:
-    """The program after the rewritings of these names, and those that changed anything."""
+    """Return the program after the named rewritings, and the rewritings that changed it."""
     options = CompileOptions(disabled=frozenset(REWRITES).difference(names), magic=tuple(magic))
     context = CompileContext.of(SourceText("", "t.dl", Sources()), options)
     rewritten: checked.CheckedProgram = COMPILER.run(program, context, start=CHECKED, until="stratify")

@@ -1,4 +1,4 @@
-"""`compile` and `Program`: where text comes from, starting, facts, errors of a running program."""
+"""`compile` and `Program`: sources of text, starting, facts, errors of a running program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ path(x, z) :- path(x, y), edge(y, z).
 """
 
 
-# --- where the text comes from ---------------------------------------------------------------------
+# --- the source of the text ---------------------------------------------------------------------
 
 
 def test_text_path_and_name_of_a_file(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_text_path_and_name_of_a_file(tmp_path: Path) -> None:
         assert program.circuit().name == ("<program>" if source is CLOSURE else "closure")
 
 
-def test_one_line_of_text_is_no_file() -> None:
+def test_one_line_of_text_is_not_a_file() -> None:
     program = dbsp.compile(".decl a(x: number) .decl b(x: number) .output b b(x) :- a(x).")
     assert list(program.outputs) == ["b"]
 
@@ -40,13 +40,12 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for source in (missing, str(missing)):
         with pytest.raises(CompileError) as refused:
             dbsp.compile(source)
-        assert refused.value.message == f"cannot read {missing}: No such file or directory"
-        assert refused.value.code == "unreadable-file"
-    with pytest.raises(CompileError, match=r"cannot read .*: Is a directory"):
+        assert str(refused.value) == f"cannot read {missing}: No such file or directory [file-not-found]"
+    with pytest.raises(CompileError, match=r"cannot read .*: Is a directory \[unreadable-file\]"):
         dbsp.compile(tmp_path)
     latin = tmp_path / "latin.dl"
     latin.write_bytes(b"// caf\xe9\n")
-    with pytest.raises(CompileError, match=r"cannot read .*: byte 6 is not UTF-8 text"):
+    with pytest.raises(CompileError, match=r"cannot read .*: byte 6 is not UTF-8 text \[unreadable-file\]"):
         dbsp.compile(latin)
 
 
@@ -58,7 +57,7 @@ def test_places_name_the_file_as_given(tmp_path: Path) -> None:
     assert str(refused.value).startswith(f"{file}:1:1: error: undefined relation 'edge'")
 
 
-# --- what a program says of itself -----------------------------------------------------------------
+# --- properties of a program -----------------------------------------------------------------
 
 
 def test_names_and_columns() -> None:
@@ -84,6 +83,14 @@ def test_names_and_columns() -> None:
     assert repr(program) == "<program <program>: 2 rules, (a) -> (b, c)>"
 
 
+def test_the_columns_of_an_unknown_relation() -> None:
+    with pytest.raises(InputError) as refused:
+        dbsp.compile(CLOSURE).columns("edgy")
+    assert str(refused.value) == (
+        "unknown relation 'edgy'; did you mean 'edge'? (the relations are edge, path) [unknown-relation]"
+    )
+
+
 def test_inputs_have_set_semantics() -> None:
     run = dbsp.compile(CLOSURE).start()
     run.step({"edge": {(1, 2): 1}})
@@ -105,28 +112,28 @@ def test_an_input_with_rules_holds_both() -> None:
     assert run.view("path").rows() == [(1, 2), (7, 1)]
 
 
-# --- starting --------------------------------------------------------------------------------------
+# --- starting -------------------------------------------------------------------------------------
 
 
-def test_facts_are_there_at_once_and_can_be_retracted() -> None:
+def test_facts_are_in_the_first_tick_and_can_be_retracted() -> None:
     run = dbsp.compile(CLOSURE + "edge(1, 2). edge(2, 3).\n").start()
     assert run.tick == 1
     assert run.view("path").rows() == [(1, 2), (1, 3), (2, 3)]
     assert run.step({"edge": {(1, 2): -1}})["path"].to_dict() == {(1, 2): -1, (1, 3): -1}
 
 
-def test_initial_changes_come_with_the_facts_in_one_tick() -> None:
+def test_initial_changes_and_facts_are_one_tick() -> None:
     program = dbsp.compile(CLOSURE + "edge(1, 2). edge(5, 6).\n")
     run = program.start(initial={"edge": {(2, 3): 1, (5, 6): -1}})
     assert run.tick == 1
     assert run.view("path").rows() == [(1, 2), (1, 3), (2, 3)]
 
 
-def test_without_anything_to_do_no_tick_happens() -> None:
+def test_no_tick_happens_without_changes() -> None:
     assert dbsp.compile(CLOSURE).start().tick == 0
 
 
-def test_what_holds_without_any_row_holds_from_the_start() -> None:
+def test_rows_that_need_no_input_are_in_the_first_tick() -> None:
     text = """.decl a(x: number) .decl n(c: number) .decl no() .decl k(x: number)
     .output n, no, k
     n(c) :- c = count : { a(_) }.
@@ -143,12 +150,12 @@ def test_what_holds_without_any_row_holds_from_the_start() -> None:
 
 def test_runs_of_one_program_share_nothing() -> None:
     program = dbsp.compile(CLOSURE)
-    one, other = program.start(), program.start()
-    one.step({"edge": {(1, 2): 1}})
+    first, other = program.start(), program.start()
+    first.step({"edge": {(1, 2): 1}})
     assert not other.view("path")
 
 
-def test_a_recursive_stratum_that_nothing_starts_is_empty() -> None:
+def test_a_recursive_stratum_without_a_base_rule_is_empty() -> None:
     text = """.decl a(x: number) .decl p(x: number) .decl q(x: number) .decl o(x: number) .output o, p
     p(x) :- q(x). q(x) :- p(x), a(x). o(x) :- a(x), !p(x).
     """
@@ -163,7 +170,7 @@ def test_a_relation_whose_rules_never_hold_is_empty() -> None:
     assert run.view("p").rows() == []
 
 
-# --- errors while running --------------------------------------------------------------------------
+# --- errors while running -------------------------------------------------------------------------
 
 ARITHMETIC = """.decl a(x: number, y: number)
 .decl u(x: unsigned)
@@ -223,7 +230,7 @@ def test_an_overflowing_sum_is_an_error_and_changes_nothing() -> None:
     assert run.view("o").rows() == [(2**63 - 1,)]
 
 
-def test_recursion_without_bound_meets_the_cap() -> None:
+def test_recursion_without_bound_reaches_the_limit() -> None:
     text = ".decl n(x: number)\n.output n\nn(0).\nn(x + 1) :- n(x).\n"
     program = dbsp.compile(text)
     with pytest.raises(IterationLimitError) as raised:
@@ -232,7 +239,7 @@ def test_recursion_without_bound_meets_the_cap() -> None:
     assert "<program>:1" in str(raised.value)
 
 
-def test_the_cap_belongs_to_the_run() -> None:
+def test_the_iteration_limit_belongs_to_the_run() -> None:
     program = dbsp.compile(CLOSURE)
     chain = [(i, i + 1) for i in range(30)]
     with pytest.raises(IterationLimitError):
@@ -240,11 +247,11 @@ def test_the_cap_belongs_to_the_run() -> None:
     assert len(program.start(initial={"edge": chain}).view("path")) == 465
 
 
-# --- what is easily got wrong ----------------------------------------------------------------------
+# --- common mistakes ----------------------------------------------------------------------
 
 
 def test_existence_does_not_multiply_weights() -> None:
-    """Each of the atoms has many rows; the rule holds or does not, and no weight overflows."""
+    """Every atom matches many rows, but the result has weight 1 and no weight overflows."""
     text = """.decl a(x: number, y: number) .decl o(x: number) .output o
     o(x) :- a(x, 0), a(_, _), a(_, _), a(_, _), a(_, _), a(_, _), a(_, _), a(_, _).
     """
@@ -270,7 +277,7 @@ def test_aggregates_count_equal_values_of_different_rows() -> None:
     assert run.view("o").rows() == [(5, 7)]
 
 
-def test_division_is_not_tried_on_rows_that_something_else_discards() -> None:
+def test_division_is_not_evaluated_on_rows_that_another_literal_rejects() -> None:
     text = """.decl r(x: number, y: number) .decl ok(y: number) .decl o(z: number) .output o
     o(z) :- z = x / y, r(x, y), ok(y).
     o(z) :- ok(y), z = sum 100 / x : { r(x, y), x != 0 }.

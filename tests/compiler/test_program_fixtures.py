@@ -1,9 +1,9 @@
 """Programs with facts and expected output, loaded at once, row by row, and under deletions.
 
-`tests/programs/NAME.dl` has its facts in `NAME/relation.facts` and the expected rows of each output in
-`NAME/relation.csv`, tab-separated; some have a change script `NAME/changes.txt` and the expected deltas
-of its ticks in `NAME/deltas.txt`. Expected rows were computed by an evaluator that shares nothing with
-the compiler behind the checks, and read over.
+`tests/programs/NAME.dl` has its facts in `NAME/relation.facts` and the expected rows of each output
+in `NAME/relation.csv`, tab-separated; some have a change script `NAME/changes.txt` and the expected
+deltas of its ticks in `NAME/deltas.txt`. Expected rows were computed by an independent evaluator,
+which shares only the checks with the compiler, and reviewed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def value(kind: AnyKind, text: str) -> Any:
 
 
 def facts_of(path: Path, program: dbsp.Program) -> Rows:
-    """The rows of the fact files, by input."""
+    """Return the rows of the fact files, by input."""
     return {
         name: read(path.with_suffix("") / f"{name}.facts", program.relations[name])
         for name in program.inputs
@@ -100,7 +100,7 @@ def difference(before: set[Row], after: set[Row]) -> dict[Row, int]:
 
 
 def churn(rows: Rows, seed: str) -> Iterator[dict[str, dict[Row, int]]]:
-    """Changes that take a random half of the rows away in a few ticks and put it back in others."""
+    """Return changes that delete a random half of the rows in a few ticks and insert it again."""
     generator = random.Random(seed)
     gone = [(name, row) for name in sorted(rows) for row in sorted(rows[name], key=repr)]
     generator.shuffle(gone)
@@ -117,7 +117,7 @@ def churn(rows: Rows, seed: str) -> Iterator[dict[str, dict[Row, int]]]:
 
 
 @every_program
-def test_after_every_tick_of_churn_the_views_are_those_of_a_fresh_run(path: Path) -> None:
+def test_views_after_every_tick_of_churn_equal_those_of_a_fresh_run(path: Path) -> None:
     program = dbsp.compile(path)
     rows = {name: set[Row]() for name in program.inputs} | facts_of(path, program)
     written = {name: set(facts) for name, facts in program.facts.items()}
@@ -132,7 +132,7 @@ def test_after_every_tick_of_churn_the_views_are_those_of_a_fresh_run(path: Path
                 row for row, weight in change.items() if weight > 0
             }
         after = views(run, program)
-        # A fact of the program that has been retracted must be retracted in the fresh run too.
+        # A retracted fact of the program must be retracted in the fresh run, too.
         initial = {
             name: dict.fromkeys(present, 1) | dict.fromkeys(written.get(name, set()) - present, -1)
             for name, present in rows.items()
@@ -145,7 +145,7 @@ def test_after_every_tick_of_churn_the_views_are_those_of_a_fresh_run(path: Path
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_a_change_script_gives_its_deltas_and_ends_in_a_fresh_run(
+def test_a_change_script_has_its_deltas_and_the_views_of_a_fresh_run(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = path.with_suffix("")

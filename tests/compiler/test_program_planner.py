@@ -1,4 +1,4 @@
-"""Programs that are planned anew while they run, by the rows that are there."""
+"""Programs that are replanned while they run, for their current rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ticks = set_ticks({name: st.tuples(*[few] * arity) for name, arity in INPUTS.ite
 schedules = st.lists(
     st.lists(st.sampled_from(["by counts", "auto", "binary", "wcoj"]), max_size=2), min_size=1, max_size=4
 )
-"""Before some ticks how the run is planned anew, once or twice."""
+"""The replans before some ticks, once or twice."""
 
 
 def answer(run: Run, tick: Tick) -> Any:
@@ -36,7 +36,7 @@ def answer(run: Run, tick: Tick) -> Any:
 @pytest.mark.slow
 @settings(max_examples=80)
 @given(programs(), ticks, schedules)
-def test_a_program_goes_on_as_if_it_had_not_been_replanned(
+def test_replanning_does_not_change_results(
     text: str, sequence: list[Tick], schedule: list[list[str]]
 ) -> None:
     run, other = (compile(text).start(max_iterations=CAP) for _ in range(2))
@@ -82,7 +82,7 @@ def test_live_rows_of_inputs_and_derived_relations() -> None:
     assert reached is not None and reached.tolist() == [[2, 3], [2, 4]]
 
 
-def test_the_first_tick_is_planned_for_its_rows_and_replan_for_those_of_now() -> None:
+def test_the_first_tick_is_planned_for_its_rows_and_replan_for_current_rows() -> None:
     program = compile(
         """
         .decl a(x: number, y: number)
@@ -125,7 +125,7 @@ def test_only_the_physical_circuit_is_replanned() -> None:
     assert run.rows("reached") is None
 
 
-def test_a_durable_run_goes_on_with_the_circuit_of_its_snapshot(tmp_path: Path) -> None:
+def test_a_durable_run_continues_with_the_circuit_of_its_snapshot(tmp_path: Path) -> None:
     program = compile(PAIRS)
     run = program.start({"vip": [(1,)], "follows": [(1, 2), (2, 1)]}, checkpoint=tmp_path)
     run.step({"follows": grid(30)})

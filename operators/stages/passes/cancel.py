@@ -1,4 +1,4 @@
-"""cancel: D and I undo each other.
+"""cancel: D and I are inverse to each other.
 
 D(I(s)) = s,   I(D(s)) = s          (arXiv 2203.16684, theorem 2.20)
 """
@@ -22,7 +22,7 @@ def cancel(query: Graph, changes: list[str]) -> Graph:
             below = inputs[0].node
             other = Integrate if isinstance(operator, Differentiate) else Differentiate
             if isinstance(below.operator, other):
-                changes.append(f"{node.describe()} undoes {below.describe()}")
+                changes.append(f"{node.describe()} cancels {below.describe()}")
                 return below.inputs[0]
         return operator.expand(rewriting, node, inputs)
 

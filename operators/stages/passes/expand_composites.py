@@ -1,8 +1,8 @@
-"""expand: operators that are defined by others become those others.
+"""expand: replace composite operators by the operators that define them.
 
     A semijoin B = project(A join distinct(project(B)))      and so on, see each operator's `expand`
 
-Equal nodes over equal inputs are made one, here as in every rewriting.
+Equal nodes over equal inputs become one node, as in every rewriting.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dbsp.circuit.rewriting import Rewriting, rewrite
 
 
 def expand(query: Graph, changes: list[str]) -> Graph:
-    """Every operator in terms of the simplest."""
+    """Return the query with every operator in terms of core operators."""
 
     def form(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         image = node.operator.expand(rewriting, node, inputs)
         if image.node.operator.name != node.operator.name:
-            changes.append(f"{node.describe()} is written as {image.node.operator.name}")
+            changes.append(f"{node.describe()} becomes {image.node.operator.name}")
         return image
 
     return rewrite(query, form)

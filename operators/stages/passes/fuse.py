@@ -1,11 +1,11 @@
-"""fuse: two linear operators in a row become one.
+"""fuse: merge two successive linear operators.
 
     filter(filter(A, p), q) = filter(A, p & q)          map(map(A, f), g) = map(A, g . f)
 
-The second condition of `&` is evaluated only where the first does not decide. Maps are fused while
-no expression would be evaluated twice, dropped, or for a row that is not there: rows that the first
-map makes equal may cancel, and the second never sees them. Projections are fused with the join
-below them when the circuit is lowered.
+The second condition of `&` is evaluated only if the first does not decide. Maps are fused if no
+expression would be evaluated twice, dropped, or evaluated for a row that cancels: rows that become
+equal in the first map may cancel, and the second map never reads them. Projections are fused with
+the join below them when the circuit is lowered.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dbsp.operators.stages.passes.readers import count_readers
 
 
 def fuse(query: Graph, changes: list[str]) -> Graph:
-    """Make one operator of chains of filters and of maps."""
+    """Merge chains of filters and chains of maps into one operator."""
     readers = count_readers(query)
 
     def form(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
@@ -44,7 +44,8 @@ def fuse(query: Graph, changes: list[str]) -> Graph:
 
 def _filters(first: Filter, second: Filter) -> Filter | None:
     if not is_total(second.predicate):
-        # None of the first does not decide `&`, so the second might meet rows it never should.
+        # If the first condition is None, `&` evaluates the second one, on rows that the filter
+        # drops.
         return None
     return Filter(call("and", first.predicate, second.predicate))
 
@@ -58,7 +59,7 @@ def _maps(first: Map, second: Map, source: Node) -> Map | None:
     for name, expression in definitions.items():
         if isinstance(expression, Column):
             continue
-        # What may be without a value is not put where `when` or `&` evaluate only some of the rows.
+        # A partial expression must not move into `when` or `&`, which evaluate only some rows.
         if sum(uses(outer, name) for outer in second.expressions) != 1 or not can_only_overflow(expression):
             return None
     expressions = tuple(substitute(e, definitions) for e in second.expressions)

@@ -1,6 +1,6 @@
-"""incrementalise: every operator becomes the operators that compute the delta of its output.
+"""incrementalise: replace every operator by operators that compute the delta of its output.
 
-Q^D = D . Q . I          by the rules of `operators.stages.passes.laws`
+Q^D = D . Q . I          by the laws of `operators.stages.passes.laws`
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from dbsp.circuit.rewriting import rewrite
 from dbsp.operators.stages.passes.laws import LawApplication, incremental_form
 
 
-def incrementalise(query: Graph, firings: list[LawApplication]) -> Graph:
-    """The incremental circuit of a query of core operators; `firings` get the rule applied to each node."""
-    return rewrite(query, incremental_form(firings))
+def incrementalise(query: Graph, applications: list[LawApplication]) -> Graph:
+    """Return the incremental circuit of a query of core operators.
+
+    Appends the law applied to each node to `applications`.
+    """
+    return rewrite(query, incremental_form(applications))

@@ -1,10 +1,10 @@
-"""The rules of incrementalisation: what D . Q . I becomes, operator by operator.
+"""The laws of incrementalisation: the form of D . Q . I for each kind of operator.
 
     Q^D = D . Q . I         (DBSP paper, arXiv 2203.16684, definition 3.1)
 
-Every rule is one function with its equation. Given a node of the query and the streams of deltas
-D(a), D(b), ... of its inputs, it adds the nodes that compute the delta of the node's output.
-`incremental_circuit` applies them from the inputs to the outputs and keeps a record of which fired where.
+Every law is one function with its equation. Given a node of the query and the streams of deltas
+D(a), D(b), ... of its inputs, it adds the nodes that compute the delta of the output.
+`incremental_circuit` applies the laws from the inputs to the outputs and records each application.
 """
 
 from __future__ import annotations
@@ -20,63 +20,64 @@ from dbsp.operators.time.integrate import old_integral
 from dbsp.operators.time.multilinear_terms import Terms
 from dbsp.operators.time.nested import Nested
 
-Apply: TypeAlias = Callable[[Rewriting, Node, Sequence[Stream]], Stream]
+Form: TypeAlias = Callable[[Rewriting, Node, Sequence[Stream]], Stream]
 
 
 @dataclass(frozen=True)
 class Law:
-    """A rule by its name, with what it states and where that is proved."""
+    """A law: its name, its equation, and a reference to the proof."""
 
     name: str
     equation: str
     reference: str
-    apply: Apply
+    apply: Form
 
 
 LAWS: dict[str, Law] = {}
 
 
-def _rule(name: str, equation: str, reference: str) -> Callable[[Apply], Apply]:
-    def register(apply: Apply) -> Apply:
+def _law(name: str, equation: str, reference: str) -> Callable[[Form], Form]:
+    def register(apply: Form) -> Form:
         LAWS[name] = Law(name, equation, reference, apply)
         return apply
 
     return register
 
 
-@_rule("source", "D(I(s)) = s", "arXiv 2203.16684, theorem 2.20")
+@_law("source", "D(I(s)) = s", "arXiv 2203.16684, theorem 2.20")
 def source(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
-    """What enters the circuit is a stream of deltas already: D meets I and both vanish."""
+    """An input is already a stream of deltas: D and I cancel."""
     return node.operator.copy(rewriting, node, deltas)
 
 
-@_rule("linear", "D(f(a, b, ...)) = f(D(a), D(b), ...)", "arXiv 2203.16684, theorem 3.3")
+@_law("linear", "D(f(a, b, ...)) = f(D(a), D(b), ...)", "arXiv 2203.16684, theorem 3.3")
 def linear(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
     """A linear operator is its own incremental form."""
     return node.operator.copy(rewriting, node, deltas)
 
 
-@_rule(
+@_law(
     "bilinear",
     "D(a x b) = D(a) x z^-1(I(D(b))) + I(D(a)) x D(b)",
-    "arXiv 2203.16684, theorem 3.4, with two terms of the three put together",
+    "arXiv 2203.16684, theorem 3.4, with two of the three terms combined",
 )
 def bilinear(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
-    """Each side's delta meets the integral of the other; one of them is the old integral."""
+    """The delta of each side joins the integral of the other side; one of the two is the old
+    one."""
     return multilinear(rewriting, node, deltas)
 
 
-@_rule(
+@_law(
     "multilinear",
     "D(a1 x ... x an) = sum over i of I(D(a1)) x ... x D(ai) x ... x z^-1(I(D(an)))",
     "Ammar et al., VLDB 2018, section 3.1; arXiv 2203.16684, theorem 3.4, applied n - 1 times",
 )
 def multilinear(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
-    """One term per input: its delta meets the new integrals before it and the old ones after it."""
+    """One term per input: its delta joins the new integrals before it and the old ones after it."""
     return Terms(node.operator).over(rewriting, deltas)
 
 
-@_rule(
+@_law(
     "distinct",
     "D(distinct(a)) = distinct(old + D(a)) - distinct(old),  old = z^-1(I(D(a)))",
     "arXiv 2203.16684, proposition 4.7",
@@ -87,7 +88,7 @@ def distinct(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stre
     return rewriting.add(Change(node.operator), old_integral(rewriting, a), a)
 
 
-@_rule(
+@_law(
     "aggregate",
     "D(f(a)) = f(old + D(a)) - f(old),  old = z^-1(I(D(a)))",
     "arXiv 2203.16684, section 7.2",
@@ -98,29 +99,29 @@ def aggregate(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Str
     return rewriting.add(Change(node.operator), *old, *deltas)
 
 
-@_rule("changes", "D(I(f(D(a)))) = f(D(a))", "arXiv 2203.16684, theorem 2.20")
+@_law("changes", "D(I(f(D(a)))) = f(D(a))", "arXiv 2203.16684, theorem 2.20")
 def changes(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
-    """An operator on streams of changes, and not on Z-sets, reads them as they are."""
+    """An operator on streams of changes, not on Z-sets, reads the deltas directly."""
     return node.operator.copy(rewriting, node, deltas)
 
 
-@_rule("delay", "D(z^-1(a)) = z^-1(D(a))", "arXiv 2203.16684, theorem 3.3 (time invariance)")
+@_law("delay", "D(z^-1(a)) = z^-1(D(a))", "arXiv 2203.16684, theorem 3.3 (time invariance)")
 def delay(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
     """Delay, integral and difference commute; a cycle is incrementalised inside (corollary 3.5)."""
     return node.operator.copy(rewriting, node, deltas)
 
 
-@_rule(
+@_law(
     "nested",
     "D(f(a, ...)) = alternating sum of f at the corners below each time",
     "arXiv 2203.16684, section 5; Differential dataflow, CIDR 2013, section 3",
 )
 def nested(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
-    """Inside a scope whatever is not linear is differentiated by ticks and by iterations."""
+    """Inside a scope, an operator that is not linear is differentiated by ticks and iterations."""
     return rewriting.add(Nested(node.operator), *deltas)
 
 
-@_rule(
+@_law(
     "fixpoint",
     "D(fix(body)) = fix(D(body)),  D(delta_0(a)) = delta_0(D(a))",
     "arXiv 2203.16684, theorem 5.3",
@@ -130,37 +131,39 @@ def fixpoint(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stre
     return node.operator.copy(rewriting, node, deltas)
 
 
-@_rule("output", "D(I(s)) = s", "arXiv 2203.16684, theorem 2.20")
+@_law("output", "D(I(s)) = s", "arXiv 2203.16684, theorem 2.20")
 def output(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
-    """The delta of the result is what leaves the circuit."""
+    """An output emits the delta of the result."""
     return node.operator.copy(rewriting, node, deltas)
 
 
 @dataclass(frozen=True)
 class LawApplication:
-    """One application of a rule: to which node, and how many nodes came of it."""
+    """One application of a law: the node, and the number of nodes it added."""
 
-    rule: Law
+    law: Law
     node: str
     added: int
 
     def __str__(self) -> str:
-        return f"{self.rule.name:<10} {self.node}:  {self.rule.equation}"
+        return f"{self.law.name:<10} {self.node}:  {self.law.equation}"
 
 
-def incremental_form(firings: list[LawApplication]) -> Callable[[Rewriting, Node, Sequence[Stream]], Stream]:
-    """The form that applies the rules, noting each application in `firings`."""
+def incremental_form(
+    applications: list[LawApplication],
+) -> Form:
+    """Return the form that applies the laws and appends each application to `applications`."""
 
     def form(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
-        law = node.operator.law
+        name = node.operator.law
         inside = any(delta.graph.parent is not None for delta in deltas)
-        rule = LAWS[
-            "nested" if inside and law in ("bilinear", "multilinear", "distinct", "aggregate") else law
-        ]
+        if inside and name in ("bilinear", "multilinear", "distinct", "aggregate"):
+            name = "nested"
+        law = LAWS[name]
         graph = rewriting.graph_of(node.graph)
         before = len(graph.nodes)
-        stream = rule.apply(rewriting, node, deltas)
-        firings.append(LawApplication(rule, node.describe(), len(graph.nodes) - before))
+        stream = law.apply(rewriting, node, deltas)
+        applications.append(LawApplication(law, node.describe(), len(graph.nodes) - before))
         return stream
 
     return form

@@ -1,13 +1,13 @@
 """push_filters: test rows as early as possible.
 
-    filter(A + B) = filter(A) + filter(B)           filter(A x B) = filter(A) x B  (columns of A only)
-    filter(distinct(A)) = distinct(filter(A))       filter(map(A)) = map(filter(A))
-    filter(A x B x ...)                             is a multi-way join with one more condition
+    filter(A + B) = filter(A) + filter(B)           filter(A x B) = filter(A) x B  (columns of A
+    only) filter(distinct(A)) = distinct(filter(A))       filter(map(A)) = map(filter(A)) filter(A x
+    B x ...)                             becomes another condition of the multi-way join
 
-A condition moves only below operators that nobody else reads, and only if it has a value for every
-row: `10 / x > 1` must not meet the rows that an earlier `x != 0` keeps from it. Nor does a
-condition keep from a map a row for which the map has no value, and which the query therefore
-refuses.
+A condition moves only below operators without other readers, and only if it has a value for every
+row: `10 / x > 1` must not be evaluated on rows that an earlier `x != 0` drops. A condition also
+does not move below a map that may have no value for a row: the query raises an error for such a
+row, and the condition must not drop it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class _Pushing:
         self._readers = readers
 
     def below(self, predicate: Expression, node: Node) -> Stream | None:
-        """The image of filter(node) with the condition below the node; None if impossible."""
+        """Return the image of filter(node) with the condition below the node; None if
+        impossible."""
         if self._readers[node] > 1:
             return None
         operator, add = node.operator, self._rewriting.add
@@ -90,7 +91,7 @@ class _Pushing:
         return None
 
     def _onto(self, predicate: Expression, node: Node) -> Stream:
-        """The image of filter(node), with the condition as low as it gets."""
+        """Return the image of filter(node), with the condition as low as possible."""
         pushed = self.below(predicate, node)
         if pushed is not None:
             return pushed
@@ -116,5 +117,5 @@ def _substituted(predicate: Expression, columns: dict[str, str]) -> Expression:
 
 
 def _renamed(predicate: Expression, names: Schema, below: Schema) -> Expression:
-    """The condition in the names that the same positions have below."""
+    """Return the condition with the names of the same positions below."""
     return _substituted(predicate, {n: below.names[names.index(n)] for n in predicate.columns})

@@ -1,12 +1,12 @@
-"""push_projections: drop columns that nobody reads before rows are kept.
+"""push_projections: drop unread columns before rows are stored.
 
-    project(A + B) = project(A) + project(B)
-    columns(A x B) = columns(project(A) x B)       where the columns dropped are neither key nor result
-    project(A x B x ...)                           is a multi-way join with fewer variables in its result
+    project(A + B) = project(A) + project(B) columns(A x B) = columns(project(A) x B)       for
+    dropped columns outside of key and result project(A x B x ...)                           becomes
+    a multi-way join with fewer result variables
 
-A join keeps an arrangement of each input; without the columns that only ride along it has fewer and
-narrower rows, and rows that become equal are one. A stream that others read as well, or that its
-input keeps whole in any case, is left alone: there the arrangement is shared.
+A join stores an arrangement of each input. Without unread columns the rows are narrower, and fewer,
+because equal rows merge. A stream with other readers is not projected, nor is an input that stores
+complete rows in any case: its arrangement is shared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dbsp.operators.stages.passes.readers import count_readers
 
 
 def push_projections(query: Graph, changes: list[str]) -> Graph:
-    """Narrow what joins keep, and project the parts of a union before adding them up."""
+    """Narrow the inputs of joins, and project the parts of a union before adding them."""
     readers = count_readers(query)
 
     def form(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
@@ -42,9 +42,9 @@ def push_projections(query: Graph, changes: list[str]) -> Graph:
                     join = replace(below.operator, columns=taken)
                     narrowed = join.expand(rewriting, below, [rewriting.image(s) for s in below.inputs])
                     return rewriting.add(Rename(operator.names), narrowed)
-            # Worth it where a part can take the projection over: it costs another sort otherwise.
-            takes = any(isinstance(s.node.operator, Join | Project) for s in below.inputs)
-            if isinstance(below.operator, Union) and readers[below] == 1 and takes:
+            # Move the projection only if a part can absorb it; otherwise it costs another sort.
+            absorbs = any(isinstance(s.node.operator, Join | Project) for s in below.inputs)
+            if isinstance(below.operator, Union) and readers[below] == 1 and absorbs:
                 changes.append(f"{node.describe()} moved below {below.describe()}")
                 parts = (rewriting.image(stream) for stream in below.inputs)
                 return rewriting.add(below.operator, *(rewriting.add(operator, part) for part in parts))
@@ -81,12 +81,12 @@ def _may_narrow(node: Node, used: set[int], readers: Counter[Node]) -> bool:
     operator = node.operator
     if len(used) == node.schema.arity or readers[node] > 1:
         return False
-    # An input with set semantics or a key keeps its rows whole anyway, in an arrangement to share.
+    # An input with set semantics or a key stores complete rows anyway, in a shared arrangement.
     return not (isinstance(operator, Input) and operator.strict)
 
 
 def _only(rewriting: Rewriting, stream: Stream, used: set[int]) -> tuple[Stream, dict[int, int]]:
-    """The stream with the used columns only, and where each of them is now."""
+    """Return the stream with the used columns only, and the new position of each column."""
     columns = tuple(sorted(used))
     names = tuple(stream.schema.names[c] for c in columns)
     return rewriting.add(Project(columns, names), stream), {c: i for i, c in enumerate(columns)}

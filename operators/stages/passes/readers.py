@@ -1,4 +1,4 @@
-"""Who reads a node."""
+"""The readers of nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dbsp.operators.recursion.fixpoint import Fixpoint
 
 
 def count_readers(query: Graph) -> Counter[Node]:
-    """How many inputs, strict inputs and results of scopes each node is."""
+    """Count, for each node, the inputs, strict inputs and scope results that refer to it."""
     readers: Counter[Node] = Counter()
     for node in query.walk():
         readers.update(stream.node for stream in (*node.inputs, *node.strict))

@@ -1,4 +1,4 @@
-"""Queries and data for the tests of the planner, and the join as it is defined."""
+"""Queries and data for the tests of the planner, and the definition of the join."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def edges(text: str) -> list[frozenset[str]]:
 
 
 def query(text: str, needed: str | None = None, relations: Iterable[str] = ()) -> Conjunction:
-    """ "ab bc" is e(a, b), e(b, c), or over the relations given; all variables are needed unless said."""
+    """ "ab bc" is e(a, b), e(b, c), or over the given relations; by default all variables are
+    needed."""
     words = text.split()
     names = list(relations) or ["e"] * len(words)
     atoms = tuple(Atom(name, tuple(word)) for name, word in zip(names, words, strict=True))
@@ -26,7 +27,8 @@ def query(text: str, needed: str | None = None, relations: Iterable[str] = ()) -
 
 
 def joined(conjunction: Conjunction, data: Mapping[str, Codes], atoms: Iterable[int]) -> set[tuple[int, ...]]:
-    """All bindings of the variables of some atoms, in the order of `conjunction.variables`."""
+    """Return all bindings of the variables of some atoms, in the order of
+    `conjunction.variables`."""
     found: list[dict[str, int]] = [{}]
     for index in atoms:
         atom = conjunction.atoms[index]
@@ -44,7 +46,7 @@ def joined(conjunction: Conjunction, data: Mapping[str, Codes], atoms: Iterable[
 
 
 def graph(vertices: int, number: int, skew: float, seed: int = 1) -> Codes:
-    """Edges of a random graph; the i-th vertex has a part of them that goes with i^-skew."""
+    """Return edges of a random graph; the share of the i-th vertex is proportional to i^-skew."""
     random = np.random.default_rng(seed)
     weights = np.arange(1, vertices + 1) ** -skew
     ends = random.choice(vertices, (number, 2), p=weights / weights.sum())
@@ -59,7 +61,8 @@ def hypergraphs(draw: st.DrawFn, most: int = 6) -> list[frozenset[str]]:
 
 @st.composite
 def conjunctions(draw: st.DrawFn, most: int = 5) -> Conjunction:
-    """Atoms over r1 to r3, of the arity in the name, with conditions, functions and needed variables."""
+    """Atoms over r1 to r3, of the arity in the name, with conditions, functions and needed
+    variables."""
     atoms = []
     for _ in range(draw(st.integers(1, most))):
         arity = draw(st.integers(1, 3))

@@ -22,12 +22,12 @@ from tests.compiler.planner.planner_support import edges, hypergraphs
         ("ab bc ac", "ab bc ac"),
         ("ab bc cd da", "ab bc cd da"),
         ("abc cde efa", "abc cde efa"),  # the same without the fourth
-        ("ab bc ac cd de", "ab bc ac"),  # a tail is taken off
+        ("ab bc ac cd de", "ab bc ac"),  # a tail is removed
         ("ab bc ac cd de ef df", "ab bc ac cd de ef df"),  # two triangles with a bridge
         ("abx bcy acz", "abx bcy acz"),
     ],
 )
-def test_what_the_reduction_leaves(query: str, core: str) -> None:
+def test_the_core_of_the_reduction(query: str, core: str) -> None:
     found = reduce_ears(edges(query))
     assert [query.split()[edge] for edge in found.core] == core.split()
     assert found.acyclic == (core == "")
@@ -35,9 +35,11 @@ def test_what_the_reduction_leaves(query: str, core: str) -> None:
 
 @given(hypergraphs())
 def test_a_query_is_acyclic_if_it_has_a_join_tree(query: list[frozenset[str]]) -> None:
-    """A tree of the edges has the running intersection property if and only if the shared variables on
-    its links add up to the sum over the variables of their edges less one (Bernstein and Goodman 1981);
-    no tree has more, so it is enough to look at one of maximum weight."""
+    """Test acyclicity by a tree of maximum weight.
+
+    A tree of the edges has the running intersection property if and only if the number of shared
+    variables on its links is the sum over all variables of (their number of edges - 1). No tree has
+    more (Bernstein and Goodman 1981)."""
     complete = nx.Graph()
     complete.add_nodes_from(range(len(query)))
     for a in range(len(query)):
@@ -63,7 +65,7 @@ def test_the_ears_are_a_join_tree(query: list[frozenset[str]]) -> None:
         assert shared <= (query[parent] if parent is not None else frozenset())
 
 
-def test_blocks_share_one_variable_at_most() -> None:
+def test_blocks_share_at_most_one_variable() -> None:
     query = edges("ab bc ac cd de ef df")
     assert blocks(query, range(7)) == ((0, 1, 2), (3,), (4, 5, 6))
     assert blocks(edges("ab bc ac bd cd"), range(5)) == ((0, 1, 2, 3, 4),)  # two triangles on one edge

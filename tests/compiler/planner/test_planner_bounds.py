@@ -39,7 +39,7 @@ def test_the_exponent_of_a_query(text: str, exponent: float) -> None:
 
 
 def test_small_relations_are_preferred_in_the_cover() -> None:
-    # All pairs of the rows of two are fewer than what the third would let through.
+    # The product of two relations is smaller than the bound with the third relation.
     rows = [10.0, 1_000.0, 1_000_000.0]
     assert agm_bound(edges("ab bc ac"), rows) == pytest.approx(10_000)
     assert fractional_cover(edges("ab bc ac"), [math.log(number) for number in rows]).weights == (1, 1, 0)

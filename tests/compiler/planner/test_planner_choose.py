@@ -1,4 +1,4 @@
-"""Which plan is taken, that it is one, and that hints are followed."""
+"""The chosen plan: it is valid, and it follows the hints."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def counted(
 
 
 def check(tree: Tree, conjunction: Conjunction) -> None:
-    """Every atom is joined once, and each node keeps what is needed and joins on all that is shared."""
+    """Every atom is joined once; each node keeps the needed variables and joins on all shared
+    ones."""
     leaves = [node.atom for node in nodes(tree) if isinstance(node, LeafNode)]
     assert sorted(leaves) == list(range(len(conjunction.atoms)))
     for node in nodes(tree):
@@ -109,17 +110,17 @@ def test_plans_by_shape(text: str, needed: str | None, plan: str) -> None:
     assert by_shape(text, needed) == plan
 
 
-def test_what_a_shape_tells() -> None:
+def test_the_facts_about_a_shape() -> None:
     choice = choose(query("ab bc ac cd"))
     assert (choice.acyclic, choice.kind, choice.reduction.core) == (False, "hybrid", (0, 1, 2))
     assert choice.join_tree == ((3, 1),)
     assert (choice.exponent, choice.width, choice.agm_bound) == (pytest.approx(2), pytest.approx(1.5), None)
     assert choice.reasons == (
-        "cyclic: the reduction of Graham leaves 3 atoms",
-        "the core is joined at once, since two-way joins may make more than the largest result; "
-        "the rows of e are not counted",
+        "cyclic: Graham's reduction leaves 3 atoms",
+        "a multi-way join of the core, because two-way joins may create more rows than the largest result; "
+        "no row counts for e",
     )
-    assert choose(query("ab bc")).reasons[0] == "acyclic: the reduction of Graham takes out every atom"
+    assert choose(query("ab bc")).reasons[0] == "acyclic: Graham's reduction removes every atom"
     assert choose(query("ab cd")).reasons[-1] == "a cross product: some atoms share no variable"
 
 
@@ -130,7 +131,7 @@ def test_a_triangle_of_a_skewed_graph_is_joined_at_once() -> None:
     costs = dict(choice.costs)
     assert costs["multiway"].total < costs["binary"].total
     assert costs["multiway"].kept < costs["binary"].kept
-    assert choice.reasons[1].startswith("one multi-way join, the cheapest by the counted rows (")
+    assert choice.reasons[1].startswith("one multi-way join, the cheapest plan by the row counts (")
     assert choice.agm_bound == pytest.approx(len(graph(2_000, 20_000, 0.7)) ** 1.5)
     (estimate,) = [one for one in choice.estimates if isinstance(one.tree, MultiwayNode)]
     assert [term.order for term in estimate.terms] == list(estimate.tree.orders)
@@ -145,7 +146,7 @@ def test_a_chain_of_foreign_keys_is_joined_two_at_a_time() -> None:
     assert (choice.kind, choice.acyclic) == ("binary", True)
 
 
-def test_a_selective_constant_goes_first() -> None:
+def test_a_selective_constant_is_first() -> None:
     data = {"e": graph(500, 5_000, 0.2)}
     atoms = (Atom("e", ("a", "b")), Atom("e", ("b", "c")), Atom("e", ("c", None), ((1, 7),)))
     conjunction = Conjunction(atoms, frozenset("a"))
@@ -164,7 +165,7 @@ def test_two_triangles_with_a_bridge_become_a_hybrid() -> None:
     assert costs["hybrid"].total <= min(costs["binary"].total, costs["multiway"].total)
 
 
-def test_what_hangs_on_a_core_may_be_a_part_of_its_node() -> None:
+def test_atoms_attached_to_a_core_may_be_a_part_of_its_node() -> None:
     conjunction = query("ab bc ac cd de", "abc")
     data = {"e": graph(500, 5_000, 0.6)}
     choice = counted(conjunction, data)
@@ -189,7 +190,7 @@ def test_queries_too_large_for_an_exact_search(text: str) -> None:
     assert choose(conjunction).tree == choose(conjunction, Statistics.none()).tree
 
 
-def test_the_taken_plan_is_never_dearer_than_the_pure_ones() -> None:
+def test_the_chosen_plan_never_costs_more_than_the_pure_ones() -> None:
     data = {"e": graph(500, 4_000, 0.6)}
     for text in ["ab bc ac", "ab bc cd da", "ab bc cd", "ab ac ad", "ab bc ac bd cd", "ab bc ac cd"]:
         costs = dict(counted(query(text), data).costs)
@@ -200,34 +201,34 @@ def test_the_taken_plan_is_never_dearer_than_the_pure_ones() -> None:
         )
 
 
-def test_an_unknown_relation_leaves_the_shape() -> None:
+def test_an_unknown_relation_is_planned_by_shape() -> None:
     conjunction = query("ab bc ac", relations=["e", "f", "e"])
     choice = counted(conjunction, {"e": graph(100, 300, 0.2)})
     assert choice.tree == choose(conjunction).tree
-    assert choice.reasons[1].endswith("; the rows of f are not counted")
+    assert choice.reasons[1].endswith("; no row counts for f")
     assert (choice.agm_bound, choice.estimates, choice.costs) == (None, (), ())
 
 
 @pytest.mark.parametrize(
     ("strategy", "order", "message"),
     [
-        (Strategy.AUTO, [0, 1], r"\[0, 1\] is not an order of the atoms 0 to 2"),
-        (Strategy.WCOJ, [0, 1, 2], "give the order or the strategy, not both"),
+        (Strategy.AUTO, [0, 1], r"expected an order of the atoms 0 to 2, got \[0, 1\]"),
+        (Strategy.WCOJ, [0, 1, 2], "has no order of atoms; use either the order or the strategy"),
     ],
 )
-def test_hints_that_make_no_sense(strategy: Strategy, order: list[int], message: str) -> None:
+def test_invalid_hints(strategy: Strategy, order: list[int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         choose(query("ab bc ac"), None, strategy, order)
 
 
-def test_a_conjunction_has_atoms_and_binds_what_is_needed() -> None:
-    with pytest.raises(ValueError, match="nothing to join"):
+def test_a_conjunction_has_atoms_and_binds_the_needed_variables() -> None:
+    with pytest.raises(ValueError, match="expected at least one atom in the conjunction, got none"):
         choose(Conjunction(()))
     with pytest.raises(ValueError, match="no atom and no function binds z"):
         query("ab", "az")
 
 
-def test_computed_variables_replace_what_they_are_computed_from() -> None:
+def test_computed_variables_replace_their_arguments() -> None:
     atoms = (Atom("e", ("x", "y")), Atom("f", ("y", "u")), Atom("g", ("z", "u")))
     conjunction = Conjunction(atoms, frozenset("u"), functions=(("z", frozenset("xy")),))
     assert conjunction.kept({0}) == ("y", "z")
@@ -236,8 +237,8 @@ def test_computed_variables_replace_what_they_are_computed_from() -> None:
     check(choose(conjunction).tree, conjunction)
 
 
-def test_an_order_names_what_the_parts_hand_on() -> None:
-    # The second atom hands on z in place of y.
+def test_an_order_names_the_variables_that_the_parts_keep() -> None:
+    # The second atom keeps z in place of y.
     atoms = (Atom("e", ("x", "z")), Atom("e", (None, "y")), Atom("e", ("x", "u")))
     conjunction = Conjunction(atoms, frozenset("xu"), functions=(("z", frozenset("y")),))
     assert conjunction.kept({1}) == ("z",)
@@ -253,7 +254,7 @@ def test_an_order_names_what_the_parts_hand_on() -> None:
 
 
 def test_the_join_is_the_same_by_every_plan() -> None:
-    """The tree's variables suffice: joining along it, with its projections, gives the result."""
+    """Joining along the tree, with its projections, yields the result."""
     data = {"e": graph(12, 40, 0.3)}
     conjunction = query("ab bc ac cd", "ad")
     names = conjunction.variables

@@ -1,4 +1,4 @@
-"""Estimated sizes of joins and of prefixes, against counting them."""
+"""Estimated numbers of joined rows and prefixes, compared with exact counts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_no_estimate_is_above_the_bound(conjunction: Conjunction, data: dict[str
 
 @given(conjunctions(), relations())
 def test_small_joins_are_counted_exactly(conjunction: Conjunction, data: dict[str, Codes]) -> None:
-    """What is not larger than a sample is not sampled; but for conditions, functions and no rows."""
+    """A join that fits into a sample is counted exactly, without conditions and functions."""
     everything = frozenset(conjunction.variables)
     plain = Conjunction(conjunction.atoms, everything)
     every = range(len(plain.atoms))
@@ -73,25 +73,25 @@ def test_joins_of_a_skewed_graph() -> None:
         term = found.term([frozenset({atom}) for atom in range(3)], changed)
         assert term.results * len(rows) == pytest.approx(triangles, rel=0.25)
         (level,) = term.levels
-        # The atom with fewer values proposes: fewer than a wedge has on average.
+        # The atom with fewer values proposes, so fewer than the mean of a wedge.
         assert level.prefixes < level.proposals < wedges / len(rows)
 
 
-def test_the_few_rows_that_meet_very_many_are_not_missed() -> None:
-    # Everything is joined to one vertex: the paths through it are nearly all there are.
+def test_a_few_rows_with_very_many_matches_are_not_missed() -> None:
+    # All vertices are joined to one vertex: nearly all paths go through it.
     others = np.arange(1, 5_000)
     hub = np.zeros_like(others)
     rows = np.concatenate([np.stack([others, hub], axis=1), np.stack([hub, others], axis=1)])
     found = estimator(query("ab bc cd", "abc"), {"e": rows})
     paths = len(others) ** 2 + len(others)  # through the hub, and from it and back
     assert found.rows(frozenset({0, 1})) == paths
-    assert found.rows(frozenset({1, 2})) == len(rows)  # d is not looked at
+    assert found.rows(frozenset({1, 2})) == len(rows)  # d is not read
     assert found.rows(frozenset({0, 1, 2})) == pytest.approx(paths)
     star = estimator(query("ab ac ad"), {"e": rows})
     assert star.rows(frozenset({0, 1, 2})) == pytest.approx(float(len(others)) ** 3, rel=0.01)
 
 
-def test_what_is_kept_of_a_join() -> None:
+def test_the_projected_rows_of_a_join() -> None:
     rows = np.array([[x, y] for x in range(50) for y in range(20)])
     found = estimator(query("ab bc", "a"), {"e": rows})
     assert found.kept(frozenset({0, 1})) == pytest.approx(50)
@@ -99,8 +99,8 @@ def test_what_is_kept_of_a_join() -> None:
     assert estimator(query("ab bc", ""), {"e": rows}).kept(frozenset({0, 1})) == pytest.approx(1)
 
 
-def test_an_order_begins_where_least_is_proposed() -> None:
-    # From x on, few z but many y.
+def test_an_order_starts_with_the_fewest_proposals() -> None:
+    # x has few z but many y.
     many = np.array([[x, x * 100 + y] for x in range(50) for y in range(100)])
     few = np.array([[x, x + 1] for x in range(50)])
     ends = np.array([[y, x + 1] for x, y in many])
@@ -125,7 +125,7 @@ def test_variables_that_functions_compute_are_not_proposed() -> None:
     assert set(found.term(parts, 1).order) >= {"x", "v"}
 
 
-def test_conditions_are_taken_to_let_half_through() -> None:
+def test_a_condition_is_assumed_to_keep_half_of_the_rows() -> None:
     rows = np.array([[x, y] for x in range(20) for y in range(20)])
     conjunction = query("ab bc")
     ordered = Conjunction(conjunction.atoms, conjunction.needed, links=(frozenset("ac"),))

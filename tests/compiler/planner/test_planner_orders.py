@@ -14,25 +14,28 @@ from tests.compiler.planner.planner_support import conjunctions
     ("atoms", "orders"),
     [
         (["ab", "bc", "ac"], ["c", "a", "b"]),
-        (["ab", "bc", "cd", "de"], ["cde", "ade", "bae", "cba"]),  # a path: never leaves what is bound
+        (
+            ["ab", "bc", "cd", "de"],
+            ["cde", "ade", "bae", "cba"],
+        ),  # a path: each variable is connected to the bound ones
         (["ab", "ac", "ad", "bc", "bd", "cd"], ["cd", "bd", "bc", "ad", "ac", "ab"]),
         # c is in two atoms with a bound variable, d in one: c first, although d is written first.
         (["ab", "ad", "ac", "bc"], ["cd", "bc", "bd", "ad"]),
-        # Both in one: the one that completes its atom first.
+        # Both are in one atom: the variable that completes its atom is first.
         (["a", "abc", "ad"], ["dbc", "d", "bc"]),
-        (["ab", "cd"], ["cd", "ab"]),  # a cross product, as nothing else is left
+        (["ab", "cd"], ["cd", "ab"]),  # a cross product: no other order exists
     ],
 )
 def test_default_orders(atoms: list[str], orders: list[str]) -> None:
     assert default_orders(atoms) == tuple(map(tuple, orders))
 
 
-def test_columns_that_are_not_looked_at() -> None:
+def test_columns_that_are_not_read() -> None:
     assert default_orders([("a", None), (None, "a", "b")]) == (("b",), ())
 
 
 @given(conjunctions())
-def test_an_order_binds_each_variable_that_nothing_computes(conjunction: Conjunction) -> None:
+def test_an_order_binds_each_variable_that_no_function_computes(conjunction: Conjunction) -> None:
     atoms = [atom.variables for atom in conjunction.atoms]
     for atom, order in zip(conjunction.atoms, default_orders(atoms, conjunction.functions), strict=True):
         assert len(set(order)) == len(order)

@@ -1,4 +1,4 @@
-"""What is counted, against counting by hand."""
+"""The statistics, compared with counts by hand."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ def test_constants() -> None:
     exact = Statistics({"r": rows}.get, encode=lambda relation, column, value: codes.get(value))
     assert (exact.matching(atom), exact.selectivity(atom)) == (2.0, 0.5)
     assert exact.matching(Atom("r", (None, "x"), ((0, "nowhere"),))) == 0.0
-    # Without codes a constant is as frequent as the values of the column are on average.
+    # Without codes, a constant has the mean frequency of the values of its column.
     assert Statistics({"r": rows}.get).selectivity(atom) == pytest.approx(1 / 3)
 
 
-def test_rows_are_asked_for_once_and_only_when_needed() -> None:
+def test_rows_are_read_once_and_only_if_needed() -> None:
     asked: list[str] = []
 
     def source(relation: str) -> Codes:
@@ -88,7 +88,7 @@ def test_rows_are_asked_for_once_and_only_when_needed() -> None:
     assert asked == ["r"]
 
 
-def test_nothing_is_known_of_an_unknown_relation() -> None:
+def test_an_unknown_relation_has_no_statistics() -> None:
     counted = Statistics.none()
     a, b = Atom("r", ("x",)), Atom("s", ("x",))
     found = [counted.rows("r"), counted.distinct("r", (0,)), counted.matching(a), counted.selectivity(a)]

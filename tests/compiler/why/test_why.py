@@ -1,7 +1,8 @@
-"""Proofs of rows, and why rows are not there."""
+"""Proofs of rows, and refusals of missing rows."""
 
 from __future__ import annotations
 
+import gc
 import json
 from itertools import product
 from pathlib import Path
@@ -13,9 +14,9 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp.compiler.datalog.meaning.checked import Relation
+from dbsp.compiler.why.opaque_relations import opaque_relations, without_rules
 from dbsp.compiler.why.proof import Proof
 from dbsp.compiler.why.refusal import Refusal
-from dbsp.compiler.why.whole_rules import wholes, without_rules
 from tests.live_program import Change, LiveProgram, Subject
 from tests.proof_checker import check_proof, heights, is_positive
 from tests.random_datalog import programs
@@ -35,16 +36,16 @@ path(x, z) :- path(x, y), edge(y, z).
 
 
 def check_state(live: LiveProgram, text_too: bool = True) -> None:
-    """Every row of every relation has a proof of its height, and the rows beside them have none."""
+    """Every row of every relation has a proof of its height; similar missing rows have none."""
     program = live.subject.program
     complete = evaluate(program.checked, live.inputs)
-    leaves = wholes(program.checked)
+    leaves = opaque_relations(program.checked)
     plain = without_rules(program.checked, leaves)
     inputs = live.inputs | {name: set(complete[name]) for name in leaves}
     wanted = heights(plain, inputs, complete)
     for name, rows in complete.items():
-        # A question cannot name nil: None leaves a column open.
-        for row in (one for one in rows if None not in one):
+        # A question cannot contain nil: None leaves a column open.
+        for row in (candidate for candidate in rows if None not in candidate):
             proof = program.why(live.run, name, row)
             assert proof is not None, f"{name}{row}"
             check_proof(plain, proof, inputs, complete)
@@ -52,15 +53,15 @@ def check_state(live: LiveProgram, text_too: bool = True) -> None:
             assert program.why_not(live.run, name, row) is None
             assert str(proof).startswith(proof.steps[proof.goal].text)
             json.loads(proof.to_json())
-        for row in beside(rows, program.relations[name]):
+        for row in missing_rows(rows, program.relations[name]):
             assert program.why(live.run, name, row) is None
             refusal = program.why_not(live.run, name, row)
             assert refusal is not None
             check_refusal(program, name, refusal, complete)
 
 
-def beside(rows: frozenset[Any], relation: Relation) -> list[tuple[Any, ...]]:
-    """Some rows, mostly with values of others, that are not there."""
+def missing_rows(rows: frozenset[Any], relation: Relation) -> list[tuple[Any, ...]]:
+    """Some missing rows, mostly with values of present rows."""
     columns = [values_of(attribute.kind, VALUES)[:2] for attribute in relation.attributes]
     if rows:
         columns = [sorted(set(column), key=repr)[:4] for column in zip(*rows, strict=True)]
@@ -156,8 +157,8 @@ path(1, 3)
 │  <program>:7: path(x, z) :- path(x, y), edge(y, z).
 ├─ path(1, 2)
 │  │  <program>:6: path(x, y) :- edge(x, y).
-│  └─ edge(1, 2)   put in
-└─ edge(2, 3)   put in"""
+│  └─ edge(1, 2)   input fact
+└─ edge(2, 3)   input fact"""
     )
 
 
@@ -177,9 +178,9 @@ def test_a_proof_shows_constraints_negations_and_aggregates() -> None:
     assert (
         str(proof).split("\n", 2)[2]
         == """\
-├─ item("tea", 1)   put in
+├─ item("tea", 1)   input fact
 ├─ 1 < 3
-├─ !closed("tea")   no row fits
+├─ !closed("tea")   no row matches
 ├─ 6 = count : { item("tea", _) }
 │     item("tea", 1)
 │     item("tea", 2)
@@ -193,28 +194,28 @@ def test_a_proof_shows_constraints_negations_and_aggregates() -> None:
     (attempt,) = program.why_not(run, "good", ("tea", 6, 6)).attempts
     (match,) = attempt.matches
     assert [(p.text, p.detail) for p in match.parts if p.status == "fails"] == [
-        ('!closed("tea")', 'closed("tea") is there')
+        ('!closed("tea")', 'closed("tea") is present')
     ]
 
 
-def test_a_refusal_tells_what_is_missing() -> None:
+def test_a_refusal_names_the_missing_rows() -> None:
     program, run = reach([(1, 2), (2, 3)])
     refusal = program.why_not(run, "path", (1, 9), depth=2)
     assert (
         str(refusal)
         == """\
-path(1, 9)   is not there
+path(1, 9)   is missing
    <program>:6: path(x, y) :- edge(x, y).
-      - edge(1, 9)   is not there
+      - edge(1, 9)   is missing
    <program>:7: path(x, z) :- path(x, y), edge(y, z).
       + path(1, 2)
-      - edge(2, 9)   is not there
+      - edge(2, 9)   is missing
 
-edge(1, 9)   is not there
-   it was not put in
+edge(1, 9)   is missing
+   it is not an input fact
 
-edge(2, 9)   is not there
-   it was not put in"""
+edge(2, 9)   is missing
+   it is not an input fact"""
     )
     document = json.loads(refusal.to_json())
     assert document["attempts"][0]["matches"] == [
@@ -222,7 +223,7 @@ edge(2, 9)   is not there
             {
                 "status": "fails",
                 "text": "edge(1, 9)",
-                "detail": "is not there",
+                "detail": "is missing",
                 "row": {"relation": "edge", "row": [1, 9]},
             }
         ]
@@ -231,7 +232,7 @@ edge(2, 9)   is not there
     assert program.why_not(run, "path", (1, ...)) is None
 
 
-def test_rows_that_rest_on_each_other_are_proved_by_others() -> None:
+def test_rows_of_a_cycle_have_proofs_without_the_cycle() -> None:
     program = dbsp.compile("""
         .decl start(x: number)
         .decl p, q(x: number)
@@ -263,8 +264,8 @@ def test_a_chain_of_many_steps() -> None:
     assert sum(1 for _ in proof.lines()) == 9_001
     shallow = program.why(run, "reached", (3_000,), depth=2)
     assert not shallow.complete and len(shallow.steps) == 5
-    assert str(shallow).count("and what it follows from (height 2998)") == 1
-    assert "(height 2988)" in str(proof)
+    assert str(shallow).count("... proof of height 2998 not shown") == 1
+    assert "proof of height 2988" in str(proof)
 
 
 def test_shared_parts_are_drawn_once() -> None:
@@ -278,24 +279,110 @@ def test_shared_parts_are_drawn_once() -> None:
         d(x) :- b(x), c(x).
     """)
     proof = program.why(program.start({"a": [(1,)]}), "d", (1,))
-    assert str(proof).count("b(1)   as above") == 1
+    assert str(proof).count("b(1)   proved above") == 1
     assert sum('"b(1)' in line or "b(1)" in line for line in proof.to_dot().splitlines()) == 1
 
 
-def test_errors() -> None:
+def test_a_row_that_does_not_fit_is_refused() -> None:
     program, run = reach([(1, 2)])
-    with pytest.raises(dbsp.InputError, match="there is no relation 'pth'; did you mean 'path'"):
+    with pytest.raises(dbsp.InputError) as refused:
         program.why(run, "pth", (1, 2))
-    with pytest.raises(dbsp.InputError, match="rows"):
+    assert str(refused.value) == (
+        "unknown relation 'pth'; did you mean 'path'? (the relations are edge, path) [unknown-relation]"
+    )
+    with pytest.raises(dbsp.InputError) as refused:
         program.why(run, "path", (1,))
+    assert str(refused.value) == (
+        "expected a row of 'path' as a tuple (x: int, y: int), got (1,) [invalid-row]"
+    )
     with pytest.raises(dbsp.InputError):
         program.why(run, "path", (1, "two"))
     other = dbsp.compile(".decl r(x: number)\n.input r\n.output r").start()
-    with pytest.raises(dbsp.InputError, match="no run of the program"):
+    with pytest.raises(dbsp.InputError) as refused:
         program.why(other, "path", (1, 2))
+    assert str(refused.value) == (
+        "the run belongs to another program: it has no input 'edge' [different-program]"
+    )
 
 
-def test_proofs_are_from_the_present_tick() -> None:
+QUESTION_ERRORS = {
+    "pth(1, x)": """\
+<question>:1:1: error: unknown relation 'pth'; did you mean 'path'? [unknown-relation]
+    pth(1, x)
+    ^^^
+    hint: the relations are edge, path""",
+    "edge(x, y), !zebra(x)": """\
+<question>:1:14: error: unknown relation 'zebra' [unknown-relation]
+    edge(x, y), !zebra(x)
+                 ^^^^^
+    hint: the relations are edge, path""",
+    "n = count : { pth(_, _) }": """\
+<question>:1:15: error: unknown relation 'pth'; did you mean 'path'? [unknown-relation]
+    n = count : { pth(_, _) }
+                  ^^^
+    hint: the relations are edge, path""",
+    "path(1, 2). edge(1, 2)": """\
+<question>:1:1: error: expected the body of a rule [invalid-question]
+    path(1, 2). edge(1, 2)
+    ^^^^^^^^^^^^^^^^^^^^^^
+    hint: for example: path(1, x), x > 2""",
+    "path(1, x), x >": """\
+<question>:1:16: error: the question is incomplete: it ends here [syntax]
+    path(1, x), x >
+                   ^""",
+}
+
+
+@pytest.mark.parametrize(("question", "message"), QUESTION_ERRORS.items(), ids=QUESTION_ERRORS)
+def test_the_errors_of_a_question(question: str, message: str) -> None:
+    program, run = reach([(1, 2)])
+    with pytest.raises(dbsp.CompileError) as refused:
+        program.query(run, question)
+    assert str(refused.value).startswith(message)
+
+
+def test_a_goal_is_a_single_atom_of_constants_and_variables() -> None:
+    program, run = reach([(1, 2)])
+    session = program.state(run)
+    for goal in ("pth(1, 2)", "path(1, 2), x = 1"):
+        with pytest.raises(dbsp.CompileError) as refused:
+            session.why(goal, limit=1)
+        expected = "unknown relation 'pth'; did" if goal.startswith("pth") else "expected a single atom [inv"
+        assert f"<goal>:1:1: error: {expected}" in str(refused.value)
+    with pytest.raises(dbsp.InputError) as refused:
+        session.why_not("path(x, x + 5)")
+    assert str(refused.value) == (
+        "expected only constants and variables in the atom, got path(x, x + 5) [invalid-question]"
+    )
+
+
+def test_a_session_needs_its_run() -> None:
+    program, run = reach([(1, 2)])
+    session = program.state(run)
+    del run
+    gc.collect()
+    with pytest.raises(dbsp.InputError, match="run of this session no longer exists; keep a reference"):
+        session.rows("path")
+
+
+def test_rows_that_autoinc_numbers_are_kept_for_outputs_only() -> None:
+    program = dbsp.compile("""
+        .decl link(x: number) .input link
+        .decl numbered(n: number, x: number)
+        numbered(autoinc(), x) :- link(x).
+        .decl large(x: number) .output large
+        large(x) :- numbered(n, x), n > 1.
+    """)
+    run = program.start({"link": [(1,), (2,), (3,)]})
+    with pytest.raises(dbsp.InputError) as refused:
+        program.why(run, "large", (3,))
+    assert str(refused.value) == (
+        "the run does not keep the rows of 'numbered': autoinc() numbers them, and 'numbered' is not an "
+        "output; add '.output numbered' to the program [rows-not-kept]"
+    )
+
+
+def test_proofs_are_from_the_current_tick() -> None:
     program, run = reach([(1, 2), (2, 3)])
     assert program.why(run, "path", (1, 3)).height == 2
     run.step({"edge": [(1, 3)]})
@@ -303,7 +390,7 @@ def test_proofs_are_from_the_present_tick() -> None:
     assert isinstance(proof, Proof) and proof.height == 1
 
 
-def test_proofs_end_at_relations_that_are_more_than_their_rules() -> None:
+def test_proofs_end_at_opaque_relations() -> None:
     program = dbsp.compile("""
         .decl link(x: number, y: number)
         .input link
@@ -323,8 +410,10 @@ def test_proofs_end_at_relations_that_are_more_than_their_rules() -> None:
         == f"""\
 ├─ same(1, 2)   follows from an equivalence
 ├─ 1 < 2
-└─ numbered({row[2]}, 1)   was numbered"""
+└─ numbered({row[2]}, 1)   was numbered by autoinc()"""
     )
     refusal = program.why_not(run, "same", (1, 9))
-    assert "a row of this relation follows from an equivalence: rules alone do not decide" in str(refusal)
+    assert "a row of this relation follows from an equivalence: the rules alone do not determine it" in str(
+        refusal
+    )
     assert "? numbered(n, x)" not in str(program.why_not(run, "numbered", (7, 7)))

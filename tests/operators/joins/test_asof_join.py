@@ -1,4 +1,4 @@
-"""As-of join: the latest row of the right up to the time of each row of the left."""
+"""As-of join: the latest right row up to the time of each left row."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def asof(outer: bool) -> Callable[[Circuit], Stream]:
 
 
 def latest(candidates: list[Row], key: Any, time: Any, of_key: int, of_time: int) -> Row | None:
-    """The partner of a left row among the rows of positive weight, None if there is none."""
+    """Return the partner of a left row among the rows of positive weight, or None."""
     if time is None or time != time:
         return None
     before = [
@@ -124,7 +124,7 @@ def test_stages_agree() -> None:
 
 
 @given(ticks({"e": rows(small, small)}))
-def test_of_a_stream_with_itself_over_one_trace(sequence: list[Tick]) -> None:
+def test_self_join_over_one_trace(sequence: list[Tick]) -> None:
     def build(c: Circuit) -> Stream:
         e = c.input("e", x=int, y=int)
         return e.asof_join(e, left="x", right="x")
@@ -164,7 +164,7 @@ def test_times_that_are_floats(sequence: list[Tick]) -> None:
         assert seen == consolidate(expected)
 
 
-def test_an_optional_key_meets_no_lowest_int() -> None:
+def test_none_does_not_match_the_lowest_int() -> None:
     def build(c: Circuit) -> Stream:
         a, b = c.input("a", k=int, t=int), c.input("b", k=int | None, u=int)
         return a.asof_join(b, on=["k"], left="t", right="u", outer=True)
@@ -209,8 +209,8 @@ def test_trades_and_quotes() -> None:
     assert late["out"].to_dict() == {("tea", 7, 1.0): -1, ("tea", 7, 1.5): 1}
 
 
-def test_a_tick_looks_at_the_rows_it_concerns_only() -> None:
-    """The rows that are gathered are counted: not the group, but the stretch up to the next time."""
+def test_a_tick_visits_only_the_affected_rows() -> None:
+    """Count the gathered rows: those up to the next time, not the complete group."""
     from dbsp.operators.joins import asof_join
 
     run = start(lambda c: c.input("a", t=int).asof_join(c.input("b", u=int), left="t", right="u"))
@@ -233,15 +233,26 @@ def test_a_tick_looks_at_the_rows_it_concerns_only() -> None:
 def test_refused() -> None:
     c = Circuit()
     a, b = c.input("a", k=int, t=int, s=str), c.input("b", k=int, u=float, s=str)
-    with pytest.raises(SchemaError, match=r"AsofJoin at test_asof_join\.py:\d+: times are both int"):
+    with pytest.raises(
+        SchemaError, match=r"AsofJoin at .*_join\.py:\d+: expected two times of the same type"
+    ):
         a.asof_join(b, left="t", right="u")
-    with pytest.raises(SchemaError, match=r"times are both int, .* not 's: str'"):
+    with pytest.raises(SchemaError, match=r"expected two times of the same type .*, got 's: str'"):
         a.asof_join(b, left="s", right="s")
     with pytest.raises(SchemaError, match="a column occurs twice in on=, left= and right="):
         a.asof_join(b, on=["k"], left="k", right="k")
 
 
-def test_kernels_keep_their_one_signature() -> None:
+def test_the_least_int_does_not_fit_an_optional_column() -> None:
+    circuit = Circuit()
+    a, b = circuit.input("a", t=int), circuit.input("b", u=int, n=int)
+    circuit.output("out", a.asof_join(b, left="t", right="u", outer=True))
+    run = circuit.start()
+    with pytest.raises(ValueOutOfRangeError, match="cannot be stored in an optional int column"):
+        run.step({"a": [(1,)], "b": [(1, -(2**63))]})
+
+
+def test_kernels_are_compiled_for_one_signature() -> None:
     for stage in Stage:
         circuit = Circuit()
         circuit.output("out", asof(True)(circuit))

@@ -1,4 +1,4 @@
-"""The circuit of elementary operators that a multi-way join is a fusion of: equal deltas in every tick."""
+"""A multi-way join and the equal circuit of elementary operators: the same deltas in every tick."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.strategies import Tick
 
 
 def follow_both(query: Conjunction, sequence: Sequence[Tick]) -> None:
-    """What the terms hand out is the change of the join; what they add up to is the join."""
+    """The terms emit the change of the join; their sum over ticks is the join."""
     circuit = Circuit("test")
     streams = {name: circuit.input(name, schema=query.schema(name)) for name in query.relations}
     terms = query.delta(streams)
@@ -77,7 +77,7 @@ def test_the_counter_examples_of_the_level_by_level_formula() -> None:
     assert run.step(gone)["join"].to_dict() == view(run, "terms") == {(1, 2, 3): -1}
 
 
-def test_what_cancels_between_the_terms_has_no_value() -> None:
+def test_rows_that_cancel_between_the_terms_are_not_evaluated() -> None:
     circuit = Circuit("test")
     e, f = circuit.input("e", x=int), circuit.input("f", x=int)
     circuit.output("out", delta_terms([e("a"), f("b")], let={"z": 10 // col("a")}))
@@ -89,11 +89,11 @@ def test_what_cancels_between_the_terms_has_no_value() -> None:
         run.step({"f": {(2,): 1}})
 
 
-def test_what_does_not_fit() -> None:
+def test_errors() -> None:
     circuit = Circuit("test")
     edge = circuit.input("edge", x=int, y=int)
     word = circuit.input("word", s=str)
-    with pytest.raises(SchemaError, match="variable 'b' is int in one place and str in another"):
+    with pytest.raises(SchemaError, match="variable 'b' has type int in one place and str in another"):
         delta_terms([edge("a", "b"), word("b")])
     with pytest.raises(SchemaError, match="at least one atom"):
         delta_terms([])

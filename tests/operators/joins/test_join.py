@@ -33,7 +33,7 @@ def test_equals_the_batch_join_tick_by_tick(sequence: list[Tick]) -> None:
 
 @given(ticks({"a": PAIR, "b": PAIR}, heavy_weights))
 def test_heavy_weights(sequence: list[Tick]) -> None:
-    def light(delta: Z) -> Z:  # 2**40 * 2**40 leaves int64, so one side keeps to small weights
+    def light(delta: Z) -> Z:  # 2**40 * 2**40 overflows int64, so one side has small weights
         return {row: max(-9, min(weight, 9)) for row, weight in delta.items()}
 
     follow(natural, natural_model, [{**tick, "b": light(tick.get("b", {}))} for tick in sequence])
@@ -101,7 +101,7 @@ TRIPLE = rows(small, st.integers(0, 2), words)
 
 
 @given(ticks({"a": TRIPLE, "b": TRIPLE}))
-def test_two_key_columns_crosswise_and_columns_in_any_order(sequence: list[Tick]) -> None:
+def test_two_swapped_key_columns_and_columns_in_any_order(sequence: list[Tick]) -> None:
     def build(c: Circuit) -> Stream:
         a = c.input("a", x=int, y=int, s=str)
         b = c.input("b", p=int, q=int, s=str)
@@ -145,7 +145,7 @@ def test_two_columns_equal_to_one(sequence: list[Tick]) -> None:
 
 
 @given(ticks({"a": rows(small, nullable), "b": rows(nullable, small)}))
-def test_none_meets_none(sequence: list[Tick]) -> None:
+def test_none_matches_none(sequence: list[Tick]) -> None:
     follow(
         lambda c: c.input("a", x=int, y=int | None).join(c.input("b", y=int | None, z=int), on=["y"]),
         natural_model,
@@ -156,7 +156,7 @@ def test_none_meets_none(sequence: list[Tick]) -> None:
 LOWEST = -(2**63)
 
 
-def test_none_does_not_meet_the_lowest_int() -> None:
+def test_none_does_not_match_the_lowest_int() -> None:
     run = start(lambda c: c.input("a", x=int, y=int).join(c.input("b", y=int | None, z=int), on=["y"]))
     run.step({"a": {(1, LOWEST): 1, (2, 5): 1}, "b": {(None, 7): 1, (5, 8): 1}})
     assert view(run) == {(2, 5, 8): 1}
@@ -190,7 +190,7 @@ def test_several_outputs_share_traces(sequence: list[Tick]) -> None:
     follow(build, model, sequence)
 
 
-def test_equal_arrangements_are_one() -> None:
+def test_equal_arrangements_are_shared() -> None:
     circuit = Circuit()
     e = circuit.input("e", x=int, y=int)
     f = circuit.input("f", x=int, y=int)
@@ -203,7 +203,7 @@ def test_equal_arrangements_are_one() -> None:
 
 
 @pytest.mark.parametrize("weights", [(2**40, 2**40), (2**62, 2), (-(2**63), -1), (3, 2**62)])
-def test_a_product_of_weights_that_leaves_int64(weights: tuple[int, int]) -> None:
+def test_a_product_of_weights_that_overflows(weights: tuple[int, int]) -> None:
     run = start(natural)
     run.step({"a": {(1, 1): weights[0]}})
     with pytest.raises(
@@ -215,7 +215,7 @@ def test_a_product_of_weights_that_leaves_int64(weights: tuple[int, int]) -> Non
     assert view(run) == {(1, 1, 1): weights[0]}
 
 
-def test_a_sum_of_weights_that_leaves_int64() -> None:
+def test_a_sum_of_weights_that_overflows() -> None:
     run = start(lambda c: c.input("a", x=int, y=int).join(c.input("b", y=int), on=["y"]).project("x"))
     run.step({"b": {(1,): 2**62, (2,): 2**62}})
     with pytest.raises(WeightOverflowError, match=r"Join at test_join\.py:\d+: the sum of weights leaves"):
@@ -255,7 +255,7 @@ def test_with_a_condition_on_the_pair(sequence: list[Tick]) -> None:
     follow(build, model, sequence)
 
 
-def test_a_condition_that_reads_no_column_there_is() -> None:
+def test_a_condition_on_an_unknown_column() -> None:
     c = Circuit()
     a, b = c.input("a", x=int, y=int), c.input("b", y=int, z=int)
     with pytest.raises(SchemaError, match=r"Join at .*: the join has no column 'w'"):
@@ -265,7 +265,7 @@ def test_a_condition_that_reads_no_column_there_is() -> None:
 
 
 @given(ticks({"e": rows(*[st.integers(0, 1)] * 3)}))
-def test_self_join_with_its_columns_in_a_ring(sequence: list[Tick]) -> None:
+def test_self_join_with_rotated_columns(sequence: list[Tick]) -> None:
     """One arrangement serves both sides, in different orders of the key."""
     follow(
         lambda c: (e := c.input("e", x=int, y=int, z=int)).join(e, on=[("x", "y"), ("y", "z"), ("z", "x")]),

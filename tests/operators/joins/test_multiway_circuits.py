@@ -1,4 +1,4 @@
-"""Multi-way joins as part of circuits: sets, sharing, interchange, other splits of the changes, many rows."""
+"""Multi-way joins in circuits: sets, sharing, interchange, splits of the changes, many rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def started(query: Conjunction) -> Run:
     return circuit.start()
 
 
-# --- what must not matter --------------------------------------------------------------------------
+# --- independence of order ------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -97,14 +97,14 @@ def test_all_variables_are_the_result_if_none_are_selected() -> None:
     assert [str(type_) for type_ in joined.schema.types] == ["str", "int", "int", "int"]
 
 
-# --- sets ------------------------------------------------------------------------------------------
+# --- sets -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(st.data())
 def test_distinct_over_a_join_of_sets(data: st.DataObject) -> None:
-    """It is dropped where it changes nothing, and only there."""
+    """A distinct is dropped exactly where it changes nothing."""
     query = data.draw(conjunctions())
     circuit, joined = circuit_of(query, "set")
     circuit.output("set", joined.distinct())
@@ -141,7 +141,7 @@ def test_where_distinct_is_dropped() -> None:
     assert kept_distincts(lambda e, bag: multiway_join([e("a", "b"), bag("b", "a")]))
 
 
-# --- sharing and interchange -----------------------------------------------------------------------
+# --- sharing and interchange ----------------------------------------------------------------------
 
 
 def square(circuit: Circuit) -> dict[str, Stream]:
@@ -195,7 +195,7 @@ def test_round_trips_through_json_in_every_stage() -> None:
         {"orders": [["z"], []]},
     ],
 )
-def test_joins_that_differ_have_other_hashes_and_are_not_shared(change: Mapping[str, Any]) -> None:
+def test_different_joins_have_different_hashes_and_are_not_shared(change: Mapping[str, Any]) -> None:
     def built(*queries: Mapping[str, Any]) -> Circuit:
         circuit = Circuit("test")
         e = circuit.input("e", x=int, y=int)
@@ -233,7 +233,7 @@ def test_self_joins_share_their_traces() -> None:
 @settings(max_examples=100)
 @given(st.data())
 def test_several_joins_in_one_circuit_share_traces(data: st.DataObject) -> None:
-    """The fewest column orders for all of them serve each of them, within a scope as well."""
+    """All joins share the smallest set of column orders, also within a scope."""
     first = data.draw(conjunctions(most=4))
     queries = [first, *(data.draw(conjunctions(most=4, relations=first.relations)) for _ in range(3))]
     circuit = Circuit("test")
@@ -258,7 +258,7 @@ def test_several_joins_in_one_circuit_share_traces(data: st.DataObject) -> None:
             assert canonical(view(run, f"in{number}")) == wanted
 
 
-# --- many rows -------------------------------------------------------------------------------------
+# --- many rows ------------------------------------------------------------------------------------
 
 
 def edges(rng: np.random.Generator, n: int, nodes: int) -> np.ndarray[Any, Any]:
@@ -281,8 +281,8 @@ def paths(circuit: Circuit) -> dict[str, Stream]:
 
 
 @pytest.mark.slow
-def test_deltas_of_more_rows_than_are_kept_at_a_time() -> None:
-    """Conditions and computed variables between the levels cut the delta into pieces."""
+def test_deltas_that_are_processed_in_chunks() -> None:
+    """Conditions and computed variables between the levels require chunks."""
     rng = np.random.default_rng(3)
     runs = []
     for stage in (Stage.PHYSICAL, Stage.QUERY):
@@ -306,7 +306,7 @@ def test_deltas_of_more_rows_than_are_kept_at_a_time() -> None:
 
 @pytest.mark.slow
 def test_traces_of_many_runs_that_are_merged() -> None:
-    """Small ticks upon large ones: a triangle count over a graph that comes and goes."""
+    """Small ticks after large ones: a triangle count over a graph that grows and shrinks."""
     rng = np.random.default_rng(7)
     circuit = Circuit("test")
     e = circuit.input("e", x=int, y=int)

@@ -24,12 +24,12 @@ def joined_sets(query: Conjunction, **relations: set[Row]) -> set[Row]:
 
 
 RULES = {"p": ("int", "int"), "e": ("int", "int"), "s": ("int", "int", "int")}
-"""p is defined by the rule; e and s come from outside."""
+"""p is defined by the rule; e and s are inputs."""
 
 
 @st.composite
 def rules(draw: st.DrawFn) -> Conjunction:
-    """A rule that makes pairs of at least one p, of values that are there."""
+    """A rule that derives pairs from at least one p, without new values."""
     query = draw(conjunctions(most=4, extremes=True, relations=RULES))
     names = [*query.variables(), *(name for name in query.let if name not in query.variables())]
     assume(len(names) > 1 and any(name == "p" for name, _ in query.atoms))
@@ -49,13 +49,13 @@ def recursive(query: Conjunction, depth: int) -> Callable[[Circuit], Stream]:
     def build(circuit: Circuit) -> Stream:
         given = {name: circuit.input(name, schema=query.schema(name), kind="set") for name in RULES}
 
-        def solve(owner: Any, begun: Stream, depth: int) -> Stream:
+        def solve(owner: Any, first: Stream, depth: int) -> Stream:
             with owner.fixpoint(f"scope{depth}") as scope:
-                p = scope.variable("p", begun.schema)
+                p = scope.variable("p", first.schema)
                 inside = p if depth == 1 else solve(scope, p, depth - 1)
                 result = query.joined({**given, "p": inside})
                 c0, c1 = query.select
-                scope.define(p, (begun + result.map(c0=col(c0), c1=col(c1))).distinct())
+                scope.define(p, (first + result.map(c0=col(c0), c1=col(c1))).distinct())
             left: Stream = scope.leave(p)
             return left
 
@@ -84,7 +84,7 @@ def test_random_rules(query: Conjunction, sequence: list[Tick]) -> None:
 @settings(max_examples=60)
 @given(rules(), RULE_TICKS)
 def test_random_rules_two_scopes_deep(query: Conjunction, sequence: list[Tick]) -> None:
-    """What the inner scope makes of p is closed under the rule; the outer one finds nothing to add."""
+    """The result of the inner scope is closed under the rule; the outer scope adds nothing."""
     follow(recursive(query, 2), least(query), sequence, ALL)
 
 
@@ -131,7 +131,7 @@ def test_closure_of_a_larger_graph(steps: int, seed: int) -> None:
 
 
 def triangles(circuit: Circuit) -> Stream:
-    """Marked edges mark the third side of their triangles, whichever two of the sides they are."""
+    """Two marked sides of a triangle mark its third side, for any two sides."""
     edge = circuit.input("edge", schema=PAIR, kind="set")
     seed = circuit.input("seed", schema=PAIR, kind="set")
     with circuit.fixpoint("marks") as scope:
@@ -168,18 +168,18 @@ def test_recursion_through_the_triangles_of_a_larger_graph(seed: int) -> None:
 
 
 def turns(circuit: Circuit) -> Stream:
-    """Any number of steps of a, then one of b, and so on; the atoms are of three different depths."""
+    """Alternate any number of steps of a with one step of b; the atoms have three depths."""
     a, b = (circuit.input(name, schema=PAIR, kind="set") for name in "ab")
     with circuit.fixpoint("turns") as outer:
-        begun = outer.variable("begun", PAIR)
+        first = outer.variable("first", PAIR)
         with outer.fixpoint("steps") as inner:
             made = inner.variable("made", PAIR)
             longer = multiway_join([a("y", "z"), made("x", "y")], select=["x", "z"]).rename(y="z")
-            again = multiway_join([begun("x", "y"), a("y", "z"), made("x", "z")], select=["x", "z"])
-            inner.define(made, (begun + a + longer + again.rename(y="z")).distinct())
+            again = multiway_join([first("x", "y"), a("y", "z"), made("x", "z")], select=["x", "z"])
+            inner.define(made, (first + a + longer + again.rename(y="z")).distinct())
         reached = inner.leave(made)
         step = multiway_join([b("y", "z"), reached("x", "y")], select=["x", "z"])
-        outer.define(begun, step.rename(y="z").distinct())
+        outer.define(first, step.rename(y="z").distinct())
     return outer.leave(reached)
 
 
@@ -198,11 +198,11 @@ def test_atoms_of_several_depths_in_a_larger_graph(seed: int) -> None:
     follow(turns, alternating_model, both)
 
 
-# --- functions and failures within a scope ---------------------------------------------------------
+# --- functions and failures within a scope --------------------------------------------------------
 
 
 def lengths(circuit: Circuit) -> Stream:
-    """Walks with their lengths, of two walks put together, and of one whose end has a next node."""
+    """Walks with their lengths: concatenate two walks, or extend one by a node."""
     edge = circuit.input("edge", schema=PAIR, kind="set")
     with circuit.fixpoint("walks") as scope:
         walk = scope.variable("walk", {"x": int, "y": int, "n": int})

@@ -25,12 +25,12 @@ HEAVIEST = 2**40
 
 
 LEVELLED = {"p": ("int", "int", "int?"), "q": ("int", "int"), "r": ("int", "int")}
-"""The first column is a level in p and q, which change within the scope; r only comes from outside."""
+"""The first column of p and q is a level; both change within the scope. r is an input."""
 
 
 @st.composite
 def levelled(draw: st.DrawFn, most: int) -> Conjunction:
-    """A query that tells the levels of all rows it is made of, and one more variable."""
+    """A query that returns the levels of all joined rows, and one more variable."""
     query = draw(conjunctions(most=most, extremes=True, relations=LEVELLED))
     atoms = []
     for number, (name, terms) in enumerate(query.atoms):
@@ -47,7 +47,7 @@ def levelled(draw: st.DrawFn, most: int) -> Conjunction:
 
 
 def fed(row: Row) -> list[Row]:
-    """What a row of the result makes of itself in p: one level above all rows it is made of."""
+    """Return the row of p for a result row: one level above all joined rows."""
     level = max(value for value in row[:-1] if value is not None) + 1 if len(row) > 1 else row[0] + 1
     return [(level, row[-1] or 0, row[0])] if level < LEVELS else []
 
@@ -149,7 +149,7 @@ def test_random_queries_two_scopes_deep(query: Conjunction, sequence: list[Tick]
 
 @pytest.mark.parametrize("depth", [1, 2])
 def test_a_product_with_a_relation_that_was_empty(depth: int) -> None:
-    """No column of r matters, and its delta comes when q has no row yet."""
+    """No column of r is read, and its delta is in a tick in which q has no row."""
     query = Conjunction(LEVELLED, (("q", ("l0", "a")), ("r", ("b", "c"))), {}, (), ("l0", "a"))
     q: Z = {(1, 2): 3, (0, 1): 1, (0, 2): 1}
     r: Z = {(1, 1): 1, (1, 2): 1}
@@ -158,8 +158,8 @@ def test_a_product_with_a_relation_that_was_empty(depth: int) -> None:
 
 
 @pytest.mark.parametrize("stage", ALL)
-def test_a_tick_that_fails_within_a_scope_leaves_no_trace(stage: Stage) -> None:
-    """Rows that wait for later iterations when the tick fails are forgotten."""
+def test_a_tick_that_fails_within_a_scope_is_rolled_back(stage: Stage) -> None:
+    """A failing tick drops the rows that wait for later iterations."""
     query = Conjunction(LEVELLED, (("p", ("l0", "a", None)), ("q", ("l1", "a"))), {}, (), ("l0", "l1", "a"))
     circuit = Circuit("test")
     circuit.output("out", nested(query, 1)(circuit))
@@ -178,7 +178,7 @@ def test_a_tick_that_fails_within_a_scope_leaves_no_trace(stage: Stage) -> None:
 
 
 def test_long_deltas_within_a_scope() -> None:
-    """More rows than are kept at a time, of which most wait: a graph in layers, its paths of two layers."""
+    """Several chunks whose rows mostly wait: the paths over two layers of a layered graph."""
     layers, width = 4, 170
     rng = random.Random(11)
     pairs = {

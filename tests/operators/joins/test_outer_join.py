@@ -1,4 +1,4 @@
-"""Outer joins: the join, and the rows without a partner with None for what they lack."""
+"""Outer joins: the join, and rows without a partner padded with None."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_the_keys_of_both_sides() -> None:
 
 @given(ticks({"a": rows(small), "b": rows(small)}))
 def test_without_a_key(sequence: list[Tick]) -> None:
-    """Then a row has a partner while the other side's weights add up to more than nothing."""
+    """A row has a partner while the sum of the weights of the other side is positive."""
 
     def model(inputs: dict[str, Z]) -> Z:
         a, b = inputs["a"], inputs["b"]
@@ -148,7 +148,7 @@ def test_without_a_key(sequence: list[Tick]) -> None:
     follow(lambda c: c.input("a", x=int).left_join(c.input("b", y=int), on=[]), model, sequence)
 
 
-def test_the_lowest_int_has_no_place_in_an_optional_column() -> None:
+def test_the_lowest_int_does_not_fit_an_optional_column() -> None:
     run = start(lambda c: c.input("a", x=int).left_join(c.input("b", x=int, v=int), on=["x"]))
     with pytest.raises(ValueOutOfRangeError, match=r"Widen at test_outer_join\.py:\d+: -2\*\*63"):
         run.step({"a": [(1,)], "b": [(1, -(2**63))]})

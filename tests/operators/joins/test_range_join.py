@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbsp import Circuit, SchemaError, Stream, ValueOutOfRangeError, WeightOverflowError, col
+from dbsp import Circuit, DbspError, SchemaError, Stream, ValueOutOfRangeError, WeightOverflowError, col
 from dbsp.data.columns import code_floats, float_codes
-from dbsp.data.types import FLOAT, INT
+from dbsp.data.types import FLOAT, INT, Type
 from dbsp.operators.joins.band import Band
 from dbsp.runtime.agreement import check_agreement
 from tests import reference
@@ -34,14 +34,15 @@ def near(x: Any, y: Any, low: Any, high: Any) -> bool:
     if x is None or y is None or x != x or y != y:
         return False
     if isinstance(x, float) and (math.isinf(x) or math.isinf(y)):
-        # An infinity is as far from itself as anybody likes, and beyond every bound from all others.
+        # The distance of an infinity from itself is undefined, so it satisfies every bound; from
+        # other values it is beyond every bound.
         return x == y or (low is None if y < x else high is None)
     difference = Fraction(y) - Fraction(x) if isinstance(x, float) else y - x
     return (low is None or low <= difference) and (high is None or difference <= high)
 
 
 def banded(a: Z, b: Z, key: list[tuple[int, int]], x: int, y: int, low: Any, high: Any) -> Z:
-    """All pairs as one row: those of a, then those of b."""
+    """Join rows: the columns of a, then those of b."""
     width_a, width_b = (len(next(iter(z), ())) for z in (a, b))
     columns = [*((0, i) for i in range(width_a)), *((1, i) for i in range(width_b))]
     pairs = reference.join(a, b, key, columns)
@@ -115,7 +116,7 @@ def test_stages_agree() -> None:
 
 
 @given(ticks({"e": rows(small, small)}))
-def test_of_a_stream_with_itself_over_one_trace(sequence: list[Tick]) -> None:
+def test_self_join_over_one_trace(sequence: list[Tick]) -> None:
     def build(c: Circuit) -> Stream:
         e = c.input("e", x=int, y=int)
         return e.range_join(e, left="x", right="x", low=1, high=2)
@@ -164,7 +165,7 @@ def test_distances_of_floats_are_exact(pairs: list[tuple[float, float]], low: An
 
 
 @given(st.floats(allow_nan=False), st.none() | st.floats(allow_nan=False, allow_infinity=False))
-def test_the_ends_of_a_float_band_are_tight(value: float, distance: float | None) -> None:
+def test_the_bounds_of_a_float_band_are_exact(value: float, distance: float | None) -> None:
     band = Band.of(FLOAT, distance, distance)
     start, end, valid = band.around(float_codes(np.array([value])), FLOAT, FLOAT)
     first, last = (code_floats(codes)[0] for codes in (start, end))
@@ -242,7 +243,7 @@ def test_dates_and_timestamps() -> None:
 DAYS = [date(2024, 2, 29), date(2024, 3, 2)]
 
 
-def test_an_optional_key_meets_no_lowest_int() -> None:
+def test_none_does_not_match_the_lowest_int() -> None:
     def build(c: Circuit) -> Stream:
         a, b = c.input("a", k=int, x=int), c.input("b", k=int | None, y=int)
         return a.range_join(b, on=["k"], left="x", right="y", low=0, high=9)
@@ -255,7 +256,7 @@ def test_an_optional_key_meets_no_lowest_int() -> None:
         assert view(run) == {(2, 1, 3): 1}
 
 
-def test_a_projection_behind_it_and_a_weight_too_large() -> None:
+def test_a_projection_after_it_and_a_weight_overflow() -> None:
     def build(c: Circuit) -> Stream:
         a, b = c.input("a", k=int, x=int), c.input("b", y=int)
         return a.range_join(b, left="x", right="y", low=0, high=5).project("y", "k")
@@ -268,17 +269,44 @@ def test_a_projection_behind_it_and_a_weight_too_large() -> None:
     assert view(run) == {(12, 1): 2**40 + 1}
 
 
+@pytest.mark.parametrize(
+    ("type_", "low", "error"),
+    [
+        (FLOAT, "1", "low: expected a number for a float column, got '1' [wrong-type]"),
+        (FLOAT, True, "low: expected a number for a float column, got True [wrong-type]"),
+        (FLOAT, float("nan"), "low: expected a number for a float column, got nan [wrong-type]"),
+        (FLOAT, 10**400, "is too large for a float [value-out-of-range]"),
+        (INT, True, "low: expected an int for an int column, got True [wrong-type]"),
+        (INT, 2**63, "low=9223372036854775808 does not fit 64 bits [value-out-of-range]"),
+    ],
+)
+def test_bounds_that_do_not_fit(type_: Type, low: Any, error: str) -> None:
+    with pytest.raises(DbspError) as refused:
+        Band.of(type_, low, None)
+    assert error in str(refused.value)
+
+
 def test_refused() -> None:
     c = Circuit()
     a, b = c.input("a", k=int, x=int, s=str, d=date), c.input("b", k=int, y=float, t=datetime, z=int)
     for message, options in [
-        (r"RangeJoin at test_range_join\.py:\d+: there is no distance between 'x: int' and 'y: float'", {}),
-        ("no distance between values of str", {"left": "s"}),
+        (
+            r"RangeJoin at test_range_join\.py:\d+: expected columns of the same type, "
+            "got 'x: int' and 'y: float'",
+            {},
+        ),
+        (
+            "expected an int, float, date or timestamp column, got str: its values have no distance",
+            {"left": "s"},
+        ),
         ("no column 'w'", {"right": "w"}),
-        ("low is an int between ints, not 0.5", {"right": "z", "low": 0.5}),
-        ("high is a timedelta of whole days", {"left": "d", "high": timedelta(hours=5)}),
-        ("low=3 is more than high=1", {"right": "z", "low": 3, "high": 1}),
-        ("a column occurs twice in on=, left= and right=", {"on": [("x", "k")], "right": "z"}),
+        ("low: expected an int for an int column, got 0.5", {"right": "z", "low": 0.5}),
+        (
+            "high: expected a timedelta of whole days for a date column",
+            {"left": "d", "high": timedelta(hours=5)},
+        ),
+        ("expected low <= high, got low=3 and high=1: no pair matches", {"right": "z", "low": 3, "high": 1}),
+        ("name every column once", {"on": [("x", "k")], "right": "z"}),
     ]:
         with pytest.raises(SchemaError, match=message):
             a.range_join(b, **{"left": "x", "right": "y"} | options)  # type: ignore[arg-type]

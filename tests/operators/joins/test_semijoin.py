@@ -32,7 +32,7 @@ def test_equals_the_batch_operators_tick_by_tick(sequence: list[Tick]) -> None:
 
 @given(ticks({"a": PAIR, "b": PAIR}))
 def test_of_sets(sequence: list[Tick]) -> None:
-    """With set inputs distincts are left out when lowering; afterwards both parts still are sets."""
+    """Lowering drops distincts over set inputs; both results are still sets."""
 
     def of_sets(c: Circuit) -> dict[str, Stream]:
         a, b = c.input("a", x=int, y=int, kind="set"), c.input("b", y=int, z=int, kind="set")
@@ -54,7 +54,7 @@ def test_any_split_of_the_changes_gives_the_same_view(sequence: list[Tick], data
 
 
 @given(ticks({"a": PAIR, "b": PAIR}))
-def test_both_parts_make_the_whole(sequence: list[Tick]) -> None:
+def test_semijoin_plus_antijoin_is_the_input(sequence: list[Tick]) -> None:
     run = start(build)
     for tick in sequence:
         run.step(tick)
@@ -102,7 +102,7 @@ def test_keys(on: str, sequence: list[Tick]) -> None:
 
 
 @given(ticks({"a": rows(small, nullable), "b": rows(nullable)}))
-def test_none_meets_none(sequence: list[Tick]) -> None:
+def test_none_matches_none(sequence: list[Tick]) -> None:
     follow(
         lambda c: c.input("a", x=int, y=int | None).antijoin(c.input("b", y=int | None), on=["y"]),
         lambda inputs: reference.antijoin(inputs["a"], inputs["b"], [(1, 0)]),
@@ -110,7 +110,7 @@ def test_none_meets_none(sequence: list[Tick]) -> None:
     )
 
 
-def test_none_does_not_meet_the_lowest_int() -> None:
+def test_none_does_not_match_the_lowest_int() -> None:
     lowest = -(2**63)
     run = start(lambda c: c.input("a", x=int).antijoin(c.input("b", x=int | None), on=["x"]))
     run.step({"a": [(lowest,), (1,)], "b": [(None,), (1,)]})

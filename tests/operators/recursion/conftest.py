@@ -11,7 +11,7 @@ from dbsp.operators.recursion import convergence
 
 @pytest.fixture(scope="module")
 def eager() -> Iterator[None]:
-    """Whatever can be taken back at once is, however little it is."""
+    """Retract all later iterations at once, even for few rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convergence, "SAVED", 1_000_000)
         yield

@@ -24,9 +24,9 @@ def follow(
     sequence: list[Tick],
     stages: Iterable[Stage] = FAST,
 ) -> list[Run]:
-    """Runs of the stages through the ticks; view and delta must be what the loops make of the inputs.
+    """Step runs of all stages; views and deltas must agree with plain loops over the inputs.
 
-    `model` gets the sets of rows of the inputs in the order of their names.
+    `model` receives the sets of rows of the inputs in the order of their names.
     """
     runs = []
     for stage in stages:
@@ -48,7 +48,8 @@ def follow(
 
 
 def graph_ticks(nodes: int, edges: int, ticks: int, seed: int, weight: int | None = None) -> list[Tick]:
-    """A random graph, then ticks that replace some of its edges; with a third column below `weight`."""
+    """A random graph, then ticks that replace some edges; optionally a third column below
+    `weight`."""
     draw = random.Random(seed)
 
     def edge() -> Row:
@@ -66,7 +67,7 @@ def graph_ticks(nodes: int, edges: int, ticks: int, seed: int, weight: int | Non
 
 
 def closed(pairs: Iterable[Row], step: Iterable[Row]) -> set[Row]:
-    """All (x, z) with (x, y) among the pairs and a walk of steps from y to z."""
+    """Return all (x, z) with a pair (x, y) and a walk of steps from y to z."""
     found, new = set(pairs), set(pairs)
     while new:
         new = {(x, z) for x, y in new for w, z in step if w == y} - found
@@ -79,26 +80,26 @@ def longer(path: Stream, edge: Stream) -> Stream:
 
 
 def alternating(circuit: Circuit) -> Stream:
-    """Pairs connected by turns: any number of steps of a, then one of b, and so on.
+    """Pairs connected by alternating steps: any number of a, then one of b, and so on.
 
-    The inner scope closes under a; the outer one adds a step of b to what the inner one made.
+    The inner scope computes the closure under a; the outer scope adds a step of b.
     """
     a, b = (circuit.input(name, schema=PAIR, kind="set") for name in "ab")
     with circuit.fixpoint("turns") as outer:
-        begun = outer.variable("begun", PAIR)
+        start = outer.variable("start", PAIR)
         with outer.fixpoint("steps") as inner:
-            made = inner.variable("made", PAIR)
-            inner.define(made, (begun + a + longer(made, a)).distinct())
-        reached = inner.leave(made)
-        outer.define(begun, longer(reached, b).distinct())
+            found = inner.variable("found", PAIR)
+            inner.define(found, (start + a + longer(found, a)).distinct())
+        reached = inner.leave(found)
+        outer.define(start, longer(reached, b).distinct())
     return outer.leave(reached)
 
 
 def alternating_model(a: set[Row], b: set[Row]) -> set[Row]:
-    begun: set[Row] = set()
+    start: set[Row] = set()
     while True:
-        reached = closed(begun | a, a)
+        reached = closed(start | a, a)
         following = {(x, z) for x, y in reached for w, z in b if w == y}
-        if following == begun:
+        if following == start:
             return reached
-        begun = following
+        start = following

@@ -9,7 +9,8 @@ MODES = ("auto", "incremental", "insert-only")
 
 
 def reach(c: Circuit, mode: str) -> Stream:
-    """What can be reached from a start and does not come from what is shut; nobody else keeps the starts."""
+    """The nodes reachable from a start, without edges from shut nodes; only the scope keeps the
+    starts."""
     edge = c.input("edge", schema=EDGE, kind="set")
     start = c.input("start", x=int, kind="set").filter(col("x") < 5)
     shut = c.input("shut", x=int, kind="set")

@@ -39,7 +39,7 @@ def test_closure_over_several_ticks_with_deletions(step: str, sequence: list[Tic
 
 @given(ticks({"edge": PAIR}))
 def test_closure_of_a_bag(sequence: list[Tick]) -> None:
-    """Edges with any weights, negative ones too: one that is not positive is none."""
+    """Edges of any weights: only edges of positive weight count."""
     follow(
         lambda c: closure(c, edges(c, "zset").distinct(), STEPS["non-linear"]),
         lambda inputs: reachable(distinct(inputs["edge"])),
@@ -49,7 +49,7 @@ def test_closure_of_a_bag(sequence: list[Tick]) -> None:
 
 @given(ticks({"edge": PAIR}))
 def test_weights_inside_a_scope(sequence: list[Tick]) -> None:
-    """The union in the body sees raw weights: a derivation may be outweighed by a negative edge."""
+    """The union in the body adds raw weights: a negative edge may cancel a derivation."""
     follow(
         lambda c: closure(c, edges(c, "zset"), STEPS["right linear"]),
         lambda inputs: reference.fixpoint(
@@ -105,7 +105,7 @@ def test_non_linear_closure_with_several_ticks(step: str) -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_zombie_cycles(step: str) -> None:
-    """Base {0}, edges 0 -> 1 -> 2 -> 1; without 0 -> 1 the cycle must not hold itself up."""
+    """Base {0}, edges 0 -> 1 -> 2 -> 1; without 0 -> 1 the cycle must not support itself."""
 
     def build(c: Circuit) -> dict[str, Stream]:
         e = edges(c)
@@ -159,8 +159,8 @@ def test_deletion_and_insertion_in_a_long_chain() -> None:
     assert view(run) == reachable(dict.fromkeys(chain, 1))
 
 
-def test_a_shortcut_comes_and_goes() -> None:
-    """A row keeps its derivation while the iteration of it changes."""
+def test_a_shortcut_is_inserted_and_deleted() -> None:
+    """A row stays derived while its first iteration changes."""
     run = graph_run("right linear")
     run.step({"edge": [(0, 1), (1, 2), (2, 3), (3, 4)]})
     assert run.step({"edge": [(0, 4)]})["out"].to_dict() == {}

@@ -30,7 +30,8 @@ pytestmark = pytest.mark.usefixtures("every_recursion")
 
 @given(set_ticks({"edge": PAIR, "other": PAIR}, max_ticks=8))
 def test_imports_plain_and_arranged_and_exports_of_every_kind(sequence: list[Tick]) -> None:
-    """One outer stream enters as it is and as the trace of a join; variables, definitions and parts leave."""
+    """One outer stream enters both plainly and as the trace of a join; variables, definitions and
+    intermediate streams leave."""
 
     def build(c: Circuit) -> dict[str, Stream]:
         e, other = edges(c), c.input("other", schema=EDGE, kind="set")
@@ -70,7 +71,7 @@ def test_imports_plain_and_arranged_and_exports_of_every_kind(sequence: list[Tic
 
 @given(SETS)
 def test_a_scope_after_a_scope_and_a_delay(sequence: list[Tick]) -> None:
-    """The second scope imports what left the first, now and one tick before."""
+    """The second scope imports the result of the first, of this tick and of the previous one."""
 
     def build(c: Circuit) -> dict[str, Stream]:
         p = closure(c, edges(c), STEPS["right linear"])
@@ -103,7 +104,7 @@ def test_a_variable_that_is_only_imported(sequence: list[Tick]) -> None:
 
 @given(ticks({"unit": rows(), "edge": PAIR}))
 def test_relations_without_columns_inside(sequence: list[Tick]) -> None:
-    """found() holds once there is a cycle or it is asserted; then everything is allowed."""
+    """found() holds if a cycle exists or found() is an input row; then every pair is allowed."""
 
     def build(c: Circuit) -> dict[str, Stream]:
         e, unit = edges(c, "zset").distinct(), c.input("unit", schema={}).distinct()
@@ -127,7 +128,7 @@ def test_relations_without_columns_inside(sequence: list[Tick]) -> None:
 
 
 def counting(c: Circuit, cap: int) -> Stream:
-    """n -> n + 1 without end, as soon as there is an n."""
+    """n -> n + 1 without end, if there is any n."""
     seed = c.input("seed", n=int)
     with c.fixpoint("count up", max_iterations=cap) as scope:
         n = scope.variable("n", {"n": int})
@@ -146,7 +147,7 @@ def test_a_recursion_without_bound_ends_with_an_error_and_changes_nothing() -> N
             run.step({"seed": [(1,)], "edge": [(2, 3)]})
         assert re.match(
             r"Fixpoint at test_fixpoint\.py:\d+: scope 'count up' has not converged after 50 iterations; "
-            r"the recursion may be without bound .*raise max_iterations if it is not",
+            r"the recursion may not terminate.* If it terminates, raise the limit with max_iterations=N",
             str(caught.value),
         )
         assert view(run) == {} and view(run, "edge") == {(1, 2): 1} and run.tick == 1
@@ -154,8 +155,8 @@ def test_a_recursion_without_bound_ends_with_an_error_and_changes_nothing() -> N
     assert result["edge"].to_dict() == {(1, 3): 1, (2, 3): 1} and result["out"].to_dict() == {}
 
 
-def test_a_recursion_that_swings_to_and_fro_ends_with_an_error() -> None:
-    """Negation of itself has no fixpoint while it is fed."""
+def test_a_recursion_that_oscillates_ends_with_an_error() -> None:
+    """A relation that negates itself has no fixpoint while its input has rows."""
 
     def build(c: Circuit) -> Stream:
         seed = c.input("seed", n=int)
@@ -171,7 +172,7 @@ def test_a_recursion_that_swings_to_and_fro_ends_with_an_error() -> None:
     assert view(run) == {}
 
 
-def test_the_cap_is_as_many_iterations_as_are_needed() -> None:
+def test_the_limit_can_be_the_exact_number_of_iterations() -> None:
     def build(cap: int) -> Callable[[Circuit], Stream]:
         def build(c: Circuit) -> Stream:
             e = edges(c)

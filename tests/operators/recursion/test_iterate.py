@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("every_recursion")
 
 
 def core(k: int) -> Callable[[Circuit], Stream]:
-    """The k-core: edges are dropped as long as an end of theirs has fewer than k."""
+    """The k-core: drop edges while an end has fewer than k edges."""
 
     def build(circuit: Circuit) -> Stream:
         edge = circuit.input("edge", schema=PAIR, kind="set")
@@ -66,7 +66,7 @@ def test_the_core_in_every_stage() -> None:
 @settings(max_examples=25)
 @given(set_ticks({"a": rows(st.integers(0, 30))}, max_ticks=5))
 def test_iterate_stops_with_its_condition(sequence: list[Tick]) -> None:
-    """Collatz steps while some number is over ten: all go on together, and all stop together."""
+    """Collatz steps while some number is over ten: all numbers continue and stop together."""
 
     def build(circuit: Circuit) -> Stream:
         a = circuit.input("a", x=int, kind="set")

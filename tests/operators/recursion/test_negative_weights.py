@@ -35,7 +35,7 @@ def test_negative_weights_are_exact() -> None:
 
 
 def bag_model(edge: Z, start: Z) -> Z:
-    """The distinct rows of start + the ends of edges, weighted, from what was found before."""
+    """The distinct rows of start plus the weighted ends of edges from found rows."""
 
     def body(now: Mapping[str, Z]) -> dict[str, Z]:
         found = dict(start)
@@ -57,10 +57,10 @@ def reach_of_bags(mode: str) -> Run:
     return circuit.start()
 
 
-def test_as_many_rows_come_as_go_at_an_iteration_that_is_not_the_last() -> None:
+def test_equal_insertions_and_retractions_before_the_last_iteration() -> None:
     run = reach_of_bags("incremental")
     run.step({"start": {(0,): 1}, "edge": {(n, n + 1): 1 for n in (0, *range(1, 9))}})
-    # 10 takes 11 away, which it brought with 10, at the iteration at which it brings 12.
+    # At the same iteration, 10 retracts 11, which it derived before, and derives 12.
     new = {(0, 10): 1, (0, 11): 1, (10, 11): -1, (10, 12): 1, (12, 13): 1}
     run.step({"edge": {(0, 1): -1, **new}})
     assert view(run) == {(0,): 1, (10,): 1, (12,): 1, (13,): 1}

@@ -17,10 +17,11 @@ pytestmark = pytest.mark.usefixtures("every_recursion")
 
 
 def components(c: Circuit, e: Stream) -> Stream:
-    """Edges that stay inside a strongly connected component, found by trimming to and fro.
+    """Edges that stay inside a strongly connected component, found by alternating trims.
 
-    An inner fixpoint labels every node with the smallest node that reaches it; edges between labels go; the
-    same against the edges; until nothing goes: the classic that needs two nested loops and deletions in both.
+    An inner fixpoint labels every node with the smallest node that reaches it, and edges between
+    different labels are dropped. The same is done on the reversed edges, until no edge is dropped.
+    This needs two nested loops with deletions in both.
     """
 
     def labels(outer: object, kept: Stream, name: str) -> Stream:
@@ -57,7 +58,7 @@ def test_strongly_connected_components_by_nested_scopes(sequence: list[Tick]) ->
 
 @given(set_ticks({"edge": PAIR, "more": PAIR}, max_ticks=7))
 def test_nested_closure_with_negation_between(sequence: list[Tick]) -> None:
-    """The inner closure runs over what the outer one has so far, without what is reached already."""
+    """The inner closure uses the rows of the outer scope, without reached rows."""
 
     def build(c: Circuit) -> dict[str, Stream]:
         e, more = edges(c), c.input("more", schema=EDGE, kind="set")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbsp import Circuit, IterationLimitError, Stream, col, count
+from dbsp import ArgumentError, Circuit, IterationLimitError, Stream, col, count
 from dbsp.operators.recursion import modes
 from dbsp.operators.recursion.evaluation_options import (
     EvaluationOptions,
@@ -29,7 +29,7 @@ TICKS = set_ticks({"edge": rows(small, small), "start": rows(small), "shut": row
 
 
 def even(c: Circuit, mode: str) -> Stream:
-    """Walks of even length, by two relations that need each other; only one of them leaves the scope."""
+    """Walks of even length, by two mutually recursive relations; only one leaves the scope."""
     edge = c.input("edge", schema=EDGE, kind="set")
     c.input("start", x=int, kind="set")
     c.input("shut", x=int, kind="set")
@@ -41,7 +41,7 @@ def even(c: Circuit, mode: str) -> Stream:
 
 
 def loops(c: Circuit, mode: str) -> Stream:
-    """Two results of one scope, closures joined to themselves, put together outside."""
+    """Two results of one scope, closures joined to themselves, united outside."""
     edge = c.input("edge", schema=EDGE, kind="set")
     c.input("start", x=int, kind="set")
     c.input("shut", x=int, kind="set")
@@ -104,32 +104,32 @@ def test_every_mode_and_every_change_of_it(
             before = after
 
 
-def test_a_scope_is_insert_only_until_something_leaves() -> None:
+def test_a_scope_is_insert_only_until_a_row_is_removed() -> None:
     circuit = Circuit("test")
     circuit.output("out", reach(circuit, "auto"))
     run = circuit.start()
     run.step({"edge": [(i, i + 1) for i in range(100)], "start": [(0,)]})
-    assert ways(run) == {"insert-only so far"}
+    assert ways(run) == {"insert-only"}
     run.step({"edge": [(100, 101)], "start": [(3,)]})
-    assert ways(run) == {"insert-only so far"}
+    assert ways(run) == {"insert-only"}
     run.step({"edge": {(40, 41): -1}})
-    assert ways(run) == {"incremental by now, begun anew once"}
+    assert ways(run) == {"incremental, restarted once"}
     run.step({"edge": {(40, 41): 1}})
-    assert ways(run) == {"incremental by now, begun anew once"}
+    assert ways(run) == {"incremental, restarted once"}
     assert len(run.view("out")) == 102
 
 
-def test_what_is_negated_counts_as_leaving_when_it_enters() -> None:
+def test_an_insertion_into_a_negated_stream_counts_as_a_removal() -> None:
     circuit = Circuit("test")
     circuit.output("out", reach(circuit, "auto"))
     run = circuit.start()
     run.step({"edge": [(i, i + 1) for i in range(9)], "start": [(0,)], "shut": [(7,)]})
-    assert ways(run) == {"insert-only so far"} and len(run.view("out")) == 8
+    assert ways(run) == {"insert-only"} and len(run.view("out")) == 8
     run.step({"shut": [(5,)]})
-    assert ways(run) == {"incremental by now, begun anew once"} and len(run.view("out")) == 6
+    assert ways(run) == {"incremental, restarted once"} and len(run.view("out")) == 6
 
 
-def test_insert_only_stays_so() -> None:
+def test_insert_only_stays_insert_only() -> None:
     circuit = Circuit("test")
     circuit.output("out", reach(circuit, "insert-only"))
     run = circuit.start()
@@ -137,17 +137,17 @@ def test_insert_only_stays_so() -> None:
     for times in ("once", "2 times"):
         run.step({"edge": {(4, 5): -1}})
         run.step({"edge": {(4, 5): 1}})
-        assert ways(run) == {f"insert-only so far, begun anew {times}"}
+        assert ways(run) == {f"insert-only, restarted {times}"}
 
 
-def test_a_large_part_that_leaves_is_begun_anew() -> None:
+def test_a_large_retraction_restarts_the_scope() -> None:
     circuit = Circuit("test")
     circuit.output("out", even(circuit, "auto"))
     run = circuit.start()
     run.step({"edge": [(i, i + 1) for i in range(200)]})
     run.step({"edge": {(0, 1): -1}})
     run.step({"edge": {(i, i + 1): -1 for i in range(100, 150)}})
-    assert ways(run) == {"incremental by now, begun anew 2 times"}
+    assert ways(run) == {"incremental, restarted 2 times"}
 
 
 def test_a_failed_tick_leaves_the_mode_as_it_was() -> None:
@@ -162,9 +162,9 @@ def test_a_failed_tick_leaves_the_mode_as_it_was() -> None:
     before, kept = view(run), run.state_rows
     with pytest.raises(IterationLimitError):
         run.step({"edge": {(7, 8): -1} | {(i, i + 1): 1 for i in range(3, 12)}})
-    assert (view(run), run.state_rows, ways(run)) == (before, kept, {"insert-only so far"})
+    assert (view(run), run.state_rows, ways(run)) == (before, kept, {"insert-only"})
     run.step({"edge": {(7, 8): -1}})
-    assert ways(run) == {"incremental by now, begun anew once"}
+    assert ways(run) == {"incremental, restarted once"}
     before, kept = view(run), run.state_rows
     with pytest.raises(IterationLimitError):
         run.step({"edge": {(1, 2): -1} | {(i, i + 1): 1 for i in range(3, 12)}})
@@ -173,7 +173,7 @@ def test_a_failed_tick_leaves_the_mode_as_it_was() -> None:
     assert view(run) == {(2, 3): 1}
 
 
-def test_statistics_go_on_when_a_scope_is_begun_anew() -> None:
+def test_statistics_continue_after_a_restart() -> None:
     circuit = Circuit("test")
     circuit.output("out", even(circuit, "auto"))
     run = circuit.start()
@@ -186,14 +186,14 @@ def test_statistics_go_on_when_a_scope_is_begun_anew() -> None:
     assert counted and sum(stats.rows_out for stats in joins) > counted
 
 
-def test_a_replanned_run_keeps_its_way() -> None:
+def test_a_replanned_run_keeps_its_mode() -> None:
     circuit = Circuit("test")
     circuit.output("out", even(circuit, "auto"))
     run = circuit.start()
     for number in range(3):
         run.step({"edge": [(number, number + 1), (9, number)]})
         run.replan(circuit.circuit("physical"))
-    assert ways(run) == {"insert-only so far"}
+    assert ways(run) == {"insert-only"}
     run.step({"edge": {(0, 1): -1}})
     told, rows_ = ways(run), view(run)
     run.replan(circuit.circuit("physical"))
@@ -203,7 +203,7 @@ def test_a_replanned_run_keeps_its_way() -> None:
     assert view(run) == rows_
 
 
-def test_what_is_not_monotone_is_incremental() -> None:
+def test_a_body_that_is_not_monotone_is_incremental() -> None:
     circuit = Circuit("test")
     edge = circuit.input("edge", schema=EDGE, kind="set")
     with circuit.fixpoint("counted") as scope:
@@ -214,17 +214,18 @@ def test_what_is_not_monotone_is_incremental() -> None:
     (body,) = [n.operator.body for n in circuit.circuit("physical").nodes if isinstance(n.operator, Fixpoint)]
     assert evaluation_options(body) == EvaluationOptions(restarts=True, insert_only=False, negated=None)
     assert describe_evaluation(body) == (
-        "incremental by tick and iteration; begun anew where that costs less "
-        "(its variables need not grow with what enters)"
+        "incremental by tick and iteration; restarts where that costs less "
+        "(its variables may shrink when its inputs grow)"
     )
 
 
 def test_an_unknown_mode_is_refused() -> None:
-    with pytest.raises(ValueError, match="'eager' is not a valid Recursion"):
+    with pytest.raises(ArgumentError) as refused:
         Circuit("test").fixpoint("path", recursion="eager")
+    assert refused.value.message == ("recursion: expected one of auto, incremental, insert-only, got 'eager'")
 
 
-def test_a_circuit_that_keeps_less_of_what_enters() -> None:
+def test_switching_to_a_circuit_that_keeps_fewer_integrals() -> None:
     def query(pairs: bool) -> Circuit:
         circuit = Circuit("test")
         edge = circuit.input("edge", schema=EDGE, kind="set")
@@ -233,7 +234,7 @@ def test_a_circuit_that_keeps_less_of_what_enters() -> None:
             found = scope.variable("found", near.schema)
             scope.define(found, (near + then_from(found, edge)).distinct())
         circuit.output("out", scope.leave(found))
-        # A join keeps what enters the scope, too.
+        # A join keeps the integral of the entering stream, too.
         circuit.output("twice", near.join(near, on=["x"], select=["x"]) if pairs else near.scale(1))
         return circuit
 

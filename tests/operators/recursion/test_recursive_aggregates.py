@@ -18,7 +18,7 @@ EDGE = {"x": int, "y": int, "w": int}
 
 
 def shortest(circuit: Circuit) -> Stream:
-    """The length of the shortest way from node 0 to every node: min in recursion."""
+    """The length of the shortest path from node 0 to every node: min in recursion."""
     edge = circuit.input("edge", schema=EDGE, kind="set")
     with circuit.fixpoint("distances", max_iterations=500) as scope:
         far = scope.variable("far", {"node": int, "d": int})
@@ -49,7 +49,7 @@ def test_shortest_paths(sequence: list[Tick]) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_shortest_paths_on_larger_graphs(seed: int) -> None:
-    """Edges that many shortest ways take are cut, and put back."""
+    """Edges on many shortest paths are deleted and inserted again."""
     follow(shortest, shortest_model, graph_ticks(25, 45, 25, seed, weight=9))
 
 
@@ -58,7 +58,7 @@ def test_shortest_paths_in_every_stage() -> None:
 
 
 def test_a_cut_off_cycle_has_no_shortest_path() -> None:
-    """Its nodes name each other as the way, one longer each time; they must go at once, not count up."""
+    """Its nodes would derive each other with growing lengths; they must disappear at once."""
     cycle = {(1, 2, 1): 1, (2, 3, 1): 1, (3, 1, 1): 1}
     (run,) = follow(
         shortest, shortest_model, [{"edge": {(0, 1, 1): 1} | cycle}, {"edge": {(0, 1, 1): -1}}, {}]
@@ -98,7 +98,7 @@ def test_components(sequence: list[Tick]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_components_that_fall_apart_and_grow_together(seed: int) -> None:
+def test_components_that_split_and_merge(seed: int) -> None:
     follow(components, components_model, graph_ticks(40, 45, 25, seed))
 
 
@@ -109,7 +109,7 @@ def test_components_in_every_stage() -> None:
 @settings(max_examples=25)
 @given(set_ticks({"edge": rows(small, small)}, max_ticks=5))
 def test_several_aggregates_inside_a_scope(sequence: list[Tick]) -> None:
-    """Rounds of totals: a count, a sum and a maximum of what the round before made."""
+    """Rounds of totals: a count, a sum and a maximum of the previous round."""
 
     def build(circuit: Circuit) -> Stream:
         edge = circuit.input("edge", schema=PAIR, kind="set")
@@ -126,14 +126,14 @@ def test_several_aggregates_inside_a_scope(sequence: list[Tick]) -> None:
 
     def model(edge: set[Row]) -> set[Row]:
         now = {x: x for x, _ in edge}
-        made = {(0, x, v) for x, v in now.items()}
+        totals = {(0, x, v) for x, v in now.items()}
         for n in range(1, 4):
             sent: dict[int, list[int]] = {}
             for x, y in edge:
                 if x in now:
                     sent.setdefault(y, []).append(now[x])
             now = {y: (len(vs) + sum(vs) + max(vs)) % 7 for y, vs in sent.items()}
-            made |= {(n, x, v) for x, v in now.items()}
-        return made
+            totals |= {(n, x, v) for x, v in now.items()}
+        return totals
 
     follow(build, model, sequence, ALL)

@@ -56,7 +56,7 @@ def test_mutual_recursion(sequence: list[Tick]) -> None:
 
 @given(set_ticks({"edge": PAIR, "blocked": rows(small)}, max_ticks=9))
 def test_negation_of_a_lower_stratum_inside(sequence: list[Tick]) -> None:
-    """The blocked nodes are themselves derived, by a recursion of their own."""
+    """The blocked nodes are derived by another recursion."""
 
     def build(c: Circuit) -> dict[str, Stream]:
         e = edges(c)
@@ -142,7 +142,7 @@ def test_aggregate_inside_shortest_paths(sequence: list[Tick]) -> None:
 
 @given(set_ticks({"edge": PAIR}, max_ticks=8))
 def test_several_aggregates_inside(sequence: list[Tick]) -> None:
-    """Sums and counts beside a maximum that feeds back and settles at 4."""
+    """Sums and counts beside a recursive maximum that converges at 4."""
 
     def build(c: Circuit) -> Stream:
         e = edges(c)
@@ -170,7 +170,7 @@ def test_several_aggregates_inside(sequence: list[Tick]) -> None:
 
 @given(set_ticks({"edge": rows(small, small)}, max_ticks=8))
 def test_strings_and_floats_inside(sequence: list[Tick]) -> None:
-    """Aggregates that have to look at the values: min of strings, sum of floats."""
+    """Aggregates that need the values: min of strings, sum of floats."""
 
     def build(c: Circuit) -> dict[str, Stream]:
         e = edges(c)

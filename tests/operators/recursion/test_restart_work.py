@@ -27,7 +27,7 @@ NEAR, OTHERS = range(100, 150), range(1_000, 20_000)
 
 
 def fan(longer: Callable[[Stream, Stream], Stream], sources: range, far: range) -> Run:
-    """Paths from the sources to 0, from there to the near nodes, and by each of these to all far nodes."""
+    """Paths from the sources to 0, from 0 to the near nodes, and from these to all far nodes."""
     circuit = Circuit("test")
     edge, start = (circuit.input(name, schema=EDGE, kind="set") for name in ("edge", "start"))
     with circuit.fixpoint("paths") as scope:
@@ -38,7 +38,7 @@ def fan(longer: Callable[[Stream, Stream], Stream], sources: range, far: range) 
     edges = [(0, x) for x in NEAR] + [(x, y) for x in NEAR for y in far]
     run.step({"edge": edges, "start": [(x, 0) for x in sources] + [(x, x) for x in OTHERS]})
     run.step({"start": {(OTHERS[0], OTHERS[0]): -1}})
-    assert ways(run) == {"incremental by now, begun anew once"}
+    assert ways(run) == {"incremental, restarted once"}
     return run
 
 
@@ -47,22 +47,22 @@ def test_matches_count_as_work(longer: Callable[[Stream, Stream], Stream]) -> No
     """The retracted rows have 122,500 matches, a restart evaluates 19,000 rows and few matches."""
     run = fan(longer, sources=range(300, 350), far=range(200, 250))
     run.step({"start": {(OTHERS[1], OTHERS[1]): -1}})
-    assert ways(run) == {"incremental by now, begun anew once"}
+    assert ways(run) == {"incremental, restarted once"}
     run.step({"start": {(x, 0): -1 for x in range(301, 350)}})
     assert len(run.view("out")) == 101 + len(OTHERS) - 2
-    assert ways(run) == {"incremental by now, begun anew 2 times"}
+    assert ways(run) == {"incremental, restarted 2 times"}
 
 
 @LONGER
 def test_matches_that_wait_count_as_work(longer: Callable[[Stream, Stream], Stream]) -> None:
-    """Edges are retracted at the first iteration, and the paths that they extend come at the third."""
+    """Edges are retracted at the first iteration, the paths that they extend at the third."""
     run = fan(longer, sources=range(300, 600), far=range(200, 220))
     run.step({"edge": {(x, y): -1 for x in NEAR[5:] for y in range(200, 220)}})
     assert len(run.view("out")) == 300 * 71 + len(OTHERS) - 1
-    assert ways(run) == {"incremental by now, begun anew 2 times"}
+    assert ways(run) == {"incremental, restarted 2 times"}
 
 
-def test_a_cut_chain_takes_as_many_iterations_as_are_left() -> None:
+def test_a_cut_chain_takes_one_iteration_per_remaining_link() -> None:
     circuit = Circuit("test")
     circuit.output("out", reach(circuit, "incremental"))
     run = circuit.start()

@@ -39,28 +39,28 @@ def test_two_deep(sequence: list[Tick]) -> None:
 def nonlinear(circuit: Circuit) -> Stream:
     """As `alternating`, but the inner scope joins its variable with itself.
 
-    Both sides of that join change at every iteration of both scopes, so the delta and the row of a match
-    have times of which neither need be the later one: (2, 0) and (1, 3) meet at (2, 3).
+    Both sides of that join change at every iteration of both scopes. So the times of a delta and of
+    its match may be incomparable: (2, 0) and (1, 3) match at (2, 3).
     """
     a, b = (circuit.input(name, schema=PAIR, kind="set") for name in "ab")
     with circuit.fixpoint("turns", max_iterations=100) as outer:
-        begun = outer.variable("begun", PAIR)
+        start = outer.variable("start", PAIR)
         with outer.fixpoint("steps", max_iterations=100) as inner:
-            made = inner.variable("made", PAIR)
-            inner.define(made, (begun + a + longer(made, made)).distinct())
-        reached = inner.leave(made)
-        outer.define(begun, longer(reached, b).distinct())
+            found = inner.variable("found", PAIR)
+            inner.define(found, (start + a + longer(found, found)).distinct())
+        reached = inner.leave(found)
+        outer.define(start, longer(reached, b).distinct())
     return outer.leave(reached)
 
 
 def nonlinear_model(a: set[Row], b: set[Row]) -> set[Row]:
-    begun: set[Row] = set()
+    start: set[Row] = set()
     while True:
-        reached = closed(begun | a, begun | a)
+        reached = closed(start | a, start | a)
         following = {(x, z) for x, y in reached for w, z in b if w == y}
-        if following == begun:
+        if following == start:
             return reached
-        begun = following
+        start = following
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -83,7 +83,7 @@ def test_nonlinear_two_deep(sequence: list[Tick]) -> None:
 
 
 def three_deep(circuit: Circuit) -> Stream:
-    """The same with one more scope around it, which turns round what the two inside it made."""
+    """The same with one more scope around it, which reverses the result of the inner scopes."""
     a, b, c = (circuit.input(name, schema=PAIR, kind="set") for name in "abc")
     with circuit.fixpoint("one") as one:
         first = one.variable("first", PAIR)
@@ -147,7 +147,8 @@ def test_deep_scopes_on_denser_graphs(seed: int) -> None:
 @settings(max_examples=25)
 @given(two)
 def test_negation_of_an_inner_result(sequence: list[Tick]) -> None:
-    """A round keeps the pairs that the inner scope, begun with those of the round before, misses."""
+    """A round keeps the pairs that the inner scope does not derive from those of the previous
+    round."""
 
     def build(circuit: Circuit) -> Stream:
         a, b = (circuit.input(name, schema=PAIR, kind="set") for name in "ab")
@@ -166,12 +167,12 @@ def test_negation_of_an_inner_result(sequence: list[Tick]) -> None:
         return outer.leave(rounds)
 
     def model(a: set[Row], b: set[Row]) -> set[Row]:
-        made, now = {(0, *pair) for pair in b}, set(b)
+        walks, now = {(0, *pair) for pair in b}, set(b)
         for n in range(4):
             ends = {y for _, y in closed(now, a)}
             now = {(x, y) for x, y in b if x not in ends} if now else set()
-            made |= {(n + 1, *pair) for pair in now}
-        return made
+            walks |= {(n + 1, *pair) for pair in now}
+        return walks
 
     follow(build, model, sequence, ALL)
 
@@ -182,7 +183,7 @@ def test_iterations_are_counted_by_scope() -> None:
     run = circuit.start()
     assert run.iterations() == {"turns": 0, "turns/steps": 0}
     run.step({"a": {(n, n + 1): 1 for n in range(6)}})
-    # From 0 to 6 in steps of one: six iterations find something, and one more finds nothing.
+    # From 0 to 6 in steps of one: six iterations derive rows, and one more derives none.
     assert run.iterations()["turns/steps"] in (6, 7)
     assert run.iterations()["turns"] in (1, 2)
     run.step({})
@@ -195,16 +196,16 @@ def test_iterations_are_counted_by_scope() -> None:
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_the_cap_is_for_each_scope_and_each_of_its_runs(deep: bool) -> None:
+def test_the_limit_holds_for_each_evaluation_of_each_scope(deep: bool) -> None:
     circuit = Circuit("caps")
     a = circuit.input("a", schema=PAIR, kind="set")
     with circuit.fixpoint("wide", max_iterations=6 if not deep else 100) as outer:
-        begun = outer.variable("begun", PAIR)
+        start = outer.variable("start", PAIR)
         with outer.fixpoint("deep", max_iterations=6 if deep else 100) as inner:
-            made = inner.variable("made", PAIR)
-            inner.define(made, (begun + a + (longer(made, a) if deep else made)).distinct())
-        reached = inner.leave(made)
-        outer.define(begun, reached if deep else longer(reached, a).distinct())
+            found = inner.variable("found", PAIR)
+            inner.define(found, (start + a + (longer(found, a) if deep else found)).distinct())
+        reached = inner.leave(found)
+        outer.define(start, reached if deep else longer(reached, a).distinct())
     circuit.output("out", outer.leave(reached))
     run = circuit.start()
     short = {(n, n + 1): 1 for n in range(4)}
@@ -215,7 +216,7 @@ def test_the_cap_is_for_each_scope_and_each_of_its_runs(deep: bool) -> None:
         run.step({"a": {(n, n + 1): 1 for n in range(4, 30)}})
     assert view(run) == before
     assert run.tick == 1
-    # The next tick goes on from there as if nothing had been tried.
+    # The next tick continues from the state before the failed tick.
     assert deltas_of(run.step({"a": {(0, 1): -1}})) == {"out": {(0, n): -1 for n in range(1, 5)}}
     run.step({"a": {(0, 1): 1}})
     assert view(run) == before

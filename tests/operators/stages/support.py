@@ -32,7 +32,7 @@ def query(build: Build) -> Circuit:
 
 
 def after(one: Pass, build: Build) -> tuple[str, list[str]]:
-    """The shape that a pass makes and its changes; checks that the results are those of before."""
+    """Return the shape after a pass and its changes; check that the results stay the same."""
     circuit = query(build)
     expected = answers(circuit)
     changes: list[str] = []
@@ -45,7 +45,7 @@ def after(one: Pass, build: Build) -> tuple[str, list[str]]:
 
 
 def answers(graph: Graph) -> list[Any]:
-    """What the circuit, recomputed as it stands, gives in every tick, or how it refuses."""
+    """Return the results of recomputing the circuit in every tick, or its error."""
     run, given = Run(between_integrals(graph)), []
     for tick in TICKS:
         try:
@@ -56,7 +56,7 @@ def answers(graph: Graph) -> list[Any]:
 
 
 def shape(graph: Graph) -> str:
-    """The operators of a circuit as nested calls, from its one output inwards."""
+    """Return the operators of a circuit as nested calls, from its only output."""
 
     def show(node: Node) -> str:
         label = node.label.removeprefix("Input ").replace('col("', "").replace('")', "")

@@ -33,7 +33,7 @@ from tests.operators.stages.support import Build, X, Y, Z, after
         ),
     ],
 )
-def test_linear_operators_in_a_row_are_fused(build: Build, expected: str, times: int) -> None:
+def test_successive_linear_operators_are_fused(build: Build, expected: str, times: int) -> None:
     text, changes = after(fuse, build)
     assert text == expected
     assert len(changes) == times
@@ -43,7 +43,7 @@ def test_linear_operators_in_a_row_are_fused(build: Build, expected: str, times:
 @pytest.mark.parametrize(
     "build, expected",
     [
-        # None of the first condition does not keep `&` from asking the second
+        # if the first condition is None, `&` still evaluates the second one
         (
             lambda a, b: a.filter(X > 0).filter(lit(6) // X > 2),
             "Filter 6 // x > 2(Filter x > 0(a))",
@@ -62,12 +62,12 @@ def test_linear_operators_in_a_row_are_fused(build: Build, expected: str, times:
             lambda a, b: a.map(x=X, y=Y, s=X + 1).map(z=X < 2),
             "Map z = x < 2(Map x = x, y = y, s = x + 1(a))",
         ),
-        # rows that the first map makes equal may cancel: the second never sees them
+        # rows that become equal in the first map may cancel before the second map
         (
             lambda a, b: a.map(z=X * 0).map(w=lit(4) // Z),
             "Map w = 4 // z(Map z = x * 0(a))",
         ),
-        # `when` asks for some of the rows only
+        # `when` evaluates some of the rows only
         (
             lambda a, b: a.map(x=X, y=Y, q=lit(4) // Y).map(z=(X > 5) & (col("q") > 1)),
             "Map z = (x > 5) & (q > 1)(Map x = x, y = y, q = 4 // y(a))",
@@ -75,5 +75,5 @@ def test_linear_operators_in_a_row_are_fused(build: Build, expected: str, times:
         (lambda a, b: a.filter(X > 0).map(z=X + 1), "Map z = x + 1(Filter x > 0(a))"),
     ],
 )
-def test_what_is_not_fused(build: Build, expected: str) -> None:
+def test_operators_that_are_not_fused(build: Build, expected: str) -> None:
     assert after(fuse, build) == (expected, [])

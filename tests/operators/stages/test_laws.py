@@ -1,4 +1,4 @@
-"""The rules of incrementalisation one by one: the graph each yields, and that it is D . Q . I."""
+"""Each law of incrementalisation: the graph it yields, and that this graph is D . Q . I."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ from tests.strategies import Tick, rows, small, ticks
 X, Y = col("x"), col("y")
 PAIR = {"x": int, "y": int}
 PORT = ["Arrange by 0, 1", "Output out"]
-"""What every circuit ends in: the integral of the result, for the view, and the port."""
+"""The last nodes of every circuit: the integral of the result, for the view, and the port."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A query of one operator, its definition over whole Z-sets, the rule, and the nodes it becomes."""
+    """A query of one operator: its law, its definition over complete Z-sets, and its incremental
+    nodes."""
 
-    rule: str
+    law: str
     build: Callable[[Stream, Stream], Stream]
     model: Callable[[Z, Z], Z]
     nodes: tuple[str, ...]
 
     def circuit(self) -> Circuit:
         circuit = Circuit("one operator")
-        made = self.build(circuit.input("a", schema=PAIR), circuit.input("b", schema=PAIR))
-        circuit.output("out", made)
+        result = self.build(circuit.input("a", schema=PAIR), circuit.input("b", schema=PAIR))
+        circuit.output("out", result)
         return circuit
 
 
@@ -82,7 +83,7 @@ CASES = {
             "Terms of Join(Join, Join)",
         ),
     ),
-    # One integral serves as the new of one term and, delayed, as the old of the other.
+    # One integral is the new one of one term and, delayed, the old one of the other.
     "self-join": Case(
         "bilinear",
         lambda a, b: a.join(a, on=[("y", "x")], select=["x", "y_right"]),
@@ -121,23 +122,23 @@ def parts(graph: Graph) -> list[str]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_rule_yields(name: str) -> None:
+def test_the_nodes_of_each_law(name: str) -> None:
     case = CASES[name]
-    graph, firings = incremental_circuit(case.circuit())
+    graph, applications = incremental_circuit(case.circuit())
     made = parts(graph)
     assert made[:2] == ["a", "b"]
     assert tuple(made[2:-2]) == case.nodes
     assert [text.partition("(")[0] for text in made[-2:]] == PORT
-    fired = [firing for firing in firings if firing.rule.name not in ("source", "output")]
-    assert [(firing.rule.name, firing.added) for firing in fired] == [(case.rule, len(case.nodes))]
-    assert fired[0].node.endswith(f"at test_laws.py:{case.build.__code__.co_firstlineno}")
+    (applied,) = [one for one in applications if one.law.name not in ("source", "output")]
+    assert (applied.law.name, applied.added) == (case.law, len(case.nodes))
+    assert applied.node.endswith(f"at test_laws.py:{case.build.__code__.co_firstlineno}")
 
 
 @pytest.mark.parametrize("name", CASES)
 @settings(max_examples=15)
 @given(sequence=ticks({"a": rows(small, small), "b": rows(small, small)}))
-def test_a_rule_is_d_q_i(name: str, sequence: list[Tick]) -> None:
-    """The incremental circuit of one operator gives D(Q(I(a, b))), by the definition of Q over dicts."""
+def test_a_law_is_d_q_i(name: str, sequence: list[Tick]) -> None:
+    """The incremental circuit of one operator computes D(Q(I(a, b))), with Q defined over dicts."""
     case = CASES[name]
     run = Run(incremental_circuit(case.circuit())[0])
     inputs: dict[str, Z] = {"a": {}, "b": {}}
@@ -151,7 +152,7 @@ def test_a_rule_is_d_q_i(name: str, sequence: list[Tick]) -> None:
         before = after
 
 
-# --- time ------------------------------------------------------------------------------------------
+# --- time -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -177,13 +178,13 @@ def test_delay_integral_and_difference_commute_with_each_other(
     whole: Z = {}
     run = circuit.start(stage)
     for delta in sequence:
-        told = run.step({"a": delta})["out"].to_dict()
+        lines = run.step({"a": delta})["out"].to_dict()
         before, whole = whole, reference.add(whole, delta)
         expected: Z = {
             1: {"Delay[a]": delayed, "Integrate(a)": whole, "Differentiate(a)": minus(delta, given[-1])},
             2: {"Integrate(a)": before},
         }[len(operator)][operator[0]]
-        assert told == expected
+        assert lines == expected
         delayed = delta
         given.append(delta)
 
@@ -195,8 +196,8 @@ def test_a_cycle_is_incrementalised_inside() -> None:
     reached = (a + before.join(a, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right")).distinct()
     circuit.connect(before, reached)
     circuit.output("out", reached)
-    graph, firings = incremental_circuit(circuit)
-    assert [firing.rule.name for firing in firings] == [
+    graph, applications = incremental_circuit(circuit)
+    assert [application.law.name for application in applications] == [
         "source",
         "delay",
         "bilinear",
@@ -212,7 +213,7 @@ def test_a_cycle_is_incrementalised_inside() -> None:
     assert [stream.node.label for stream in cycle.strict] == ["Change of Distinct"]
 
 
-# --- scopes ----------------------------------------------------------------------------------------
+# --- scopes ---------------------------------------------------------------------------------------
 
 
 def scoped() -> Circuit:
@@ -221,20 +222,20 @@ def scoped() -> Circuit:
     with circuit.fixpoint("least") as scope:
         far = scope.variable("far", PAIR)
         step = far.join(a, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right")
-        outside = a.distinct().filter(X != Y)  # nothing of the scope: made incremental outside of it
+        outside = a.distinct().filter(X != Y)  # independent of the scope: incremental outside of it
         scope.define(far, (outside + step).group_by("x").agg(y=max_("y")).map(x=X, y=Y).distinct())
     circuit.output("out", scope.leave(far))
     return circuit
 
 
-def test_rules_inside_a_scope() -> None:
-    graph, firings = incremental_circuit(scoped())
-    fired = [(firing.rule.name, firing.node.partition(" ")[0]) for firing in firings]
-    assert ("nested", "Join") in fired
-    assert ("nested", "Aggregate") in fired
-    assert fired.count(("nested", "Distinct")) == 1
-    assert ("distinct", "Distinct") in fired  # the one that reads the input alone
-    assert ("fixpoint", "Fixpoint") in fired
+def test_laws_inside_a_scope() -> None:
+    graph, applications = incremental_circuit(scoped())
+    applied = [(application.law.name, application.node.partition(" ")[0]) for application in applications]
+    assert ("nested", "Join") in applied
+    assert ("nested", "Aggregate") in applied
+    assert applied.count(("nested", "Distinct")) == 1
+    assert ("distinct", "Distinct") in applied  # the node that reads only the input
+    assert ("fixpoint", "Fixpoint") in applied
     (body,) = (child for node in graph.nodes for child in node.operator.children())
     labels = [node.label for node in body.nodes]
     assert [text for text in labels if text.startswith("Change of ")] == [
@@ -248,7 +249,7 @@ def test_rules_inside_a_scope() -> None:
 
 @settings(max_examples=25)
 @given(ticks({"a": rows(small, small)}, max_ticks=4))
-def test_the_rules_of_scopes_give_what_recomputing_gives(sequence: list[Tick]) -> None:
+def test_the_laws_of_scopes_agree_with_recomputation(sequence: list[Tick]) -> None:
     def body(a: Z) -> Callable[[dict[str, Z]], dict[str, Z]]:
         start = reference.select(reference.distinct(a), lambda row: row[0] != row[1])
 
@@ -267,38 +268,38 @@ def test_the_rules_of_scopes_give_what_recomputing_gives(sequence: list[Tick]) -
         try:
             expected = reference.fixpoint(body(following["a"]), ["far"], 60)["far"]
         except reference.NoFixpoint:
-            return  # the largest value may swing for ever
+            return  # the largest value may oscillate without end
         inputs = following
         run.step(tick)
         assert view(run) == expected
 
 
-# --- the record ------------------------------------------------------------------------------------
+# --- the record -----------------------------------------------------------------------------------
 
 
-def test_every_rule_says_what_it_states_and_where_it_is_proved() -> None:
-    assert {case.rule for case in CASES.values()} | {
+def test_every_law_has_an_equation_and_a_reference() -> None:
+    assert {case.law for case in CASES.values()} | {
         "source",
         "output",
         "delay",
         "nested",
         "fixpoint",
     } <= set(LAWS)
-    for name, rule in LAWS.items():
-        assert rule.name == name
-        assert "D(" in rule.equation
-        assert "arXiv" in rule.reference
-        assert rule.apply.__doc__
+    for name, law in LAWS.items():
+        assert law.name == name
+        assert "D(" in law.equation
+        assert "arXiv" in law.reference
+        assert law.apply.__doc__
 
 
-def test_the_record_of_firings_names_rule_operator_and_line() -> None:
-    circuit = Circuit("told")
+def test_an_application_names_its_law_operator_and_line() -> None:
+    circuit = Circuit("lines")
     a = circuit.input("a", schema=PAIR)
     joined = a.filter(X > 0).join(a, on=["x"])
     line = joined.node.source
     circuit.output("out", joined.group_by("y").agg(n=count(), t=sum_("x")))
-    told = [str(firing) for firing in incremental_circuit(circuit)[1]]
-    assert [text.split()[0] for text in told] == [
+    lines = [str(application) for application in incremental_circuit(circuit)[1]]
+    assert [text.split()[0] for text in lines] == [
         "source",
         "linear",
         "bilinear",
@@ -306,10 +307,10 @@ def test_the_record_of_firings_names_rule_operator_and_line() -> None:
         "aggregate",
         "output",
     ]
-    assert told[2] == f"bilinear   Join at {line}:  D(a x b) = D(a) x z^-1(I(D(b))) + I(D(a)) x D(b)"
+    assert lines[2] == f"bilinear   Join at {line}:  D(a x b) = D(a) x z^-1(I(D(b))) + I(D(a)) x D(b)"
 
 
-def test_the_command_names_rule_operator_and_line_of_the_program(
+def test_the_command_names_law_operator_and_line_of_the_program(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = tmp_path / "p.dl"
@@ -320,8 +321,8 @@ def test_the_command_names_rule_operator_and_line_of_the_program(
     with pytest.raises(SystemExit) as stopped:
         main(["check", str(program), "--ticks", "3", "--rules"])
     assert not stopped.value.code
-    fired = [line.split() for line in capsys.readouterr().out.splitlines()[:-1]]
-    places = {(words[0], words[1]): words[3] for words in fired if words[2] == "at"}
+    applied = [line.split() for line in capsys.readouterr().out.splitlines()[:-1]]
+    places = {(words[0], words[1]): words[3] for words in applied if words[2] == "at"}
     assert places["nested", "Join"].startswith(f"{program}:6:")
     assert places["bilinear", "Join"].startswith(f"{program}:5:")
     assert ("fixpoint", "Fixpoint") in places

@@ -21,12 +21,12 @@ from tests.operators.stages.support import PAIR, Build, W, X, Y, Z, after, query
         (
             lambda a, b: a.semijoin(b, on=["x"]),
             "Join(a, Distinct(Project k0(b)))",
-            ["Semijoin is written as Join"],
+            ["Semijoin becomes Join"],
         ),
         (
             lambda a, b: a.antijoin(b, on=["x", "y"]),
             "Minus(a, Join(a, Distinct(Project k0, k1(b))))",
-            ["Antijoin is written as Minus"],
+            ["Antijoin becomes Minus"],
         ),
         (lambda a, b: a.join(b, on=["x"]), "Join(a, b)", []),
     ],
@@ -50,7 +50,7 @@ def test_expand(build: Build, expected: str, changes: list[str]) -> None:
 def test_cancel(build: Build, expected: str, times: int) -> None:
     text, changes = after(cancel, build)
     assert text == expected
-    assert set(changes) <= {"Differentiate undoes Integrate", "Integrate undoes Differentiate"}
+    assert set(changes) <= {"Differentiate cancels Integrate", "Integrate cancels Differentiate"}
     assert len(changes) == times
 
 
@@ -61,10 +61,10 @@ def test_cancel(build: Build, expected: str, times: int) -> None:
         lambda a, b: a.map(z=lit(4) // X, w=Y).filter(W > 2),
         lambda a, b: a.map(x=X, y=Y, q=lit(4) // Y).map(z=(X > 5) & (col("q") > 1)),
     ],
-    ids=["no row to divide", "a row that is dropped later", "a value that is not asked for"],
+    ids=["no row to divide", "a row that is dropped later", "a value that is not selected"],
 )
 @pytest.mark.parametrize("change", [{(1, 3): 1, (2, 3): -1}, {(1, 0): 1}, {(0, 1): 1}, {(2, 2): 1}])
-def test_the_stages_refuse_the_same(build: Build, change: dict[Any, int]) -> None:
+def test_the_stages_raise_the_same_errors(build: Build, change: dict[Any, int]) -> None:
     outcomes = []
     for stage in Stage:
         run = query(build).start(stage)
@@ -76,12 +76,12 @@ def test_the_stages_refuse_the_same(build: Build, change: dict[Any, int]) -> Non
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
-def test_what_is_used_by_several_outputs_is_pruned_by_neither() -> None:
+def test_nodes_used_by_several_outputs_are_not_pruned() -> None:
     circuit = Circuit("ports")
     a = circuit.input("a", schema=PAIR)
     circuit.input("unread", schema=PAIR, kind="set")
     kept = a.filter(X > 0)
-    kept.distinct().join(a, on=["x"])  # nobody reads this
+    kept.distinct().join(a, on=["x"])  # no node reads this
     circuit.output("one", kept)
     circuit.output("two", kept)
     made, applied = optimise(circuit)

@@ -1,6 +1,7 @@
 """Every pass over circuits on small queries: the text after the pass is compared with a file.
 
-A case is Python code that makes the stream `out` from the inputs `a` and `b`, both (x: int, y: int).
+A case is Python code that builds the stream `out` from the inputs `a` and `b`, both
+(x: int, y: int).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ OPTIONAL = {one.name for one in CIRCUIT_PASSES if one.optional}
 
 
 def text_after(name: str, code: str) -> str:
-    """What is printed after a pass, without positions; of the optional passes only this one is done."""
+    """Return the text after a pass, without positions; no other optional pass is applied."""
     circuit = Circuit("query")
     columns = {"x": int, "y": int}
     names = {"circuit": circuit, "col": dbsp.col, "count": dbsp.count, "columns": columns}

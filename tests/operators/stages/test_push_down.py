@@ -46,7 +46,7 @@ def test_a_condition_moves_down(build: Build, expected: str) -> None:
 @pytest.mark.parametrize(
     "build, expected",
     [
-        # it reads what the operator makes
+        # it reads a computed column
         (lambda a, b: a.map(z=X + 1, w=Y).filter(Z > 0), "Filter z > 0(Map z = x + 1, w = y(a))"),
         (
             lambda a, b: a.group_by("x").agg(n=count()).filter(col("n") > 0),
@@ -56,20 +56,20 @@ def test_a_condition_moves_down(build: Build, expected: str) -> None:
             lambda a, b: a.join(b, on=["x"]).filter(col("y_right") > Y),
             "Filter y_right > y(Join(a, b))",
         ),
-        # it may fail, for a row that the operator above it was never shown
+        # it may fail for a row that never reaches it
         (lambda a, b: (a + b).filter(X % 2 == 0), "Filter x % 2 == 0(Union(a, b))"),
         (
             lambda a, b: a.join(b, on=["x"]).filter(lit(4) // Y > 1),
             "Filter 4 // y > 1(Join(a, b))",
         ),
-        # the map may fail, and would no longer be shown that row
+        # the map may fail, and must still evaluate that row
         (
             lambda a, b: a.map(z=lit(4) // X, w=Y).filter(W > 2),
             "Filter w > 2(Map z = 4 // x, w = y(a))",
         ),
-        # others read the whole
+        # another reader needs all rows
         (lambda a, b: (s := a + b).filter(X > 0) + s, "Union(Filter x > 0(Union(a, b)), Union(a, b))"),
-        # time, and functions that nobody can look into
+        # time, and opaque functions
         (lambda a, b: a.delay().filter(X > 0), "Filter x > 0(Delay)"),
         (
             lambda a, b: a.flat_map(twice, PAIR).filter(X > 0),
@@ -115,13 +115,13 @@ def same(row: Any) -> Any:
             "Union(Project x(Join(a, b)), Project x(Join(a, b)))",
             ["Project moved below Union"],
         ),
-        # b has another reader, which keeps it whole
+        # b has another reader, which needs all columns
         (
             lambda a, b: a.join(b, on=["x"], select=["x", "y"]) + b,
             "Union(Join(a, b), b)",
             [],
         ),
-        # nothing below the union could take the projection over
+        # no node below the union can absorb the projection
         (lambda a, b: (a + b).project("x"), "Project x(Union(a, b))", []),
         (lambda a, b: a.join(b, on=["x", "y"]), "Join(a, b)", []),
     ],

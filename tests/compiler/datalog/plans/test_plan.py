@@ -190,7 +190,7 @@ inputs
   edge(x: number, y: number), 1 fact in the program
 
 stratum 1 (path): recursive, one scope iterated to its fixpoint
-  insert-only until something leaves, then incremental by tick and iteration; begun anew where that costs less
+  insert-only until a row is removed, then incremental by tick and iteration; restarts where that costs less
   rule 1 at <program>:8:1, outside of the scope
     path(x, y) :- edge(x, y).
       1. scan edge(x, y)
@@ -202,10 +202,10 @@ stratum 1 (path): recursive, one scope iterated to its fixpoint
       3. keep rows with z < 10
       => path(x, z)
       join of path(x, y), edge(y, z)
-        acyclic: the reduction of Graham takes out every atom
+        acyclic: Graham's reduction removes every atom
         join tree: path(x, y) below edge(y, z); edge(y, z) is a root
         at most n^2 rows for n rows each (cover: 1 path(x, y) + 1 edge(y, z)); width 1
-        two-way joins, since the query is acyclic; the rows of path, edge are not counted
+        two-way joins, because the query is acyclic; no row counts for path, edge
         (path(x, y) ⋈ edge(y, z))
 
 stratum 2 (lonely)

@@ -312,7 +312,10 @@ def test_passes_are_chosen_by_name() -> None:
     text = GRAPH + "p(x, y) :- e(x, y), x = 1. oo(x, y) :- p(x, y). r(x) :- n(x)."
     assert dbsp.compile(text, rewrites=False).rewrites == ()
     assert [one.name for one in dbsp.compile(text, rewrites=["inline_once"]).rewrites] == ["inline_once"]
-    with pytest.raises(ValueError, match="'inlining' is no rewriting; there are propagate_constants, "):
+    with pytest.raises(
+        dbsp.ArgumentError,
+        match=r"rewrites: unknown rewriting 'inlining'.*\(the rewritings are propagate_constants, ",
+    ):
         dbsp.compile(text, rewrites=["inlining"])
 
 

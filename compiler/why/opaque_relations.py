@@ -1,8 +1,9 @@
-"""Relations whose rows are taken as the run has them, for no rule alone derives them.
+"""Opaque relations: relations with rows that no single rule derives.
 
-An equivalence has rows that follow from all others; a choice, a subsumption and a limit leave rows out; the
-numbers of `autoinc()` are those of the ticks in which rows came. A proof ends at rows of such relations, and
-at those of relations that are computed together with them.
+An equivalence has rows that follow from all its other rows. A choice, a subsumption and a limit
+drop rows. The numbers of `autoinc()` depend on the ticks in which the rows were inserted. A proof
+ends at the rows of such relations, and at the rows of relations in the same stratum. These rows are
+read from the run.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.numbering import is_number
 from dbsp.compiler.datalog.tree.traversal import walk
 
-NUMBERED = "was numbered"
+NUMBERED = "was numbered by autoinc()"
 
 
-def wholes(program: checked.CheckedProgram) -> Mapping[str, str]:
-    """The relations that are taken as a whole, and what makes them so."""
+def opaque_relations(program: checked.CheckedProgram) -> Mapping[str, str]:
+    """The opaque relations, each with the reason as text that continues "the row ..."."""
     found: dict[str, str] = {}
     for stratum in program.strata:
         reasons = list(_reasons(program, stratum))
@@ -33,17 +34,17 @@ def _reasons(program: checked.CheckedProgram, stratum: checked.Stratum) -> Itera
         if relation.equivalence:
             yield "follows from an equivalence"
         if relation.choices:
-            yield "was chosen"
+            yield "was selected by a choice-domain"
         if relation.subsumed:
-            yield "is left by subsumption"
+            yield "is not subsumed by another row"
         if relation.limit is not None:
-            yield "came before the limit of the relation"
+            yield "was derived before the relation reached its limit"
     if any(is_number(node) for rule in stratum.rules for node in walk(rule)):
         yield NUMBERED
 
 
 def without_rules(program: checked.CheckedProgram, names: Mapping[str, str]) -> checked.CheckedProgram:
-    """The program with some relations as inputs that have no rules."""
+    """The program with the named relations as inputs without rules."""
     rules = tuple(rule for rule in program.rules if rule.head.relation not in names)
     relations = {
         name: replace(relation, equivalence=False, choices=(), subsumed=False, limit=None)
