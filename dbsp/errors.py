@@ -117,10 +117,10 @@ class CompileError(DbspError):
     Its text is all of them, each with its place, its line, a caret and a hint.
     """
 
-    def __init__(self, diagnostics: Sequence[Diagnostic] | str) -> None:
+    def __init__(self, diagnostics: Sequence[Diagnostic] | str, *, code: str | None = None) -> None:
         if isinstance(diagnostics, str):
             self.diagnostics: tuple[Diagnostic, ...] = ()
-            super().__init__(diagnostics)
+            super().__init__(diagnostics, code=code)
             return
         self.diagnostics = tuple(diagnostics)
         super().__init__("\n".join(diagnostic.render() for diagnostic in self.diagnostics))
