@@ -8,9 +8,9 @@ code is 1 if they are not.
 `kernels` measures the inner loops, `growth` the tick of each operator by the size of its state,
 `circuit` the cost of a large idle circuit, `scaling` the exponent of triangles by the size of the
 graph, `planner` the cost of the planner's choice of joins, `rewrites` the gain of each rewriting of
-the rules, `usage` the cost of a caller's choices, `recursion` loads and changes of recursive programs in every recursion mode, compared
-with a fresh run and duckdb, and `spark` the cost of a tick that Spark drives, above Spark's own
-cost.
+the rules, `usage` the cost of a caller's choices, `recursion` loads and changes of recursive
+programs in every recursion mode, compared with a fresh run and duckdb, and `spark` the cost of a
+tick that Spark drives, above Spark's own cost.
 
 `spark-crash` measures nothing: it kills Spark and the circuits that it drives at random, 4, 30 or
 100 times, and checks that the result is exact. It is not part of `all`.

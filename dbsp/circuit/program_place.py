@@ -1,7 +1,8 @@
-"""The source of a node that a program made: its place, and the types of its columns in that language.
+"""The source of a node of a Datalog program: its place, and the declared types of its columns.
 
-The source of any node is text, `file:line`. For a node of a Datalog program it is a `ProgramPlace`, which
-is the same text with what messages and drawings show of the program. JSON keeps the text alone.
+The source of any node is text, `file:line`. For a node of a Datalog program it is a `ProgramPlace`:
+the same text, with the data that messages and drawings show of the program. JSON keeps the text
+only.
 """
 
 from __future__ import annotations

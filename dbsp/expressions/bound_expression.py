@@ -83,8 +83,8 @@ class Bound:
         """The codes of the result for int64[n, k] rows, int64[n]; for a plain column a view of `rows`.
 
         Strings are computed once per distinct value. Raises ValueOutOfRangeError where an int leaves
-        64 bits and EvaluationError where there is no result; both name the part of the expression that
-        failed, where it was written, and the values of its variables.
+        64 bits and EvaluationError where there is no result; both have the part of the expression that
+        failed, its place in a program, and the values of its variables.
         """
         node = self.node
         if isinstance(node, ColumnNode):
@@ -128,7 +128,7 @@ class Bound:
         return np.array(result, np.int64)
 
     def _located(self, error: DbspError, part: Expression, row: Codes, interner: Interner) -> DbspError:
-        """The error with the part of the expression that failed, and the values of its variables."""
+        """Return the error with the part that failed and the values of its variables."""
         origin = _origin(self.expression, part)
         if origin is None:
             columns = [(name, Column(name)) for name in part.columns]
@@ -146,7 +146,7 @@ class Bound:
     def _values(
         self, variables: Iterable[tuple[str, Expression]], row: Codes, interner: Interner
     ) -> list[tuple[str, Any]]:
-        """The variables with their values in one row, without those that have none."""
+        """Return the variables with their values in one row; variables without a value are omitted."""
         found = []
         for name, variable in variables:
             try:
@@ -159,7 +159,7 @@ class Bound:
 
 
 def _origin(expression: Expression, part: Expression) -> Origin | None:
-    """The origin of a part of the expression, or that of the smallest call around it that has one."""
+    """Return the origin of a part of the expression, or of the smallest call around it with one."""
     if not isinstance(expression, Call):
         return None
     if expression is part:
@@ -218,7 +218,7 @@ def _bind(expression: Expression, schema: Schema) -> ExpressionNode:
 
 
 def _named(node: ExpressionNode, call: Call) -> ExpressionNode:
-    """The node, which names the call in its errors."""
+    """Set the call that errors of the node name."""
     if isinstance(node, StrictNode) and node.call is None:
         node.call = call
     return node

@@ -300,7 +300,9 @@ def to_codes(vector: Vector, type_: Type) -> Codes:
     if type_.kind == "int":
         lowest = codes == NULL
         if (lowest if null is None else lowest & ~null).any():
-            raise ValueOutOfRangeError("-2**63 stands for None in an optional int column, so it is no result")
+            raise ValueOutOfRangeError(
+                "the result is -2**63, which represents None in an optional int column"
+            )
     if null is not None:
         codes = np.where(null, NULL, codes)
     return codes

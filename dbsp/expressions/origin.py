@@ -1,4 +1,4 @@
-"""Where an expression of a program was written, for the message when it has no value."""
+"""The place of an expression in a program, for the message when the expression has no value."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ if TYPE_CHECKING:
     from dbsp.expressions.expression import Expression
 
 NamedValues = Sequence[tuple[str, Any]]
-"""The variables of an expression with their values, in the order in which they were written."""
+"""The variables of an expression with their values, in the order of the program text."""
 
 
 @dataclass(frozen=True)
 class Origin:
     """The place of an expression in the text of a program.
 
-    Every part of an expression may have one. It is no part of what the expression means: equality, hashes
-    and JSON ignore it. A front end subclasses it; nothing here is computed before an error occurs.
+    Every part of an expression may have an origin. Equality, hashes and JSON ignore it. A front end
+    subclasses it. Nothing is computed before an error occurs.
     """
 
     definitions: tuple[Mapping[str, Expression], ...] = field(default=(), kw_only=True)
-    """What the columns were replaced by, first replacement first (see `substitution.substitute`)."""
+    """The replacements of the columns, oldest first (see `substitution.substitute`)."""
 
     def under(self, definitions: Mapping[str, Expression]) -> Self:
-        """The origin after the columns of the expression were replaced."""
+        """Return the origin after a replacement of the columns of the expression."""
         return replace(self, definitions=(*self.definitions, definitions))
 
     def variables(self) -> Iterator[tuple[str, Expression]]:
-        """The variables by their names in the program, before any replacement."""
+        """Yield the variables with their names in the program, before any replacement."""
         raise NotImplementedError
 
     def diagnostic(self, reason: str, code: str | None, values: NamedValues) -> Diagnostic:
-        """The message that the expression has no value for these values of its variables."""
+        """Return the message that the expression has no value for these values of its variables."""
         raise NotImplementedError
 
 
 def failure_text(reason: str, text: str, values: NamedValues, show: Callable[[Any], str]) -> str:
-    """What failed and why, with the values of its variables.
+    """Return the reason, the text that failed, and the values of its variables.
 
     >>> failure_text("division by zero", "100 / n", [("n", 0)], repr)
     'division by zero: 100 / n with n = 0'

@@ -190,13 +190,13 @@ class Scope:
             raise
 
     def _raised(self, family: type[DbspError], message: str, step: Step | None) -> DbspError:
-        """An error of a step; a node that no program has says itself that the tick was rolled back."""
+        """Return an error of a step; only a node of a program adds the rollback as a note."""
         in_program = step is not None and isinstance(step.node.source, ProgramPlace)
         ending = "" if in_program else "; the tick was rolled back"
         return self._located(family(f"{message}{ending}"), step)
 
     def _located(self, error: DbspError, step: Step | None) -> DbspError:
-        """The error of a step with its place: that in the program, or the node."""
+        """Add the place to the error of a step: in the program text, or the node."""
         if step is not None and error.where in (None, step.node.describe()):
             source = step.node.source
             if isinstance(source, ProgramPlace):

@@ -99,7 +99,7 @@ def test_relations_on_demand(folder: Path, run: Command) -> None:
         + ".decl near(x: number)\n.output near\nnear(y) :- path(x, y), edge(_, x)."
     )
     for names in ("*", "path"):
-        assert "path: only rows whose x is asked for" in run("explain", "near.dl", "-m", names).out
+        assert "path: only rows whose x is needed" in run("explain", "near.dl", "-m", names).out
     assert "\n3\n" in run("run", "near.dl", "-F", "facts", "-D", "-", "--magic-transform", "*").out
     unknown = run("explain", "near.dl", "-m", "paths")
     assert (unknown.code, "did you mean 'path'?" in unknown.err) == (1, True)

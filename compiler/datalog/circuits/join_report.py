@@ -1,4 +1,4 @@
-"""What there is to say about the joins of a rule: the planner's report, and what a run has met."""
+"""Text about the joins of a rule: the planner's report, and the rows that a run has counted."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ from dbsp.operators.joins.term_rows import TermRows
 Terms = Mapping[Node, tuple[TermRows, ...]]
 
 _LOCAL = re.compile(r"(?<=\w)#[0-9]+")
-"""What tells the local variables of aggregates from others of the same name."""
+"""The number that makes the name of a local variable of an aggregate unique."""
 
 
-def joins(plan: RulePlan, met: Terms | None) -> Iterator[str]:
-    """Lines about the joins of a rule; `met` has what the multi-way joins of a run have met."""
+def joins(plan: RulePlan, counted: Terms | None) -> Iterator[str]:
+    """Yield lines about the joins of a rule; `counted` has the rows of a run's multi-way joins."""
     for group in plan.joined:
         yield f"join of {_listed(map(_scan, group.scans))}"
         yield from (f"  {_LOCAL.sub('', line)}" for line in report(group.choice))
-    if met is None:
+    if counted is None:
         return
     for step in all_steps(plan.steps or ()):
         if isinstance(step, PlannedMultiwayJoin):
-            rows = _rows(step, plan, met)
+            rows = _rows(step, plan, counted)
             parts = _listed(map(show_part, step.parts))
-            yield f"met in the join of {parts}{'' if rows else ': it is made for another rule'}"
+            yield f"rows of the join of {parts}{'' if rows else ': counted with another rule'}"
             for number, term in enumerate(rows or ()):
-                yield f"  {_met(step.parts[number], term, step.expected[number] if step.expected else None)}"
+                yield f"  {_term(step.parts[number], term, step.expected[number] if step.expected else None)}"
 
 
-def _met(part: JoinPart, met: TermRows, expected: TermEstimate | None) -> str:
-    """The changed rows of a part, and the prefixes bound from them up to each variable."""
+def _term(part: JoinPart, rows: TermRows, expected: TermEstimate | None) -> str:
+    """Describe a delta term: the changed rows of a part, and their prefixes up to each variable."""
     prefixes = {} if expected is None else {level.variable: level.prefixes for level in expected.levels}
     levels = []
-    for name, number in met.levels:
-        against = f" of {show_number(prefixes[name] * met.changed)} expected" if name in prefixes else ""
+    for name, number in rows.levels:
+        against = f" of {show_number(prefixes[name] * rows.changed)} expected" if name in prefixes else ""
         levels.append(f"{show_variable(name)}: {number:,}{against}")
-    rows = f"{met.changed:,} row{'' if met.changed == 1 else 's'}"
-    return f"change of {show_part(part)}: {_listed((rows, *levels))}"
+    changed = f"{rows.changed:,} row{'' if rows.changed == 1 else 's'}"
+    return f"change of {show_part(part)}: {_listed((changed, *levels))}"
 
 
-def _rows(step: PlannedMultiwayJoin, plan: RulePlan, met: Terms) -> tuple[TermRows, ...] | None:
-    """What the join of this step has met, if the rule has one of its own."""
+def _rows(step: PlannedMultiwayJoin, plan: RulePlan, counted: Terms) -> tuple[TermRows, ...] | None:
+    """Return the counted rows of the step's join; None if the node belongs to another rule."""
     source = str(plan.rule.rule.span)
-    for node, rows in met.items():
+    for node, rows in counted.items():
         operator = expect_type(node.operator, DeltaMultiwayJoin, "a join with statistics")
         if node.source == source and operator.join.term_orders() == step.orders:
             return rows
@@ -66,8 +66,8 @@ def _rows(step: PlannedMultiwayJoin, plan: RulePlan, met: Terms) -> tuple[TermRo
 
 
 def show_multiway(step: PlannedMultiwayJoin) -> str:
-    """The step in one line."""
-    parts = [f"join at once {_listed(map(show_part, step.parts))}"]
+    """Return the step in one line."""
+    parts = [f"multi-way join {_listed(map(show_part, step.parts))}"]
     parts += [f"let {show_variable(name)} = {show_term(term)}" for name, term in step.extensions]
     parts += [f"keep rows with {show_literal(condition)}" for condition in step.conditions]
     return "; ".join(parts)
@@ -84,7 +84,7 @@ def show_part(part: JoinPart) -> str:
 
 
 def show_scan(scan: Scan) -> str:
-    """The pattern as it would be written."""
+    """Return the pattern as a program writes it."""
     shown = ["_" if name is None else show_variable(name) for name in scan.variables]
     for column, value in scan.constants:
         shown[column] = show_term(value)

@@ -20,10 +20,11 @@ def lower_program(
     max_iterations: int,
     recursion: Recursion = Recursion.AUTO,
 ) -> Circuit:
-    """The query circuit of a program; `plans` has the plan of every rule, by its number.
+    """Return the query circuit of a program; `plans` has the plan of every rule, by its number.
 
-    Every input of the program is an input of the circuit, every output and every relation whose
-    size is printed an output. Relations that no output depends on are left out.
+    The inputs of the circuit are the inputs of the program. Its outputs are the outputs of the
+    program and the relations whose size is printed. Relations that no output depends on are
+    omitted.
     """
     circuit = Circuit(name)
     context = LoweringContext(program, plans, circuit, max_iterations, recursion)

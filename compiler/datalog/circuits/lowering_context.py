@@ -1,4 +1,4 @@
-"""What all parts of the lowering share: the relations, their plans, the circuit so far."""
+"""The shared state of the lowering: relations, plans, and the circuit under construction."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.streams.builder import Circuit, Stream
 
 Streams: TypeAlias = Mapping[str, Stream]
-"""By name the streams of the relations that rules read, in the program or in one recursion."""
+"""The streams of the relations that rules read, in the program or in one recursion, by name."""
 
 NO_VARIABLES: Mapping[str, str] = {}
 
 TYPE_WORDS = {str(type_of(kind)): kind.value for kind in (Kind.NUMBER, Kind.FLOAT, Kind.SYMBOL)}
-"""The types of the engine in the words of Datalog, where neither a relation nor a variable is known."""
+"""The types of the engine in the words of Datalog, for columns without a declared type."""
 
 
 def relation_schema(relation: Relation) -> Schema:
-    """The columns of a relation as the engine stores them."""
+    """Return the columns of a relation with the types of the engine."""
     return Schema(
         tuple(attribute.name for attribute in relation.attributes),
         tuple(type_of(attribute.kind) for attribute in relation.attributes),
@@ -36,7 +36,7 @@ def relation_schema(relation: Relation) -> Schema:
 
 
 class LoweringContext:
-    """The program, the plan of every rule by its number, and the circuit that they become."""
+    """The program, the plan of every rule by its number, and the circuit under construction."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class LoweringContext:
         self._sources = program.sources
 
     def sources(self, relation: str) -> ProgramSources:
-        """The texts of the program, for messages about a relation or a rule that derives it."""
+        """Return the texts of the program, for messages about a relation or its rules."""
         instance, dot, _ = relation.rpartition(".")
         return replace(self._sources, note=f"in component instance '{instance}'") if dot else self._sources
 
@@ -64,16 +64,16 @@ class LoweringContext:
         span: SourceSpan | None = None,
         variables: Mapping[str, str] = NO_VARIABLES,
     ) -> AbstractContextManager[None]:
-        """Nodes added inside come from the declaration of the relation, or from this place of a rule for it.
+        """Give the nodes added inside the place of the relation's declaration, or of a rule's part.
 
-        `variables` has the types of the variables of the rule.
+        `span` is the place in the rule, and `variables` has the types of the rule's variables.
         """
         place = span or self.relations[relation].span
         types = self._types(relation, variables)
         return self.circuit.at(ProgramPlace.of(place, self.sources(relation), types))
 
     def reading(self, relation: str) -> AbstractContextManager[None]:
-        """Nodes added inside have the same place as before, and the columns of a relation that is read."""
+        """Give the nodes added inside the column types of a relation that a rule reads."""
         place = self.circuit.current_source()
         if isinstance(place, ProgramPlace):
             place = ProgramPlace.of(place.span, place.sources, self._types(relation, NO_VARIABLES))
@@ -88,7 +88,7 @@ class LoweringContext:
         return relation_schema(self.relations[relation])
 
     def union(self, name: str, parts: Sequence[Stream]) -> Stream:
-        """The union of the parts as a set; an empty relation when there are none."""
+        """Return the union of the parts as a set; an empty relation when there are no parts."""
         with self.at(name):
             if not parts:
                 return self.circuit.constant([], self.schema(name))
@@ -96,5 +96,5 @@ class LoweringContext:
 
     @cached_property
     def unit(self) -> Stream:
-        """The relation without columns that always holds."""
+        """The relation without columns that holds its one row."""
         return self.circuit.constant([()], Schema((), ()))

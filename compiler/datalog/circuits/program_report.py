@@ -1,4 +1,4 @@
-"""What the compiler made of a program, as text: strata, rules, and the order of each rule's steps."""
+"""Text about a compiled program: strata, rules, and the order of each rule's steps."""
 
 from __future__ import annotations
 
@@ -38,17 +38,18 @@ def explain(
     run: Run | None = None,
     rewrites: Sequence[AppliedPass] = (),
 ) -> str:
-    """A report on a program and its plans: one part per stratum, in the order of evaluation.
+    """Return a report on a program and its plans: one part per stratum, in the order of evaluation.
 
-    `circuit` is the physical circuit made by these plans. With a `run` of it, what the multi-way joins
-    have met and the rows and bytes of the traces are told too; `rewrites` are what made the program.
+    `circuit` is the physical circuit of these plans. With a `run`, the report includes the rows
+    that its multi-way joins counted, and the rows and bytes of its traces. `rewrites` are the
+    passes that changed the program.
     """
     traces = _traces(program, circuit, run)
     return "\n".join((*_rewrites(rewrites), *_report(program, plans, circuit, run), "", *traces))
 
 
 def plans_text(program: checked.CheckedProgram, plans: Mapping[int, RulePlan]) -> str:
-    """Every rule with the order of its steps, and how its joins are made."""
+    """Return every rule with the order of its steps and the choice of its joins."""
     lines: list[str] = []
     for stratum in program.strata:
         for rule in (*stratum.rules, *stratum.subsumptions):
@@ -59,7 +60,7 @@ def plans_text(program: checked.CheckedProgram, plans: Mapping[int, RulePlan]) -
 
 
 def _rewrites(rewrites: Sequence[AppliedPass]) -> Iterator[str]:
-    """What was changed before the rules were planned."""
+    """Yield the changes that rewritings made before the rules were planned."""
     for applied in rewrites:
         yield f"rewritten by {applied.name}"
         yield from (f"  {change}" for change in applied.changes)
@@ -71,15 +72,15 @@ def _report(
     program: checked.CheckedProgram, plans: Mapping[int, RulePlan], circuit: Graph, run: Run | None
 ) -> Iterator[str]:
     scopes = _scopes(circuit if run is None else run.graph, run)
-    met = None if run is None else run.join_terms()
+    counted = None if run is None else run.join_terms()
     facts: dict[str, int] = {}
     for fact in program.facts:
         facts[fact.relation] = facts.get(fact.relation, 0) + 1
     yield "inputs"
     for name in program.inputs:
         number = facts.get(name, 0)
-        noted = f", {number} fact{'s' if number > 1 else ''} in the program" if number else ""
-        yield f"  {_declaration(program.relations[name])}{noted}"
+        facts_text = f", {number} fact{'s' if number > 1 else ''} in the program" if number else ""
+        yield f"  {_declaration(program.relations[name])}{facts_text}"
     needed = needed_relations(program)
     for number, stratum in enumerate(program.strata, 1):
         names = ", ".join(stratum.relations)
@@ -87,16 +88,16 @@ def _report(
         yield ""
         yield f"stratum {number} ({names}){recursion}"
         if needed.isdisjoint(stratum.relations):
-            yield "  left out: no output depends on it"
+            yield "  omitted: no output depends on it"
             continue
         yield from _kinds(program, stratum)
         yield from (f"  {line}" for line in scopes.get(names, ()))
         for rule in stratum.rules:
             base = stratum.recursive and not reads_any(rule, stratum.relations)
-            yield f"  rule {rule.number} at {rule.span}{', outside of the scope' if base else ''}"
+            yield f"  rule {rule.number} at {rule.span}{', evaluated outside of the scope' if base else ''}"
             yield f"    {show_rule(rule)}"
             yield from _plan(plans[rule.number], stratum)
-            yield from (f"      {line}" for line in joins(plans[rule.number], met))
+            yield from (f"      {line}" for line in joins(plans[rule.number], counted))
         for rule in stratum.subsumptions:
             yield f"  subsumption {rule.number} at {rule.span}"
             yield f"    {show_rule(rule)}"
@@ -114,7 +115,7 @@ def _report(
 
 
 def _scopes(circuit: Graph, run: Run | None) -> dict[str, list[str]]:
-    """By the name of a scope, how it is evaluated; after a run, also what it is now."""
+    """Return how each scope is evaluated, by name; with a run, also its current mode."""
     evaluations = {} if run is None else run.evaluations()
     return {
         node.operator.body.name: [
@@ -127,16 +128,16 @@ def _scopes(circuit: Graph, run: Run | None) -> dict[str, list[str]]:
 
 
 def _kinds(program: checked.CheckedProgram, stratum: checked.Stratum) -> Iterator[str]:
-    """What the relations of a stratum are besides sets of rows."""
+    """Yield the properties of relations of a stratum that are more than sets of rows."""
     for name in stratum.relations:
         relation = program.relations[name]
         if relation.equivalence:
-            yield f"  {name} is an equivalence: classes of values, joined to pairs"
+            yield f"  {name} is an equivalence relation, stored as classes of equal values"
         for domain in relation.choices:
             columns = ", ".join(relation.attributes[column].name for column in domain)
-            yield f"  {name} has one row for each ({columns})"
+            yield f"  {name} keeps one row for each ({columns})"
         if relation.limit is not None and stratum.recursive:
-            yield f"  ends with the first iteration in which {name} has {relation.limit:,} rows"
+            yield f"  stops after the first iteration in which {name} has {relation.limit:,} rows"
 
 
 def _declaration(relation: checked.Relation) -> str:
@@ -153,7 +154,7 @@ def _plan(plan: RulePlan, stratum: checked.Stratum) -> Iterator[str]:
         yield f"      {number}. {line}"
     rule = plan.rule.rule
     subsumption = rule.dominating is not None
-    yield f"      => {'leave out ' if subsumption else ''}{show_literal(rule.head)}"
+    yield f"      => {'remove ' if subsumption else ''}{show_literal(rule.head)}"
 
 
 def _steps(steps: Sequence[PlanStep], recursive: Sequence[str], first: bool = True) -> Iterator[str]:
@@ -176,7 +177,7 @@ def _steps(steps: Sequence[PlanStep], recursive: Sequence[str], first: bool = Tr
                 for part in parts:
                     if isinstance(part, SubPlan):
                         names = ", ".join(map(show_variable, part.names))
-                        yield f"beside: [{names}] by {'; '.join(_steps(part.steps, recursive))}"
+                        yield f"sub-plan [{names}]: {'; '.join(_steps(part.steps, recursive))}"
                 yield show_multiway(step)
             case PlannedAntijoin(pattern=pattern):
                 yield f"keep rows without {show_scan(pattern)}"
@@ -195,10 +196,10 @@ def _steps(steps: Sequence[PlanStep], recursive: Sequence[str], first: bool = Tr
 
 
 def _traces(program: checked.CheckedProgram, circuit: Graph, run: Run | None) -> Iterator[str]:
-    """The arrangements with those that read them; after a run their rows and bytes."""
+    """Yield the arrangements with their readers; with a run, also their rows and bytes."""
     yield "traces"
     kept = {} if run is None else run.kept()
-    # The demand of a relation is declared where that is, and comes after it.
+    # The demand of a relation has the place of its declaration, and comes after the relation.
     declared = reversed(list(program.relations.items()))
     relations = {str(relation.span): name for name, relation in declared}
     rules: dict[str, str] = {}
@@ -206,7 +207,7 @@ def _traces(program: checked.CheckedProgram, circuit: Graph, run: Run | None) ->
         rules.setdefault(str(rule.span), f"rule {rule.number}")
 
     def named(node: Node) -> str:
-        """The relation, or the operator of a rule."""
+        """Return the name of a relation, or the operator of a rule."""
         if isinstance(node.operator, Input):
             return node.operator.relation
         if node.source in relations:

@@ -1,8 +1,8 @@
-"""The plan of a rule to a stream of the rows that it derives.
+"""The plan of a rule to the stream of the rows that it derives.
 
-The columns of a stream inside a rule are named by the variables of the rule. Weights count
-derivations until the `distinct` of the relation; inside an aggregate they are the multiplicities
-over which it is computed, so there nothing may merge or drop them.
+The columns of a stream inside a rule have the names of the variables of the rule. Weights count
+derivations until the `distinct` of the relation. Inside an aggregate, weights are the
+multiplicities that the aggregate counts, so no operator there may merge or drop them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ZEROS: Mapping[AnyKind, Any] = {Kind.NUMBER: 0, Kind.UNSIGNED: 0, Kind.FLOAT: 0
 
 
 def lower_rules(context: LoweringContext, streams: Streams, rules: Iterable[checked.Rule]) -> list[Stream]:
-    """The rows that each of the rules derives from `streams`, without those that never hold."""
+    """Return the rows that each rule derives from `streams`; rules that never hold are omitted."""
     found = (RuleLowering(context, streams, rule).rows() for rule in rules)
     return [stream for stream in found if stream is not None]
 
@@ -62,7 +62,7 @@ class RuleLowering:
         self.types = _variable_types(self.plan.rule)
 
     def rows(self) -> Stream | None:
-        """The rows that the rule derives, weighted by derivations; None for a rule that never holds."""
+        """Return the derived rows, weighted by derivations; None if the rule never holds."""
         plan = self.plan
         if plan.steps is None:
             return None
@@ -74,22 +74,22 @@ class RuleLowering:
             return _columns(stream, dict(zip(names, map(self.expression, plan.rule.head), strict=True)))
 
     def at(self, span: SourceSpan) -> AbstractContextManager[None]:
-        """Nodes added inside come from this place of the rule."""
+        """Give the nodes added inside this place of the rule."""
         return self.context.at(self.plan.rule.relation, span, self.types)
 
     def expression(self, term: syntax.Term) -> Expression:
-        """The expression of a term, whose errors show where it was written."""
+        """Return the expression of a term; its errors show the place of the term."""
         return expression(term, self.sources)
 
     def predicate(self, comparison: syntax.Comparison) -> Expression:
-        """The condition of a comparison, whose errors show where it was written."""
+        """Return the condition of a comparison; its errors show the place of the comparison."""
         return predicate(comparison, self.sources)
 
     def body(self, steps: Sequence[PlanStep], start: Stream | None, bag: bool) -> Stream:
-        """The bindings a body allows, from those of `start` (None is the one empty binding).
+        """Return the bindings that satisfy a body, starting from `start` (None: one empty binding).
 
-        With `bag` the weight of a binding is the number of ways to get it; otherwise only its
-        being positive matters.
+        With `bag`, the weight of a binding is its number of derivations; otherwise only the sign
+        of the weight matters.
         """
         current = start
         for step in steps:
@@ -132,12 +132,12 @@ class RuleLowering:
             return right
         if bag or new or has_key:
             return left.join(right, on=list(step.on), select=list(step.keep))
-        # Only whether there is a row matters; a join would count how many.
+        # Only the existence of a row matters; a join would count the rows.
         found = left.semijoin(right, on=list(step.on))
         return found if found.schema.names == step.keep else found.project(*step.keep)
 
     def multiway(self, found: Stream | None, step: PlannedMultiwayJoin, bag: bool) -> Stream:
-        """All parts joined at once, over the traces of the relations themselves."""
+        """Return the multi-way join of all parts, over the traces of the relations."""
         used_variables = step.used_variables
         parts = [self.part(part, found, used_variables, bag) for part in step.parts]
         return multiway_join(
@@ -151,7 +151,7 @@ class RuleLowering:
     def part(
         self, part: JoinPart, found: Stream | None, used_variables: Collection[str], bag: bool
     ) -> tuple[Stream, tuple[AtomTerm, ...]]:
-        """The stream of a part of a multi-way join, and its term for each column."""
+        """Return the stream of a part of a multi-way join, and the term of each column."""
         terms: list[AtomTerm]
         match part:
             case BoundRows():
@@ -171,7 +171,7 @@ class RuleLowering:
         columns = [column for column, term in enumerate(terms) if term is not None]
         if bag or len(columns) == len(terms):
             return stream, tuple(terms)
-        # Only whether there is a row matters; how many there are would be multiplied.
+        # Only the existence of a row matters; the join would multiply the number of rows.
         kept = [stream.schema.names[column] for column in columns]
         if isinstance(part, Scan):
             with self.context.reading(part.relation):
@@ -181,10 +181,10 @@ class RuleLowering:
         return stream, tuple(terms[column] for column in columns)
 
     def scan(self, scan: Scan, wanted: Collection[str]) -> Stream:
-        """The rows that fit a pattern, with the wanted variables as columns.
+        """Return the rows that fit a pattern, with the variables in `wanted` as columns.
 
-        The columns keep the order of the relation: a relation under other names is still the same
-        stream, and all rules share its arrangements.
+        The columns keep the order of the relation. A renamed relation is still the same stream, so
+        all rules share its arrangements.
         """
         stream = self.streams[scan.relation]
         columns = stream.schema.names
@@ -197,7 +197,7 @@ class RuleLowering:
         return _columns(stream, {name: col(column) for name, column in named if name and name in wanted})
 
     def aggregated(self, outer: Stream, step: PlannedAggregate) -> Stream:
-        """The outer bindings with the results of an aggregate as further columns."""
+        """Return the outer bindings with the results of an aggregate as additional columns."""
         literal = step.literal
         key = list(literal.injected)
         with self.at(literal.span):
@@ -220,12 +220,12 @@ class RuleLowering:
             return present + _columns(outer.antijoin(groups, on=key), kept | zeros)
 
     def or_unit(self, stream: Stream | None) -> Stream:
-        """The stream, or the relation without columns that always holds."""
+        """Return the stream, or the relation that holds the empty row."""
         return self.context.unit if stream is None else stream
 
 
 def _variable_types(rule: NormalRule) -> dict[str, str]:
-    """The types of the variables of a rule, those that hold the results of aggregates included."""
+    """Return the types of the variables of a rule, including those of aggregate results."""
     types = {variable.name: variable.kind.value for variable in find(rule.rule, syntax.Variable)}
     for literal in rule.body or ():
         if isinstance(literal, AggregateLiteral):
@@ -234,5 +234,5 @@ def _variable_types(rule: NormalRule) -> dict[str, str]:
 
 
 def _columns(stream: Stream, columns: Mapping[str, Expression]) -> Stream:
-    """The stream with exactly these columns."""
+    """Return the stream with exactly these columns."""
     return stream.map(**columns) if columns else stream.project()

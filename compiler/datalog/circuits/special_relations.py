@@ -1,9 +1,9 @@
-"""How relations that are more than sets of rows are made of streams: equivalences, choices, subsumption.
+"""The streams of relations that are more than sets of rows: equivalences, choices, subsumption.
 
-equivalence    pairs of values of one class:      classes(parts) joined with itself
-choice         rows that agree in no domain:      Choice over (turn, row), rows kept before come first
-subsumption    candidates without the dominated:  candidates - (candidates semijoin dominated)
-limit          whether a relation has n rows:     AtLeast n of the relation without its columns
+equivalence    pairs of values of one class:     classes(parts) joined with itself
+choice         rows that agree in no domain:     Choice over (turn, row); earlier rows come first
+subsumption    candidates that are not dominated:  candidates - (candidates semijoin dominated)
+limit          whether a relation has n rows:    AtLeast n of the relation without its columns
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from dbsp.operators.streams.builder import Stream
 
 
 def classes(parts: Stream) -> Stream:
-    """Every value in the pairs with one of its class that stands for it."""
+    """Return every value in the pairs with the representative of its class."""
     return parts.equivalence_classes()
 
 
 def equivalent(classes: Stream) -> Stream:
-    """All pairs of values with the same class."""
+    """Return all pairs of values of the same class."""
     x, y = classes.schema.names
     return classes.join(classes, on=[y], select=[x, f"{x}_right"]).rename(**{y: f"{x}_right"})
 
 
 def chosen(relation: checked.Relation, candidates: Stream, kept: Stream | None = None) -> Stream:
-    """The candidates that are taken, after those that were kept before."""
+    """Return the chosen candidates; rows in `kept` are chosen first."""
     names = candidates.schema.names
     domains = [[names[column] for column in domain] for domain in relation.choices]
     if kept is None:
@@ -44,20 +44,20 @@ def chosen(relation: checked.Relation, candidates: Stream, kept: Stream | None =
 
 
 def has_rows(stream: Stream, number: int) -> Stream:
-    """A relation without columns that holds if the stream, a set, has that many rows."""
+    """Return a relation without columns that holds if the stream, a set, has `number` rows."""
     return stream.project().at_least(number)
 
 
 def dominating_names(names: Sequence[str]) -> list[str]:
-    """Names for the columns of a dominating row beside those of the row that it dominates."""
+    """Return names for the columns of a dominating row next to those of the dominated row."""
     return [f"{name}#" for name in names]
 
 
 def undominated(candidates: Stream, pairs: Stream, antisymmetric: bool) -> Stream:
-    """The candidates that no other one dominates.
+    """Return the candidates that no other candidate dominates.
 
-    `pairs` has (dominated, dominating) rows side by side; `antisymmetric` says that no two different
-    rows can dominate each other. Where two do, the least of them is not dominated by the others.
+    `pairs` has rows (dominated, dominating). `antisymmetric` means that no two different rows can
+    dominate each other. Of rows that dominate each other, the least one stays.
     """
     names = candidates.schema.names
     others = dominating_names(names)
@@ -71,7 +71,7 @@ def undominated(candidates: Stream, pairs: Stream, antisymmetric: bool) -> Strea
 
 
 def with_extremes(candidates: Stream, column: int, greatest: bool) -> Stream:
-    """For the values of all other columns the row with the least or greatest one in this column."""
+    """Return, for each value of the other columns, the row with the least or greatest value."""
     names = candidates.schema.names
     name = names[column]
     key = [other for other in names if other != name]

@@ -4,7 +4,7 @@
     recursive stratum  =  one scope with one variable per relation; rules that use no relation of
                           the stratum are computed outside and enter as its base
 
-Relations that are more than sets of rows are made of these parts in other ways (see `special_relations`).
+Relations that are more than sets of rows combine these parts differently (see `special_relations`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dbsp.operators.streams.builder import Stream
 
 
 class StratumLowering:
-    """Lowers one stratum; `before` has the relations of the strata before it, and the inputs."""
+    """Lowers one stratum; `before` has the relations of earlier strata and the inputs."""
 
     def __init__(self, context: LoweringContext, stratum: checked.Stratum, before: Streams) -> None:
         self.context = context
@@ -37,11 +37,11 @@ class StratumLowering:
         self.before = before
 
     def streams(self) -> dict[str, Stream]:
-        """The streams of the relations of the stratum, and those of the classes of equivalences."""
+        """Return the streams of the stratum's relations, and of the classes of equivalences."""
         return self._recursive() if self.stratum.recursive else self._once()
 
     def _once(self) -> dict[str, Stream]:
-        """A stratum of one relation that does not depend on itself."""
+        """Lower a stratum of one relation that does not depend on itself."""
         (name,) = self.stratum.relations
         relation = self.context.relations[name]
         found: dict[str, Stream] = {}
@@ -58,12 +58,12 @@ class StratumLowering:
         return found
 
     def _base(self, name: str, rules: Iterable[checked.Rule]) -> list[Stream]:
-        """What a relation is the union of: its input and the given rules for it."""
+        """Return the parts of a relation: its input, and the rows of the given rules for it."""
         own = [self.before[name]] if name in self.before else []
         return own + lower_rules(self.context, self.before, _of(name, rules))
 
     def _present(self, name: str, known: Streams) -> Stream:
-        """The known rows of a relation that its subsumptions leave.
+        """Return the known rows of a relation that no subsumption removes.
 
         A subsumption reads the known rows of the relations of its stratum.
         """
@@ -84,14 +84,14 @@ class StratumLowering:
     # --- recursion -------------------------------------------------------------------------------
 
     def _recursive(self) -> dict[str, Stream]:
-        """A stratum whose relations depend on one another."""
+        """Lower a stratum whose relations depend on each other."""
         names = self.stratum.relations
         context = self.context
         inner = [rule for rule in self.stratum.rules if reads_any(rule, names)]
         outer = [rule for rule in self.stratum.rules if rule not in inner]
         bases = {name: self._base(name, outer) for name in names}
         if not any(bases.values()):
-            # Every rule needs a row of the stratum itself, so there will never be one.
+            # Every rule needs a row of the stratum itself, so the relations stay empty.
             return {name: context.union(name, ()) for name in names}
         variables: dict[str, Stream] = {}
         values: dict[str, Stream] = {}
@@ -137,7 +137,7 @@ class StratumLowering:
         return found
 
     def _next(self, name: str, parts: Sequence[Stream], before: Stream) -> Stream:
-        """What the variable of a recursive relation is in the next iteration."""
+        """Return the value of a recursive relation's variable in the next iteration."""
         relation = self.context.relations[name]
         if not (relation.equivalence or relation.choices):
             return self.context.union(name, parts)
@@ -146,11 +146,11 @@ class StratumLowering:
             return classes(combined) if relation.equivalence else chosen(relation, combined, before)
 
     def _limit(self, name: str, rows: Stream, number: int) -> Stream:
-        """Whether a relation has reached its limit in the iteration before."""
+        """Return whether a relation had reached its limit in the previous iteration."""
         with self.context.at(name):
             return has_rows(rows, number)
 
 
 def _of(name: str, rules: Iterable[checked.Rule]) -> list[checked.Rule]:
-    """The rules whose head is of a relation."""
+    """Return the rules for a relation."""
     return [rule for rule in rules if rule.head.relation == name]

@@ -1,11 +1,11 @@
-"""Where a term was written, for the message when it has no value for a row.
+"""The place of a term in the program, for the message when it has no value for a row.
 
     t.dl:5:3: error: division by zero: 100 / n with n = 0 [division-by-zero]
         r(100 / n) :- s(n, _).
           ^^^^^^^
 
-The text is that of the program. A term that was rewritten keeps the place where it was written, and so does
-everything that replaced a variable in it: the text at that place is the variable's name.
+The text is that of the program. A rewritten term keeps its place, and a term that replaces a
+variable gets the place of the variable: the text there is the variable's name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z_?][A-Za-z0-9_?]*\Z")
 
 @dataclass(frozen=True)
 class TermOrigin(Origin):
-    """The place of a function or comparison; `compute` is how its variables become expressions."""
+    """The place of a function or comparison; `compute` turns its variables into expressions."""
 
     node: syntax.Call | syntax.Comparison
     sources: ProgramSources
@@ -52,7 +52,7 @@ class TermOrigin(Origin):
         return self.sources.diagnostic(message, written_at(self.node), code)
 
     def _named(self, node: syntax.Node) -> Iterator[tuple[str, syntax.Term]]:
-        """The terms in a node that the program names: its variables, and what replaced a variable."""
+        """Yield the terms with a name: variables, and terms that replaced a variable."""
         for term in children(node):
             text = self.sources.between(term.span)
             match term:
@@ -67,7 +67,7 @@ class TermOrigin(Origin):
                     yield from self._named(term)
 
     def _text(self) -> str:
-        """The term as it was written; as the compiler has it if a macro wrote it."""
+        """Return the term as written, or as the compiler shows it if a macro produced it."""
         text = self.sources.between(written_at(self.node))
         if self._is_whole(text):
             return text
@@ -76,7 +76,7 @@ class TermOrigin(Origin):
         return show_term(self.node)
 
     def _is_whole(self, text: str) -> bool:
-        """Whether a text has the function or comparison in it, and no half of a macro's call."""
+        """Whether a text contains the function or comparison, not only a part of a macro call."""
         node = self.node
         name = node.operator.lstrip("!") if isinstance(node, syntax.Comparison) else node.function
         if name == "in":
@@ -89,12 +89,12 @@ class TermOrigin(Origin):
 
 
 def written_at(node: syntax.Call | syntax.Comparison) -> SourceSpan:
-    """Where a term was written, which is not where it is used if it replaced a variable."""
+    """Return the place where a term was written, also if it replaced a variable elsewhere."""
     written = node.written if isinstance(node, syntax.Call) else None
     return written or node.span
 
 
 def show_value(value: Any) -> str:
-    """A value as a program writes it, cut if it is long."""
+    """Return a value as a program writes it, cut if it is long."""
     text = show_term(syntax.Constant(value, SourceSpan("", 0), Kind.NUMBER))
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 3]}..."

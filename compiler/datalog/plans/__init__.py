@@ -1,4 +1,4 @@
-"""From checked rules to a plan for each: which joins, in which order, and what between them.
+"""From checked rules to one plan per rule: the joins, their order, and the steps between them.
 
 Imports tree, meaning and the planner.
 """

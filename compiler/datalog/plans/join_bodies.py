@@ -1,4 +1,4 @@
-"""Bodies as the query planner sees them: which scans hang together, and the conjunction they form."""
+"""Rule bodies as input of the query planner: connected scans, and their conjunction."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from dbsp.compiler.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree,
 
 @dataclass(frozen=True)
 class Policy:
-    """By what joins are chosen: counts of the rows, a strategy, and an order of the scans if one is given."""
+    """The basis for choosing joins: row counts, a strategy, and an order of the scans or None."""
 
     statistics: Statistics
     strategy: Strategy = Strategy.AUTO
     order: tuple[int, ...] | None = None
 
     def choose(self, conjunction: Conjunction) -> ChosenPlan:
-        """The planner's choice."""
+        """Return the planner's choice."""
         if self.order is not None:
             return choose(conjunction, self.statistics, Strategy.BINARY, self.order)
         return choose(conjunction, self.statistics, self.strategy)
 
 
 def functions_of(body: Iterable[NormalLiteral], reserved: Iterable[str]) -> Functions:
-    """(z, {x, y}) for every equation z = f(x, y) that may be used as soon as x and y are bound.
+    """Return (z, {x, y}) for every equation z = f(x, y) that may be used once x and y are bound.
 
-    Variables that are `reserved`, for aggregates, are bound by no equation.
+    No equation binds a `reserved` variable: an aggregate or a numbering binds it.
     """
     return [
         (name, variables(term))
@@ -45,7 +45,7 @@ def functions_of(body: Iterable[NormalLiteral], reserved: Iterable[str]) -> Func
 
 
 def connected_scans(scans: Sequence[Scan], start: Iterable[str], functions: Functions) -> tuple[Scan, ...]:
-    """The scans that are connected with some variables, through each other and through functions."""
+    """Return the scans connected to `start`, through shared variables and through functions."""
     reached = set(start)
     left = [*scans]
     linked = [{name, *arguments} for name, arguments in functions if arguments]
@@ -67,9 +67,11 @@ def conjunction_of(
     reserved: Iterable[str],
     needed: frozenset[str],
 ) -> Conjunction:
-    """What is to be planned: some scans, the rows found before with these variables, and all
-    conditions and equations of the body that these bind the variables of. `needed` is what is used
-    after the body. The rows found before come last among the atoms.
+    """Return the conjunction to plan.
+
+    Its atoms are the scans, followed by the rows found so far, with the variables `found` (None:
+    no rows yet). It has the conditions and equations of the body whose variables these atoms bind.
+    `needed` are the variables that are used after the body.
     """
     atoms = [
         Atom(
@@ -100,15 +102,15 @@ def conjunction_of(
 
 
 def fits(literal: Condition, bound: Iterable[str]) -> bool:
-    """Whether a condition may be asked among joins that bind these variables."""
+    """Whether joins that bind these variables may check a condition."""
     return not is_partial(literal) and literal.names <= frozenset(bound)
 
 
 def spine(tree: Tree, found: int | None) -> Iterator[Tree]:
-    """The tree as a line of joins: each of the trees is joined to what those before it made.
+    """Yield the tree as a sequence of joins: each tree is joined to the result of the earlier ones.
 
-    The atom `found` stands for the rows that are there already, so it comes first; it is not in the line
-    itself, but may be a part of the first tree of the line if that is a multi-way join.
+    The atom `found` represents the rows found so far, so it comes first. It is not an element of
+    the sequence, but may be a part of the first tree if that is a multi-way join.
     """
     match tree:
         case LeafNode(atom) if atom == found:

@@ -1,4 +1,4 @@
-"""What is placed in between of the joins of a body: conditions, negated atoms, equations."""
+"""Place the literals between the joins of a body: conditions, negated atoms, equations."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from dbsp.compiler.datalog.tree.traversal import variables
 from dbsp.compiler.planner.conjunction import determined
 
 
-class Placing:
-    """A body of which literal after literal becomes a step.
+class LiteralPlacement:
+    """A body whose literals become steps one after the other.
 
-    `left` are the literals to be placed, `bound` the variables that go on from the steps in `done`, in
-    the order of their columns; `needed` are those used after the end. Variables that are `reserved` are
-    the results of aggregates and numbers of rows: an equation with one of them waits for that. `order` has
-    the variables as they stand in the rule.
+    `remaining` are the literals without a step, `bound` the variables that the steps in `done`
+    keep, in the order of their columns, and `needed` the variables used after the body. `reserved`
+    variables are results of aggregates and numbers of rows: an equation does not bind them. `order`
+    has the variables in the order in which they appear in the rule.
     """
 
     def __init__(self, body: Sequence[NormalLiteral], given: Iterable[str], needed: frozenset[str]) -> None:
-        self.left = list(body)
+        self.remaining = list(body)
         self.bound = dict.fromkeys(given)
         self.needed = needed
         self.reserved = {
@@ -50,7 +50,7 @@ class Placing:
         )
         self.done: list[PlanStep] = []
 
-    # Each of these places one literal and says whether it did.
+    # Each of these methods places one literal if it can, and returns whether it did.
 
     def place_filter(self, partial: bool = False) -> bool:
         for literal in self.conditions(partial):
@@ -72,7 +72,7 @@ class Placing:
         return False
 
     def place_absent(self) -> bool:
-        for literal in self.left:
+        for literal in self.remaining:
             if isinstance(literal, Absent) and set(literal.pattern.names) <= self.bound.keys():
                 self.take(literal)
                 self.done.append(PlannedAntijoin(literal.pattern))
@@ -80,8 +80,8 @@ class Placing:
         return False
 
     def place_membership(self) -> bool:
-        """A generator of which only has to be known whether a value is among its own."""
-        for literal in self.left:
+        """Place a generator whose variable is bound, as a test for membership."""
+        for literal in self.remaining:
             if isinstance(literal, Generated) and {literal.variable, *literal.arguments} <= self.bound.keys():
                 self.take(literal)
                 self.done.append(PlannedFilter(literal.membership))
@@ -89,8 +89,8 @@ class Placing:
         return False
 
     def place_generated(self, constant: bool) -> bool:
-        """A generator over what is bound, or with `constant` also one over nothing but constants."""
-        for literal in self.left:
+        """Place a generator over bound variables; if `constant`, also one over constants."""
+        for literal in self.remaining:
             if not isinstance(literal, Generated) or not literal.arguments <= self.bound.keys():
                 continue
             if literal.arguments or constant:
@@ -101,8 +101,8 @@ class Placing:
         return False
 
     def place_number(self) -> bool:
-        """The numbering of the rows, when there is nothing else that could be placed."""
-        for literal in self.left:
+        """Place the numbering of the rows, after all other literals."""
+        for literal in self.remaining:
             if isinstance(literal, Numbered):
                 self.take(literal)
                 order = tuple(name for name in self.order if name in self.bound)
@@ -113,34 +113,41 @@ class Placing:
         return False
 
     def conditions(self, partial: bool) -> list[Condition]:
-        """The conditions to be placed; those that may have no value only when `partial`."""
-        found = (literal for literal in self.left if isinstance(literal, Condition))
+        """Return the remaining conditions that have a value for all arguments.
+
+        With `partial`, return all remaining conditions.
+        """
+        found = (literal for literal in self.remaining if isinstance(literal, Condition))
         return [literal for literal in found if partial or not is_partial(literal)]
 
     def determined(self, names: Iterable[str]) -> frozenset[str]:
-        """The variables with those that equations compute from them."""
-        return determined(names, functions_of(self.left, self.reserved))
+        """Return the variables and the variables that equations compute from them."""
+        return determined(names, functions_of(self.remaining, self.reserved))
 
     def keep(self, new: Iterable[str], always: bool = False) -> tuple[str, ...]:
-        """Adds newly bound variables and drops those that nothing uses any more; what is left.
+        """Add new bound variables, drop variables that are no longer used, and return the rest.
 
-        With `always` the new ones are kept even if nothing uses them: they are to be computed, and
-        may turn out to have no value.
+        With `always`, keep the new variables even if they are not used: they must be computed,
+        since they may have no value.
         """
-        live = self.needed.union(*map(uses, self.left), new if always else ())
+        live = self.needed.union(*map(uses, self.remaining), new if always else ())
         self.bound = {name: None for name in (*self.bound, *new) if name in live}
         return tuple(self.bound)
 
     def _drop_implied(self, placed: Condition) -> None:
-        """Leaves out what need not be asked of a record or branch any more, after one of its conditions."""
+        """Remove the conditions on a record or branch that the placed condition implies."""
         if placed.form is None:
             return
         others = [
-            literal for literal in self.left if isinstance(literal, Condition) and literal.form == placed.form
+            literal
+            for literal in self.remaining
+            if isinstance(literal, Condition) and literal.form == placed.form
         ]
         if placed.constructs or all(literal.constructs for literal in others):
             self.take(*others)
 
     def take(self, *literals: object) -> None:
-        """These are placed now. (Equal literals may be there twice.)"""
-        self.left = [literal for literal in self.left if not any(literal is placed for placed in literals)]
+        """Remove placed literals, by identity: a body may contain equal literals."""
+        self.remaining = [
+            literal for literal in self.remaining if not any(literal is placed for placed in literals)
+        ]

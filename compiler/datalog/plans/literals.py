@@ -1,4 +1,4 @@
-"""What the planner asks of the literals of a normalised body."""
+"""Properties of the literals of a normalised body, for the planner."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dbsp.compiler.datalog.tree.traversal import find, variables
 
 
 def uses(literal: NormalLiteral) -> Iterable[str]:
-    """The variables of the rest of the body that a literal binds or looks at."""
+    """Return the variables of the body that a literal binds or reads."""
     match literal:
         case Scan():
             return literal.names
@@ -38,7 +38,7 @@ def uses(literal: NormalLiteral) -> Iterable[str]:
 
 
 def equations(literal: Condition) -> Iterator[tuple[str, syntax.Term]]:
-    """(variable, term) for each side of an equation that is a variable not in the other side."""
+    """Yield (variable, term) for each side that is a variable which the other side does not use."""
     comparison = literal.comparison
     if comparison.operator != "=":
         return
@@ -51,7 +51,7 @@ def equations(literal: Condition) -> Iterator[tuple[str, syntax.Term]]:
 
 
 def is_partial(literal: Condition) -> bool:
-    """Whether a function in it has no value for some arguments."""
+    """Whether a function of the literal has no value for some arguments."""
     return _may_fail(literal.comparison)
 
 
@@ -60,9 +60,9 @@ def _may_fail(node: syntax.Node) -> bool:
 
 
 def is_safe(term: syntax.Term) -> bool:
-    """Whether a term may be computed before all conditions on its variables have been asked.
+    """Whether a term may be computed before all conditions on its variables are checked.
 
-    Not with a difference of unsigned numbers: `a >= b, c = a - b` is never an error.
+    False for a difference of unsigned numbers: `a >= b, c = a - b` is never an error.
     """
     return not any(
         may_fail(call.function) or (call.function == "-" and call.kind is Kind.UNSIGNED)
@@ -71,7 +71,7 @@ def is_safe(term: syntax.Term) -> bool:
 
 
 def has_partial(literal: AggregateLiteral) -> bool:
-    """Whether evaluating the body for groups that nobody asks for could be an error."""
+    """Whether evaluating the body for groups that the rule does not use may fail."""
     if any(_may_fail(result.value) for result in literal.results if result.value is not None):
         return True
     return any(
@@ -83,7 +83,7 @@ def has_partial(literal: AggregateLiteral) -> bool:
 
 
 def excludes_zero(variable: str, body: Iterable[NormalLiteral]) -> bool:
-    """Whether a condition of the body compares the variable with a constant, and 0 fails it."""
+    """Whether the body compares the variable with a constant so that 0 is excluded."""
     comparisons = [literal.comparison for literal in body if isinstance(literal, Condition)]
     names = {variable}
     for comparison in comparisons:
@@ -107,7 +107,7 @@ def excludes_zero(variable: str, body: Iterable[NormalLiteral]) -> bool:
 
 
 def binds(body: Sequence[NormalLiteral]) -> set[str]:
-    """The variables a body binds by itself."""
+    """Return the variables that a body binds by itself."""
     bound: set[str] = set()
     before = -1
     while len(bound) > before:

@@ -1,9 +1,9 @@
-"""Aggregates of one rule over equal bodies become one literal, so that the body is evaluated once.
+"""Merge aggregates of a rule over equal bodies into one literal, which evaluates the body once.
 
     n = count : { sale(_, r, _) },  v = sum a : { sale(_, r, a) }
 
-Both range over the rows of `sale` for one r: a wildcard and a variable used nowhere else in the body
-are the same thing.
+Both range over the rows of `sale` for one r: a wildcard is equivalent to a variable that the body
+uses only once.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from dbsp.errors import expect_type
 
 
 def merge_aggregates(rule: NormalRule) -> NormalRule:
-    """The rule with aggregates over equal bodies merged, also those inside aggregates."""
+    """Merge the aggregates of a rule over equal bodies, also inside aggregates."""
     return rule if rule.body is None else replace(rule, body=_merged(rule.body))
 
 
 def _merged(body: tuple[NormalLiteral, ...]) -> tuple[NormalLiteral, ...]:
     out: list[NormalLiteral] = []
-    # The first aggregate over each body: its place, its form with all columns named, its local names.
+    # For each body: the place of its first aggregate, the aggregate with all columns named, and
+    # its local names.
     first: dict[object, tuple[int, AggregateLiteral, dict[str, str]]] = {}
     for literal in body:
         if not isinstance(literal, AggregateLiteral):
@@ -52,7 +53,7 @@ def _merged(body: tuple[NormalLiteral, ...]) -> tuple[NormalLiteral, ...]:
             out.append(literal)
             continue
         position, earlier, names = first[key]
-        # A column that one of them calls by a name keeps that name.
+        # A column that has a name in one of the aggregates keeps that name.
         better = {names[n]: name for name, n in numbers.items() if names[n][0] == "#" and name[0] != "#"}
         names = {number: better.get(name, name) for number, name in names.items()}
         earlier = _with_names(earlier, better)
@@ -64,12 +65,12 @@ def _merged(body: tuple[NormalLiteral, ...]) -> tuple[NormalLiteral, ...]:
 
 
 def _name_wildcards(literal: AggregateLiteral) -> AggregateLiteral:
-    """The aggregate with a name for every column of an atom that is not looked at."""
+    """Name every unused column of an atom in the aggregate."""
     return replace(literal, body=name_wildcards(literal.body, f"{literal.results[0].variable}."))
 
 
 def name_wildcards(body: tuple[NormalLiteral, ...], prefix: str) -> tuple[NormalLiteral, ...]:
-    """The body with a name for every column of an atom that is not looked at."""
+    """Name every unused column of an atom in the body."""
     numbers = count(1)
 
     def named(scan: Scan) -> Scan:
@@ -85,7 +86,7 @@ def name_wildcards(body: tuple[NormalLiteral, ...], prefix: str) -> tuple[Normal
 
 
 def _number_locals(literal: AggregateLiteral) -> dict[str, str]:
-    """A number for each local variable, in the order of first use in the body."""
+    """Number the local variables, in the order of first use in the body."""
     names: dict[str, None] = {}
     for inner in literal.body:
         match inner:

@@ -1,10 +1,10 @@
-"""Checked rules to the form the planner works on: scans, conditions and aggregates side by side.
+"""Checked rules to the planner's input: a list of scans, conditions and aggregates.
 
 In a normalised body
 
-- an atom has variables, constants and `_` as arguments only; anything else has been replaced by a
-  variable of its own and an equation;
-- no term contains an aggregate or a generator: each has become a literal that binds a variable.
+- an atom has only variables, constants and `_` as arguments; every other argument is replaced by a
+  new variable and an equation;
+- no term contains an aggregate or a generator: each is a literal that binds a variable.
 
     r(x, x + 1, s(...))      is   r(x, v, ...), v = x + 1, ...
     y > count : { r(_) }     is   v := count : { r(_) }, y > v
@@ -31,8 +31,8 @@ from dbsp.errors import expect_type
 class Scan:
     """The rows of a relation that fit a pattern.
 
-    `variables` gives the name bound by each column, None where the column is compared with a
-    constant (`constants`) or with an earlier column (`equal`), or not looked at.
+    `variables` has the name bound by each column, None where the column is compared with a
+    constant (`constants`) or with an earlier column (`equal`), or not used.
     """
 
     relation: str
@@ -47,7 +47,7 @@ class Scan:
         return tuple(name for name in self.variables if name is not None)
 
     def has_key(self, names: Sequence[str]) -> bool:
-        """Whether at most one row fits the pattern when these of its variables are bound."""
+        """Whether at most one row fits the pattern when these variables are bound."""
         return len(names) + len(self.constants) + len(self.equal) == len(self.variables)
 
 
@@ -60,11 +60,11 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A comparison without aggregates; an equation may also serve to bind a variable.
+    """A comparison without aggregates; an equation may also bind a variable.
 
-    A record or branch is destructured by several conditions of the same `form`: the equation that
-    `constructs` the value from its parts, and the conditions on its constructor and on each part. The
-    equation implies the others, and together they imply the equation.
+    Several conditions of the same `form` destructure a record or branch: the equation that
+    `constructs` the value from its parts, and the conditions on its constructor and on each part.
+    The equation implies the other conditions, and together they imply the equation.
     """
 
     comparison: syntax.Comparison
@@ -78,14 +78,14 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """Binds a variable to each of the values of a generator, or tests it where it is bound already."""
+    """Binds a variable to each value of a generator, or tests the variable if it is bound."""
 
     variable: str
     call: syntax.Call
 
     @property
     def arguments(self) -> frozenset[str]:
-        """The variables that the values are computed from."""
+        """The variables that determine the values."""
         return variables(self.call)
 
     @property
@@ -97,7 +97,7 @@ class Generated:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """Binds a variable to the number of the row of all other variables of the body."""
+    """Binds a variable to the number of each binding of the other variables."""
 
     variable: str
     first: int
@@ -106,7 +106,7 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True)
 class AggregateResult:
-    """One aggregate function and the variable it binds; `value` is None for `count`."""
+    """An aggregate function and the variable that it binds; `value` is None for `count`."""
 
     variable: str
     function: str
@@ -116,7 +116,7 @@ class AggregateResult:
 
 @dataclass(frozen=True, slots=True)
 class AggregateLiteral:
-    """Binds the variables of `results` to aggregates over `body`, for each binding of `injected`."""
+    """Binds the variables of `results` to aggregates over `body`, per binding of `injected`."""
 
     results: tuple[AggregateResult, ...]
     body: tuple[NormalLiteral, ...]
@@ -133,9 +133,9 @@ NormalLiteral: TypeAlias = Scan | Absent | Condition | Generated | Numbered | Ag
 
 @dataclass(frozen=True, slots=True)
 class NormalRule:
-    """`head` has one term without aggregates per column, of a subsumption for both of its rows.
+    """A rule in normal form; a body of None means that the rule never holds.
 
-    None as body means that it never holds.
+    `head` has one term without aggregates per column; for a subsumption, of both rows.
     """
 
     rule: checked.Rule
@@ -148,17 +148,17 @@ class NormalRule:
 
 
 def normalise(rule: checked.Rule) -> NormalRule:
-    """The normalised form of one rule."""
+    """Return the normal form of one rule."""
     normal, _ = normalise_with_origins(rule)
     holds = syntax.Truth(False, rule.span) not in rule.body
     return normal if holds else replace(normal, body=None)
 
 
 def normalise_with_origins(rule: checked.Rule) -> tuple[NormalRule, tuple[int, ...]]:
-    """The normalised form of a rule, as if no `false` stood in it.
+    """Return the normal form of a rule without its `false`, and the origins of its literals.
 
-    And for every literal of the normalised body the place of the literal in the rule's own body that it
-    comes from; those of the head have the place behind the last.
+    The origin of a literal is the position of its source in the body of the rule. Literals of the
+    head have the position after the last one.
     """
     normaliser = _Normaliser()
     body: list[NormalLiteral] = []
@@ -173,7 +173,7 @@ def normalise_with_origins(rule: checked.Rule) -> tuple[NormalRule, tuple[int, .
 
 
 class _Normaliser:
-    """`#` never occurs in the names of a source, so the names made here are new."""
+    """Makes new names with `#`, which no name in a source contains."""
 
     def __init__(self) -> None:
         self.numbers = count(1)
@@ -183,13 +183,13 @@ class _Normaliser:
         return f"#{next(self.numbers)}"
 
     def body(self, literals: tuple[syntax.Literal, ...], out: list[NormalLiteral]) -> bool:
-        """Appends the normalised literals; false when one of them is `false`."""
+        """Append the normalised literals; return False when one of them is `false`."""
         for literal in literals:
             self.literal(literal, out)
         return not any(isinstance(literal, syntax.Truth) and not literal.value for literal in literals)
 
     def literal(self, literal: syntax.Literal, out: list[NormalLiteral]) -> None:
-        """Appends what a literal becomes; nothing for `true` and `false`."""
+        """Append the normal form of a literal; nothing for `true` and `false`."""
         match literal:
             case syntax.Atom():
                 out.append(self.pattern(literal, out))
@@ -237,7 +237,7 @@ class _Normaliser:
     def equation(
         self, left: syntax.Term, right: syntax.Term, span: SourceSpan, out: list[NormalLiteral]
     ) -> None:
-        """`x = [a, b]`, also the other way round; of two patterns one destructures the other's value."""
+        """Append `x = [a, b]` or `[a, b] = x`; two patterns are compared part by part."""
         if not isinstance(right, syntax.Construct) or has_wildcard(left):
             left, right = right, left
         pattern = expect_type(right, syntax.Construct, "a pattern on a side of an equation")
@@ -247,7 +247,7 @@ class _Normaliser:
                     self.body((syntax.Comparison("=", left_part, right_part, span),), out)
             return
         if isinstance(left, syntax.Construct):
-            # Made differently, so never equal; a comparison that no row meets keeps this a matter of data.
+            # Different constructors are never equal; a false condition keeps the rule.
             zero = syntax.Constant(0, span, Kind.NUMBER)
             out.append(Condition(syntax.Comparison("!=", zero, zero, span)))
             return
@@ -260,7 +260,7 @@ class _Normaliser:
     def destructure(
         self, value: syntax.Variable, pattern: syntax.Construct, out: list[NormalLiteral]
     ) -> None:
-        """The conditions that a value equals a pattern; see `Condition`."""
+        """Append the conditions that a value equals a pattern; see `Condition`."""
         form = next(self.forms)
         span, constructor = pattern.span, pattern.constructor
         has_constructor = syntax.Part("made", (value,), span, Kind.NUMBER, constructor=constructor)
@@ -293,14 +293,14 @@ class _Normaliser:
             self.destructure(inner, inner_pattern, out)
 
     def equal_to(self, term: syntax.Term, out: list[NormalLiteral]) -> str:
-        """A new variable and the equation that it equals the term."""
+        """Append an equation between a new variable and the term; return the variable."""
         name = self.new_name()
         variable = syntax.Variable(name, term.span, term.kind)
         out.append(Condition(syntax.Comparison("=", variable, self.term(term, out), term.span)))
         return name
 
     def term(self, term: syntax.Term, out: list[NormalLiteral]) -> syntax.Term:
-        """The term with a variable in the place of every aggregate."""
+        """Replace every aggregate, generator and counter in the term by a variable."""
         match term:
             case syntax.Call(function=function, kind=kind, span=span) if function in GENERATORS:
                 name = self.new_name()
@@ -328,7 +328,7 @@ class _Normaliser:
         holds = self.body(aggregate.literals, body)
         value = None if aggregate.value is None else self.term(aggregate.value, body)
         if not holds:
-            # A condition without variables that no row meets keeps `false` a matter of data.
+            # A false condition without variables keeps the aggregate.
             zero = syntax.Constant(0, aggregate.span, Kind.NUMBER)
             body.append(Condition(syntax.Comparison("!=", zero, zero, aggregate.span)))
         name = self.new_name()

@@ -1,24 +1,25 @@
-"""For each rule how its body is evaluated: what is joined how, and when everything else is asked.
+"""The plan of a rule: how its body is joined, and when its other literals are evaluated.
 
-How the scans of a body are joined that hang together is the query planner's choice (`planner.choose`);
-its tree is followed from the left, with two-way joins, multi-way joins, and bags that are made beside.
-Where it has no rows to count and nothing cyclic to look out for, the order is greedy. Next is always, of
-what is possible,
+The query planner (`planner.choose`) chooses how to join connected scans of a body. Its tree is
+followed from the left, with two-way joins, multi-way joins, and sub-plans for bushy parts. Without
+row counts and cycles, the order is greedy. The next step is the first possible one of this list:
 
-1. a condition whose variables are bound, or a generator whose value is: they only remove rows;
+1. a condition whose variables are bound, or a generator whose value is bound: both only remove
+   rows;
 2. a negated atom whose variables are bound;
-3. an equation that binds a variable: after what removes rows, for its value may be out of range;
-4. the next join of the tree, or a scan that shares a bound variable with what was joined so far, the
-   one with most bound columns first, then the one written first; the very first scan is the one with
-   most constants, of those one whose rows are used whole;
+3. an equation that binds a variable: after the steps that remove rows, since its value may be out
+   of range;
+4. the next join of the tree, or a scan that shares a bound variable with the rows so far. The scan
+   with the most bound columns comes first, then the one written first. The very first scan is the
+   one with the most constants; among equals, a scan whose columns are all used;
 5. a generator over bound variables;
 6. an aggregate, or a condition with a function that has no value for some arguments (`/`, `%`,
-   `to_number` ...): late, so that it sees only rows that everything else lets through;
-7. a scan that shares nothing (a cross product), or a generator over constants;
-8. the numbering of the rows that are found, and then what asks for their numbers.
+   `to_number` ...): late, so that it is evaluated only for rows that pass all other literals;
+7. a scan that shares no variable (a cross product), or a generator over constants;
+8. the numbering of the resulting rows, and then the literals that read the numbers.
 
-A multi-way join takes up the conditions and equations between its variables itself. After each step only
-the variables that are still needed are kept.
+A multi-way join evaluates the conditions and equations between its variables. After each step only
+the variables that later steps need are kept.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from dbsp.compiler.datalog.plans.join_bodies import (
     functions_of,
     spine,
 )
-from dbsp.compiler.datalog.plans.literal_placement import Placing
+from dbsp.compiler.datalog.plans.literal_placement import LiteralPlacement
 from dbsp.compiler.datalog.plans.literals import (
     binds,
     equations,
@@ -74,25 +75,25 @@ from dbsp.errors import InvariantError, expect_present
 
 
 def plan(rule: NormalRule, policy: Policy | None = None) -> RulePlan:
-    """The plan of one rule. An order given with the rule goes before the policy."""
+    """Return the plan of one rule. An order given by the rule overrides that of the policy."""
     if rule.body is None:
         return RulePlan(rule, None)
     policy = replace(policy or Policy(Statistics.none()), order=rule.rule.order)
     needed = frozenset().union(*map(variables, rule.head))
     body = rule.body
     if any(isinstance(literal, Numbered) for literal in body):
-        # Whatever tells the ways to satisfy the body apart, not only what the head asks for.
+        # Every way to satisfy the body has its own number, so all variables are needed.
         body = name_wildcards(body, "#_")
         needed = needed.union(*map(uses, body))
     planner = _Planner(body, (), needed, policy, [])
     return RulePlan(rule, planner.steps(), tuple(planner.joined))
 
 
-class _Planner(Placing):
-    """Orders one body. `given` are bound from the start.
+class _Planner(LiteralPlacement):
+    """Orders one body; the variables `given` are bound at the start.
 
-    `line` has the trees that are joined next, over the scans of `group`; scans that are `greedy` are
-    joined by themselves.
+    `line` has the trees to join next, over the scans of `group`. Scans in `greedy` are joined one
+    by one in greedy order.
     """
 
     def __init__(
@@ -112,9 +113,9 @@ class _Planner(Placing):
 
     def steps(self) -> tuple[PlanStep, ...]:
         if not self.bound and not self.line:
-            # Before equations bind anything: a multi-way join takes them up.
+            # Choose before equations bind variables: a multi-way join evaluates equations itself.
             self._choose()
-        while self.left:
+        while self.remaining:
             placed = self._place_multiway() or self.place_filter() or self.place_absent()
             placed = placed or self.place_membership() or self.place_equation()
             placed = placed or self._place_scan(connected=True) or self.place_generated(constant=False)
@@ -124,7 +125,7 @@ class _Planner(Placing):
                 raise InvariantError("expected a body that can be ordered; this is a defect of dbsp")
         return tuple(self.done)
 
-    # Each of these places one literal or one tree, and says whether it did.
+    # Each of these methods places one literal or tree if it can, and returns whether it did.
 
     def _place_multiway(self) -> bool:
         tree = self.line[0] if self.line else None
@@ -152,7 +153,7 @@ class _Planner(Placing):
         return True
 
     def _place_late(self) -> bool:
-        for literal in self.left:
+        for literal in self.remaining:
             if isinstance(literal, AggregateLiteral) and set(literal.injected) <= self.bound.keys():
                 self.take(literal)
                 self._aggregate(literal)
@@ -162,8 +163,8 @@ class _Planner(Placing):
     # --- joins -----------------------------------------------------------------------------------
 
     def _next_scan(self, connected: bool) -> Scan | None:
-        """The scan that the greedy order takes next."""
-        scans = [literal for literal in self.left if isinstance(literal, Scan)]
+        """Return the next scan in greedy order."""
+        scans = [literal for literal in self.remaining if isinstance(literal, Scan)]
         if connected and self.bound:
             scans = [scan for scan in scans if not self.bound.keys().isdisjoint(scan.names)]
         return max(scans, key=self._boundness, default=None)  # max keeps the first of equals
@@ -173,8 +174,8 @@ class _Planner(Placing):
         return (fixed / max(1, len(scan.variables)), fixed, bool(self.bound) or self._uses_all_columns(scan))
 
     def _uses_all_columns(self, scan: Scan) -> bool:
-        """Whether all of a row is used: of others many may be alike, and it matters only if there is one."""
-        rest = (literal for literal in self.left if literal is not scan)
+        """Whether all columns are used. Otherwise equal rows only matter as one row."""
+        rest = (literal for literal in self.remaining if literal is not scan)
         live = self.needed.union(*map(uses, rest))
         compared = {column for column, _ in scan.constants} | {column for _, column in scan.equal}
         return all(
@@ -182,37 +183,37 @@ class _Planner(Placing):
         )
 
     def _choose(self, start: Scan | None = None) -> None:
-        """Ask the planner about a scan and all that hangs together with it."""
+        """Let the planner choose the joins of a scan and of all scans connected to it."""
         start = start or self._next_scan(connected=False)
         if start is None:
             return
-        every = [literal for literal in self.left if isinstance(literal, Scan)]
+        every = [literal for literal in self.remaining if isinstance(literal, Scan)]
         scans: Sequence[Scan] = every
         found = None
         if self.policy.order is None:
-            functions = functions_of(self.left, self.reserved)
+            functions = functions_of(self.remaining, self.reserved)
             scans = connected_scans(every, {*start.names, *self._near(start)}, functions) or (start,)
             if not self.bound.keys().isdisjoint(name for scan in scans for name in scan.names):
                 found = tuple(self.bound)
         if len(scans) == 1 and found is None:
             self.greedy = [start]
             return
-        conjunction = conjunction_of(scans, found, self.left, self.reserved, self.needed)
+        conjunction = conjunction_of(scans, found, self.remaining, self.reserved, self.needed)
         policy = self.policy
         if found is not None:
-            # How many rows will be found before is not counted.
+            # The number of rows found so far is unknown.
             policy = replace(policy, statistics=Statistics.none())
         choice = policy.choose(conjunction)
         self.group = Joined((*scans, *(() if found is None else (None,))), choice)
         self.joined.append(self.group)
         if policy.order is None and choice.kind == "binary" and not choice.estimates:
-            # In between of what else the body asks the greedy order can do better.
+            # The greedy order can place the other literals of the body between the joins.
             self.greedy = list(scans)
         else:
             self.line = list(spine(choice.tree, None if found is None else len(scans)))
 
     def _near(self, start: Scan) -> Iterable[str]:
-        """What is bound, if the scan shares any of it."""
+        """Return the bound variables if the scan shares one of them, else none."""
         return () if self.bound.keys().isdisjoint(start.names) else self.bound
 
     def _join(self, source: RowSource) -> None:
@@ -222,7 +223,7 @@ class _Planner(Placing):
         self.done.append(PlannedJoin(source, on, self.keep(source.names)))
 
     def _extends_found_rows(self, tree: trees.MultiwayNode) -> bool:
-        """Whether a multi-way join goes on from the rows found so far, and is not made beside them."""
+        """Whether a multi-way join extends the rows found so far, rather than being a sub-plan."""
         return (not self.done and not self.bound) or any(self._is_found(part) for part in tree.parts)
 
     def _group(self) -> Joined:
@@ -235,24 +236,24 @@ class _Planner(Placing):
         return isinstance(tree, trees.LeafNode) and self._scan(tree.atom) is None
 
     def _source(self, tree: trees.Tree, beside: Iterable[str] = ()) -> RowSource:
-        """A scan, or the bag of what a tree joins; `beside` are variables that it meets others on."""
+        """Return a scan, or the sub-plan of a tree; other parts use the variables `beside`."""
         if isinstance(tree, trees.LeafNode):
-            # The rows found before begin the line.
+            # The rows found so far are the start of the line.
             return expect_present(self._scan(tree.atom), "a scan in the line after its first tree")
         body = self._body_of(tree)
         self.take(*body)
-        needed = self.needed.union(self.bound, beside, *map(uses, self.left))
+        needed = self.needed.union(self.bound, beside, *map(uses, self.remaining))
         inner = _Planner(body, (), needed, self.policy, self.joined)
         inner.group, inner.line = self.group, list(spine(tree, None))
         return SubPlan(inner.steps(), tuple(inner.bound))
 
     def _body_of(self, tree: trees.Tree) -> list[NormalLiteral]:
-        """The scans of a tree with the conditions and equations between their variables."""
+        """Return the scans of a tree and the conditions and equations between their variables."""
         scans = [self._scan(atom) for atom in trees.atoms_of(tree)]
         bound = self.determined(name for scan in scans if scan is not None for name in scan.names)
         return [
             literal
-            for literal in self.left
+            for literal in self.remaining
             if any(literal is scan for scan in scans)
             or (isinstance(literal, Condition) and fits(literal, bound))
         ]
@@ -286,7 +287,7 @@ class _Planner(Placing):
         self.done.append(replace(step, orders=_orders(step, tree.orders)))
 
     def _expected(self, tree: trees.MultiwayNode) -> tuple[TermEstimate, ...]:
-        """What the planner expects of each delta term."""
+        """Return the planner's estimate of each delta term."""
         return next(
             (estimate.terms for estimate in self._group().choice.estimates if estimate.tree == tree), ()
         )
@@ -301,14 +302,14 @@ class _Planner(Placing):
         policy = replace(self.policy, order=None)
         inner = _Planner(literal.body, given, injected.union(*values), policy, self.joined).steps()
         empty_groups = all(result.function in ("count", "sum") for result in literal.results)
-        if any(excludes_zero(name, self.left) for name in literal.variables):
+        if any(excludes_zero(name, self.remaining) for name in literal.variables):
             empty_groups = False
         keep = self.keep(literal.variables, always=True)
         self.done.append(PlannedAggregate(literal, inner, correlated, empty_groups, keep))
 
 
 def _orders(step: PlannedMultiwayJoin, planned: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    """The planned orders, naming what the join looks at and no part of the order's own binds."""
+    """Return the planned orders, restricted to the used variables that the part does not bind."""
     free = {name for name, _ in step.extensions}
     functions = [(name, variables(term)) for name, term in step.extensions]
     every = [name for part in step.parts for name in part.names if name in step.used_variables]
@@ -317,7 +318,7 @@ def _orders(step: PlannedMultiwayJoin, planned: Sequence[Sequence[str]]) -> tupl
         others = dict.fromkeys(name for name in every if name not in part.names)
         chosen = [name for name in order if name in others]
         chosen += [name for name in others if name not in chosen and name not in free]
-        # Equations may determine variables by each other, as those of a record and its parts do.
+        # Two equations may define variables by each other, such as a record and its parts.
         for name in others:
             if name not in determined((*part.names, *chosen), functions):
                 chosen.append(name)

@@ -25,7 +25,7 @@ class PlannedProgram:
 def plan_rules(
     program: checked.CheckedProgram, policy: Policy, rules: Iterable[checked.Rule] | None = None
 ) -> dict[int, RulePlan]:
-    """The plan of every rule of a program, or of some of them, by the rule's number."""
+    """Return the plan of every rule of a program, or of some rules, by the rule's number."""
     equivalences = {name for name, relation in program.relations.items() if relation.equivalence}
     return {
         rule.number: plan(merge_aggregates(read_classes(normalise(rule), equivalences)), policy)

@@ -1,8 +1,8 @@
-"""What the plan of a rule consists of: the steps by which its body is evaluated, one after the other.
+"""The steps of a plan, which evaluate the body of a rule one after the other.
 
-A step takes the rows found so far, whose columns are the variables bound so far, to those with its own
-part of the body taken into account; the first one starts from the one empty row. What is joined is a
-scan, or a `SubPlan`: rows that steps of their own make, beside the main line of the rule.
+The columns of the rows found so far are the variables bound so far. A step maps these rows to the
+rows that also satisfy its own part of the body; the first step starts from one empty row. A join
+reads a scan or a `SubPlan`: rows computed by separate steps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dbsp.compiler.planner.estimate import TermEstimate
 
 @dataclass(frozen=True, slots=True)
 class SubPlan:
-    """Rows made by steps of their own; `names` are the variables they bind that go on."""
+    """Rows computed by separate steps; `names` are the variables that are used outside."""
 
     steps: tuple[PlanStep, ...]
     names: tuple[str, ...]
@@ -40,7 +40,7 @@ JoinPart: TypeAlias = Scan | SubPlan | BoundRows
 
 @dataclass(frozen=True, slots=True)
 class PlannedJoin:
-    """Joins the rows of a source; `on` are the variables already bound. `keep` is what goes on."""
+    """Joins the rows of a source on the bound variables `on`; later steps use `keep`."""
 
     source: RowSource
     on: tuple[str, ...]
@@ -51,10 +51,10 @@ class PlannedJoin:
 class PlannedMultiwayJoin:
     """Joins all parts at once, variable by variable.
 
-    `orders` gives for each part the order in which a change of it binds the other variables.
-    `extensions` are equations that bind a variable, or test it where it is bound; `conditions` and
-    these are looked at as soon as their variables are bound. `keep` is what goes on. `expected` has the
-    planner's estimate for the change of each part, if rows were counted.
+    `orders` has for each part the order in which a change of it binds the other variables.
+    `extensions` are equations that bind a variable, or test a bound one. They and the `conditions`
+    are evaluated as soon as their variables are bound. Later steps use the variables `keep`.
+    `expected` has the planner's estimate for the change of each part, if rows were counted.
     """
 
     parts: tuple[JoinPart, ...]
@@ -66,7 +66,7 @@ class PlannedMultiwayJoin:
 
     @property
     def used_variables(self) -> frozenset[str]:
-        """The variables of the parts that matter: the others stand in one place and go nowhere."""
+        """The variables of the parts that are used more than once, or after the join."""
         uses = Counter(name for part in self.parts for name in part.names)
         for part in self.parts:
             if isinstance(part, Scan):
@@ -93,7 +93,7 @@ class PlannedFilter:
 
 @dataclass(frozen=True, slots=True)
 class PlannedAssignment:
-    """Binds a variable to a term; `keep` (the variable included) is what goes on."""
+    """Binds a variable to a term; later steps use `keep`, the variable included."""
 
     variable: str
     term: syntax.Term
@@ -102,7 +102,7 @@ class PlannedAssignment:
 
 @dataclass(frozen=True, slots=True)
 class PlannedSeries:
-    """Binds a variable to each value of a generator; `keep` (the variable included) is what goes on."""
+    """Binds a variable to each value of a generator; later steps use `keep`, which includes it."""
 
     variable: str
     call: syntax.Call
@@ -111,7 +111,7 @@ class PlannedSeries:
 
 @dataclass(frozen=True, slots=True)
 class PlannedNumbering:
-    """Binds a variable to a number of each row; rows that come together are ordered by `order`."""
+    """Binds a variable to the number of each row; rows of one tick are numbered in `order`."""
 
     variable: str
     first: int
@@ -122,12 +122,12 @@ class PlannedNumbering:
 
 @dataclass(frozen=True, slots=True)
 class PlannedAggregate:
-    """Adds the results of an aggregate as variables; `keep` (these included) is what goes on.
+    """Adds the results of an aggregate as variables; later steps use `keep`, these included.
 
     `inner` evaluates the aggregate's body. With `correlated` it starts from the distinct values of
-    the injected variables found so far; without, the body binds them itself, is evaluated once for
-    all groups and joined. With `empty_groups`, a binding without a group gets the results 0; without,
-    it is dropped: a function has no value there, or a condition would not let the 0 through.
+    the injected variables found so far; otherwise the body binds them itself, is evaluated once for
+    all groups, and is joined. With `empty_groups`, a binding without a group gets the results 0;
+    otherwise it is dropped: a function has no value there, or a condition excludes 0.
     """
 
     literal: AggregateLiteral
@@ -151,9 +151,9 @@ PlanStep: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Scans that hang together, and how it was chosen to join them.
+    """Connected scans, and the planner's choice of their joins.
 
-    `scans` are the atoms of the planner's conjunction, None for the rows found before.
+    `scans` are the atoms of the planner's conjunction, None for the rows found so far.
     """
 
     scans: tuple[Scan | None, ...]
@@ -162,9 +162,9 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class RulePlan:
-    """The steps of a rule, starting from the one empty row; None when the rule never holds.
+    """The steps of a rule, starting from one empty row; None when the rule never holds.
 
-    `joined` tells of every group of scans in the body and in its aggregates how it is joined and why.
+    `joined` has the planner's choice for every group of scans in the body and in its aggregates.
     """
 
     rule: NormalRule
@@ -173,7 +173,7 @@ class RulePlan:
 
 
 def all_steps(steps: Sequence[PlanStep]) -> Iterator[PlanStep]:
-    """The steps and those inside them, each after those inside it."""
+    """Yield the steps and the steps inside them; inner steps come first."""
     for step in steps:
         match step:
             case PlannedJoin(source=SubPlan(steps=inner)) | PlannedAggregate(inner=inner):

@@ -1,10 +1,10 @@
-"""Rules that read an equivalence read its classes: n rows in the place of up to n^2.
+"""Let rules that read an equivalence read its classes: n rows instead of up to n^2.
 
     p(x) :- same(x, y), q(y).      is      p(x) :- same#classes(x, k), same#classes(y, k), q(y).
 
-Every value has one class, so the ways to satisfy the body stay as many as they are. The planner may begin
-with either atom, and the pairs are not made unless something else asks for them: an output, or a negation.
-Rules with a `.plan` keep their atoms.
+Every value has one class, so the number of ways to satisfy the body stays the same. The planner
+may start with either atom. The pairs are computed only if an output or a negation needs them. Rules
+with a `.plan` keep their atoms.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from dbsp.compiler.datalog.plans.normalise import AggregateLiteral, NormalLitera
 
 
 def classes_name(relation: str) -> str:
-    """The name of the classes of an equivalence; `#` stands in no name of a source."""
+    """Return the name of the classes of an equivalence; no name in a source has a `#`."""
     return f"{relation}#classes"
 
 
 def read_classes(rule: NormalRule, equivalences: Collection[str]) -> NormalRule:
-    """The rule with classes in the place of these relations."""
+    """Replace the equivalences in a rule by their classes."""
     if rule.body is None or rule.rule.order is not None:
         return rule
     numbers = count(1)
@@ -43,13 +43,13 @@ def _literals(
 
 
 def _scans(scan: Scan, numbers: Iterator[int], bag: bool) -> Iterator[Scan]:
-    """One scan of the classes for each value that is looked at, at one class."""
+    """Yield a scan of the classes for each used value, with a common class."""
     name = classes_name(scan.relation)
     constants = dict(scan.constants)
-    if scan.equal:  # every value that occurs is equal to itself
+    if scan.equal:  # every value in the relation is equal to itself
         yield Scan(name, (scan.variables[0], None), (), (), scan.span)
         return
-    # How many others a value is equal to matters where solutions are counted.
+    # In a bag the number of equal values counts, so both sides are read.
     sides = [side for side in (0, 1) if bag or scan.variables[side] is not None or side in constants]
     shared = f"#k{next(numbers)}" if len(sides) == 2 else None
     for side in sides or [0]:

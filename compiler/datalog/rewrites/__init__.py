@@ -1,6 +1,7 @@
-"""Rewritings of a checked program to one that derives the same outputs and costs a live circuit less.
+"""Rewritings of a checked program: the same outputs from rules that cost a live circuit less.
 
-Each is a function from a program to a program, one per file; it notes what it changed, for `explain`. What
-inputs hold and what the outputs are is the same after it, at every tick and under deletions; relations in
-between may be gone or hold fewer rows. `compiler.datalog.compiler_passes` has them in their order.
+Each rewriting is a function from a program to a program, in one file. It appends a description of
+its changes, for `explain`. Inputs and outputs hold the same rows after it, at every tick and under
+deletions; relations in between may disappear or hold fewer rows.
+`compiler.datalog.compiler_passes` lists the rewritings in their order.
 """

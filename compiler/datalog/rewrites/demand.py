@@ -1,21 +1,22 @@
-"""demand: rows that nobody asks for are not derived; the magic-set transformation.
+"""demand: derive only the rows that some rule needs; the magic-set transformation.
 
-    path(x, y) :- edge(x, y).                      path(x, y) :- path#demand(x), edge(x, y).
-    path(x, z) :- edge(x, y), path(y, z).   is     path(x, z) :- path#demand(x), edge(x, y), path(y, z).
-    near(y) :- start(x), path(x, y).               path#demand(x) :- start(x).
-                                                   path#demand(y) :- path#demand(x), edge(x, y).
+    path(x, y) :- edge(x, y).                path(x, y) :- path#demand(x), edge(x, y).
+    path(x, z) :- edge(x, y), path(y, z).    path(x, z) :- path#demand(x), edge(x, y), path(y, z).
+    near(y) :- start(x), path(x, y).         path#demand(x) :- start(x).
+                                             path#demand(y) :- path#demand(x), edge(x, y).
 
-`path#demand` has the values of those columns that are bound wherever a rule uses `path`, when the atoms of
-its body are asked one after the other (see `sideways`); it is a relation like any other and changes with the
-data. Each relation keeps one form, by the columns that all uses bind: it never has more rows than it had.
+`path#demand` holds the values of the columns that every use of `path` binds when the atoms of a
+body are evaluated one after the other (see `sideways`). It is a relation like any other and changes
+with the data. Each relation keeps one form, determined by the columns that all uses bind: the
+relation never has more rows than before.
 
-A relation is derived whole when it is an output or an input by directive, when some use binds nothing, and
-when it is negated or aggregated over, or used where iterations or subsumptions choose rows; also when its
-demand would make the program unstratifiable, as when it is asked only for what is not in a relation that
-depends on it.
+All rows of a relation are derived when it is an output, or an input by directive; when some use
+binds no column; when the relation is negated or aggregated over; and when iterations or
+subsumptions choose rows from it. The same holds when its demand would make the program
+unstratifiable: for example, when the demand is the negation of a relation that depends on it.
 
-Sources: Bancilhon, Maier, Sagiv, Ullman, "Magic sets and other strange ways to implement logic programs",
-PODS 1986; Beeri and Ramakrishnan, "On the power of magic", PODS 1987.
+Sources: Bancilhon, Maier, Sagiv, Ullman, "Magic sets and other strange ways to implement logic
+programs", PODS 1986; Beeri and Ramakrishnan, "On the power of magic", PODS 1987.
 """
 
 from __future__ import annotations
@@ -40,16 +41,17 @@ Columns = Mapping[str, tuple[int, ...]]
 
 
 def on_demand(program: checked.CheckedProgram, magic: bool | Collection[str]) -> set[str]:
-    """The relations that are asked to be derived on demand; CompileError for a name that is none.
+    """Return the relations to derive on demand. Raises CompileError for an unknown name.
 
-    Those declared `magic`, and those named; if all are asked for (True, "*"), all but those `no_magic`.
+    These are the relations declared `magic` and the named ones. True and "*" select all relations
+    except those declared `no_magic`.
     """
     names = set() if isinstance(magic, bool) else set(magic)
     every = magic is True or "*" in names
     for name in names - {"*"}:
         if name not in program.relations:
             hint = suggestion(name, program.relations)
-            raise CompileError(f"unknown relation '{name}' in magic{hint}", code="unknown-relation")
+            raise CompileError(f"unknown relation '{name}' in 'magic'{hint}", code="unknown-relation")
     return {
         name
         for name, relation in program.relations.items()
@@ -60,7 +62,7 @@ def on_demand(program: checked.CheckedProgram, magic: bool | Collection[str]) ->
 def demand(
     program: checked.CheckedProgram, relations: Collection[str], changes: list[str]
 ) -> checked.CheckedProgram:
-    """The program in which those of the relations for which it is possible are derived on demand."""
+    """Derive on demand those of the relations for which this is possible."""
     why = _derived_in_full(program)
     wanted = {rule.head.relation for rule in program.rules if rule.head.relation in relations} - why.keys()
     while True:
@@ -70,29 +72,29 @@ def demand(
         unstratified = _unstratified(rules, columns)
         if not unstratified:
             break
-        why.update(dict.fromkeys(unstratified, "its demand would depend on what is not in it"))
+        why.update(dict.fromkeys(unstratified, "its demand would depend on the absence of its rows"))
         wanted -= unstratified
     for name in sorted(relations):
         if name in columns:
             attributes = program.relations[name].attributes
             column_names = ", ".join(attributes[column].name for column in columns[name])
-            changes.append(f"{name}: only rows whose {column_names} is asked for are derived")
+            changes.append(f"{name}: only rows whose {column_names} is needed are derived")
             changes.extend(
                 f"  {show_rule(rule)} (rule {rule.number} at {rule.span})"
                 for rule in rules
                 if rule.head.relation == _demand(name)
             )
         elif name in why and any(rule.head.relation == name for rule in program.rules):
-            changes.append(f"{name} is derived whole: {why[name]}")
+            changes.append(f"{name} is derived in full: {why[name]}")
     return rewritten if columns else program
 
 
 def _demand(name: str) -> str:
-    return f"{name}#demand"  # `#` stands in no name of a source
+    return f"{name}#demand"  # no name in a source has a `#`
 
 
 def _derived_in_full(program: checked.CheckedProgram) -> dict[str, str]:
-    """The relations of which all rows are needed, and why."""
+    """Return the relations of which all rows are needed, each with the reason."""
     why: dict[str, str] = {}
     for name in (*program.outputs, *program.sizes):
         why[name] = "it is an output"
@@ -107,9 +109,9 @@ def _derived_in_full(program: checked.CheckedProgram) -> dict[str, str]:
         why.setdefault(name, "its rows depend on the iterations that they take")
     for rule in program.clauses:
         if rule.head.relation in fixed or rule.dominating is not None:
-            # It must be there before these iterations begin.
+            # The relation must be complete before these iterations start.
             for atom in uses(rule):
-                why.setdefault(atom.relation, f"rule {rule.number} at {rule.span} needs it in time")
+                why.setdefault(atom.relation, f"rule {rule.number} at {rule.span} needs all of it")
         positive = {id(literal) for literal in rule.body if isinstance(literal, syntax.Atom)}
         for atom in uses(rule):
             if id(atom) not in positive:
@@ -118,15 +120,15 @@ def _derived_in_full(program: checked.CheckedProgram) -> dict[str, str]:
 
 
 def _bound_columns(program: checked.CheckedProgram, wanted: Collection[str], why: dict[str, str]) -> Columns:
-    """The columns of each relation that all uses bind; without those of which no column is.
+    """Return the columns of each relation that all uses bind, for relations that have such columns.
 
-    Every use takes columns away that it does not bind; then the rules that this touches are looked at again,
-    until what all uses bind is enough.
+    Every use removes the columns that it does not bind. Then the rules that use the relation are
+    examined again, until nothing changes.
     """
     columns = {name: tuple(range(program.relations[name].arity)) for name in wanted}
     for rule in program.rules:
         if rule.head.relation in columns:
-            # A column that is hard to compute is not computed before it is known that it has to be.
+            # Do not compute an expensive column only to restrict the relation by it.
             easy = (c for c in columns[rule.head.relation] if is_simple(rule.head.arguments[c]))
             columns[rule.head.relation] = tuple(easy)
     columns = {name: every for name, every in columns.items() if every}
@@ -145,13 +147,13 @@ def _bound_columns(program: checked.CheckedProgram, wanted: Collection[str], why
             columns[name] = bound
             if not bound:
                 del columns[name]
-                why.setdefault(name, f"rule {rule.number} at {rule.span} asks for it with nothing bound")
+                why.setdefault(name, f"rule {rule.number} at {rule.span} uses it with no column bound")
             waiting.update((other.number, other) for other in touching[name])
     return columns
 
 
 def _guard(rule: checked.Rule, columns: Columns) -> syntax.Atom | None:
-    """The atom that lets a rule derive only what is asked for."""
+    """Return the atom that restricts a rule to the needed rows."""
     name = rule.head.relation
     if name not in columns:
         return None
@@ -160,7 +162,7 @@ def _guard(rule: checked.Rule, columns: Columns) -> syntax.Atom | None:
 
 
 def _guarded(program: checked.CheckedProgram, columns: Columns) -> tuple[checked.Rule, ...]:
-    """The rules with their guards, then those of the demands."""
+    """Return the rules with their guards, followed by the rules of the demands."""
     rules = []
     for rule in program.rules:
         guard = _guard(rule, columns)
@@ -179,7 +181,7 @@ def _guarded(program: checked.CheckedProgram, columns: Columns) -> tuple[checked
 
 
 def _demanding(program: checked.CheckedProgram, columns: Columns) -> Iterator[checked.Rule]:
-    """What each rule asks for."""
+    """Yield the demand rules that follow from each rule."""
     for rule in program.rules:
         for use in passes(rule, _guard(rule, columns), columns):
             arguments = tuple(use.atom.arguments[column] for column in columns[use.atom.relation])
@@ -197,7 +199,7 @@ def _with_demands(program: checked.CheckedProgram, columns: Columns) -> dict[str
 
 
 def _unstratified(rules: tuple[checked.Rule, ...], columns: Columns) -> set[str]:
-    """The relations on demand in a cycle through a negation or an aggregate."""
+    """Return the relations on demand in a cycle through a negation or an aggregate."""
     found = [use for rule in rules for use in dependencies(rule)]
     graph: nx.DiGraph[str] = nx.DiGraph((use.used, use.user) for use in found)
     component: dict[str, int] = {}

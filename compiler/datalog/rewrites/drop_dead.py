@@ -1,8 +1,9 @@
-"""drop_dead: what can never hold, and what nobody sees, is left out.
+"""drop_dead: remove rules that never fire and rules that no output depends on.
 
-A rule never fires when one of its positive atoms is of a relation that stays empty: one that is no input
-and whose rules all need a row of relations that stay empty, itself perhaps. The negation of such an atom
-holds always. A rule that no output and no printed size depends on leaves no operator in the circuit.
+A rule never fires when one of its positive atoms names a relation that stays empty. A relation
+stays empty when it is not an input and each of its rules needs a row of such a relation, possibly
+of itself. The negation of such an atom always holds. A rule that no output and no printed size
+depends on adds no operator to the circuit.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dbsp.compiler.datalog.tree import syntax
 
 
 def drop_dead(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:
-    """The program without rules that never fire and rules that nothing depends on."""
+    """Return the program without rules that never fire and rules that no output depends on."""
     program = _without_empty(program, changes)
     needed = needed_relations(program)
     heads = dict.fromkeys(rule.head.relation for rule in program.rules)
@@ -51,7 +52,7 @@ def _without_empty(program: checked.CheckedProgram, changes: list[str]) -> check
 
 
 def _not_empty(program: checked.CheckedProgram) -> set[str]:
-    """The relations that may have a row: inputs, and those with a rule over such."""
+    """Return the relations that may have a row: inputs, and heads of rules over such relations."""
     found = set(program.inputs)
     waiting = {rule.number: set(_positive(rule.body)) - found for rule in program.rules}
     readers: dict[str, list[checked.Rule]] = {}

@@ -1,4 +1,4 @@
-"""The value of a function of constants, computed at compile time by what computes it in a run."""
+"""Functions of constants, computed at compile time by the evaluator that a run uses."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from dbsp.data.values import decode_value
 from dbsp.errors import DbspError
 from dbsp.expressions import Expression, bind
 
-# Which number stands for a text is a matter of the run.
+# The ordinal number of a text differs between runs.
 _FOLDED = SINGLE_VALUED - {"ord", "as"}
 
 
 def fold(term: syntax.Term) -> syntax.Term:
-    """The term with every function of constants replaced by its value, also in the bodies of aggregates.
+    """Replace every function of constants by its value, also in the bodies of aggregates.
 
-    A function without a value is left as it is: it is an error of the ticks that ask for it.
+    A function without a value stays: it is an error of the ticks that evaluate it.
     """
     term = map_children(term, fold)
     if not isinstance(term, syntax.Call) or term.function not in _FOLDED:
@@ -36,7 +36,7 @@ def fold(term: syntax.Term) -> syntax.Term:
 
 
 def holds(comparison: syntax.Comparison) -> bool | None:
-    """Whether a comparison of constants holds; None for any other."""
+    """Return whether a comparison of constants holds; None for other comparisons."""
     if isinstance(comparison.left, syntax.Constant) and isinstance(comparison.right, syntax.Constant):
         value = _value(predicate(comparison))
         return None if value is None else bool(value)

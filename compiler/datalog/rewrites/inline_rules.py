@@ -1,19 +1,20 @@
-"""inline_once: a derived relation that is used once is put into the rule that uses it.
+"""inline_once: replace a derived relation that is used once by the bodies of its rules.
 
     hop(x, y, z) :- edge(x, y), edge(y, z).     far(x, z) :- hop(x, _, z), start(x).
-    is      far(x, z) :- edge(x, y), edge(y, z), start(x).        and `hop` is no more
+    is      far(x, z) :- edge(x, y), edge(y, z), start(x).        and `hop` disappears
 
-The relation is kept nowhere then, and all atoms are joined by one plan. It pays, and is done, where
+The relation is then not stored, and one plan joins all atoms. A relation is inlined if one of these
+holds:
 
-- the relation has one rule, which projects nothing away: then its rows are as many as the ways to derive
-  them (over `hop(x, z) :- edge(x, y), edge(y, z)` others would meet the same row again and again), and the
-  atoms then form no cycle: those are joined all at once, which the relation's few rows make easier; or
-- all that the using rule does with the relation is to select and project: its alternatives are that rule's;
+- The relation has one rule, which projects no variable away, and the atoms of the new body form no
+  cycle. Each row then has exactly one derivation. (With `hop(x, z) :- edge(x, y), edge(y, z)`, a
+  row may have many, and the using rule would repeat its work for each of them. A cycle is joined
+  all at once, and the few rows of the relation make that cheaper.)
+- The using rule only selects rows of the relation and projects them.
 
-and not into a recursion, which would join anew in every iteration what can be joined once outside of it.
-Under a negation or in an aggregate, or into a rule that numbers its rows, nothing is inlined, nor is a
-rule that could fail: it would not fail any more for rows that the rest of the body rules out, and the
-error would name another rule.
+A relation is not inlined into a recursion, which would repeat the join in every iteration; nor
+under a negation, into an aggregate, or into a rule that numbers its rows. A rule that can fail is
+not inlined either: it would no longer fail for rows that the rest of the body excludes.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from dbsp.compiler.datalog.tree.traversal import free_variables, rename, substit
 from dbsp.compiler.planner.acyclic import reduce_ears
 
 MAX_ATOMS = 8
-"""More atoms in one body would take the planner long."""
+"""The planner is slow for bodies of more atoms."""
 
 MAX_LITERALS = 40
-"""Longer bodies are not made longer: a chain of many relations would become one of quadratic cost."""
+"""The maximum length of a body after inlining. It keeps chains of relations from quadratic cost."""
 
 
 def inline_once(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:
-    """The program without the relations that are better derived where they are used."""
+    """Return the program without the relations that are cheaper to derive where they are used."""
     groups = recursive_groups(program)
     plain = derived_for_itself(program) - groups.keys()
     fixed = by_iterations(program)
@@ -69,12 +70,12 @@ def inline_once(program: checked.CheckedProgram, changes: list[str]) -> checked.
             del rules[rule_number]
         rules.update((n, replace(rule, number=n)) for n, rule in zip(numbers, inlined, strict=True))
         rules_of[user.head.relation].extend(numbers[1:])
-        changes.append(f"{name} is put into rule {number} at {user.span}, the only one that uses it")
+        changes.append(f"{name} is inlined into rule {number} at {user.span}, the only rule that uses it")
     return replace(program, rules=tuple(rules.values()))
 
 
 def _used_first(program: checked.CheckedProgram, names: set[str]) -> Iterator[str]:
-    """The relations, each after those that its rules use."""
+    """Yield the relations, each after the relations that its rules use."""
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(sorted(names))
     for rule in program.rules:
@@ -85,7 +86,7 @@ def _used_first(program: checked.CheckedProgram, names: set[str]) -> Iterator[st
 
 
 def _pays(name: str, own: Sequence[checked.Rule], user: checked.Rule, groups: dict[str, int]) -> bool:
-    """Whether the relation with these rules may be put into the rule that uses it, and should."""
+    """Whether inlining the relation into the rule that uses it is allowed and pays."""
     place = next((atom for atom in _positive(user) if atom.relation == name), None)
     if place is None or user.order is not None or not is_total(place) or numbers_rows(user):
         return False
@@ -110,7 +111,7 @@ def _pays(name: str, own: Sequence[checked.Rule], user: checked.Rule, groups: di
 
 
 def _keeps_all(rule: checked.Rule) -> bool:
-    """Whether a row of the head comes of one binding of the body only."""
+    """Whether every row of the head is derived from one binding of the body only."""
     positive = _positive(rule)
     if any(isinstance(argument, syntax.Wildcard) for atom in positive for argument in atom.arguments):
         return False
@@ -139,7 +140,7 @@ def _positive(rule: checked.Rule) -> list[syntax.Atom]:
 
 
 def _inlined(user: checked.Rule, rule: checked.Rule) -> checked.Rule:
-    """The using rule with the body of the rule in the place of the atom."""
+    """Return the using rule with the atom replaced by the body of the rule."""
     place, atom = next(
         (place, literal)
         for place, literal in enumerate(user.body)
@@ -164,7 +165,7 @@ def _inlined(user: checked.Rule, rule: checked.Rule) -> checked.Rule:
 
 
 def _without_name_clashes(rule: checked.Rule, taken: set[str]) -> checked.Rule:
-    """The rule with other names for the variables whose names are taken."""
+    """Rename the variables of the rule whose names are taken."""
     names: dict[str, str] = {}
     own = variables(rule)
     clashing, taken = taken, taken | own

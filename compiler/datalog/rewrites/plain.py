@@ -1,4 +1,4 @@
-"""Which relations are there for the rules of the program alone."""
+"""Properties of relations that decide which rewritings may change their rules."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dbsp.compiler.datalog.meaning.dependencies import uses
 
 
 def is_plain(relation: checked.Relation) -> bool:
-    """Whether a relation is just a set of rows, declared without anything that means more."""
+    """Whether a relation is a set of rows, declared without further properties."""
     return relation == checked.Relation(relation.name, relation.attributes, relation.span)
 
 
 def derived_for_itself(program: checked.CheckedProgram) -> set[str]:
-    """The derived relations that are no input, no output and nothing but sets: what others read is theirs.
+    """Return the derived plain relations that are neither inputs nor outputs.
 
-    Nor are they read by subsumptions, or derived in iterations that count.
+    Relations that subsumptions read, or whose rows depend on the iteration, are not among them.
     """
     seen = {*program.inputs, *program.outputs, *program.sizes, *by_iterations(program)}
     seen.update(atom.relation for rule in program.subsumptions for atom in uses(rule))
@@ -25,9 +25,10 @@ def derived_for_itself(program: checked.CheckedProgram) -> set[str]:
 
 
 def by_iterations(program: checked.CheckedProgram) -> frozenset[str]:
-    """The relations whose rows depend on the iteration in which they are derived.
+    """Return the relations whose rows depend on the iteration in which they are derived.
 
-    The rules of such a recursion stay as they are: with others it would take other iterations.
+    The rules of such a recursion must not change: other rules would derive rows in other
+    iterations.
     """
 
     def counts(relation: checked.Relation) -> bool:
@@ -42,7 +43,7 @@ def by_iterations(program: checked.CheckedProgram) -> frozenset[str]:
 
 
 def recursive_groups(program: checked.CheckedProgram) -> dict[str, int]:
-    """A number for every relation that depends on itself; those that depend on one another share it."""
+    """Number the recursive relations; relations that depend on each other share a number."""
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_edges_from((atom.relation, rule.head.relation) for rule in program.rules for atom in uses(rule))
     found: dict[str, int] = {}

@@ -1,12 +1,13 @@
-"""propagate_constants: what an equation says of a variable is put where the variable stands.
+"""propagate_constants: replace variables by the constants and variables that they equal.
 
     r(x, y), x = 5         is   r(5, y)             x = y, r(x, z), s(y)   is   r(x, z), s(x)
     p(x + 2) :- x = 3.     is   p(5).               x = 5, x > 7, ...      never holds
 
-A constant in an atom is a condition on the relation's rows, which the circuit asks before it joins them;
-an equation would be asked afterwards, or be a join of its own. Functions of constants are computed, unless
-they have no value: `1 / 0` stays, and is an error of the ticks that ask for it. In an aggregate
-equations stay where they are, for it counts what it ranges over; they are only simplified.
+A constant in an atom is a condition on the rows of the relation, which the circuit checks before
+it joins them; it would check an equation after the join, or need another join for it. Functions of
+constants are computed, unless they have no value: `1 / 0` stays, and is an error of the ticks that
+evaluate it. Equations in an aggregate are simplified but stay, since the aggregate counts the
+bindings that it ranges over.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dbsp.compiler.datalog.tree.traversal import map_children, substitute
 
 
 def propagate_constants(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:
-    """The program with rules simplified, and without those that can be seen never to hold."""
+    """Simplify the rules, and remove rules whose constants show that they never hold."""
     rules = []
     for rule in program.rules:
         known: list[str] = []
@@ -37,7 +38,7 @@ def propagate_constants(program: checked.CheckedProgram, changes: list[str]) -> 
 
 
 def simplified(rule: checked.Rule, known: list[str]) -> checked.Rule | None:
-    """The rule with its equations used up, None if it never holds; appends them to `known`."""
+    """Substitute the equations of a rule and append them to `known`; None if it never holds."""
     rule = _folded(rule)
     place = 0
     while place < len(rule.body):
@@ -65,7 +66,7 @@ def _folded(rule: checked.Rule) -> checked.Rule:
 
 
 def _consequence(literal: syntax.Literal) -> bool | tuple[str, syntax.Term] | None:
-    """Whether a literal always or never holds, or what a variable is by it."""
+    """Return whether a literal always or never holds, or the variable and term that it equates."""
     match literal:
         case syntax.Truth(value=value):
             return value
@@ -76,7 +77,7 @@ def _consequence(literal: syntax.Literal) -> bool | tuple[str, syntax.Term] | No
         case syntax.Comparison(operator="=", left=syntax.Constant() as c, right=syntax.Variable() as var):
             return var.name, c
         case syntax.Comparison(operator="=", left=syntax.Variable() as var, right=syntax.Variable() as other):
-            # A name that was written is kept rather than one that was made.
+            # Keep a name of the source rather than one made by the compiler.
             return (var.name, other) if "#" in var.name else (other.name, var)
         case syntax.Comparison():
             return holds(literal)

@@ -1,4 +1,4 @@
-"""What all rewritings of rules share: the rules that they leave alone, and the strata of those they make."""
+"""Functions that all rewritings of rules share: rules that must not change, and new strata."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Rewriting: TypeAlias = Callable[[checked.CheckedProgram, list[str]], checked.Che
 def apply(
     rewriting: Rewriting, program: checked.CheckedProgram, changes: list[str]
 ) -> checked.CheckedProgram:
-    """The rewritten program, in which relations that count iterations keep their rules.
+    """Rewrite a program, except for relations whose rows depend on the iteration.
 
-    The program itself if no rule is another one; then nothing is noted either.
+    Return the program itself, and describe no change, if no rule has changed.
     """
     noted: list[str] = []
     rewritten = _with_rules_of(by_iterations(program), program, rewriting(program, noted))
@@ -33,7 +33,7 @@ def apply(
 def _with_rules_of(
     relations: Collection[str], program: checked.CheckedProgram, rewritten: checked.CheckedProgram
 ) -> checked.CheckedProgram:
-    """The rewritten program with the rules that these relations had before."""
+    """Return the rewritten program with the former rules of these relations."""
     if not relations:
         return rewritten
     rules = [rule for rule in rewritten.rules if rule.head.relation not in relations]
@@ -42,9 +42,9 @@ def _with_rules_of(
 
 
 def restratified(program: checked.CheckedProgram) -> checked.CheckedProgram:
-    """The program with the strata of its rules; raises CompileError if there are none.
+    """Stratify the rules again. Raises CompileError if there is no stratification.
 
-    Relations that have lost all rules but are still looked at come first: they are empty.
+    Relations that have lost all rules but are still used come first: they are empty.
     """
     known = sorted(
         (rule for stratum in program.strata for rule in stratum.rules), key=lambda rule: rule.number

@@ -1,14 +1,15 @@
-"""share: rules that join the same atoms are written alike, so that the circuit joins these once.
+"""share: write rules that join the same atoms alike, so that the circuit joins the atoms once.
 
     p(x, w) :- a(x, y), b(y, z), c(z, w).
     q(i, l) :- a(i, j), b(j, k), d(k, l).     is     q(x, l) :- a(x, y), b(y, z), d(z, l).
     r(i, l) :- c(k, l), b(j, k), a(i, j).     is     r(x, w) :- a(x, y), b(y, z), c(z, w).
 
-A circuit makes one node of nodes that do the same to the same streams. What a join does is told by the names
-of its columns too, which are the variables of the rule. So a rule takes over names from the earlier rule with
-which it has most atoms in common, two at least that share a variable; if it has no others, also their order,
-for among atoms of equal standing those written first are joined first. Neither changes what a rule means.
-Rules that can fail keep their names, which their errors show, and rules with a `.plan` their order.
+The circuit builder merges nodes with equal operators and inputs. The operator of a join includes
+the names of its columns, which are the variables of the rule. So a rule takes the variable names of
+the earlier rule with which it has the most atoms in common: at least two atoms that share a
+variable. If the rule has no other atoms, it also takes their order, since the planner joins equally
+good atoms in the order in which they are written. Neither changes the meaning of a rule. Rules that
+can fail keep their names, which their errors show, and rules with a `.plan` keep their order.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import find, rename, variables, walk
 
 MAX_ATOMS = 12
-"""Rules with more are left alone: all pairs of their atoms would be compared."""
+"""Rules with more atoms stay unchanged: all pairs of their atoms would be compared."""
 
 
 def share(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:
-    """The program with rules written as earlier ones are. O(rules * atoms^3)."""
+    """Write rules with the names and order of earlier rules. O(rules * atoms^3)."""
     rules: list[checked.Rule] = []
     first: dict[object, tuple[checked.Rule, syntax.Atom, syntax.Atom]] = {}
     for rule in program.rules:
@@ -47,7 +48,7 @@ def share(program: checked.CheckedProgram, changes: list[str]) -> checked.Checke
 
 
 def _is_open(rule: checked.Rule) -> bool:
-    """Whether names and order are the compiler's to choose."""
+    """Whether the compiler may choose the names and the order of the atoms."""
     return (
         rule.order is None
         and 2 <= len(_positive(rule)) <= MAX_ATOMS
@@ -60,7 +61,7 @@ def _positive(rule: checked.Rule) -> list[syntax.Atom]:
 
 
 def _shape(atoms: Sequence[syntax.Atom]) -> object:
-    """What two atoms have in common with all that differ from them by the names of variables only."""
+    """Return a key that is equal for pairs of atoms that differ in the names of variables only."""
     numbers: dict[str, int] = {}
     shape: list[object] = []
     for atom in atoms:
@@ -75,17 +76,20 @@ def _shape(atoms: Sequence[syntax.Atom]) -> object:
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """Atoms of a rule in the order of those of an earlier one, and the names that they have there."""
+    """Atoms of a rule in the order of an earlier rule, and the variable names of that rule."""
 
     rule: checked.Rule
     atoms: tuple[syntax.Atom, ...]
     names: Mapping[str, str]
 
     def applied(self, rule: checked.Rule) -> checked.Rule:
-        """The rule under these names, others apart from them; in this order if no other atom is there."""
+        """Return the rule with these names, and in this order if it has no other atoms.
+
+        Other variables get names that do not clash.
+        """
         rest = [literal for literal in rule.body if not any(literal is atom for atom in self.atoms)]
         if any(isinstance(literal, syntax.Atom) for literal in rest):
-            # What is best to begin with, the rule itself says best.
+            # The order of the rule itself is the best guess when there are other atoms.
             body = rule.body
         else:
             body = (*self.atoms, *rest)
@@ -107,7 +111,7 @@ class _Match:
 def _matches(
     rule: checked.Rule, first: Mapping[object, tuple[checked.Rule, syntax.Atom, syntax.Atom]]
 ) -> Iterator[_Match]:
-    """What the rule has in common with earlier ones, grown from each pair of its atoms that one has."""
+    """Yield matches with earlier rules, each grown from a pair of atoms that both rules have."""
     atoms = _positive(rule)
     for pair in permutations(atoms, 2):
         found = first.get(_shape(pair)) if not variables(pair[0]).isdisjoint(variables(pair[1])) else None
@@ -130,7 +134,7 @@ def _matches(
 
 
 def _renaming(own: syntax.Atom, theirs: syntax.Atom, names: Mapping[str, str]) -> dict[str, str] | None:
-    """The names with those that make one atom the other; None if they differ in more."""
+    """Extend the names so that both atoms are equal; None if they differ in more than names."""
     if own.relation != theirs.relation:
         return None
     found = dict(names)

@@ -1,8 +1,8 @@
-"""Sideways information passing: which arguments of an atom are bound when others of its body are asked first.
+"""Sideways information passing: the arguments of an atom that earlier atoms of a body bind.
 
-The atoms of a body are taken one after the other, each time the one of which the largest part is bound by
-those before it. Only values that stand in a relation or in the program are passed on, never computed ones: so
-what is passed can only be finitely much, however a recursion counts.
+The atoms of a body are ordered greedily: the next atom is the one with the largest part of its
+arguments bound. Only values that occur in a relation or in the program are passed, never computed
+values. So the passed values are finitely many, also in a recursion that counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dbsp.compiler.datalog.tree.traversal import variables
 
 @dataclass(frozen=True, slots=True)
 class PassedBindings:
-    """An atom of a body, its columns that are bound, and the literals that bind them."""
+    """An atom of a body, its bound columns, and the literals that bind them."""
 
     atom: syntax.Atom
     columns: frozenset[int]
@@ -27,7 +27,7 @@ class PassedBindings:
 def passes(
     rule: checked.Rule, guard: syntax.Atom | None, wanted: Mapping[str, Collection[int]]
 ) -> Iterator[PassedBindings]:
-    """The atoms of the relations in `wanted`, with those of the wanted columns that are bound.
+    """Yield the atoms of the relations in `wanted`, each with its bound columns among the wanted.
 
     `guard` binds arguments of the head. O(atoms^2) for each rule.
     """
@@ -54,7 +54,7 @@ def passes(
 def _boundness(
     atom: syntax.Atom, known: Collection[str], wanted: Collection[str]
 ) -> tuple[bool, float, bool]:
-    """A bound argument is better than none, more are better, and relations that are not wanted come first."""
+    """Rank an atom: has a bound argument, how large a part is bound, is not wanted."""
     bound = sum(_is_bound(argument, known) for argument in atom.arguments)
     other = atom.relation not in wanted
     return (bound > 0 or other, bound / max(1, len(atom.arguments)), other)
@@ -69,7 +69,7 @@ def _plain(atom: syntax.Atom) -> set[str]:
 
 
 def _plainly(atom: syntax.Atom) -> syntax.Atom:
-    """The atom with `_` for every argument that is to be computed, perhaps of what is not bound yet."""
+    """Return the atom with `_` for every computed argument, whose variables may be unbound."""
     arguments = tuple(
         term
         if isinstance(term, syntax.Variable | syntax.Constant | syntax.Wildcard)
@@ -86,7 +86,7 @@ def _only_compares(comparison: syntax.Comparison) -> bool:
 
 
 def _connected(names: set[str], literals: Sequence[syntax.Literal]) -> tuple[syntax.Literal, ...]:
-    """The literals that hang together with the variables: others would only be a cross product."""
+    """Return the literals connected to the variables; others would only add a cross product."""
     reached = set(names)
     found: set[int] = set()
     grown = True

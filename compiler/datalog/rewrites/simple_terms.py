@@ -1,4 +1,4 @@
-"""Which terms and literals may be moved or left out: those with one value, that cannot fail."""
+"""Terms and literals that may be moved or removed: they have one value and cannot fail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dbsp.compiler.datalog.tree.traversal import children, walk
 
 
 def is_simple(node: Any) -> bool:
-    """Whether it has a single value, no aggregate in it, and can only fail to have one by its size."""
+    """Whether a node has a single value, contains no aggregate, and fails by overflow at most."""
     match node:
         case syntax.Variable() | syntax.Wildcard() | syntax.Constant() | syntax.Truth():
             return True
@@ -26,7 +26,7 @@ def is_simple(node: Any) -> bool:
 
 
 def is_total(node: Any) -> bool:
-    """Whether it is simple and has a value for all arguments."""
+    """Whether a node is simple and has a value for all arguments."""
     calls = (call for call in walk(node) if isinstance(call, syntax.Call))
     return is_simple(node) and all(
         call.kind is Kind.SYMBOL or call.function not in ("+", "-", "*") for call in calls
@@ -39,4 +39,4 @@ SINGLE_VALUED = frozenset(
     | {"itof", "itou", "ftoi", "ftou", "utoi", "utof"}
     | {"band", "bor", "bxor", "bnot", "bshl", "bshr", "bshru", "land", "lor", "lxor", "lnot", "wrap"}
 )
-"""Functions of their arguments alone, that need nothing else and change nothing."""
+"""Functions that depend on their arguments only and have no side effect."""

@@ -1,12 +1,12 @@
-"""specialise: a relation of which only the rows with one constant are looked at has only these.
+"""specialise: restrict a relation to the rows with a constant that all of its uses have.
 
-    near(y) :- path(7, y).                   every use of path says 7 in its first column, or passes on
-    path(x, y) :- edge(x, y).                what its own rules have in the first column of their heads:
-    path(x, z) :- path(x, y), edge(y, z).    then path(7, y) :- edge(7, y), and all of path starts at 7.
+    near(y) :- path(7, y).                   Every use of path has 7 in its first column, or passes
+    path(x, y) :- edge(x, y).                the first column of the head on unchanged:
+    path(x, z) :- path(x, y), edge(y, z).    so path(7, y) :- edge(7, y), and all paths start at 7.
 
-Negated atoms and aggregates are uses like all others: they see the rows that they look at, and no row
-that they do not look at any more. Of a relation that depends on itself only columns that every recursive
-atom hands through unchanged are fixed; for other bindings there is demand (`compile(magic=...)`).
+Negated atoms and aggregates are uses like all others: they still find every row that they read. In
+a recursive relation, only columns that every recursive atom passes on unchanged are fixed. For
+other bindings see `demand` (`compile(magic=...)`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dbsp.compiler.datalog.tree import syntax
 
 
 def specialise(program: checked.CheckedProgram, changes: list[str]) -> checked.CheckedProgram:
-    """The program with constants that all uses of a relation have put into its rules."""
+    """Insert constants that all uses of a relation have into the rules of the relation."""
     plain = derived_for_itself(program)
     rules_of: dict[str, list[checked.Rule]] = {name: [] for name in plain}
     outside: dict[str, list[syntax.Atom]] = {name: [] for name in plain}
@@ -35,23 +35,21 @@ def specialise(program: checked.CheckedProgram, changes: list[str]) -> checked.C
             rules_of[rule.head.relation].append(rule)
     fixed: dict[str, dict[int, syntax.Constant]] = {}
     for name, rules in rules_of.items():
-        # A function that could fail for a row that is not computed any more must go on failing.
+        # A function that fails for a row must still fail, so the row has to be computed.
         if all(is_simple(part) for rule in rules for part in (*rule.head.arguments, *rule.body)):
             found = _constants(rules, outside[name])
             if found:
                 fixed[name] = found
                 for column, constant in found.items():
                     attribute = program.relations[name].attributes[column].name
-                    changes.append(
-                        f"{name}: only rows with {attribute} = {show_term(constant)} are looked at"
-                    )
+                    changes.append(f"{name}: only rows with {attribute} = {show_term(constant)} are used")
     if not fixed:
         return program
     return replace(program, rules=tuple(_with_constants(rule, fixed) for rule in program.rules))
 
 
 def _constants(rules: Sequence[checked.Rule], outside: Sequence[syntax.Atom]) -> dict[int, syntax.Constant]:
-    """The columns that may be fixed, and to what."""
+    """Return the columns that may be fixed, with their constants."""
     found: dict[int, syntax.Constant] = {}
     for column in range(len(rules[0].head.arguments)):
         values = {
@@ -63,7 +61,7 @@ def _constants(rules: Sequence[checked.Rule], outside: Sequence[syntax.Atom]) ->
             continue
         (constant,) = values
         if all(rule.head.arguments[column] == constant for rule in rules):
-            continue  # it is done
+            continue  # already fixed
         if all(
             atom.arguments[column] in (constant, rule.head.arguments[column])
             and not isinstance(atom.arguments[column], syntax.Call)

@@ -19,7 +19,7 @@ CASES = list(pass_cases(FOLDER))
 
 
 def text_after(name: str, text: str) -> str:
-    """The text after a pass, and the errors so far; of the rewritings only this one runs."""
+    """Return the text after a pass, with the errors found so far. Other rewritings are disabled."""
     others = set(REWRITES) - {name} if name in (*REWRITES, "demand") else set()
     source = SourceText(text, "t.dl", Sources())
     context = CompileContext.of(source, CompileOptions(disabled=frozenset(others)))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from fractions import Fraction
 from textwrap import dedent
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import dbsp
 from dbsp.errors import DbspError, EvaluationError, ValueOutOfRangeError
@@ -389,3 +394,75 @@ def test_a_recursion_without_end_shows_the_relation() -> None:
     assert (line, carets) == ("    .decl up(x: number)", "          ^^")
     assert note == "    note: the tick was rolled back"
     assert run.tick == 0
+
+
+NAMES = ("n", "m", "y")
+TERMS = st.recursive(
+    st.sampled_from(NAMES) | st.sampled_from(["2", "7", "0"]),
+    lambda inner: st.tuples(inner, st.sampled_from(["+", "-", "*", "/", "%"]), inner).map(
+        lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"
+    ),
+    max_leaves=6,
+)
+SHOWN = re.compile(r"division by zero: (.*?)(?: with (.*))?", re.DOTALL)
+
+
+def value_of(term: str, values: dict[str, int]) -> int:
+    """The value of a term of Datalog; ZeroDivisionError if it has none."""
+    tree = ast.parse(term, mode="eval").body
+
+    def value(node: ast.expr) -> int:
+        match node:
+            case ast.Name(id=name):
+                return values[name]
+            case ast.Constant(value=int(number)):
+                return number
+            case ast.BinOp(left=left, op=operation, right=right):
+                a, b = value(left), value(right)
+                match operation:
+                    case ast.Add():
+                        return a + b
+                    case ast.Sub():
+                        return a - b
+                    case ast.Mult():
+                        return a * b
+                    case ast.Div():
+                        return int(Fraction(a, b))
+                    case _:
+                        return a - b * int(Fraction(a, b))
+        raise AssertionError(ast.dump(node))
+
+    return value(tree)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    TERMS,
+    TERMS,
+    TERMS,
+    st.lists(st.tuples(st.integers(-2, 3), st.integers(-2, 3)), min_size=1, max_size=12),
+    st.booleans(),
+)
+def test_the_shown_part_fails_for_the_shown_values(
+    head: str, equation: str, condition: str, rows: list[tuple[int, int]], rewrites: bool
+) -> None:
+    """The text under the carets is the text of the message, and it fails with the shown values."""
+    equation, condition = equation.replace("y", "n"), condition.replace("y", "m")
+    text = (
+        ".decl k(n: number, m: number)\n.input k\n.decl r(x: number, y: number)\n.output r\n"
+        f"r({head}, y) :- k(n, m), k(m, _), y = {equation}, {condition} < 3."
+    )
+    run = dbsp.compile(text, rewrites=rewrites).start()
+    try:
+        run.step({"k": rows})
+    except EvaluationError as error:
+        found = SHOWN.fullmatch(error.message)
+        assert found is not None
+        part, shown = found[1], found[2]
+        pairs = [pair.split(" = ") for pair in shown.split(", ")] if shown else []
+        values = {name: int(value) for name, value in pairs}
+        assert values.keys() == {name for name in NAMES if name in part}
+        with pytest.raises(ZeroDivisionError):
+            value_of(part, values)
+        _, line, carets, *_ = str(error).split("\n")
+        assert line[carets.index("^") :][: carets.count("^")] == part

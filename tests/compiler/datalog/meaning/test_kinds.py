@@ -164,16 +164,16 @@ r(x, y, a) <= r(x, y, b) :- b < a.
 """
     report = dbsp.compile(ROWS + text).explain()
     for line in (
-        "  same is an equivalence: classes of values, joined to pairs",
-        "  tree has one row for each (x)",
-        "  tree has one row for each (x, y)",
-        "  ends with the first iteration in which tree has 2,000 rows",
+        "  same is an equivalence relation, stored as classes of equal values",
+        "  tree keeps one row for each (x)",
+        "  tree keeps one row for each (x, y)",
+        "  stops after the first iteration in which tree has 2,000 rows",
         "    r(x, y, a) <= r(x, y, b) :- b < a.",
         "      keep the least d for all other columns",
     ):
         assert line in report.splitlines()
     report = dbsp.compile(ROWS + ".input r\nr(_, y, a) <= r(_, y, b) :- b < a.").explain()
-    assert "      => leave out r(_, y, a)" in report.splitlines()
+    assert "      => remove r(_, y, a)" in report.splitlines()
 
 
 def test_rewritings_do_not_change_rules_of_iterations_and_subsumptions() -> None:

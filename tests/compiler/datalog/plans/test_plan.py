@@ -16,7 +16,7 @@ RELATIONS = """
 
 
 def steps(rule: str) -> list[str]:
-    """The numbered steps of one rule."""
+    """Return the numbered steps of one rule."""
     report = dbsp.compile(RELATIONS + rule).explain()
     return re.findall(r"^ +\d+\. (.*)$", report, re.MULTILINE)
 
@@ -24,7 +24,7 @@ def steps(rule: str) -> list[str]:
 @pytest.mark.parametrize(
     ("rule", "order"),
     [
-        # The scan with most constants starts; then what is connected, however it was written.
+        # The scan with the most constants starts; then connected scans, in any order of the body.
         (
             "o(z) :- e(x, y), n(w), t(1, 2, x), e(y, z), e(z, w).",
             [
@@ -35,16 +35,16 @@ def steps(rule: str) -> list[str]:
                 "join n(w) on w",
             ],
         ),
-        # Of others one whose rows are used whole: it only matters whether e has a row, not how many.
+        # Then a scan whose columns are all used; of e only the existence of a row matters.
         ("oo(y, z) :- e(y, _), t(y, z, z).", ["scan t(y, z, z)", "join e(y, _) on y"]),
         ("oo(y, z) :- e(y, _), e(y, z).", ["scan e(y, z)", "join e(y, _) on y"]),
         ("oo(x, z) :- e(x, y), e(y, z), n(z).", ["scan e(x, y)", "join e(y, z) on y", "join n(z) on z"]),
-        # A cross product comes last, when nothing else is left.
+        # A cross product comes last.
         (
             "oo(x, z) :- n(x), n(z), e(x, y), flag().",
             ["scan n(x)", "join e(x, y) on x", "cross product with n(z)", "cross product with flag()"],
         ),
-        # Conditions as soon as their variables are bound; negation after them, before the next scan.
+        # Conditions as soon as their variables are bound, then negation, then the next scan.
         (
             "o(z) :- e(x, y), e(y, z), !n(y), x < y, z != 3.",
             [
@@ -55,7 +55,7 @@ def steps(rule: str) -> list[str]:
                 "keep rows with z != 3",
             ],
         ),
-        # An equation binds the side that is not bound yet, and may then serve to join.
+        # An equation binds its unbound side, which may then be used by a join.
         (
             "o(z) :- e(x, y), x + y = v, e(v, z), z = w + 1, w = 2 * v.",
             [
@@ -66,7 +66,7 @@ def steps(rule: str) -> list[str]:
                 "join e(v, z) on v, z",
             ],
         ),
-        # A constant that an equation gives stands in the atom.
+        # An equation with a constant moves the constant into the atom.
         ("o(y) :- e(x, y), x = 3.", ["scan e(3, y)"]),
         # Repeated variables and expressions as arguments.
         (
@@ -78,7 +78,7 @@ def steps(rule: str) -> list[str]:
                 "join e(#1, x) on #1, x",
             ],
         ),
-        # What may have no value waits until everything else has been asked.
+        # A function that may have no value is evaluated after all other literals.
         (
             "oo(x, z) :- e(x, y), z = x / y, 10 % y > 1, n(x), y != 0, !n(y).",
             [
@@ -90,7 +90,7 @@ def steps(rule: str) -> list[str]:
                 "let z = x / y",
             ],
         ),
-        # ... but not for a cross product.
+        # ... but before a cross product.
         (
             "o(w) :- e(x, y), z = x / y, e(z, w).",
             ["scan e(x, y)", "let z = x / y", "join e(z, w) on z"],
@@ -104,7 +104,7 @@ def steps(rule: str) -> list[str]:
                 "let c = #1",
             ],
         ),
-        # One that only compares with them starts from the values found so far.
+        # An aggregate that only compares them starts from the values found so far.
         (
             "oo(x, c) :- n(x), c = count : { e(_, y), y < x }.",
             [
@@ -115,7 +115,7 @@ def steps(rule: str) -> list[str]:
             ],
         ),
         ("o(c) :- c = count : { n(_) }.", ["let #1 = count (0 for no rows) over: scan n(_)", "let c = #1"]),
-        # Aggregates over the same rows are computed together, whatever their variables are called.
+        # Aggregates over the same rows are computed together, with any variable names.
         (
             "oo(n, s) :- n(x), n = count : { t(x, _, q), q > 1 }, s = sum a : { t(x, a, b), b > 1 }.",
             [
@@ -126,7 +126,7 @@ def steps(rule: str) -> list[str]:
                 "let s = #2",
             ],
         ),
-        # With one that has no value over no rows, or a condition that 0 fails, no 0 is made up.
+        # No group of 0: a function has no value over no rows, or a condition excludes 0.
         (
             "oo(n, s) :- n(x), n = count : { e(x, _) }, s = max y : { e(x, y) }.",
             [
@@ -149,7 +149,7 @@ def steps(rule: str) -> list[str]:
                 "keep rows with n < 1",
             ],
         ),
-        # The result of an aggregate is compared, never assigned before it is known.
+        # The result of an aggregate is compared, and not assigned before the aggregate.
         (
             "o(x) :- n(x), 2 = count : { e(x, _) }.",
             ["scan n(x)", "let #1 = count per x over: scan e(x, _)", "keep rows with 2 = #1"],
@@ -191,7 +191,7 @@ inputs
 
 stratum 1 (path): recursive, one scope iterated to its fixpoint
   insert-only until a row is removed, then incremental by tick and iteration; restarts where that costs less
-  rule 1 at <program>:8:1, outside of the scope
+  rule 1 at <program>:8:1, evaluated outside of the scope
     path(x, y) :- edge(x, y).
       1. scan edge(x, y)
       => path(x, y)

@@ -1,4 +1,4 @@
-"""Magic sets: what is asked for, what is not derived any more, and that the outputs are the same."""
+"""Magic sets: the demand of relations, the rows that are not derived, and equal outputs."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ CLOSURE = "p(x, y) :- e(x, y). p(x, z) :- e(x, y), p(y, z).\n"
 
 
 def on_demand(text: str) -> tuple[list[str], list[str]]:
-    """The rules that are run, and what is said of the demand."""
+    """Return the rewritten rules, and the changes that the demand pass describes."""
     checked = checked_program(GRAPH + text)
     program, applied = rewrite(checked, (), checked.relations)
     return [show_rule(rule) for rule in program.rules], list(applied[-1].changes)
 
 
-def whole(text: str) -> str:
-    """Why p is derived whole."""
+def reason_in_full(text: str) -> str:
+    """Return the reason why p is derived in full."""
     rules, changes = on_demand(text)
     assert not any("p#demand" in rule for rule in rules)
-    (why,) = (change for change in changes if change.startswith("p is derived whole: "))
-    return why.removeprefix("p is derived whole: ")
+    (why,) = (change for change in changes if change.startswith("p is derived in full: "))
+    return why.removeprefix("p is derived in full: ")
 
 
-# --- what is asked for -----------------------------------------------------------------------------
+# --- the demand ---------------------------------------------------------------------------------
 
 
-def test_a_recursion_to_the_right_asks_from_row_to_row() -> None:
+def test_a_right_recursion_passes_its_demand_on() -> None:
     rules, changes = on_demand(CLOSURE + "o(y) :- p(5, y).")
     assert rules == [
         "p(x, y) :- p#demand(x), e(x, y).",
@@ -57,38 +57,38 @@ def test_a_recursion_to_the_right_asks_from_row_to_row() -> None:
         "p#demand(5).",
     ]
     assert changes == [
-        "o is derived whole: it is an output",
-        "p: only rows whose x is asked for are derived",
+        "o is derived in full: it is an output",
+        "p: only rows whose x is needed are derived",
         "  p#demand(y) :- p#demand(x), e(x, y). (rule 4 at t.dl:7:21)",
         "  p#demand(5). (rule 5 at t.dl:8:1)",
     ]
 
 
 @pytest.mark.parametrize(
-    ("text", "asked"),
+    ("text", "demand_rules"),
     [
-        # To the left it hands on what it was asked for.
+        # A left recursion has the same demand.
         ("p(x, y) :- e(x, y). p(x, z) :- p(x, y), e(y, z). o(y) :- n(x), p(x, y).", ["p#demand(x) :- n(x)."]),
         # The second column, whatever the order of the body.
         ("p(x, y) :- e(x, y). p(x, z) :- p(x, y), e(y, z). o(x) :- p(x, 3).",
          ["p#demand(y) :- p#demand(z), e(y, z).", "p#demand(3)."]),
-        # Both columns, by what comes before the atom and hangs together with it; conditions too.
+        # Both columns, bound by connected atoms and conditions before the atom.
         ("p(x, y) :- e(x, y). o(x) :- p(x, y), e(y, x), n(z), x < y, z > 2.",
          ["p#demand(x, y) :- e(y, x), x < y."]),
-        # Only what all uses bind.
+        # Only the columns that all uses bind.
         ("p(x, y) :- e(x, y). o(x) :- p(x, y), e(y, x). o(y) :- n(x), p(x, y).",
          ["p#demand(x) :- e(y, x).", "p#demand(x) :- n(x)."]),
-        # Through another relation; what is negated there does not matter to the demand.
+        # Through another relation; its negated atoms do not restrict the demand.
         ("p(x, y) :- q(y, x), !n(x). q(x, y) :- e(x, y). o(x) :- p(x, 1).",
          ["q#demand(y) :- p#demand(y).", "p#demand(1)."]),
-        # No value is passed on that has to be computed.
+        # Computed values are not passed on.
         ("p(x + 1, y) :- e(x, y), q(y, x). q(x, y) :- e(x, y). o(x) :- p(4, x).",
          ["q#demand(y, x) :- e(x, y).", "p#demand(4)."]),
     ],
 )  # fmt: skip
-def test_what_is_asked_for(text: str, asked: list[str]) -> None:
+def test_demand_rules(text: str, demand_rules: list[str]) -> None:
     rules, _ = on_demand(text)
-    assert sorted(rule for rule in rules if "#demand" in rule.split(" :- ")[0]) == sorted(asked)
+    assert sorted(rule for rule in rules if "#demand" in rule.split(" :- ")[0]) == sorted(demand_rules)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_is_asked_for(text: str, asked: list[str]) -> None:
     [
         (
             CLOSURE + "o(y) :- p(5, y). oo(x, y) :- p(x, y).",
-            "rule 4 at t.dl:8:18 asks for it with nothing bound",
+            "rule 4 at t.dl:8:18 uses it with no column bound",
         ),
         (
             CLOSURE + "o(y) :- p(5, y). o(x) :- n(x), !p(x, 1).",
@@ -110,12 +110,12 @@ def test_what_is_asked_for(text: str, asked: list[str]) -> None:
         (CLOSURE + ".input p\no(y) :- p(5, y).", "it is an input, or more than a set of rows"),
     ],
 )
-def test_what_is_derived_whole(text: str, why: str) -> None:
-    assert whole(text) == why
+def test_relations_derived_in_full(text: str, why: str) -> None:
+    assert reason_in_full(text) == why
 
 
-def test_a_demand_that_depends_on_what_it_decides_is_left_out() -> None:
-    """p would be asked for what is not in t, which is made of p: then t would depend on its negation."""
+def test_an_unstratifiable_demand_is_not_used() -> None:
+    """The demand of p would negate t, which depends on p: t would depend on its own negation."""
     text = """
         .decl t(x: number)  .decl r(x: number)
         p(x, y) :- e(x, y).
@@ -123,20 +123,20 @@ def test_a_demand_that_depends_on_what_it_decides_is_left_out() -> None:
         r(x) :- e(x, _), !t(x).
         oo(x, y) :- r(x), p(x, y).
     """
-    assert whole(text) == "its demand would depend on what is not in it"
+    assert reason_in_full(text) == "its demand would depend on the absence of its rows"
     run = dbsp.compile(GRAPH + text, magic=True).start({"e": [(1, 2), (2, 3)], "n": [(1,)]})
     assert run.view("oo").rows() == [(1, 2)]
 
 
-# --- live ------------------------------------------------------------------------------------------
+# --- live ---------------------------------------------------------------------------------------
 
 
 def test_rows_come_and_go_with_the_demand() -> None:
     text = GRAPH + CLOSURE + "oo(x, y) :- n(x), p(x, y)."
     line = [(i, i + 1) for i in range(100)]
-    whole_run, run = (dbsp.compile(text, magic=magic).start({"e": line}) for magic in (False, True))
+    full_run, run = (dbsp.compile(text, magic=magic).start({"e": line}) for magic in (False, True))
     idle = run.state_rows
-    assert idle * 10 < whole_run.state_rows
+    assert idle * 10 < full_run.state_rows
     assert len(run.step({"n": [(90,)]})["oo"]) == 10
     assert run.step({"e": {(95, 96): -1}})["oo"].to_dict() == {(90, y): -1 for y in range(96, 101)}
     assert run.step({"n": {(90,): -1, (97,): 1}})["oo"].to_dict() == {
@@ -158,13 +158,13 @@ def test_only_the_relations_named() -> None:
     text = GRAPH + CLOSURE + "q(x, y) :- p(x, y). o(y) :- q(5, y)."
     assert "q#demand" not in dbsp.compile(text, rewrites=False, magic=["p"]).explain()
     report = dbsp.compile(text, rewrites=False, magic=["p", "q"]).explain()
-    assert "  p: only rows whose x is asked for are derived\n" in report
-    assert "  q: only rows whose x is asked for are derived\n" in report
-    with pytest.raises(CompileError, match="unknown relation 'pp' in magic"):
+    assert "  p: only rows whose x is needed are derived\n" in report
+    assert "  q: only rows whose x is needed are derived\n" in report
+    with pytest.raises(CompileError, match=r"unknown relation 'pp' in 'magic'.*\[unknown-relation\]"):
         dbsp.compile(text, magic=["pp"])
 
 
-def test_declarations_say_it_too() -> None:
+def test_declarations_select_relations() -> None:
     text = GRAPH.replace(".decl p(x: number, y: number)", ".decl p(x: number, y: number) {}")
     text += CLOSURE + "q(x, y) :- p(x, y). o(y) :- q(5, y)."
 
@@ -177,14 +177,14 @@ def test_declarations_say_it_too() -> None:
     assert relations("no_magic", True) == {"q"}
     assert relations("no_magic", ["*", "p"]) == {"p", "q"}
     assert relations("magic", ["q"]) == {"p", "q"}
-    assert relations("magic", False) == set()  # q is whole then, and asks for all of p
+    assert relations("magic", False) == set()  # q is derived in full, and needs all of p
 
 
 @pytest.mark.slow
 @settings(max_examples=max(1, int(60 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(hidden=True), st.data())
 def test_random_programs_on_demand(text: str, data: st.DataObject) -> None:
-    """Beside the reference, which derives everything."""
+    """Compare with the reference, which derives all rows."""
     subject = Subject(text, magic=True)
     initial, *ticks = data.draw(program_changes(subject, VALUES))
     live = subject.start(initial)

@@ -1,4 +1,4 @@
-"""What the passes over the checked program make of rules, and that it means the same."""
+"""The rules that rewriting passes return, and their equal meaning."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def told(text: str, *names: str) -> list[str]:
     return [change for one in applied for change in one.changes]
 
 
-# --- constants -------------------------------------------------------------------------------------
+# --- constants ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def told(text: str, *names: str) -> list[str]:
         ("o(z) :- e(x, _), x = 2, z = x * 3 + 1.", "o(7) :- e(2, _)."),
         ("o(x + 2) :- x = 3.", "o(5)."),
         ("o(x) :- n(x), true, 1 < 2, x = x.", "o(x) :- n(x)."),
-        # Without a value it stays, and is an error of the ticks.
+        # A function without a value stays, and is an error of the ticks.
         ("o(z) :- n(x), x = 0, z = 1 / x.", "o(z) :- n(0), z = 1 / 0."),
         ("o(z) :- n(_), z = 9223372036854775807 + 1.", "o(z) :- n(_), z = 9223372036854775807 + 1."),
-        # A constant goes into aggregates; their own equations say what is counted.
+        # Constants are inserted into aggregates; equations of the aggregate itself stay.
         ("o(c) :- n(x), x = 1, c = count : { e(x, y) }.", "o(c) :- n(1), c = count : { e(1, y) }."),
         ("o(c) :- n(x), x = y, c = count : { e(y, z), z = 1 + 2 }.",
          "o(c) :- n(x), c = count : { e(x, z), z = 3 }."),
@@ -92,10 +92,10 @@ def test_functions_are_computed_as_a_run_does() -> None:
     ]
 
 
-# --- dead rules ------------------------------------------------------------------------------------
+# --- dead rules ---------------------------------------------------------------------------------
 
 
-def test_what_no_output_depends_on_is_left_out() -> None:
+def test_relations_that_no_output_depends_on_are_removed() -> None:
     text = "p(x, y) :- e(x, y). q(x, y) :- p(x, y), f(x, y). r(x) :- q(x, _). o(x) :- n(x)."
     assert rewritten(text, "drop_dead") == ["o(x) :- n(x)."]
     assert told(text) == [f"{name} is left out: no output depends on it" for name in "pqr"]
@@ -117,7 +117,7 @@ def test_an_output_without_rules_that_fire_is_empty() -> None:
     assert run.view("o").rows() == run.view("oo").rows() == []
 
 
-# --- constants of all uses -------------------------------------------------------------------------
+# --- constants of all uses ----------------------------------------------------------------------
 
 
 def test_a_constant_that_all_uses_have_goes_into_a_recursion() -> None:
@@ -143,8 +143,8 @@ def test_a_constant_that_all_uses_have_goes_into_a_recursion() -> None:
     [
         "p(x, y) :- e(x, y). o(y) :- p(7, y). oo(x, y) :- p(x, y), n(x).",  # not all uses have it
         "p(x, y) :- e(x, y). o(y) :- p(7, y). o(y) :- p(8, y).",  # two constants
-        "p(x, y) :- e(x, y). p(x, z) :- e(x, y), p(y, z). o(y) :- p(7, y).",  # not handed through
-        "p(x, x / y) :- e(x, y). o(y) :- p(7, y). o(y) :- p(7, y), n(y).",  # 1 / 0 is to be an error
+        "p(x, y) :- e(x, y). p(x, z) :- e(x, y), p(y, z). o(y) :- p(7, y).",  # not passed on
+        "p(x, x / y) :- e(x, y). o(y) :- p(7, y). o(y) :- p(7, y), n(y).",  # 1 / 0 must stay an error
         ".output p\np(x, y) :- e(x, y). o(y) :- p(7, y).",
         ".input p\np(x, y) :- e(x, y). o(y) :- p(7, y).",
     ],
@@ -159,36 +159,36 @@ def test_a_rule_for_another_constant_is_dead() -> None:
     ]  # fmt: skip
 
 
-# --- inlining --------------------------------------------------------------------------------------
+# --- inlining -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("rules", "result"),
     [
-        # No row has two ways to be derived: join it all at once.
+        # No row has two derivations: join all atoms at once.
         (
             "p(x, y) :- e(x, y), f(y, x). oo(x, z) :- p(x, y), e(y, z), y < z.",
             ["oo(x, z) :- e(x, y), f(y, x), e(y, z), y < z."],
         ),
-        # Variables of the two rules are kept apart.
+        # Clashing variables are renamed.
         (
             "p(a, y) :- e(a, x), f(x, y), x = a. oo(x, y) :- p(y, x), n(x).",
             ["oo(x, y) :- e(y, y), f(y, x), n(x)."],
         ),
-        # Only a projection: all alternatives.
+        # A projection only: every alternative is inlined.
         (
             "r(x) :- e(x, _). r(x) :- e(_, x), f(x, y), !n(y). o(x) :- r(x), x > 3.",
             ["o(x) :- e(x, _), x > 3.", "o(x) :- e(_, x), f(x, y), !n(y), x > 3."],
         ),
-        # Head terms become equations, or are what the atom says.
+        # Head terms become equations.
         ("p(x, 3) :- n(x). oo(x, y) :- p(x, y), e(x, y).", ["oo(x, 3) :- n(x), e(x, 3)."]),
         ("p(x, x) :- n(x). oo(x, y) :- p(x, y), e(x, y).", ["oo(x, x) :- n(x), e(x, x)."]),
-        # One after the other.
+        # A chain of relations.
         (
             "p(x, y) :- e(x, y). q(x, y) :- p(y, x), x > 1. oo(x, y) :- q(x, y).",
             ["oo(x, y) :- e(y, x), x > 1."],
         ),
-        # Into a recursion only what is no join and no projection.
+        # Only selections are inlined into a recursion.
         (
             "p(x, y) :- e(x, y). oo(x, y) :- f(x, y). oo(x, z) :- oo(x, y), p(y, z).",
             ["oo(x, y) :- f(x, y).", "oo(x, z) :- oo(x, y), e(y, z)."],
@@ -202,14 +202,14 @@ def test_relations_used_once_are_inlined(rules: str, result: list[str]) -> None:
 @pytest.mark.parametrize(
     "rules",
     [
-        "r(x) :- e(x, _). oo(x, y) :- r(x), f(x, y).",  # r(x) is met once, and not for every e(x, _)
+        "r(x) :- e(x, _). oo(x, y) :- r(x), f(x, y).",  # r(x) has one row, not one for every e(x, _)
         "p(x, y) :- e(x, y). o(x) :- p(x, y), p(y, x).",  # twice
         "p(x, y) :- e(x, y). oo(x, y) :- f(x, y), !p(x, y).",
         "p(x, y) :- e(x, y). oo(x, c) :- n(x), c = count : { p(x, _) }.",
         "p(x, y) :- e(x, z), f(z, y). oo(x, z) :- oo(x, y), p(y, z). oo(x, x) :- n(x).",  # a join
         "p(x, y) :- e(x, y), e(y, x). oo(x, z) :- p(x, y), e(y, z), e(z, x).",  # a cycle
-        "p(x, x / 2) :- n(x). oo(x, y) :- p(x, y), e(x, y).",  # an error would be asked for later
-        "p(x, x + 1) :- n(x). oo(x, y) :- p(x, y), e(x, y).",  # and its place would be another
+        "p(x, x / 2) :- n(x). oo(x, y) :- p(x, y), e(x, y).",  # an error would occur later
+        "p(x, x + 1) :- n(x). oo(x, y) :- p(x, y), e(x, y).",  # and at another place
         "p(x, y) :- e(x, y). oo(x, z) :- p(x, y), f(y, z). .plan 0: (2, 1)",
         ".output p\np(x, y) :- e(x, y). oo(x, z) :- p(x, y), f(y, z).",
         "p(1, 1). p(x, y) :- e(x, y). oo(x, z) :- p(x, y), f(y, z).",
@@ -234,11 +234,11 @@ def test_a_chain_of_many_relations() -> None:
     assert len(rewrite(checked_program(text))[0].rules) == 11
 
 
-# --- aggregates ------------------------------------------------------------------------------------
+# --- aggregates ---------------------------------------------------------------------------------
 
 
 def test_an_aggregate_over_a_product_does_not_multiply_it_out() -> None:
-    """Columns that no step needs are dropped before the join, and equal rows are one with a weight."""
+    """Unused columns are dropped before the join, and equal rows become one row with a weight."""
     text = GRAPH + "oo(x, c) :- n(x), c = count : { e(x, _), f(_, x) }."
     star = [(0, n) for n in range(500)]
     run = dbsp.compile(text).start({"n": [(0,)], "e": star, "f": [(y, x) for x, y in star]})
@@ -246,22 +246,22 @@ def test_an_aggregate_over_a_product_does_not_multiply_it_out() -> None:
     assert run.state_rows < 1_100
 
 
-# --- shared joins ----------------------------------------------------------------------------------
+# --- shared joins -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("rules", "second"),
     [
-        # Other names, another order.
+        # Different names and a different order.
         ("oo(x, z) :- e(x, y), f(y, z), n(z), x < z. oo(i, k) :- n(k), i != 3, f(j, k), e(i, j).",
          "oo(x, z) :- e(x, y), f(y, z), n(z), x != 3."),
-        # Where there are other atoms, what is joined first is left as it is.
+        # The order stays when there are other atoms.
         ("oo(x, z) :- e(x, y), f(y, z), n(z). oo(i, l) :- p(k, l), f(j, k), e(i, j).",
          "oo(x, l) :- p(z, l), f(y, z), e(x, y)."),
-        # A name that the earlier rule has for something else gives way.
+        # A name that the earlier rule uses for another variable is replaced.
         ("oo(x, z) :- e(x, y), f(y, z), n(z). oo(y, x) :- e(y, w), f(w, z), p(z, x).",
          "oo(x, x1) :- e(x, y), f(y, z), p(z, x1)."),
-        # As many atoms as possible, with constants and wildcards where they stand.
+        # As many atoms as possible, with equal constants and wildcards.
         ("o(x) :- e(x, y), f(y, _), p(y, 3), n(x). o(b) :- n(b), p(a, 3), f(a, _), e(b, a), p(a, b).",
          "o(x) :- n(x), p(y, 3), f(y, _), e(x, y), p(y, x)."),
         # The same relation twice.
@@ -278,7 +278,7 @@ def test_rules_are_written_as_earlier_ones_are(rules: str, second: str) -> None:
     [
         "oo(a, c) :- f(b, c), e(b, a).",  # another join
         "oo(a, c) :- e(a, b), f(d, c), n(b), n(d).",  # nothing in common
-        "oo(a, c + 1) :- e(a, b), f(b, c).",  # an error would show names
+        "oo(a, c + 1) :- e(a, b), f(b, c).",  # an error shows names
         "oo(a, c) :- e(a, b), f(b, c), n(c). .plan 0: (3, 2, 1)",
         "oo(a, a) :- e(a, b), f(b, a).",  # two variables would become one
         "oo(a, c) :- e(a, b), f(b, c), n(7), c = 1 / a.",
@@ -295,7 +295,7 @@ def test_rules_that_are_not_alike(second: str) -> None:
         ("f(c, d), a < d, f(b, c), e(a, b)", "e(x, y), f(y, z), f(z, w), x < w"),
     ],
 )
-def test_what_is_written_alike_is_joined_once(second: str, alike: str) -> None:
+def test_rules_written_alike_share_their_join(second: str, alike: str) -> None:
     def nodes(rules: str, rewrites: bool = True) -> int:
         return sum(1 for _ in dbsp.compile(GRAPH + rules, rewrites=rewrites).circuit("physical").walk())
 
@@ -305,7 +305,7 @@ def test_what_is_written_alike_is_joined_once(second: str, alike: str) -> None:
     assert nodes(f"{first} oo(a, d) :- {second}.", rewrites=False) > wanted
 
 
-# --- all of them -----------------------------------------------------------------------------------
+# --- all of them --------------------------------------------------------------------------------
 
 
 def test_passes_are_chosen_by_name() -> None:
@@ -319,13 +319,13 @@ def test_passes_are_chosen_by_name() -> None:
         dbsp.compile(text, rewrites=["inlining"])
 
 
-def test_explain_says_what_was_rewritten() -> None:
+def test_explain_lists_the_rewritings() -> None:
     report = dbsp.compile(GRAPH + "p(x, y) :- e(x, y), x = 1. oo(3, y) :- p(_, y).").explain()
     assert report.startswith(
         "rewritten by propagate_constants\n"
         "  rule 1 at <program>:7:1: x = 1\n"
         "rewritten by inline_once\n"
-        "  p is put into rule 2 at <program>:7:28, the only one that uses it\n\n"
+        "  p is inlined into rule 2 at <program>:7:28, the only rule that uses it\n\n"
     )
 
 
@@ -333,7 +333,7 @@ def test_explain_says_what_was_rewritten() -> None:
 @settings(max_examples=max(1, int(60 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(hidden=True), st.data())
 def test_random_programs_mean_the_same(text: str, data: st.DataObject) -> None:
-    """Beside the reference, which interprets the program as it was checked."""
+    """Compare with the reference, which interprets the checked program."""
     subject = Subject(text)
     initial, *ticks = data.draw(program_changes(subject, VALUES))
     live = subject.start(initial)
