@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dbsp.data.interner import Interner
-from dbsp.data.plain_codes import naive_utc
+from dbsp.data.timestamps import naive_utc
 from dbsp.data.types import Type
 from dbsp.data.values import decoder, encoder
-from dbsp.errors import DbspError, ValueOutOfRangeError
+from dbsp.errors import DbspError, ValueOutOfRangeError, at_place
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, NULL
 
@@ -125,7 +125,7 @@ def _encode_one_by_one(type_: Type, values: Sequence[Any], interner: Interner, n
             codes[row] = encode(value, interner)
         except DbspError as error:
             column = f", column {name!r}" if name else ""
-            raise type(error)(f"row {row}{column}: {error.message}") from None
+            raise at_place(error, f"row {row}{column}") from None
     return codes
 
 

@@ -26,11 +26,21 @@ from dbsp.data.columns import (
     float_codes,
 )
 from dbsp.data.interner import Interner
+from dbsp.data.plain_codes import NULL_AS_INT, out_of_int_range
 from dbsp.data.recode import recode_rows
-from dbsp.data.schema import Schema, as_schema
+from dbsp.data.schema import Schema, as_schema, suggestion
+from dbsp.data.timestamps import nanoseconds_refused
 from dbsp.data.types import BOOL, BYTES, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
 from dbsp.data.weights import consolidated
-from dbsp.errors import DbspError, InputError, SchemaError, ValueOutOfRangeError
+from dbsp.errors import (
+    DbspError,
+    InputError,
+    SchemaError,
+    ValueOutOfRangeError,
+    at_place,
+    counted,
+    shorten,
+)
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 
@@ -91,7 +101,11 @@ def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
         table = pa.Table.from_batches([table])
     if table.num_columns != schema.arity:
         names = ", ".join(table.column_names)
-        raise SchemaError(f"the table has the columns ({names}), expected ({schema.describe()})")
+        raise SchemaError(
+            f"expected {counted(schema.arity, 'column')} ({schema.describe()}), "
+            f"got {table.num_columns} ({names})",
+            code="schema-mismatch",
+        )
     if set(table.column_names) == set(schema.names):
         table = table.select(list(schema.names))
     source = schema_of_arrow(table)
@@ -102,7 +116,7 @@ def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
         except pa.ArrowInvalid as error:
             raise ValueOutOfRangeError(f"column {name!r}: {error}") from None
         except DbspError as error:
-            raise type(error)(f"column {name!r}: {error.message}") from None
+            raise at_place(error, f"column {name!r}") from None
     return recode_rows(codes, Schema(schema.names, source.types), interner, schema, interner)
 
 
@@ -123,7 +137,7 @@ def encode_arrow_column(column: pa.ChunkedArray, type_: Type, interner: Interner
     if null is None:
         return codes
     if type_.kind == "int" and (codes == NULL).any():
-        raise ValueOutOfRangeError("-2**63 stands for None in a column with nulls, so it is no value there")
+        raise ValueOutOfRangeError(NULL_AS_INT)
     codes = codes.copy()
     codes[null] = NULL
     return codes
@@ -144,7 +158,10 @@ def _plain_int(arrow: pa.DataType) -> pa.DataType:
 
 def _encode_numbers(array: pa.Array, kind: str) -> Codes:
     if kind == "int":
-        return _numpy(array.cast(pa.int64()))
+        try:
+            return _numpy(array.cast(pa.int64()))
+        except pa.ArrowInvalid:
+            raise out_of_int_range(pc.max(array).as_py()) from None
     if kind == "float":
         return float_codes(array.cast(pa.float64()).to_numpy(zero_copy_only=False))
     if kind == "bool":
@@ -152,7 +169,13 @@ def _encode_numbers(array: pa.Array, kind: str) -> Codes:
     if kind == "date":
         return _checked(_numpy(array.cast(pa.date32()).cast(pa.int32())), MIN_DAY, MAX_DAY)
     # An aware timestamp is UTC inside Arrow already; `cast` refuses to drop nanoseconds.
-    utc = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
+    try:
+        utc = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
+    except pa.ArrowInvalid:
+        if array.type.unit != "ns":
+            raise
+        at = pc.index(pc.not_equal(pc.nanosecond(array), 0), True).as_py()
+        raise nanoseconds_refused(array[at].cast(pa.string())) from None
     return _checked(_numpy(utc), MIN_MICROSECOND, MAX_MICROSECOND)
 
 
@@ -162,7 +185,7 @@ def _numpy(array: pa.Array) -> Codes:
 
 def _checked(codes: Codes, low: int, high: int) -> Codes:
     if len(codes) and (codes.min() < low or codes.max() > high):
-        raise ValueOutOfRangeError("a date outside the years 1 to 9999 has no Python value")
+        raise ValueOutOfRangeError("expected dates in the years 1 to 9999, got one outside of them")
     return codes
 
 
@@ -213,15 +236,19 @@ def decode_arrow_column(
     kind = type_.kind
     if type_.structure is not None:
         raise SchemaError(
-            f"column {name!r} holds {type_.structure.name}, a type of records or branches, for which Arrow"
-            " has none; unpack it into columns by a rule"
+            f"column {name!r} of type {type_.structure.name} cannot be converted to Arrow, which has no type "
+            "for records and branches; unpack the fields into columns by a rule",
+            code="unsupported-value",
         )
     if kind == "object":
         try:
             return pa.array(decode_column(type_, codes, interner), arrow)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            holds = "no one Arrow type" if arrow is None else f"no column of type {arrow}"
-            raise SchemaError(f"column {name!r}: {holds} holds these objects: {error}") from None
+            wanted = "one Arrow type" if arrow is None else f"the Arrow type {arrow}"
+            raise SchemaError(
+                f"column {name!r}: the objects cannot be converted to {wanted}: {error}",
+                code="unsupported-value",
+            ) from None
     if kind in ("str", "bytes"):
         if not len(codes):
             return pa.array([], _ARROW_TYPES[kind])
@@ -262,11 +289,20 @@ def encode_batch(
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     if not isinstance(table, pa.Table):
-        raise InputError(f"expected an Arrow table or record batch, got {type(table).__name__}")
+        raise InputError(
+            f"expected an Arrow table or record batch, got {shorten(table)} of type {type(table).__name__}",
+            code="wrong-type",
+        )
     weights = None
     if weight_column is not None:
         if weight_column not in table.column_names:
-            raise SchemaError(f"no weight column {weight_column!r} in ({', '.join(table.column_names)})")
+            names = table.column_names
+            hint = suggestion(weight_column, names)
+            raise SchemaError(
+                f"unknown weight column {weight_column!r}{f'{hint} The' if hint else '; the'} columns are "
+                f"({', '.join(names)})",
+                code="unknown-column",
+            )
         weights = integer_weights(table, weight_column)
         table = table.drop_columns([weight_column])
     schema = schema_of_arrow(table) if schema is None else as_schema(schema)
@@ -279,17 +315,35 @@ def decode_batch(batch: Batch, schema: Schema, interner: Interner, weight_column
     rows, weights = batch.rows, batch.weights
     if weight_column is None:
         if len(weights) and weights.min() < 0:
-            raise InputError("rows with negative weight need a weight column in a table")
+            raise InputError(
+                f"the Z-set has a row of weight {int(weights.min())}, which a table shows only in a weight "
+                "column; pass weight_column",
+                code="invalid-weight",
+            )
         rows = np.repeat(rows, weights, axis=0)
     elif weight_column in schema.names:
-        raise SchemaError(f"the Z-set has a column {weight_column!r} itself; name another weight_column")
+        raise SchemaError(
+            f"the Z-set already has a column {weight_column!r}; pass another name as weight_column",
+            code="duplicate-column",
+        )
     table = decode_table(rows, schema, interner)
     return table if weight_column is None else table.append_column(weight_column, pa.array(weights))
 
 
 def pandas_table(frame: Any, schema: Any = None) -> pa.Table:
-    """The Arrow table of a pandas frame without its index; see `ZSet.from_pandas`."""
-    table = pa.Table.from_pandas(frame, preserve_index=False)
+    """Return the Arrow table of a pandas frame without its index; see `ZSet.from_pandas`."""
+    if not hasattr(frame, "columns"):
+        raise InputError(
+            f"expected a pandas DataFrame, got {shorten(frame)} of type {type(frame).__name__}",
+            code="wrong-type",
+        )
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    except pa.ArrowException as error:
+        reason = "; ".join(map(str, error.args))
+        raise InputError(
+            f"the frame cannot be converted to an Arrow table: {reason}", code="unsupported-value"
+        ) from None
     if schema is not None:
         # pandas writes a missing value and a NaN alike; a column declared as plain float means the latter.
         for name, type_ in zip(as_schema(schema).names, as_schema(schema).types, strict=True):
@@ -303,5 +357,9 @@ def integer_weights(table: pa.Table, column: str) -> Codes:
     """The weights in a column of an Arrow table. Raises InputError unless they are all integers."""
     given = table.column(column)
     if not pa.types.is_integer(given.type) or given.null_count:
-        raise InputError(f"the weight column {column!r} must hold integers without nulls")
+        nulls = f" with {counted(given.null_count, 'null')}" if given.null_count else ""
+        raise InputError(
+            f"expected integers without nulls in the weight column {column!r}, got {given.type}{nulls}",
+            code="invalid-weight",
+        )
     return np.array(encode_arrow_column(given, INT, Interner()))

@@ -30,15 +30,18 @@ class IntRange:
         """What an error says that it expected."""
         return f"an int from {self.low} to {self.high}"
 
+    def __contains__(self, value: int) -> bool:
+        return self.low <= value <= self.high
+
     def fit(self, value: int) -> int:
-        """Return the value. Raises ValueError, with what was expected, for a value outside."""
-        if self.low <= value <= self.high:
+        """Return the value. Raises ValueError, with the expected range, for a value outside."""
+        if value in self:
             return value
         raise ValueError(self.expected)
 
     def refusal(self, value: int) -> ValueOutOfRangeError:
         """The error for a value outside."""
-        return ValueOutOfRangeError(f"{value} is not {self.expected}")
+        return ValueOutOfRangeError(f"expected {self.expected}, got {value}")
 
 
 _WRITTEN = re.compile(r"int\[(-?\d+)\.\.(-?\d+)\]")

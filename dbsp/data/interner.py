@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from dbsp.data.cells import Cells
+from dbsp.data.timestamps import whole_microseconds
 from dbsp.data.types import Layout, Structure
 from dbsp.errors import InputError, InvariantError, shorten
 from dbsp.kernels.arrays import Codes
@@ -87,7 +88,7 @@ class Interner:
     def decode(self, code: int) -> Any:
         """The value with this id."""
         if code < 0:
-            raise IndexError(f"{code} is not an id of the interner")
+            raise IndexError(f"expected an id of the interner, got {code}")
         return self._values[code]
 
     # --- many values -------------------------------------------------------------------------------
@@ -116,7 +117,7 @@ class Interner:
         """The values of many ids, in order."""
         listed = codes.tolist() if isinstance(codes, np.ndarray) else list(codes)
         if listed and min(listed) < 0:
-            raise IndexError(f"{min(listed)} is not an id of the interner")
+            raise IndexError(f"expected ids of the interner, got {min(listed)}")
         return list(map(self._values.__getitem__, listed))
 
     # --- constructed values: records and branches ---------------------------------------------------
@@ -216,12 +217,16 @@ class Interner:
         if cls is float:
             value = value + 0.0
             return cls, ("nan" if value != value else value), value
-        if isinstance(value, np.datetime64):  # in microseconds; in nanoseconds `item` would give an int
-            return self._part(value.astype("datetime64[us]").item(), add)
+        if isinstance(value, np.datetime64):
+            return self._part(whole_microseconds(value), add)
         if isinstance(value, np.generic):
             plain = value.item()
             if isinstance(plain, np.generic):  # a scalar that Python has no class for (long double)
-                raise InputError(f"{shorten(value)} of type {cls.__name__} has no plain Python value")
+                raise InputError(
+                    f"{shorten(value)} of type {cls.__name__} cannot be a value: Python has no type for it; "
+                    "convert it to float or int",
+                    code="unsupported-value",
+                )
             return self._part(plain, add)
         if isinstance(value, frozenset):
             keys = []
@@ -240,8 +245,11 @@ class Interner:
         try:
             hash(value)
         except TypeError:
-            hint = "use a tuple" if isinstance(value, list) else "values must be hashable"
-            raise InputError(f"{shorten(value)} of type {cls.__name__} cannot be a value: {hint}") from None
+            hint = "; use a tuple" if isinstance(value, list) else ""
+            raise InputError(
+                f"{shorten(value)} of type {cls.__name__} cannot be a value: it is not hashable{hint}",
+                code="unsupported-value",
+            ) from None
         if value != value:  # Decimal("NaN") and its like: equal to itself here
             return cls, ("nan", repr(value)), value
         return cls, value, value

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dbsp.data.interner import Interner
+from dbsp.data.timestamps import naive_utc, nanoseconds_refused, whole_microseconds
 from dbsp.data.types import Type
 from dbsp.errors import InputError, ValueOutOfRangeError, shorten
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
@@ -47,9 +48,23 @@ def code_float(code: int) -> float:
 NAN_CODE: int = _as_int.unpack(_as_float.pack(math.nan))[0]
 
 
+NULL_AS_INT = "expected an int from -2**63 + 1 to 2**63 - 1 in an optional column, got -2**63"
+"""The message for the int whose code stands for None."""
+
+
 def _misfit(kind: str, value: Any) -> InputError:
-    hint = "; this column does not allow None (declare it optional)" if value is None else ""
-    return InputError(f"expected {kind}, got {shorten(value)} of type {type(value).__name__}{hint}")
+    if value is None:
+        return InputError(
+            f"expected {kind}, got None; to allow None, declare the column optional", code="missing-value"
+        )
+    return InputError(
+        f"expected {kind}, got {shorten(value)} of type {type(value).__name__}", code="wrong-type"
+    )
+
+
+def out_of_int_range(value: int) -> ValueOutOfRangeError:
+    """Return the error for an int that is too large or too small for a column."""
+    return ValueOutOfRangeError(f"expected an int from -2**63 to 2**63 - 1, got {shorten(value)}")
 
 
 def _encode_int(value: Any, interner: Interner) -> int:
@@ -59,7 +74,7 @@ def _encode_int(value: Any, interner: Interner) -> int:
         value = int(value)
     code: int = value
     if not INT64_MIN <= code <= INT64_MAX:
-        raise ValueOutOfRangeError(f"{shorten(value)} does not fit 64 bits (-2**63 to 2**63 - 1)")
+        raise out_of_int_range(value)
     return code
 
 
@@ -72,7 +87,9 @@ def _encode_float(value: Any, interner: Interner) -> int:
         try:
             value = float(value)
         except OverflowError:
-            raise ValueOutOfRangeError(f"{shorten(value)} is too large for a float") from None
+            raise ValueOutOfRangeError(
+                f"expected a float, got the int {shorten(value)}, which is too large for one"
+            ) from None
     return float_code(value)
 
 
@@ -92,21 +109,16 @@ def _encode_date(value: Any, interner: Interner) -> int:
 
 
 def _encode_timestamp(value: Any, interner: Interner) -> int:
-    if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
-    if not isinstance(value, dt.datetime):
-        raise _misfit("timestamp", value)
+    if type(value) is not dt.datetime:
+        if isinstance(value, np.datetime64):
+            value = whole_microseconds(value)
+        if not isinstance(value, dt.datetime):
+            raise _misfit("timestamp", value)
+        if value != value:  # NaT of pandas
+            raise _misfit("timestamp", None)
+        if getattr(value, "nanosecond", 0):  # of pandas
+            raise nanoseconds_refused(value)
     return (naive_utc(value) - _EPOCH) // _MICROSECOND
-
-
-def naive_utc(value: dt.datetime) -> dt.datetime:
-    """The naive datetime kept for `value`: in UTC if it was aware, as it is if it was naive."""
-    if value.tzinfo is None:
-        return value
-    try:
-        return value.astimezone(dt.UTC).replace(tzinfo=None)
-    except OverflowError:
-        raise ValueOutOfRangeError(f"{value!r} leaves the years 1 to 9999 in UTC") from None
 
 
 def _encode_str(value: Any, interner: Interner) -> int:
@@ -162,7 +174,7 @@ def optional_encoder(type_: Type, encode: Encoder) -> Encoder:
             return NULL
         code = encode(value, interner)
         if code == NULL:
-            raise ValueOutOfRangeError("-2**63 stands for None in an optional int column")
+            raise ValueOutOfRangeError(NULL_AS_INT)
         return code
 
     return encode_optional

@@ -9,7 +9,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.plain_codes import plain_decoder, plain_encoder
 from dbsp.data.terms import Branch, Record, term_text
 from dbsp.data.types import NIL, Constructor, Structure, Type
-from dbsp.errors import DbspError, InputError, shorten
+from dbsp.errors import DbspError, InputError, at_place, counted, shorten
 
 
 def encode_term(structure: Structure, value: Any, interner: Interner) -> int:
@@ -63,12 +63,14 @@ class _Frame:
             if inner is not None:
                 return inner, part
             try:
+                if field.range is not None and type(part) is int and part not in field.range:
+                    raise field.range.refusal(part)  # names the range of the field, not that of all ints
                 code = plain_encoder(field.type)(part, interner)
-                if field.range is not None and not field.range.low <= code <= field.range.high:
+                if field.range is not None and code not in field.range:
                     raise field.range.refusal(code)
             except DbspError as error:
                 where = f"field {field.name!r} of {described(self.structure, self.constructor)}"
-                raise type(error)(f"{where}: {error.message}") from None
+                raise at_place(error, where) from None
             codes.append(code)
         return None
 
@@ -78,8 +80,9 @@ def destructure(structure: Structure, value: Any) -> tuple[Constructor, Sequence
     if structure.is_record:
         if not isinstance(value, tuple):
             raise InputError(
-                f"expected {structure.name}, a record, got {shorten(value)} of type {type(value).__name__}"
-                "; write it as a tuple, nil as None"
+                f"expected {structure.name}, a record, got {shorten(value)} of type {type(value).__name__}; "
+                "write a record as a tuple and nil as None",
+                code="wrong-type",
             )
         constructor = structure.constructors[0]
         parts: Sequence[Any] = value
@@ -87,19 +90,24 @@ def destructure(structure: Structure, value: Any) -> tuple[Constructor, Sequence
         if not isinstance(value, Branch):
             raise InputError(
                 f"expected {structure.name}, got {shorten(value)} of type {type(value).__name__}"
-                f'; write Branch("{structure.constructors[0].name}", ...)'
+                f'; write Branch("{structure.constructors[0].name}", ...)',
+                code="missing-value" if value is None else "wrong-type",
             )
         branch = structure.by_name.get(value.name)
         if branch is None:
             names = ", ".join(f"${name}" for name in structure.by_name)
-            raise InputError(f"${value.name} is no branch of {structure.name}; it has {names}")
+            raise InputError(
+                f"unknown branch ${value.name}; the branches of {structure.name} are {names}",
+                code="wrong-type",
+            )
         constructor, parts = branch, value.arguments
     if len(parts) != len(constructor.fields):
         expected, actual = len(constructor.fields), len(parts)
         text = term_text(value)
         raise InputError(
-            f"{described(structure, constructor)} has {expected} field{'' if expected == 1 else 's'},"
-            f" {text if len(text) <= 60 else text[:57] + '...'} has {actual}"
+            f"expected {counted(expected, 'field')} of {described(structure, constructor)}, "
+            f"got {actual}: {text if len(text) <= 60 else text[:57] + '...'}",
+            code="wrong-arity",
         )
     return constructor, parts
 

@@ -23,7 +23,7 @@ from dbsp.data.types import (
     Type,
     read_structure,
 )
-from dbsp.errors import SchemaError
+from dbsp.errors import SchemaError, shorten
 
 # The first class that fits decides: bool before int, datetime before date, of which they are subclasses.
 _CLASSES: tuple[tuple[type, Type], ...] = (
@@ -75,10 +75,16 @@ def as_type(spec: Any) -> Type:
         return as_type(origin)
     if isinstance(spec, type) and spec is not types.NoneType:
         if spec.__hash__ is None:
-            raise SchemaError(f"{spec.__name__} is not hashable, so it cannot be a column type; use tuple")
+            raise SchemaError(
+                f"{spec.__name__} cannot be the type of a column, since its values are not hashable; "
+                f"use {'frozenset' if issubclass(spec, set) else 'tuple'}",
+                code="invalid-type",
+            )
         return _type_of_class(spec)
     raise SchemaError(
-        f"{spec!r} is not a type; write int, str, float, bool, str | None, ... or one of {KINDS}"
+        f"expected a type such as int, str or float | None, or one of {', '.join(map(repr, KINDS))}; "
+        f"got {shorten(spec)}",
+        code="invalid-type",
     )
 
 

@@ -19,6 +19,7 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 from dbsp.data.int_range import IntRange, read_range
+from dbsp.diagnostics import did_you_mean
 from dbsp.errors import SchemaError
 
 NIL = -1
@@ -41,9 +42,14 @@ class Type:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise SchemaError(f"unknown type {self.kind!r}; the types are {', '.join(KINDS)}")
+            hint = did_you_mean(self.kind, KINDS) or f"the types are {', '.join(KINDS)}"
+            raise SchemaError(f"unknown type {self.kind!r}; {hint}", code="unknown-type")
         if (self.kind == "record") != (self.structure is not None):
-            raise SchemaError("a type of records has a structure, and no other type has one")
+            raise SchemaError(
+                "expected a structure for the type 'record' and for no other type; "
+                "write the type as text, such as '@Pair = [a: int, b: str]'",
+                code="invalid-type",
+            )
 
     def optional(self) -> Type:
         """The same type with None as one more value."""
@@ -225,7 +231,7 @@ def define_structures(definitions: Mapping[str, Definition]) -> dict[str, Struct
         if not plain.startswith("@"):
             return Field(name, Type(plain, nullable=plain != text))
         if plain[1:] not in structures:
-            raise SchemaError(f"field {name!r} is of the structure {plain}, which is not defined")
+            raise SchemaError(f"field {name!r}: the structure {plain} is not defined", code="unknown-type")
         return Field(name, Type("record", plain != text, structures[plain[1:]]))
 
     for name, constructors in definitions.items():
@@ -247,7 +253,11 @@ def read_structure(text: str) -> Structure:
     for part in text.split(";"):
         match = _DEFINITION.fullmatch(part)
         if match is None:
-            raise SchemaError(f"{part.strip()!r} defines no structure; write @Pair = [a: int, b: str]")
+            raise SchemaError(
+                f"expected a definition of a structure, such as '@Pair = [a: int, b: str]', "
+                f"got {part.strip()!r}",
+                code="invalid-type",
+            )
         definitions[match["name"]] = list(_constructors(match["body"].strip()))
     return define_structures(definitions)[next(iter(definitions))]
 
@@ -259,12 +269,17 @@ def _constructors(body: str) -> Iterable[tuple[str, Sequence[tuple[str, str]]]]:
     for part in body.split("|"):
         match = _CONSTRUCTOR.fullmatch(part)
         if match is None:
-            raise SchemaError(f"{part.strip()!r} is no constructor; write $Name{{x: int}}")
+            raise SchemaError(
+                f"expected a constructor, such as '$Name{{x: int}}', got {part.strip()!r}",
+                code="invalid-type",
+            )
         yield match["name"], _fields(match["fields"])
 
 
 def _fields(text: str) -> list[tuple[str, str]]:
     pairs = [part.split(":", 1) for part in text.split(",") if part.strip()]
     if any(len(pair) != 2 for pair in pairs):
-        raise SchemaError(f"{text.strip()!r} has a field without a type; write x: int")
+        raise SchemaError(
+            f"expected a type for every field, as in 'x: int', got {text.strip()!r}", code="invalid-type"
+        )
     return [(name.strip(), type_.strip()) for name, type_ in pairs]

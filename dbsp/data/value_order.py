@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.interner import Interner
-from dbsp.data.plain_codes import naive_utc
 from dbsp.data.schema import Schema
 from dbsp.data.term_order import rank_terms
+from dbsp.data.timestamps import naive_utc
 from dbsp.data.types import Type
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL

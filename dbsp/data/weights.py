@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.batch import Batch
-from dbsp.errors import InputError, WeightOverflowError, shorten
+from dbsp.errors import InputError, WeightOverflowError, counted, shorten
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
 
@@ -33,15 +33,23 @@ def weight_array(weights: Iterable[Any], count: int) -> Codes:
     """
     listed: Sequence[Any] = list(weights)
     if len(listed) != count:
-        raise InputError(f"{len(listed)} weights for {count} rows")
+        raise InputError(
+            f"expected {counted(count, 'weight')}, one per row, got {len(listed)}", code="invalid-weight"
+        )
     for cls in set(map(type, listed)):
         if cls is not int and not issubclass(cls, np.integer):
             wrong = next(weight for weight in listed if type(weight) is cls)
-            raise InputError(f"a weight is an int, not {shorten(wrong)} of type {cls.__name__}")
+            raise InputError(
+                f"expected an int as weight, got {shorten(wrong)} of type {cls.__name__}",
+                code="invalid-weight",
+            )
     try:
         return np.fromiter(listed, np.int64, count)
     except OverflowError:
-        raise WeightOverflowError("a weight does not fit 64 bits") from None
+        largest = max(map(int, listed), key=abs)
+        raise WeightOverflowError(
+            f"expected a weight from -2**63 to 2**63 - 1, got {shorten(largest)}"
+        ) from None
 
 
 def overflow_text(error: OverflowError) -> str:

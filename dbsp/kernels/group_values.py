@@ -77,8 +77,8 @@ def accumulate(
         for a in range(count):
             if high[g, a] != (-1 if after[g, a] < 0 else 0):
                 if a == 0 or columns[a - 1, 1] == COUNT_PRESENT:
-                    raise OverflowError("weight: the number of rows of a group leaves int64")
-                raise OverflowError("value: the sum of a group leaves int64")
+                    raise OverflowError("weight: the number of rows of a group is outside the 64-bit range")
+                raise OverflowError("value: the sum of a group is outside the 64-bit range")
         i = end
     return keys, before, after
 

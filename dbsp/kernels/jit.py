@@ -68,7 +68,7 @@ def add_weights(a: int, b: int) -> int:
     total: int
     total, flag = _add_flagged(a, b)
     if flag:
-        raise OverflowError("weight: the sum of weights leaves int64")
+        raise OverflowError("weight: the sum of weights is outside the 64-bit range")
     return total
 
 
@@ -78,5 +78,5 @@ def multiply_weights(a: int, b: int) -> int:
     product: int
     product, flag = _multiply_flagged(a, b)
     if flag:
-        raise OverflowError("weight: the product of weights leaves int64")
+        raise OverflowError("weight: the product of weights is outside the 64-bit range")
     return product

@@ -135,7 +135,7 @@ def extend_by_levels(
     reached[l] how many prefixes were bound up to level l. The time of a row is the least upper bound of
     `now` (or of the time columns of the delta) and of the times of the joined rows.
     O(smallest proposals * log) per prefix and level.
-    Raises OverflowError when a product or sum of weights leaves int64.
+    Raises OverflowError when a product or sum of weights is outside the 64-bit range.
     """
     plan = at_address(term.ctypes.data)
     slots, uses, levels, delta_columns, result_columns, depth = (

@@ -280,7 +280,7 @@ def concatenate(
             out += 1
             continue
         if sign < 0 and b_weights[j] == INT64_MIN:
-            raise OverflowError("weight: the negation of a weight leaves int64")
+            raise OverflowError("weight: the negation of a weight is outside the 64-bit range")
         total = sign * b_weights[j]
         if order == 0:
             total = add_weights(a_weights[i], total)

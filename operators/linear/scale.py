@@ -40,7 +40,7 @@ class Scale(Operator):
             # w * k is monotone in w, so if the two outermost products fit all of them do.
             for weight in (int(batch.weights.min()), int(batch.weights.max())):
                 if not INT64_MIN <= weight * factor <= INT64_MAX:
-                    raise OverflowError("weight: the product of weights leaves int64")
+                    raise OverflowError("weight: the product of weights is outside the 64-bit range")
             return Batch(batch.rows, batch.weights * factor)
 
         return scale

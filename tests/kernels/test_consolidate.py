@@ -62,9 +62,9 @@ def test_consolidate_refuses_a_sum_that_leaves_int64(size: int) -> None:
     rows[: size - 2, 0] = np.arange(size - 2)[::-1] + 1
     weights = np.ones(size, np.int64)
     weights[-2:] = INT64_MAX, 1
-    with pytest.raises(OverflowError, match="weight: the sum of weights leaves int64"):
+    with pytest.raises(OverflowError, match="weight: the sum of weights is outside the 64-bit range"):
         consolidate(rows, weights)
-    with pytest.raises(OverflowError, match="weight: the sum of weights leaves int64"):
+    with pytest.raises(OverflowError, match="weight: the sum of weights is outside the 64-bit range"):
         consolidate(rows[-2:, :0].copy(), weights[-2:])
 
 

@@ -118,7 +118,7 @@ def test_what_cannot_come_out_is_refused_by_name(spark: Any) -> None:
         dbsp.spark.struct_of(schema)
     with pytest.raises(SchemaError, match="column 'a' is int, which does not come out as string"):
         dbsp.spark.struct_of(schema, "a string, d decimal(3, 1)")
-    with pytest.raises(SchemaError, match="no column 'e'"):
+    with pytest.raises(SchemaError, match="unknown column 'e'"):
         dbsp.spark.struct_of(schema, "e string, d decimal(3, 1)")
     with pytest.raises(SchemaError, match="column 'd' is a map"):
         dbsp.spark.struct_of(schema, "d map<int, int>")

@@ -336,7 +336,7 @@ def test_a_weight_that_leaves_int64_is_refused_on_append() -> None:
     owner = Owner()
     owner.tick({(1, 1): INT64_MAX, (2, 2): INT64_MIN})
     for row, weight in (((1, 1), 1), ((2, 2), -1)):
-        with pytest.raises(OverflowError, match="weight: the sum of weights leaves int64"):
+        with pytest.raises(OverflowError, match="weight: the sum of weights is outside the 64-bit range"):
             owner.append({row: weight})
         owner.rollback()
         assert owner.value == {(1, 1): INT64_MAX, (2, 2): INT64_MIN}

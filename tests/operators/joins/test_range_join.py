@@ -274,7 +274,7 @@ def test_refused() -> None:
     for message, options in [
         (r"RangeJoin at test_range_join\.py:\d+: there is no distance between 'x: int' and 'y: float'", {}),
         ("no distance between values of str", {"left": "s"}),
-        ("no column 'w'", {"right": "w"}),
+        ("unknown column 'w'", {"right": "w"}),
         ("low is an int between ints, not 0.5", {"right": "z", "low": 0.5}),
         ("high is a timedelta of whole days", {"left": "d", "high": timedelta(hours=5)}),
         ("low=3 is more than high=1", {"right": "z", "low": 3, "high": 1}),

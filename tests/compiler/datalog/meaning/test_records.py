@@ -129,7 +129,7 @@ def test_rows_are_given_as_tuples_and_branches() -> None:
         ),
         (
             (Branch("Dot"), [1, "x"]),
-            "expected Pair, a record, got [1, 'x'] of type list; write it as a tuple",
+            "expected Pair, a record, got [1, 'x'] of type list; write a record as a tuple",
         ),
         ((None, None), 'expected Shape, got None of type NoneType; write Branch("Dot", ...)'),
     ]:
