@@ -1,7 +1,7 @@
 """The errors that dbsp raises on purpose: one family under `DbspError`.
 
-An error says what is wrong, where (the operator and the line of the caller's source) and what to do.
-"""
+An error says what is wrong, where (the operator and the line of the caller's source) and what to
+do."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DbspError(Exception):
 
 
 class SchemaError(DbspError):
-    """A column or a type does not fit: an unknown name, a wrong number of columns, types that differ."""
+    """A column or a type does not fit: unknown name, wrong number of columns, other type."""
 
 
 class InputError(DbspError):
@@ -55,7 +55,7 @@ class InputError(DbspError):
 
 
 class ArgumentError(DbspError, ValueError):
-    """An argument of a call is not acceptable; the message names the argument and what it expects."""
+    """An argument is not acceptable; the message names it and what it expects."""
 
     code = "invalid-argument"
 
@@ -89,7 +89,7 @@ class InvariantError(DbspError):
 
 
 class CircuitError(DbspError):
-    """A circuit is not well formed: streams of two circuits in one operator, a cycle without a delay."""
+    """A circuit is not well formed: streams of two circuits, a cycle without a delay."""
 
 
 class IterationLimitError(DbspError):
@@ -109,7 +109,7 @@ class CheckpointError(DbspError):
 
 
 class SetupError(DbspError):
-    """A program that dbsp needs, such as Java for Spark, is missing; the message says how to get it."""
+    """A program that dbsp needs, such as Java, is missing; the message says how to get it."""
 
     code = "setup"
 
@@ -155,7 +155,10 @@ def counted(number: int, noun: str) -> str:
 
 
 def expect_present(value: T | None, what: str, *, where: str | None = None) -> T:
-    """Return `value`, which is never None here. Raises InvariantError with the name `what` if it is."""
+    """Return `value`, which is never None here.
+
+    Raises InvariantError with the name `what` if it is.
+    """
     if value is None:
         raise InvariantError(f"expected {what}, got None; this is a defect of dbsp", where=where)
     return value

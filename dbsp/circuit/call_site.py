@@ -1,4 +1,4 @@
-"""The line of the user's own code that called into this package."""
+"""The source line of the caller of this package."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def call_site() -> str:
-    """`file:line` of the innermost frame outside this package, or "" if there is none.
+    """Return `file:line` of the innermost frame outside this package, or "" if there is none.
 
-    A frame belongs to the package if its globals do, so methods that dataclasses generate are
-    skipped, and code run by `python -c` or `exec` is found. O(depth of the stack).
-    """
+    A frame belongs to the package if its globals do. So methods that dataclasses generate are
+    skipped, and code run by `python -c` or `exec` is found. O(depth of the stack)."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_own(frame):
         frame = frame.f_back

@@ -1,7 +1,7 @@
-"""Batches from and to Arrow tables, and through Arrow from and to pandas and Polars frames.
+"""Conversions between batches and Arrow tables, and through Arrow to pandas and Polars frames.
 
-Whole columns are converted at once: numbers without a Python object per value, strings through
-Arrow's dictionary encoding, with one look-up in the interner per distinct string.
+Whole columns are converted together: numbers without a Python object per value, strings through the
+dictionary encoding of Arrow, with one look-up in the interner per distinct string.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 
 
 def type_of_arrow(arrow: pa.DataType) -> Type:
-    """The type of values an Arrow type holds; lists, structs, decimals and the like are objects."""
+    """Return the type of the values of an Arrow type; lists, structs and decimals are objects."""
     if pa.types.is_dictionary(arrow):
         return type_of_arrow(arrow.value_type)
     tests = (
@@ -77,7 +77,7 @@ def type_of_arrow(arrow: pa.DataType) -> Type:
 
 
 def schema_of_arrow(table: pa.Table) -> Schema:
-    """The schema of an Arrow table; a column is optional if it holds nulls."""
+    """Return the schema of an Arrow table; a column with nulls is optional."""
     types = [type_of_arrow(column.type) for column in table.columns]
     return Schema(
         tuple(table.column_names),
@@ -88,15 +88,15 @@ def schema_of_arrow(table: pa.Table) -> Schema:
     )
 
 
-# --- Arrow to codes ----------------------------------------------------------------------------------
+# --- Arrow to codes -------------------------------------------------------------------------------
 
 
 def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
-    """The code rows of an Arrow table, int64[n, k], under `schema`.
+    """Return the code rows of an Arrow table, int64[n, k], under `schema`.
 
-    Columns meet by name if the table has all the names, else by position. Raises SchemaError for another
-    number of columns, InputError or ValueOutOfRangeError (naming the column) for values that do not fit.
-    """
+    Columns match by name if the table has all names of the schema, else by position. Raises
+    SchemaError for another number of columns, and InputError or ValueOutOfRangeError, with the
+    column, for values that do not fit."""
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     if table.num_columns != schema.arity:
@@ -121,7 +121,10 @@ def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
 
 
 def encode_arrow_column(column: pa.ChunkedArray, type_: Type, interner: Interner) -> Codes:
-    """The codes of one Arrow column, int64[n]; int64 without nulls in one chunk is not copied."""
+    """Return the codes of one Arrow column, int64[n].
+
+    One chunk of int64 without nulls is not copied.
+    """
     if column.num_chunks == 1:
         array = column.chunk(0)  # `combine_chunks` would copy even one
     elif column.num_chunks == 0:
@@ -144,7 +147,7 @@ def encode_arrow_column(column: pa.ChunkedArray, type_: Type, interner: Interner
 
 
 def _filler(arrow: pa.DataType) -> pa.Scalar:
-    """Some value of a type, to stand where nulls are."""
+    """Return some value of a type, to replace nulls."""
     if pa.types.is_boolean(arrow):
         return pa.scalar(False)
     return pa.scalar(0, _plain_int(arrow)).cast(arrow)
@@ -212,7 +215,7 @@ def _encode_interned(array: pa.Array, type_: Type, interner: Interner) -> Codes:
 
 
 def _frozen(value: Any) -> Any:
-    """A hashable value for what Arrow gives as lists (tuples) and structs (tuples of their fields)."""
+    """Return a hashable value: a tuple for a list, the tuple of the fields for a struct."""
     if isinstance(value, list):
         return tuple(map(_frozen, value))
     if isinstance(value, dict):
@@ -220,16 +223,16 @@ def _frozen(value: Any) -> Any:
     return value
 
 
-# --- codes to Arrow ----------------------------------------------------------------------------------
+# --- codes to Arrow -------------------------------------------------------------------------------
 
 
 def decode_arrow_column(
     codes: Codes, type_: Type, interner: Interner, name: str = "", arrow: pa.DataType | None = None
 ) -> pa.Array:
-    """One column of codes as an Arrow array. Raises SchemaError if objects have no common Arrow type.
+    """Return a column of codes as an Arrow array.
 
-    `arrow` is the type that objects are to have; without it, one that fits them all.
-    """
+    `arrow` is the Arrow type for objects; if None, a type that fits all of them. Raises SchemaError
+    if the objects do not fit one Arrow type."""
     null: npt.NDArray[np.bool_] | None = codes == NULL if type_.nullable else None
     if null is not None and not null.any():
         null = None
@@ -270,7 +273,10 @@ def decode_arrow_column(
 def decode_table(
     codes: Codes, schema: Schema, interner: Interner, objects: Mapping[str, pa.DataType] | None = None
 ) -> pa.Table:
-    """An Arrow table of code rows; `objects` gives the Arrow types of columns of objects, by name."""
+    """Return an Arrow table of code rows;
+
+    `objects` has the Arrow types of columns of objects, by name.
+    """
     objects = objects or {}
     columns = [
         decode_arrow_column(codes[:, j], type_, interner, name, objects.get(name))
@@ -279,13 +285,13 @@ def decode_table(
     return pa.table(dict(zip(schema.names, columns, strict=True)))
 
 
-# --- batches -----------------------------------------------------------------------------------------
+# --- batches --------------------------------------------------------------------------------------
 
 
 def encode_batch(
     table: pa.Table, weight_column: str | None, schema: Any = None, interner: Interner | None = None
 ) -> tuple[Schema, Interner, Batch]:
-    """The consolidated rows of an Arrow table, under `schema` or the table's own; see `ZSet.from_arrow`."""
+    """Return the consolidated rows of an Arrow table under `schema`; see `ZSet.from_arrow`."""
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     if not isinstance(table, pa.Table):
@@ -311,7 +317,7 @@ def encode_batch(
 
 
 def decode_batch(batch: Batch, schema: Schema, interner: Interner, weight_column: str | None) -> pa.Table:
-    """The Arrow table of a batch with a column of weights; see `ZSet.to_arrow`."""
+    """Return the Arrow table of a batch with a column of weights; see `ZSet.to_arrow`."""
     rows, weights = batch.rows, batch.weights
     if weight_column is None:
         if len(weights) and weights.min() < 0:
@@ -345,7 +351,8 @@ def pandas_table(frame: Any, schema: Any = None) -> pa.Table:
             f"the frame cannot be converted to an Arrow table: {reason}", code="unsupported-value"
         ) from None
     if schema is not None:
-        # pandas writes a missing value and a NaN alike; a column declared as plain float means the latter.
+        # pandas does not distinguish a missing value from NaN; a column declared as `float` has
+        # NaN.
         for name, type_ in zip(as_schema(schema).names, as_schema(schema).types, strict=True):
             at = table.schema.get_field_index(name)
             if type_ == FLOAT and at >= 0 and pa.types.is_floating(table.column(at).type):
@@ -354,7 +361,10 @@ def pandas_table(frame: Any, schema: Any = None) -> pa.Table:
 
 
 def integer_weights(table: pa.Table, column: str) -> Codes:
-    """The weights in a column of an Arrow table. Raises InputError unless they are all integers."""
+    """Return the weights in a column of an Arrow table.
+
+    Raises InputError unless all are integers.
+    """
     given = table.column(column)
     if not pa.types.is_integer(given.type) or given.null_count:
         nulls = f" with {counted(given.null_count, 'null')}" if given.null_count else ""

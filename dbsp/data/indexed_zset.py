@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 class IndexedZSet:
     """A Z-set whose rows are grouped by their first `depth` columns, the key.
 
-    The sorted rows are the trie: the rows below a prefix are a contiguous range, so every node of the
-    trie is a view of the same arrays. `dbsp.PrefixExtender` looks up many prefixes at once.
-    `ZSet.index_by` builds an index. Iterating yields pairs (key, group), `len` is the number of keys,
-    and `prefix in index` is whether some row has the prefix (a tuple, or one value).
+    The sorted rows are the trie: the rows below a prefix are a contiguous range, so every node of
+    the trie is a view of the same arrays. `dbsp.PrefixExtender` looks up many prefixes at once.
+    `ZSet.index_by` builds an index. Iterating yields pairs (key, group), `len` is the number of
+    keys, and `prefix in index` is whether some row has the prefix (a tuple, or one value).
 
     Parameters:
         zset: the rows, with the columns in the order of the index.
@@ -81,7 +81,7 @@ class IndexedZSet:
         rows = self._hi - self._lo
         return f"<IndexedZSet ({self.schema.describe()}) by ({self.key_schema.describe()}), {rows:,} rows>"
 
-    # --- reading by prefix -------------------------------------------------------------------------
+    # --- reading by prefix ------------------------------------------------------------------------
 
     def get_by_prefix(self, *values: Any) -> IndexedZSet:
         """Return the node of the rows that start with these values, without the prefix. O(log n).
@@ -138,7 +138,9 @@ class IndexedZSet:
         return self._zset.wrap(self.schema, self.interner, batch)
 
     def group(self, *key: Any) -> ZSet:
-        """Return the rows of one key, without the key columns; empty if there are none. O(log n + rows).
+        """Return the rows of one key, without the key columns. O(log n + rows of the group).
+
+        The result is empty if no row has the key.
 
         Parameters:
             key: a value for each key column.
@@ -170,7 +172,7 @@ class IndexedZSet:
         """Whether there is no row below this node."""
         return self._hi == self._lo
 
-    # --- iteration ---------------------------------------------------------------------------------
+    # --- iteration --------------------------------------------------------------------------------
 
     def _bounds(self) -> Codes:
         """Return where the groups below this node start, and the end: int64[groups + 1]."""
@@ -202,7 +204,7 @@ class IndexedZSet:
             rows = np.ascontiguousarray(self.batch.rows[lo:hi, max(self.depth, self._level) :])
             yield key, self._zset.wrap(below, self.interner, Batch(rows, self.batch.weights[lo:hi]))
 
-    # --- growing the trie --------------------------------------------------------------------------
+    # --- growing the trie -------------------------------------------------------------------------
 
     def extend_leaves(
         self, extension: IndexedZSet | Callable[[Any], Any], columns: Sequence[str] | Schema | None = None
@@ -212,8 +214,10 @@ class IndexedZSet:
         O(n log n + rows of the result).
 
         Parameters:
-            extension: an indexed Z-set, whose group for the leaf is appended; weights multiply. Or a
-                function from a leaf (a named tuple) to rows, each of which gets the weight of the leaf.
+            extension: an indexed Z-set, whose group for the leaf is appended; weights multiply. Or
+            a
+                function from a leaf (a named tuple) to rows, each of which gets the weight of the
+                leaf.
             columns: for an indexed Z-set, the columns of the leaf that select the group, by default
                 those with the names of its key. For a function, the `Schema` of the new columns.
 
@@ -264,7 +268,8 @@ def _join_groups(leaves: ZSet, extension: IndexedZSet, on: tuple[int, ...]) -> t
     target = Schema(flat.schema.names, tuple(leaves.schema.types[j] for j in on) + new.types)
     right = recode_rows(flat.batch.rows, flat.schema, flat.interner, target, leaves.interner)
     left = leaves.batch.rows
-    # Number the distinct keys of both sides together; then the group of a leaf is a range of equal numbers.
+    # Number the distinct keys of both sides together; then the group of a leaf is a range of equal
+    # numbers.
     stacked = np.concatenate((left[:, list(on)], right[:, :depth]))
     if depth:
         numbers = np.unique(stacked, axis=0, return_inverse=True)[1].reshape(-1)

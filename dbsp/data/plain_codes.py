@@ -1,4 +1,4 @@
-"""The codes of plain values, that is of every value but records and branches.
+"""The codes of plain values: all values but records and branches.
 
 `dbsp.data.values` has the table of all types and their codes.
 """
@@ -31,8 +31,10 @@ _as_int = struct.Struct("=q")
 
 
 def float_code(value: float) -> int:
-    """The code of one float; see `dbsp.data.columns.float_codes` for arrays. Adding 0.0 turns -0.0
-    into 0.0."""
+    """Return the code of one float; `dbsp.data.columns.float_codes` does so for arrays.
+
+    Adding 0.0 turns -0.0 into 0.0.
+    """
     if value != value:
         return NAN_CODE
     bits: int = _as_int.unpack(_as_float.pack(value + 0.0))[0]
@@ -40,7 +42,7 @@ def float_code(value: float) -> int:
 
 
 def code_float(code: int) -> float:
-    """The float that a code stands for; the inverse of `float_code`."""
+    """Return the float of a code; the inverse of `float_code`."""
     value: float = _as_float.unpack(_as_int.pack(code if code >= 0 else code ^ INT64_MAX))[0]
     return value
 
@@ -125,7 +127,7 @@ def _encode_str(value: Any, interner: Interner) -> int:
     if type(value) is not str:
         if not isinstance(value, str):
             raise _misfit("str", value)
-        value = str.__str__(value)  # an exact str also for members of a str enumeration
+        value = str.__str__(value)  # an exact str for members of a str enumeration too
     return interner.encode(value)
 
 
@@ -165,7 +167,7 @@ _DECODERS: dict[str, Decoder] = {
 
 
 def optional_encoder(type_: Type, encode: Encoder) -> Encoder:
-    """`encode` for a type; with None as one more value if the type is nullable."""
+    """Return `encode`, extended by None if the type is nullable."""
     if not type_.nullable:
         return encode
 
@@ -181,7 +183,7 @@ def optional_encoder(type_: Type, encode: Encoder) -> Encoder:
 
 
 def optional_decoder(type_: Type, decode: Decoder) -> Decoder:
-    """`decode` for a type; with None as one more value if the type is nullable."""
+    """Return `decode`, extended by None if the type is nullable."""
     if not type_.nullable:
         return decode
     return lambda code, interner: None if code == NULL else decode(code, interner)
@@ -189,11 +191,11 @@ def optional_decoder(type_: Type, decode: Decoder) -> Decoder:
 
 @functools.cache
 def plain_encoder(type_: Type) -> Encoder:
-    """The function `(value, interner) -> code` of a type without structure."""
+    """Return the function `(value, interner) -> code` of a type without structure."""
     return optional_encoder(type_, _ENCODERS[type_.kind])
 
 
 @functools.cache
 def plain_decoder(type_: Type) -> Decoder:
-    """The function `(code, interner) -> value` of a type without structure."""
+    """Return the function `(code, interner) -> value` of a type without structure."""
     return optional_decoder(type_, _DECODERS[type_.kind])

@@ -1,18 +1,19 @@
 """Prefix extenders: how one relation extends the bound variables of a join by the next one.
 
-A worst-case optimal join binds one variable after the other. A *prefix* is a row of the values bound
-so far. A relation that contains the next variable has three operations (Ammar, McSherry, Salihoglu,
-Joglekar, "Distributed evaluation of subgraph queries using worst-case optimal low-memory dataflows",
-VLDB 2018, section 3; `intersect` is called `validate` in dogsdogsdogs of differential dataflow):
+A worst-case optimal join binds one variable after the other. A *prefix* is a row of the values
+bound so far. A relation that contains the next variable has three operations (Ammar, McSherry,
+Salihoglu, Joglekar, "Distributed evaluation of subgraph queries using worst-case optimal low-memory
+dataflows", VLDB 2018, section 3; `intersect` is called `validate` in dogsdogsdogs of differential
+dataflow):
 
     count      the number of values that the relation has for each prefix
     propose    each prefix extended by each of these values
     intersect  the extended prefixes that the relation contains too
 
-A relation has a value for a prefix if a stored row has both, whatever its weight. The weights of rows
-that share a prefix must not be summed for this test: +1 and -1 would cancel, but in the result each is
-multiplied by another factor. So prefixes keep their own weights; the weights of a relation are
-multiplied in by `IndexedZSet.extend_leaves`, when whole rows of it are bound.
+A relation has a value for a prefix if a stored row has both, whatever its weight. The weights of
+rows that share a prefix must not be summed for this test: +1 and -1 would cancel, but in the result
+each is multiplied by another factor. So prefixes keep their own weights; the weights of a relation
+are multiplied in by `IndexedZSet.extend_leaves`, when whole rows of it are bound.
 
 This module works on whole Z-sets. `dbsp.kernels.multiway` does the same over traces, in one pass.
 """
@@ -35,14 +36,15 @@ from dbsp.kernels.limits import NULL
 class PrefixExtender:
     """Extends prefixes by the last key column of an indexed Z-set.
 
-    The key columns before the last one are looked up in the prefixes. With P prefixes, n rows in the
-    index and M rows of result, `count` and `intersect` cost O(P log n), `propose` O(P log n + M). An
-    index with strings or objects that does not share the interner of the prefixes is recoded at every
-    call, O(n log n).
+    The key columns before the last one are looked up in the prefixes. With P prefixes, n rows in
+    the index and M rows of result, `count` and `intersect` cost O(P log n), `propose` O(P log n +
+    M). An index with strings or objects that does not share the interner of the prefixes is recoded
+    at every call, O(n log n).
 
     Parameters:
         index: the indexed Z-set; its key has at least one column.
-        columns: the names of the key columns in the prefixes: the columns to look up, then the column
+        columns: the names of the key columns in the prefixes: the columns to look up, then the
+        column
             to add. The names in the index if None.
 
     Raises:
@@ -100,7 +102,7 @@ class PrefixExtender:
         return Schema((*schema.names, self.name), (*schema.types, self.index.key_schema.types[-1]))
 
     def count(self, prefixes: ZSet) -> Codes:
-        """Return the number of values for each prefix: int64[len(prefixes)], in the order of the prefixes."""
+        """Return the number of values for each prefix: int64[len(prefixes)], in order."""
         _, starts, lo, hi = self._below(prefixes, self.columns[:-1])
         return np.searchsorted(starts, hi) - np.searchsorted(starts, lo)
 
@@ -111,7 +113,8 @@ class PrefixExtender:
             prefixes: a Z-set with the columns to look up.
 
         Raises:
-            SchemaError: a column to look up is missing or of another type, or the column to add exists.
+            SchemaError: a column to look up is missing or of another type, or the column to add
+            exists.
 
         Examples:
             >>> edge = PrefixExtender(ZSet([(1, 2), (1, 3)], {"x": int, "y": int}).index_by("x", "y"))
@@ -151,7 +154,7 @@ class PrefixExtender:
         return _chosen(extended, lo < hi)
 
     def _below(self, prefixes: ZSet, columns: Sequence[str]) -> tuple[Codes, Codes, Codes, Codes]:
-        """Return the rows of the index, the starts of its prefixes, and the range of rows of each prefix.
+        """Return the rows of the index, the starts of its prefixes, and the rows per prefix.
 
         The search descends the trie one column at a time, for all prefixes together.
         """
@@ -179,15 +182,17 @@ class PrefixExtender:
 
 
 def extend_prefixes(prefixes: ZSet, extenders: Sequence[PrefixExtender]) -> ZSet:
-    """Extend prefixes by one variable, by the values that all extenders have: a level of generic join.
+    """Extend prefixes by the values that all extenders have: one level of a generic join.
 
-    For each prefix the extender with the fewest values proposes and the others intersect, so the cost
-    of a prefix is at most its smallest count. This makes the join worst-case optimal (Ngo, Re, Rudra,
-    "Skew strikes back", SIGMOD Record 2013). O(sum of the smallest counts * extenders * log n).
+    For each prefix the extender with the fewest values proposes and the others intersect, so the
+    cost of a prefix is at most its smallest count. This makes the join worst-case optimal (Ngo, Re,
+    Rudra, "Skew strikes back", SIGMOD Record 2013). O(sum of the smallest counts * extenders * log
+    n).
 
     Parameters:
         prefixes: a Z-set of the values bound so far.
-        extenders: one extender per relation that contains the new variable; all add the same column.
+        extenders: one extender per relation that contains the new variable; all add the same
+        column.
 
     Returns:
         The extended prefixes, with the weights of the prefixes.
@@ -228,7 +233,10 @@ def _starts(rows: Codes, width: int) -> Codes:
 
 
 def _equal_range(column: Codes, lo: Codes, hi: Codes, values: Codes) -> tuple[Codes, Codes]:
-    """Return the part of each range lo:hi, in which the column is sorted, that has the value. O(P log n)."""
+    """Return the part of each range lo:hi, in which the column is sorted, that has the value.
+
+    O(P log n).
+    """
     first = _bisect(column, lo, hi, values, False)
     return first, _bisect(column, first, hi, values, True)
 

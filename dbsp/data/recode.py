@@ -1,4 +1,4 @@
-"""Carry codes from one schema and interner to another."""
+"""Conversion of codes from one schema and interner to another."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dbsp.kernels.limits import NULL
 def recode_rows(
     rows: Codes, source: Schema, source_interner: Interner, target: Schema, interner: Interner
 ) -> Codes:
-    """The code rows of the same values under `target` and its interner, int64[n, k].
+    """Return the code rows of the same values under `target` and its interner, int64[n, k].
 
-    Columns meet by position. Each distinct string or object is interned once. `rows` itself comes back if
-    nothing has to change. Raises SchemaError for another arity, InputError for a value that does not fit.
-    """
+    Columns match by position. Each distinct string or object is interned once. Returns `rows`
+    itself if nothing changes. Raises SchemaError for another arity, InputError for a value that
+    does not fit."""
     if source.arity != target.arity:
         raise SchemaError(
             f"expected {counted(target.arity, 'column')} ({target.describe()}), "
@@ -45,7 +45,7 @@ def recode_rows(
 
 
 def _recode(codes: Codes, old: Type, source: Interner, new: Type, interner: Interner) -> Codes | None:
-    """The column under the new type; None if its codes stay the same."""
+    """Return the column under the new type; None if its codes stay the same."""
     if old.nullable:
         null = codes == NULL
         if null.any():

@@ -27,12 +27,14 @@ from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 _POSITIONAL = frozenset({tuple, list})
 _FEW = 4
-"""Up to this many rows, encoding value by value is faster than the fixed cost of numpy per column."""
+"""Up to this many rows, encoding by value is faster than the fixed cost of numpy."""
 
 
 @dataclass(frozen=True)
 class Schema:
-    """Names and types of the columns of a relation, in order. `len(schema)` is the number of columns.
+    """Names and types of the columns of a relation, in order.
+
+    `len(schema)` is the number of columns.
 
     Raises:
         SchemaError: a name occurs twice, or there are more names than types or the reverse.
@@ -66,14 +68,15 @@ class Schema:
         # Without the cached attributes, since pickle cannot find a row class by its name.
         return Schema, (self.names, self.types)
 
-    # --- construction ------------------------------------------------------------------------------
+    # --- construction -----------------------------------------------------------------------------
 
     @staticmethod
     def of(**columns: Any) -> Schema:
         """Return the schema of these columns.
 
         Parameters:
-            columns: for each name a Python class such as `int` or `datetime.date`, `X | None` for an
+            columns: for each name a Python class such as `int` or `datetime.date`, `X | None` for
+            an
                 optional column, the name of a type such as `"float?"`, or a `Type`.
 
         Raises:
@@ -117,7 +120,7 @@ class Schema:
             self.index(old)
         return Schema(tuple(changes.get(name, name) for name in self.names), self.types)
 
-    # --- columns -----------------------------------------------------------------------------------
+    # --- columns ----------------------------------------------------------------------------------
 
     @property
     def arity(self) -> int:
@@ -213,7 +216,7 @@ class Schema:
         ]
         return namedtuple("Row", fields, rename=True)
 
-    # --- rows to codes -----------------------------------------------------------------------------
+    # --- rows to codes ----------------------------------------------------------------------------
 
     def encode_row(self, row: Any, interner: Interner) -> tuple[int, ...]:
         """Return the codes of one row (tuple, list, mapping, named tuple, dataclass).
@@ -311,7 +314,7 @@ class Schema:
             code="invalid-row",
         )
 
-    # --- codes to rows -----------------------------------------------------------------------------
+    # --- codes to rows ----------------------------------------------------------------------------
 
     def decode_rows(self, codes: Codes, interner: Interner) -> list[tuple[Any, ...]]:
         """Return the rows of the codes int64[n, arity], as tuples."""
@@ -330,7 +333,7 @@ class Schema:
         """Return the row of `arity` codes."""
         return tuple([decode(code, interner) for code, decode in zip(codes, self._decoders, strict=True)])
 
-    # --- errors ------------------------------------------------------------------------------------
+    # --- errors -----------------------------------------------------------------------------------
 
     def _numbered(self, convert: Callable[[Any], Sequence[Any]], number: int, row: Any) -> Sequence[Any]:
         try:
@@ -438,6 +441,6 @@ def infer_schema(rows: Sequence[Any]) -> Schema:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?`, the end of an error message, if a known name is close, else ""."""
+    """Return `; did you mean 'x'?` for a message if a known name is close, else ""."""
     near = difflib.get_close_matches(name, list(known), n=1) if isinstance(name, str) else []
     return f"; did you mean {near[0]!r}?" if near else ""

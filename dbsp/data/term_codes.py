@@ -1,4 +1,4 @@
-"""Constructed values of Python to codes and back, without recursion: they may be nested without bound."""
+"""Encoding and decoding of constructed values, without recursion: their nesting has no bound."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dbsp.errors import DbspError, InputError, at_place, counted, shorten
 
 
 def encode_term(structure: Structure, value: Any, interner: Interner) -> int:
-    """The code of a record (any tuple, None for nil) or a branch; shared parts are encoded once.
+    """Return the code of a record (any tuple, None for nil) or a branch.
 
-    Raises InputError or ValueOutOfRangeError that say what does not fit, and in which field.
-    """
+    Shared parts are encoded once. Raises InputError or ValueOutOfRangeError, which name the field
+    that does not fit."""
     frames: list[_Frame] = []
     encoded: dict[tuple[int, int], int] = {}
     known = interner.codes_of_terms(structure)
@@ -30,7 +30,7 @@ def encode_term(structure: Structure, value: Any, interner: Interner) -> int:
             if not frames:
                 return code
             frames[-1].codes.append(code)
-        inner = frames[-1].go_on(interner)
+        inner = frames[-1].encode_plain_parts(interner)
         while inner is None:
             done = frames.pop()
             code = interner.construct_one(done.constructor.layout, done.codes)
@@ -38,13 +38,13 @@ def encode_term(structure: Structure, value: Any, interner: Interner) -> int:
             if not frames:
                 return code
             frames[-1].codes.append(code)
-            inner = frames[-1].go_on(interner)
+            inner = frames[-1].encode_plain_parts(interner)
         structure, value = inner
         known = interner.codes_of_terms(structure)
 
 
 class _Frame:
-    """A value while it is encoded: the codes of its parts so far."""
+    """A partly encoded value: the codes of its parts so far."""
 
     __slots__ = ("codes", "constructor", "parts", "structure", "value")
 
@@ -54,8 +54,8 @@ class _Frame:
         self.constructor, self.parts = destructure(structure, value)
         self.codes: list[int] = []
 
-    def go_on(self, interner: Interner) -> tuple[Structure, Any] | None:
-        """Encode plain parts up to one that is constructed itself, which is returned; None at the end."""
+    def encode_plain_parts(self, interner: Interner) -> tuple[Structure, Any] | None:
+        """Encode parts up to the next constructed one, and return that part; None at the end."""
         fields, codes = self.constructor.fields, self.codes
         while len(codes) < len(fields):
             field, part = fields[len(codes)], self.parts[len(codes)]
@@ -76,7 +76,7 @@ class _Frame:
 
 
 def destructure(structure: Structure, value: Any) -> tuple[Constructor, Sequence[Any]]:
-    """The constructor of a value, and its parts. Raises InputError."""
+    """Return the constructor of a value and its parts. Raises InputError."""
     if structure.is_record:
         if not isinstance(value, tuple):
             raise InputError(
@@ -113,12 +113,12 @@ def destructure(structure: Structure, value: Any) -> tuple[Constructor, Sequence
 
 
 def described(structure: Structure, constructor: Constructor) -> str:
-    """A constructor for messages: the name of the record type, or `$Branch`."""
+    """Return a constructor as messages name it: the name of the record type, or `$Branch`."""
     return f"${constructor.name}" if constructor.name else structure.name
 
 
 def decode_term(structure: Structure, code: int, interner: Interner) -> Any:
-    """The value with a code; equal parts are one object, now and when they are decoded again."""
+    """Return the value of a code; equal parts are one object in all decoded values."""
     if code == NIL:
         return None
     values = interner.terms(structure)
@@ -155,7 +155,7 @@ def decode_term(structure: Structure, code: int, interner: Interner) -> Any:
 
 
 def _decode_field(type_: Type, code: int, interner: Interner) -> Any:
-    """A field of a value; a constructed one is decoded already."""
+    """Return a field of a value; constructed fields are decoded before."""
     if type_.structure is None:
         return plain_decoder(type_)(code, interner)
     return None if code == NIL else interner.terms(type_.structure)[code]

@@ -1,8 +1,7 @@
-"""Constructed values in Python: a record is a tuple, a branch of an algebraic data type has a class.
+"""Constructed values in Python: records are tuples, branches are objects of a class.
 
-Both may be nested without bound; a list of 100,000 elements is one example. So comparing, printing and
-pickling do not use recursion. The hash of a value is computed once, on construction.
-"""
+Both may be nested without bound; a list of 100,000 elements is one example. So comparing, printing
+and pickling do not use recursion. The hash of a value is computed once, on construction."""
 
 from __future__ import annotations
 
@@ -139,7 +138,7 @@ def equal(a: Any, b: Any) -> bool:
     return True
 
 
-# --- text ----------------------------------------------------------------------------------------------
+# --- text -----------------------------------------------------------------------------------------
 
 Brackets: TypeAlias = Callable[[Any], tuple[str, str]]
 
@@ -160,7 +159,7 @@ _PYTHON: Brackets = _python
 
 
 def term_text(value: Any, text_of: Callable[[Any], str] = str) -> str:
-    """Return a record or a branch as Souffle writes it: `[1, [2, nil]]`, `$Add($Number(1), $Nothing)`.
+    """Return a value as Souffle writes it: `[1, [2, nil]]`, `$Add($Number(1), $Nothing)`.
 
     `text_of` writes the other values. O(length of the text).
     """
@@ -189,10 +188,10 @@ def _tokens(value: Any, plain: Callable[[Any], str], brackets: Brackets) -> Iter
             first = False
 
 
-# --- pickling ------------------------------------------------------------------------------------------
+# --- pickling -------------------------------------------------------------------------------------
 
 Cell: TypeAlias = tuple[str | None, tuple[Any, ...], tuple[bool, ...]]
-"""The name of a branch or None, the parts, and for each part whether it is the index of an earlier cell."""
+"""The name of a branch or None, the parts, and which parts are indices of earlier cells."""
 
 
 def _flattened(value: Term) -> list[Cell]:

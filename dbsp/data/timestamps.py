@@ -1,4 +1,4 @@
-"""Timestamps as columns hold them: naive datetimes in whole microseconds, in the years 1 to 9999."""
+"""Timestamps of columns: naive datetimes in whole microseconds, in the years 1 to 9999."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dbsp.errors import ValueOutOfRangeError
 
 
 def naive_utc(value: dt.datetime) -> dt.datetime:
-    """Return the naive datetime stored for `value`: in UTC if it is aware, unchanged if it is naive."""
+    """Return the naive datetime to store: in UTC for an aware value, else unchanged."""
     if value.tzinfo is None:
         return value
     try:
@@ -22,7 +22,10 @@ def naive_utc(value: dt.datetime) -> dt.datetime:
 
 
 def whole_microseconds(value: np.datetime64) -> dt.datetime | None:
-    """Return a numpy time as a datetime, None for NaT. Raises ValueOutOfRangeError for nanoseconds."""
+    """Return a numpy time as a datetime, None for NaT.
+
+    Raises ValueOutOfRangeError for nanoseconds.
+    """
     rounded = value.astype("datetime64[us]")
     if rounded != value and not np.isnat(value):
         raise nanoseconds_refused(value)

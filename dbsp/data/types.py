@@ -1,13 +1,13 @@
-"""Types of columns, and structures: the types of constructed values (records, algebraic data types).
+"""Types of columns, and structures: the types of records and of algebraic data types.
 
-A structure has a name and constructors; a record has a single constructor without a name, and `nil`
-besides. Fields may be of structures again, also of the same one, so a type is a graph. Its text names
-every structure in it, and two structures are equal if their texts are:
+A structure has a name and constructors. A record has one constructor without a name, and the value
+`nil`. The types of fields may be structures, also the same one, so a type is a graph. Its text
+names every structure in it, and two structures are equal if their texts are equal:
 
     @List = [head: int, tail: @List]
     @Tree = $Leaf{} | $Node{left: @Tree, value: @Pair, right: @Tree}; @Pair = [a: int, b: str]
 
-`Type` and `Structure` are one module because each contains the other.
+`Type` and `Structure` are in one module because each refers to the other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dbsp.diagnostics import did_you_mean
 from dbsp.errors import SchemaError
 
 NIL = -1
-"""The code of the record nil. It is a value like others; as a Python value it is None."""
+"""The code of the record nil, which is None in Python."""
 
 KINDS = ("int", "float", "bool", "str", "bytes", "date", "timestamp", "object", "record")
 _INTERNED = frozenset({"str", "bytes", "object", "record"})
@@ -31,9 +31,9 @@ _INTERNED = frozenset({"str", "bytes", "object", "record"})
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """The type of a column: what its values are (`kind`) and whether None is one of them.
+    """The type of a column: the kind of its values, and whether None is one of them.
 
-    Kind "record" has a `structure`, which says what the values are made of (see `Structure`).
+    Kind "record" has a `structure`, which defines the fields of the values (see `Structure`).
     """
 
     kind: str
@@ -52,11 +52,11 @@ class Type:
             )
 
     def optional(self) -> Type:
-        """The same type with None as one more value."""
+        """Return the same type with None as an additional value."""
         return self if self.nullable else replace(self, nullable=True)
 
     def required(self) -> Type:
-        """The same type without None."""
+        """Return the same type without None."""
         return replace(self, nullable=False) if self.nullable else self
 
     @property
@@ -66,12 +66,12 @@ class Type:
 
     @property
     def ordered_codes(self) -> bool:
-        """Whether codes compare like the values they stand for."""
+        """Whether codes compare like their values."""
         return self.kind not in _INTERNED
 
     @property
     def written(self) -> str:
-        """The type as text that `as_type` reads."""
+        """The type as text, which `as_type` reads."""
         text = self.kind if self.structure is None else self.structure.text
         return f"{text}?" if self.nullable else text
 
@@ -96,9 +96,9 @@ OBJECT = Type("object")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a constructed value is stored: its constructor, and which of its fields are constructed too.
+    """The storage of a constructed value: its constructor, and which fields are constructed.
 
-    Two structures share the layouts of constructors that look the same, and so share equal values.
+    Equal constructors of two structures share a layout, so they share equal values.
     """
 
     constructor: str
@@ -116,24 +116,23 @@ class Field:
 
 @dataclass(frozen=True)
 class Constructor:
-    """One form of the values of a structure; the constructor of a record has no name."""
+    """A constructor of a structure; the constructor of a record has no name."""
 
     name: str
     fields: tuple[Field, ...]
 
     @cached_property
     def layout(self) -> Layout:
-        """How its values are stored."""
+        """The storage of its values."""
         return Layout(self.name, tuple(field.type.structure is not None for field in self.fields))
 
 
 Definition: TypeAlias = Sequence[tuple[str, Sequence[tuple[str, str]]]]
-"""Constructors with their fields, each a name and the text of its type: a kind, a range
-or `@Name`."""
+"""Constructors with fields; a field is a name and a type: a kind, a range or `@Name`."""
 
 
 class Structure:
-    """A record type or an algebraic data type. Equal to another of the same text.
+    """A record type or an algebraic data type; structures with equal texts are equal.
 
     `define_structures` and `read_structure` build structures.
     """
@@ -144,7 +143,7 @@ class Structure:
 
     @property
     def is_record(self) -> bool:
-        """Whether its values are records (or nil), rather than branches of an algebraic data type."""
+        """Whether its values are records or nil, not branches of an algebraic data type."""
         return len(self.constructors) == 1 and not self.constructors[0].name
 
     @cached_property
@@ -159,12 +158,12 @@ class Structure:
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
-        """The place of each constructor."""
+        """The position of each constructor."""
         return {constructor.name: place for place, constructor in enumerate(self.constructors)}
 
     @cached_property
     def text(self) -> str:
-        """The definition of this structure and of all that occur in it."""
+        """The definition of this structure and of all structures in it."""
         structures: dict[str, Structure] = {self.name: self}
         waiting = [self]
         while waiting:
@@ -210,17 +209,17 @@ def _written(field: Field) -> str:
 
 
 def structure_type(structure: Structure) -> Type:
-    """The type of the values of a structure."""
+    """Return the type of the values of a structure."""
     return Type("record", structure=structure)
 
 
 def define_structures(definitions: Mapping[str, Definition]) -> dict[str, Structure]:
-    """The structures of these definitions, which may refer to each other.
+    """Return the structures of these definitions, which may refer to each other.
 
     >>> define_structures({"List": [("", [("head", "int"), ("tail", "@List")])]})["List"].text
     '@List = [head: int, tail: @List]'
 
-    Raises SchemaError for a field of a type that is neither a kind nor defined.
+    Raises SchemaError if the type of a field is neither a kind nor a defined structure.
     """
     structures = {name: Structure(name) for name in definitions}
 
@@ -248,7 +247,7 @@ _CONSTRUCTOR = re.compile(r"\s*\$(?P<name>[^\s{]+)\{(?P<fields>[^}]*)\}\s*")
 
 @lru_cache(maxsize=1024)
 def read_structure(text: str) -> Structure:
-    """The structure that a text defines first. Raises SchemaError for text that defines none."""
+    """Return the first structure that a text defines. Raises SchemaError for text without one."""
     definitions: dict[str, Definition] = {}
     for part in text.split(";"):
         match = _DEFINITION.fullmatch(part)

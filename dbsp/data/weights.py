@@ -1,4 +1,4 @@
-"""Weights given by users, and the batch of rows and weights in any order."""
+"""Weights from callers, and batches from rows and weights in any order."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from dbsp.kernels.arrays import Codes
 
 
 def consolidated(rows: Codes, weights: Codes | None) -> Batch:
-    """The batch of code rows in any order; without weights each row counts once.
+    """Return the batch of code rows in any order; without weights each row counts once.
 
-    Raises WeightOverflowError where the weights of equal rows leave int64.
+    Raises WeightOverflowError if the sum of the weights of equal rows is outside the 64-bit range.
     """
     if weights is None:
         weights = np.ones(len(rows), np.int64)
@@ -27,9 +27,9 @@ def consolidated(rows: Codes, weights: Codes | None) -> Batch:
 
 
 def weight_array(weights: Iterable[Any], count: int) -> Codes:
-    """Weights as int64[count].
+    """Return weights as int64[count].
 
-    Raises InputError unless they are that many ints, WeightOverflowError if one is too large.
+    Raises InputError unless they are `count` ints, WeightOverflowError if one is out of range.
     """
     listed: Sequence[Any] = list(weights)
     if len(listed) != count:
@@ -53,5 +53,5 @@ def weight_array(weights: Iterable[Any], count: int) -> Codes:
 
 
 def overflow_text(error: OverflowError) -> str:
-    """What a kernel's overflow error says, without the tag in front of it."""
+    """Return the message of an overflow error of a kernel, without its tag."""
     return str(error).removeprefix("weight: ")

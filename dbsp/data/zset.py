@@ -32,8 +32,8 @@ class ZSet:
 
     Z-sets over one schema form a commutative group under `+`, with `-` and the empty Z-set; `n * z`
     multiplies every weight by n. Rows are stored as codes (`batch`) and decoded when they are read.
-    `z[row]` is the weight of a row, 0 if it is absent, in O(log n); `row in z` is whether the weight
-    is not 0; `len(z)` is the number of different rows.
+    `z[row]` is the weight of a row, 0 if it is absent, in O(log n); `row in z` is whether the
+    weight is not 0; `len(z)` is the number of different rows.
 
     Parameters:
         rows: a mapping `{row: weight}`, or rows that count once each; the weights of equal rows are
@@ -74,7 +74,7 @@ class ZSet:
         self.interner = Interner()
         self.batch = consolidated(self.schema.encode_rows(listed, self.interner), weights)
 
-    # --- construction ------------------------------------------------------------------------------
+    # --- construction -----------------------------------------------------------------------------
 
     @classmethod
     def wrap(cls, schema: Schema, interner: Interner, batch: Batch) -> ZSet:
@@ -285,7 +285,8 @@ class ZSet:
         A column of ints with None becomes a column of objects, so that the ints stay exact.
 
         Parameters:
-            weight_column: the name of the column of weights. If None, a row of weight n occurs n times.
+            weight_column: the name of the column of weights. If None, a row of weight n occurs n
+            times.
 
         Raises:
             SchemaError: as for `to_arrow`, and so InputError.
@@ -301,7 +302,8 @@ class ZSet:
         """Return a Polars frame of the rows and their weights; see `to_arrow`.
 
         Parameters:
-            weight_column: the name of the column of weights. If None, a row of weight n occurs n times.
+            weight_column: the name of the column of weights. If None, a row of weight n occurs n
+            times.
 
         Raises:
             SchemaError: as for `to_arrow`, and so InputError.
@@ -314,7 +316,7 @@ class ZSet:
 
         return polars.from_arrow(self.to_arrow(weight_column))
 
-    # --- reading -----------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     @property
     def arity(self) -> int:
@@ -329,7 +331,9 @@ class ZSet:
         return len(self.batch) > 0
 
     def items(self) -> list[tuple[tuple[Any, ...], int]]:
-        """Return all pairs (row, weight), sorted by row: None first, strings in string order. O(n log n).
+        """Return all pairs (row, weight), sorted by row. O(n log n).
+
+        None is first; strings are in string order, not in the order of their codes.
 
         Examples:
             >>> ZSet({(2,): -1, (1,): 3}).items()
@@ -350,8 +354,8 @@ class ZSet:
     def to_dict(self) -> dict[tuple[Any, ...], int]:
         """Return the Z-set as a dictionary `{row: weight}`.
 
-        Python treats some different rows as equal, such as (1,) and (True,) in an object column. They
-        cannot both be keys of a dictionary; use `items()` for such columns.
+        Python treats some different rows as equal, such as (1,) and (True,) in an object column.
+        They cannot both be keys of a dictionary; use `items()` for such columns.
 
         Examples:
             >>> ZSet([(1, "a"), (1, "a")]).to_dict()
@@ -395,7 +399,7 @@ class ZSet:
         columns = f", {self.schema.describe()}" if self.arity else ""
         return f"ZSet({{{text}{more}}}{columns})"
 
-    # --- the group ---------------------------------------------------------------------------------
+    # --- the group --------------------------------------------------------------------------------
 
     def __add__(self, other: ZSet) -> ZSet:
         return self._combine(other, 1)
@@ -448,11 +452,10 @@ class ZSet:
         return self.wrap(self.schema, self.interner, batch)
 
     def recoded(self, schema: Schema, interner: Interner) -> Batch:
-        """Return the batch of this Z-set under another schema and interner; columns match by position.
+        """Return the batch of this Z-set under another schema and interner.
 
-        It is the same batch if nothing changes. Raises SchemaError or InputError if a value does not
-        fit.
-        """
+        Columns match by position. It is the same batch if nothing changes. Raises SchemaError or
+        InputError if a value does not fit."""
         rows = recode_rows(self.batch.rows, self.schema, self.interner, schema, interner)
         return self.batch if rows is self.batch.rows else consolidated(rows, self.batch.weights)
 
@@ -486,7 +489,7 @@ class ZSet:
 
     __hash__ = None  # type: ignore[assignment]
 
-    # --- derived Z-sets ----------------------------------------------------------------------------
+    # --- derived Z-sets ---------------------------------------------------------------------------
 
     def distinct(self) -> ZSet:
         """Return the rows of positive weight, each with weight 1. O(n).

@@ -176,13 +176,17 @@ def constant_overflow(c: Circuit, e: Stream) -> None:
 
 
 ERRORS: dict[Build, Refusal] = {
-    two_circuits: (CircuitError, "Join", "circuits 'other' and 'c'; connect them inside one circuit"),
+    two_circuits: (CircuitError, "Join", "circuits, 'other' and 'c'; build both in one circuit"),
     union_of_two_circuits: (
         CircuitError,
         "Union",
-        "circuits 'other' and 'c'; connect them inside one circuit",
+        "the inputs belong to different circuits, 'other' and 'c'; build both in one circuit",
     ),
-    output_of_another_circuit: (CircuitError, "Output", "circuits 'other' and 'c'; connect them inside one"),
+    output_of_another_circuit: (
+        CircuitError,
+        "Output",
+        "circuits, 'other' and 'c'; build both in one circuit",
+    ),
     union_of_types: (SchemaError, "Union", "the columns differ: (x: int, y: int) against (x: int, y: str)"),
     union_of_arities: (SchemaError, "Union", "the columns differ: (x: int, y: int) against (x: int)"),
     minus_of_types: (SchemaError, "Minus", "the columns differ: (x: int, y: int) against (x: int, y: str)"),

@@ -157,7 +157,7 @@ def test_the_examples_of_the_docstrings() -> None:
     assert done.attempted > 5 and not done.failed
 
 
-# --- generic join ------------------------------------------------------------------------------------
+# --- generic join ---------------------------------------------------------------------------------
 
 SMALL = st.integers(0, 2)
 TRIANGLE = ("ab", "bc", "ac")

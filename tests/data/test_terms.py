@@ -72,7 +72,7 @@ def deep_sum() -> Branch:
     return made
 
 
-# --- types -----------------------------------------------------------------------------------------
+# --- types ----------------------------------------------------------------------------------------
 
 
 def test_a_type_is_written_with_all_its_structures() -> None:
@@ -105,7 +105,7 @@ def test_a_text_that_defines_no_structure(text: str, message: str) -> None:
     assert refused.value.message == message
 
 
-# --- codes -----------------------------------------------------------------------------------------
+# --- codes ----------------------------------------------------------------------------------------
 
 
 @given(st.lists(LISTS | LISTS, max_size=8), st.lists(EXPRS, max_size=8))
@@ -185,7 +185,7 @@ def test_values_that_do_not_fit(type_: Any, value: Any, error: type[Exception], 
     assert refused.value.message == message
 
 
-# --- order -----------------------------------------------------------------------------------------
+# --- order ----------------------------------------------------------------------------------------
 
 
 def shortlex(value: Any) -> Any:
@@ -227,7 +227,7 @@ def test_flat_records_are_ordered_by_their_fields(values: list[Any]) -> None:
     assert [values[at] for at in order] == sorted(values, key=lambda one: (one is not None, one))
 
 
-# --- as Python values ------------------------------------------------------------------------------
+# --- as Python values -----------------------------------------------------------------------------
 
 
 def test_a_record_is_a_tuple() -> None:
@@ -275,7 +275,7 @@ def test_nothing_goes_down_by_recursion(type_: Any, make: Any) -> None:
     assert len(set(rank_codes(type_, np.arange(code + 1)[[0, -1]], interner).tolist())) == 2
 
 
-# --- text ------------------------------------------------------------------------------------------
+# --- text -----------------------------------------------------------------------------------------
 
 
 @given(EXPRS)
@@ -326,7 +326,7 @@ def test_text_that_is_no_value(type_: Any, text: str, message: str, start: int) 
     assert (str(refused.value), refused.value.start) == (message, start)
 
 
-# --- where columns of plain values are needed --------------------------------------------------------
+# --- where columns of plain values are needed -----------------------------------------------------
 
 
 def test_arrow_and_parquet_refuse_them_by_name(tmp_path: Any) -> None:

@@ -37,7 +37,7 @@ def plus(a: dict[Any, int], b: dict[Any, int], sign: int = 1) -> dict[Any, int]:
     return {row: weight for row, weight in total.items() if weight}
 
 
-# --- the group ---------------------------------------------------------------------------------------
+# --- the group ------------------------------------------------------------------------------------
 
 
 @given(ZSETS, ZSETS, ZSETS)
@@ -147,7 +147,7 @@ def test_weights_that_are_no_ints_are_refused() -> None:
     assert ZSet.from_rows([(1,)], np.array([3])) == {(1,): 3}
 
 
-# --- construction ------------------------------------------------------------------------------------
+# --- construction ---------------------------------------------------------------------------------
 
 
 def test_forms_of_construction() -> None:
@@ -190,7 +190,7 @@ def test_wrap_copies_nothing() -> None:
     assert zset.recoded(Schema.of(a=int, b=int), Interner()) is batch
 
 
-# --- Z-sets of different schemas and interners -------------------------------------------------------
+# --- Z-sets of different schemas and interners ----------------------------------------------------
 
 
 def test_operands_with_other_interners_are_recoded() -> None:
@@ -238,7 +238,7 @@ def test_operands_that_do_not_fit_are_refused() -> None:
     assert ZSet({(1,): 1}, {"x": object}) + ZSet({("a",): 1}) == ZSet([(1,), ("a",)])
 
 
-# --- text --------------------------------------------------------------------------------------------
+# --- text -----------------------------------------------------------------------------------------
 
 
 def test_repr() -> None:
@@ -259,7 +259,7 @@ def test_misuse_of_look_ups() -> None:
     assert ZSet({(5,): 2})[5] == 2
 
 
-# --- the trie ----------------------------------------------------------------------------------------
+# --- the trie -------------------------------------------------------------------------------------
 
 EDGES = st.dictionaries(
     st.tuples(*[st.integers(0, 2)] * 3), st.integers(-2, 2).filter(bool), max_size=12

@@ -80,7 +80,7 @@ def test_distinct_at_an_iteration(bag: Pairs, stack: Stack, now: int, data: st.D
     assert {row: t for (row, _), t in zip(pairs_of(agenda, times), times.tolist(), strict=True)} == waiting
 
 
-# --- aggregates --------------------------------------------------------------------------------------
+# --- aggregates -----------------------------------------------------------------------------------
 
 values = near | st.sampled_from([NULL, INT64_MIN + 1, 2**62, -(2**62), INT64_MAX])
 

@@ -246,7 +246,9 @@ def test_an_order_may_leave_out_what_is_computed() -> None:
 
 def test_streams_of_two_circuits() -> None:
     one, other = Circuit("one"), Circuit("other")
-    with pytest.raises(CircuitError, match=f"^{HERE}inputs belong to circuits 'other' and 'one'"):
+    with pytest.raises(
+        CircuitError, match=f"^{HERE}the inputs belong to different circuits, 'other' and 'one'"
+    ):
         multiway_join([one.input("e", x=int)("a"), other.input("e", x=int)("a")])
 
 
