@@ -48,7 +48,8 @@ class SourceSpan:
         """Return the span from the start of this one to the end of `end`.
 
         Returns this span alone if `end` does not follow it: in another file, or in the text of a
-        macro."""
+        macro.
+        """
         if end.file != self.file or (end.end_line, end.end_column) < (self.end_line, self.end_column):
             return self
         return SourceSpan(self.file, self.line, self.column, end.end_line, end.end_column)
@@ -62,7 +63,8 @@ class Diagnostic:
     """One message about one place. `line_text` is the text of the line on which `span` starts.
 
     `note` names the instance of the component of the place. `code` is the stable name of the cause;
-    a section of `docs/reference/errors` explains it."""
+    a section of `docs/reference/errors` explains it.
+    """
 
     message: str
     span: SourceSpan
@@ -93,7 +95,8 @@ def caret_line(text: str, span: SourceSpan) -> str:
     """Return blanks and carets that mark `span` in the line below `text`.
 
     Tabs before the span stay tabs, so that the carets line up in any terminal. A span of several
-    lines is marked to the end of its first line."""
+    lines is marked to the end of its first line.
+    """
     start = min(span.column - 1, len(text))
     if span.end_line == span.line:
         end = min(span.end_column - 1, len(text))

@@ -1,7 +1,8 @@
 """The errors that dbsp raises on purpose: one family under `DbspError`.
 
 An error says what is wrong, where (the operator and the line of the caller's source) and what to
-do."""
+do.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ def call_site() -> str:
     """Return `file:line` of the innermost frame outside this package, or "" if there is none.
 
     A frame belongs to the package if its globals do. So methods that dataclasses generate are
-    skipped, and code run by `python -c` or `exec` is found. O(depth of the stack)."""
+    skipped, and code run by `python -c` or `exec` is found. O(depth of the stack).
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_own(frame):
         frame = frame.f_back

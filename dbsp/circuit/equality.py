@@ -3,7 +3,8 @@
 Two nodes are equal if their operators are equal and their inputs are equal. On cycles, equality is
 the coarsest partition with this property (bisimulation). It is correct because a cycle passes
 through a delay, and equations guarded by delays have one solution (DBSP paper, arXiv 2203.16684,
-section 2.3). Partition refinement finds it, as for the states of automata (Moore 1956)."""
+section 2.3). Partition refinement finds it, as for the states of automata (Moore 1956).
+"""
 
 from __future__ import annotations
 

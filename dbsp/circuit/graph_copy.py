@@ -13,7 +13,8 @@ class GraphCopy:
     """A copy in progress: the test for the nodes to keep, and the image of each.
 
     `keeps` must be true for every node on which a kept node depends. `replaced` has other operators
-    for nodes outside scopes; they read the same inputs and have the same columns."""
+    for nodes outside scopes; they read the same inputs and have the same columns.
+    """
 
     def __init__(
         self, keeps: Callable[[Node], bool], replaced: Mapping[Node, Operator] | None = None

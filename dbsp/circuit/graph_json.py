@@ -8,7 +8,8 @@
 `inputs` and `strict` (inputs read one step late) are numbers of nodes of the same scope. An
 operator is written as its class and its fields (see `dbsp.circuit.value_json`). A document is read
 into an empty graph; the caller (`dbsp.operators.streams.circuit_reader`) chooses the classes of the
-graph and of nested scopes."""
+graph and of nested scopes.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +91,8 @@ def content_hash(graph: Graph) -> str:
     """Return the SHA-256 of the circuit without source lines, in hexadecimal.
 
     Equal nodes in the same order have equal hashes in every process. Raises the errors of
-    `document`."""
+    `document`.
+    """
     text = json.dumps(document(graph, sources=False), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -7,7 +7,8 @@
         1  Delay path (next 5): (x: int, y: int)  [reach.dl:2:7]
 
 Inputs are numbers of nodes of the same scope. An input marked `next` is read one step late; `outer`
-is a node of the surrounding scope."""
+is a node of the surrounding scope.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ def to_networkx(graph: Graph) -> nx.MultiDiGraph:
 
     Edges have `port` (the number of the input, from 0), `strict` (read one step late) and `kind`:
     "stream", or for a scope "enter" (from an outer stream to its delta_0 inside) and "leave" (from
-    a result to the node of the scope). Without the strict edges the graph has no cycle."""
+    a result to the node of the scope). Without the strict edges the graph has no cycle.
+    """
     result = nx.MultiDiGraph(name=graph.name, form=form_of(graph))
     _add_nodes(result, graph, "")
     return result

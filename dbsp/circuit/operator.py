@@ -3,7 +3,8 @@
 An operator validates its inputs, has a name for drawings and errors, and can be compared and
 hashed. The step that runs it is built once per run and holds the state (`dbsp.circuit.step`).
 Abilities of some operators only are roles in `dbsp.circuit.operator_roles`. The graph, the
-scheduler and the drawing use operators only through these classes."""
+scheduler and the drawing use operators only through these classes.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class Operator:
     """The specification of an operator; subclasses are frozen dataclasses of plain values.
 
     A linear operator defines `schema` and `function`. An operator that is not linear also defines
-    its incremental form, and an operator with state defines `start`."""
+    its incremental form, and an operator with state defines `start`.
+    """
 
     def __call__(self, *streams: S) -> S:
         """Add a node for this operator to the circuit of the streams; return its output stream."""

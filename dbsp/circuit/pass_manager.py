@@ -138,7 +138,8 @@ class PassManager(Generic[Context]):
 
         The first pass is the first one that takes the representation `start` (by default the first
         of all); the last is `until` (by default the last of all). For a pass of a repeated group,
-        `until` means its first application. Raises ArgumentError if there is no such pass."""
+        `until` means its first application. Raises ArgumentError if there is no such pass.
+        """
         if until is not None:
             self[until]
         settled = None

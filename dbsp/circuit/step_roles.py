@@ -105,7 +105,8 @@ class KeepingStep(Step):
         """Return the sum of all deltas so far.
 
         For an arrangement it is the integral of the arranged stream, in the column order of the
-        stream."""
+        stream.
+        """
 
     @property
     @abstractmethod

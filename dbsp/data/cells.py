@@ -2,7 +2,8 @@
 
 All values of one layout are the rows of one table, which a hash of their codes finds: constructing
 n values is one pass over n rows, and reading a field is a look-up. Their ids belong to the
-interner, so the parts of a value have smaller ids than the value."""
+interner, so the parts of a value have smaller ids than the value.
+"""
 
 from __future__ import annotations
 

@@ -96,7 +96,8 @@ def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
 
     Columns match by name if the table has all names of the schema, else by position. Raises
     SchemaError for another number of columns, and InputError or ValueOutOfRangeError, with the
-    column, for values that do not fit."""
+    column, for values that do not fit.
+    """
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     if table.num_columns != schema.arity:
@@ -232,7 +233,8 @@ def decode_arrow_column(
     """Return a column of codes as an Arrow array.
 
     `arrow` is the Arrow type for objects; if None, a type that fits all of them. Raises SchemaError
-    if the objects do not fit one Arrow type."""
+    if the objects do not fit one Arrow type.
+    """
     null: npt.NDArray[np.bool_] | None = codes == NULL if type_.nullable else None
     if null is not None and not null.any():
         null = None

@@ -21,7 +21,8 @@ def recode_rows(
 
     Columns match by position. Each distinct string or object is interned once. Returns `rows`
     itself if nothing changes. Raises SchemaError for another arity, InputError for a value that
-    does not fit."""
+    does not fit.
+    """
     if source.arity != target.arity:
         raise SchemaError(
             f"expected {counted(target.arity, 'column')} ({target.describe()}), "

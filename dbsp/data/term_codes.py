@@ -16,7 +16,8 @@ def encode_term(structure: Structure, value: Any, interner: Interner) -> int:
     """Return the code of a record (any tuple, None for nil) or a branch.
 
     Shared parts are encoded once. Raises InputError or ValueOutOfRangeError, which name the field
-    that does not fit."""
+    that does not fit.
+    """
     frames: list[_Frame] = []
     encoded: dict[tuple[int, int], int] = {}
     known = interner.codes_of_terms(structure)

@@ -1,7 +1,8 @@
 """Constructed values in Python: records are tuples, branches are objects of a class.
 
 Both may be nested without bound; a list of 100,000 elements is one example. So comparing, printing
-and pickling do not use recursion. The hash of a value is computed once, on construction."""
+and pickling do not use recursion. The hash of a value is computed once, on construction.
+"""
 
 from __future__ import annotations
 

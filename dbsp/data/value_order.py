@@ -43,7 +43,8 @@ def rank_codes(type_: Type, codes: Codes, interner: Interner) -> Codes:
     """Return numbers that compare like the values of a column: the codes if they are ordered.
 
     Ranks of interned types are comparable within one call only. O(n + d log d) for d distinct
-    values."""
+    values.
+    """
     if type_.ordered_codes:
         return codes
     if type_.structure is not None:

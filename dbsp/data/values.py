@@ -14,15 +14,15 @@
 
 Codes of the first five compare like their values; ids do not (`Type.ordered_codes`).
 
-**None** is an ordinary value of a nullable column: equal only to itself, and sorted before every other
-value. Its code is `NULL`, the smallest int64. So a nullable int column does not hold -2**63, and a
-column that is not nullable does.
+**None** is an ordinary value of a nullable column: equal only to itself, and sorted before every
+other value. Its code is `NULL`, the smallest int64. So a nullable int column does not hold -2**63,
+and a column that is not nullable does.
 
 **NaN** is equal to itself and sorted after every other float, so a row with NaN can be retracted.
 
-**Timestamps**: an aware `datetime` is converted to UTC, a naive one is stored unchanged. Decoded values
-are always naive: insert either aware or naive values into a column, and read aware ones as UTC.
-Timestamps of pandas and numpy with a fraction of a microsecond are refused.
+**Timestamps**: an aware `datetime` is converted to UTC, a naive one is stored unchanged. Decoded
+values are always naive: insert either aware or naive values into a column, and read aware ones as
+UTC. Timestamps of pandas and numpy with a fraction of a microsecond are refused.
 """
 
 from __future__ import annotations

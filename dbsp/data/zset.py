@@ -455,7 +455,8 @@ class ZSet:
         """Return the batch of this Z-set under another schema and interner.
 
         Columns match by position. It is the same batch if nothing changes. Raises SchemaError or
-        InputError if a value does not fit."""
+        InputError if a value does not fit.
+        """
         rows = recode_rows(self.batch.rows, self.schema, self.interner, schema, interner)
         return self.batch if rows is self.batch.rows else consolidated(rows, self.batch.weights)
 
