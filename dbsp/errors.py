@@ -140,6 +140,11 @@ def at_place(error: E, place: str) -> E:
     return type(error)(f"{place}: {error.message}", where=error.where, code=error.code)
 
 
+def wrong_argument(name: str, expected: str, value: object) -> ArgumentError:
+    """Return the error for an argument of the wrong type; it shows the value and its type."""
+    return ArgumentError(f"{name}: expected {expected}, got {shorten(value)} of type {type(value).__name__}")
+
+
 def shorten(value: Any, width: int = 60) -> str:
     """Return `repr(value)`, cut to `width` characters for error messages."""
     text = repr(value)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dbsp.circuit.graph import Graph, Node
-from dbsp.errors import ArgumentError, DbspError, SetupError, shorten
+from dbsp.errors import ArgumentError, DbspError, SetupError, wrong_argument
 
 TEXT_SUFFIXES = (".dot", ".gv")
 PICTURE_SUFFIXES = (".svg", ".png", ".pdf")
@@ -100,10 +100,7 @@ def _graph_of(circuit: Any) -> Graph:
         graph = circuit.circuit()
     if isinstance(graph, Graph):
         return graph
-    raise ArgumentError(
-        "circuit: expected a circuit, a program or a run, "
-        f"got {shorten(circuit)} of type {type(circuit).__name__}"
-    )
+    raise wrong_argument("circuit", "a circuit, a program or a run", circuit)
 
 
 def _draw(graph: Graph, place: Any, top: Any, prefix: str) -> dict[Node, str]:
@@ -243,8 +240,7 @@ def write(circuit: object, path: str | Path, *, title: str | None = None) -> Non
 def save(dot: str, path: str | Path) -> None:
     """Write DOT text or its picture into a file; raises the errors of `write`."""
     if not isinstance(path, str | PathLike):
-        got = f"{shorten(path)} of type {type(path).__name__}"
-        raise ArgumentError(f"path: expected the name of a file, got {got}")
+        raise wrong_argument("path", "the name of a file", path)
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in TEXT_SUFFIXES + PICTURE_SUFFIXES:

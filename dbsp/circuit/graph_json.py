@@ -22,7 +22,7 @@ from typing import Any
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.value_json import DecodeContext, decode, encode
-from dbsp.errors import ArgumentError, CircuitError, DbspError, shorten
+from dbsp.errors import CircuitError, DbspError, shorten, wrong_argument
 
 FORMAT = "dbsp circuit"
 VERSION = 2
@@ -103,8 +103,7 @@ def content_hash(graph: Graph) -> str:
 def parse(text: str) -> Mapping[str, Any]:
     """Return the document in a JSON text. Raises CircuitError if it is not one of this version."""
     if not isinstance(text, str):
-        got = f"{shorten(text)} of type {type(text).__name__}"
-        raise ArgumentError(f"text: expected the JSON text of a circuit, got {got}")
+        raise wrong_argument("text", "the JSON text of a circuit", text)
     try:
         written = json.loads(text)
     except json.JSONDecodeError as error:

@@ -12,7 +12,7 @@ from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.graph_json import form_of
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.value_json import encode
-from dbsp.errors import ArgumentError, CircuitError, shorten
+from dbsp.errors import CircuitError, wrong_argument
 
 
 def to_networkx(graph: Graph) -> nx.MultiDiGraph:
@@ -71,8 +71,7 @@ def _spec(operator: Operator) -> str:
 def networkx_document(graph: nx.MultiDiGraph) -> dict[str, Any]:
     """Return the document (see `dbsp.circuit.graph_json`) of a graph from `to_networkx`."""
     if not isinstance(graph, nx.MultiDiGraph):
-        got = f"{shorten(graph)} of type {type(graph).__name__}"
-        raise ArgumentError(f"graph: expected a networkx.MultiDiGraph, got {got}")
+        raise wrong_argument("graph", "a networkx.MultiDiGraph", graph)
 
     def scope(name: str) -> dict[str, Any]:
         members = [n for n, at in graph.nodes(data="scope") if at == name]

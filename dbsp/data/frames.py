@@ -40,6 +40,7 @@ from dbsp.errors import (
     at_place,
     counted,
     shorten,
+    wrong_argument,
 )
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
@@ -329,6 +330,8 @@ def decode_batch(batch: Batch, schema: Schema, interner: Interner, weight_column
                 code="invalid-weight",
             )
         rows = np.repeat(rows, weights, axis=0)
+    elif not isinstance(weight_column, str):
+        raise wrong_argument("weight_column", "the name of a column or None", weight_column)
     elif weight_column in schema.names:
         raise SchemaError(
             f"the Z-set already has a column {weight_column!r}; pass another name as weight_column",
@@ -340,7 +343,7 @@ def decode_batch(batch: Batch, schema: Schema, interner: Interner, weight_column
 
 def pandas_table(frame: Any, schema: Any = None) -> pa.Table:
     """Return the Arrow table of a pandas frame without its index; see `ZSet.from_pandas`."""
-    if not hasattr(frame, "columns"):
+    if not hasattr(frame, "iloc"):
         raise InputError(
             f"expected a pandas DataFrame, got {shorten(frame)} of type {type(frame).__name__}",
             code="wrong-type",

@@ -13,7 +13,7 @@ from dbsp.data.interner import Finder, Interner
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema
 from dbsp.data.weights import consolidated
-from dbsp.errors import ArgumentError, SchemaError, WeightOverflowError, counted, shorten
+from dbsp.errors import SchemaError, UserFunctionError, WeightOverflowError, counted, shorten, wrong_argument
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
 
@@ -225,6 +225,7 @@ class IndexedZSet:
             ArgumentError: `extension` or `columns` is of the wrong type.
             SchemaError: a column does not exist, occurs twice, or the number of columns is wrong.
             InputError: a row of the function does not fit its schema.
+            UserFunctionError: the function raised an exception or did not return rows.
             WeightOverflowError: a product of weights is outside the 64-bit range.
 
         Examples:
@@ -236,19 +237,14 @@ class IndexedZSet:
         root = self.as_zset_view()
         if isinstance(extension, IndexedZSet):
             names = extension.key_schema.names if columns is None else columns
-            if isinstance(names, Schema):
-                raise ArgumentError(
-                    "columns: expected column names, got a Schema; only an extension by a function takes one"
-                )
+            if isinstance(names, Schema) or not isinstance(names, Sequence):
+                raise wrong_argument("columns", "column names", names)
             schema, rows, weights = _join_groups(root, extension, root.schema.indices(names))
         else:
             if not callable(extension):
-                got = f"{shorten(extension)} of type {type(extension).__name__}"
-                raise ArgumentError(f"extension: expected an IndexedZSet or a function, got {got}")
+                raise wrong_argument("extension", "an IndexedZSet or a function", extension)
             if not isinstance(columns, Schema):
-                raise ArgumentError(
-                    f"columns: expected the Schema of the columns to add, got {shorten(columns)}"
-                )
+                raise wrong_argument("columns", "the Schema of the columns to add", columns)
             schema, rows, weights = _call_per_leaf(root, extension, columns)
         zset = root.wrap(schema, self.interner, consolidated(rows, weights))
         return IndexedZSet(zset, max(self.depth - self._level, 0))
@@ -289,7 +285,15 @@ def _join_groups(leaves: ZSet, extension: IndexedZSet, on: tuple[int, ...]) -> t
 def _call_per_leaf(leaves: ZSet, extend: Callable[[Any], Any], new: Schema) -> tuple[Schema, Codes, Codes]:
     schema = Schema(leaves.schema.names + new.names, leaves.schema.types + new.types)
     make = leaves.schema.row_class._make
-    below = [list(extend(make(row))) for row in leaves.schema.decode_rows(leaves.batch.rows, leaves.interner)]
+    below = []
+    for row in map(make, leaves.schema.decode_rows(leaves.batch.rows, leaves.interner)):
+        try:
+            below.append(list(extend(row)))
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise UserFunctionError(
+                f"the extension failed for the row {shorten(tuple(row))}: {reason}"
+            ) from error
     count = np.array([len(rows) for rows in below], np.int64)
     codes = new.encode_rows([row for rows in below for row in rows], leaves.interner)
     rows = np.hstack((np.repeat(leaves.batch.rows, count, axis=0), codes))

@@ -28,7 +28,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.indexed_zset import IndexedZSet
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
-from dbsp.errors import ArgumentError, SchemaError, counted
+from dbsp.errors import ArgumentError, SchemaError, counted, wrong_argument
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.limits import NULL
 
@@ -66,6 +66,8 @@ class PrefixExtender:
     __slots__ = ("_batch", "_starts", "columns", "index")
 
     def __init__(self, index: IndexedZSet, columns: Sequence[str] | None = None) -> None:
+        if not isinstance(index, IndexedZSet):
+            raise wrong_argument("index", "an IndexedZSet, such as zset.index_by(...)", index)
         key = index.key_schema
         if not key.arity:
             raise SchemaError(
@@ -93,6 +95,8 @@ class PrefixExtender:
 
     def extended(self, prefixes: ZSet) -> Schema:
         """Return the schema of the result of `propose`."""
+        if not isinstance(prefixes, ZSet):
+            raise wrong_argument("prefixes", "a ZSet", prefixes)
         schema = prefixes.schema
         if self.name in schema.names:
             raise SchemaError(
@@ -150,6 +154,8 @@ class PrefixExtender:
             >>> edge.intersect(ZSet([(1, 3), (1, 4)], {"x": int, "y": int}))
             ZSet({(1, 3): 1}, x: int, y: int)
         """
+        if not isinstance(extended, ZSet):
+            raise wrong_argument("extended", "a ZSet", extended)
         _, _, lo, hi = self._below(extended, self.columns)
         return _chosen(extended, lo < hi)
 
@@ -207,6 +213,10 @@ def extend_prefixes(prefixes: ZSet, extenders: Sequence[PrefixExtender]) -> ZSet
         >>> extend_prefixes(ZSet({(1,): 7}, {"a": int}), [r, s])
         ZSet({(1, 3): 7}, a: int, b: int)
     """
+    if not isinstance(prefixes, ZSet):
+        raise wrong_argument("prefixes", "a ZSet", prefixes)
+    if not isinstance(extenders, Sequence) or not all(isinstance(e, PrefixExtender) for e in extenders):
+        raise wrong_argument("extenders", "a list of PrefixExtender", extenders)
     if not extenders:
         raise ArgumentError("extenders: expected at least one PrefixExtender, got none")
     smallest = np.argmin([extender.count(prefixes) for extender in extenders], axis=0)

@@ -21,7 +21,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.type_inference import as_type, infer_type
 from dbsp.data.types import INT, Type
 from dbsp.data.values import decoder, encoder
-from dbsp.errors import DbspError, InputError, SchemaError, at_place, counted, shorten
+from dbsp.errors import DbspError, InputError, SchemaError, at_place, counted, shorten, wrong_argument
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
@@ -51,6 +51,8 @@ class Schema:
     """The types of the columns."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.names, tuple) or not isinstance(self.types, tuple):
+            raise wrong_argument("names and types", "two tuples; or use Schema.of(x=int)", self.names)
         if len(self.names) != len(self.types):
             raise SchemaError(
                 f"expected one type per column name, got {counted(len(self.names), 'name')} and "
@@ -94,11 +96,23 @@ class Schema:
         Parameters:
             indices: positions, counted from 0.
 
+        Raises:
+            SchemaError: there is no column at a position.
+
         Examples:
             >>> print(Schema.of(x=int, y=str, z=bool).select([2, 0]))
             (z: bool, x: int)
         """
+        if not isinstance(indices, Iterable):
+            raise wrong_argument("indices", "positions of columns", indices)
         chosen = tuple(indices)
+        for position in chosen:
+            if not -self.arity <= position < self.arity:
+                raise SchemaError(
+                    f"unknown column at position {position}; there are {counted(self.arity, 'column')} "
+                    f"({self.describe()})",
+                    code="unknown-column",
+                )
         return Schema(tuple(self.names[i] for i in chosen), tuple(self.types[i] for i in chosen))
 
     def rename(self, mapping: Mapping[str, str] | None = None, /, **new_to_old: str) -> Schema:
@@ -115,6 +129,8 @@ class Schema:
             >>> print(Schema.of(x=int, y=str).rename(id="x"))
             (id: int, y: str)
         """
+        if mapping is not None and not isinstance(mapping, Mapping):
+            raise wrong_argument("mapping", "new names by old names, such as {'x': 'y'}", mapping)
         changes = dict(mapping or {}) | {old: new for new, old in new_to_old.items()}
         for old in changes:
             self.index(old)
@@ -429,7 +445,10 @@ def infer_schema(rows: Sequence[Any]) -> Schema:
             code="invalid-row",
         )
     by_name = Schema(names, tuple(as_type(object).optional() for _ in names))
-    plain = [row if type(row) in _POSITIONAL else by_name.positional(row) for row in rows]
+    plain = [
+        row if type(row) in _POSITIONAL else by_name._numbered(by_name.positional, i, row)
+        for i, row in enumerate(rows)
+    ]
     for number, row in enumerate(plain):
         if len(row) != len(names):
             raise InputError(

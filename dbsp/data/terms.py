@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, TypeAlias
 
-from dbsp.errors import shorten
+from dbsp.errors import shorten, wrong_argument
 
 
 class Record(tuple[Any, ...]):
@@ -84,6 +84,8 @@ class Branch:
     _hash: int
 
     def __init__(self, name: str, *arguments: Any) -> None:
+        if not isinstance(name, str):
+            raise wrong_argument("name", "the name of a branch", name)
         object.__setattr__(self, "name", name.removeprefix("$"))
         object.__setattr__(self, "arguments", arguments)
         object.__setattr__(self, "_hash", hash((self.name, arguments)))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.batch import Batch
-from dbsp.errors import InputError, WeightOverflowError, counted, shorten
+from dbsp.errors import InputError, WeightOverflowError, counted, shorten, wrong_argument
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
 
@@ -31,6 +31,8 @@ def weight_array(weights: Iterable[Any], count: int) -> Codes:
 
     Raises InputError unless they are `count` ints, WeightOverflowError if one is out of range.
     """
+    if not isinstance(weights, Iterable):
+        raise wrong_argument("weights", "one int per row", weights)
     listed: Sequence[Any] = list(weights)
     if len(listed) != count:
         raise InputError(

@@ -164,7 +164,7 @@ class ZSet:
         schema = source if schema is None else as_schema(schema)
         interner = Interner() if interner is None else interner
         codes = recode_rows(codes, source, interner, schema, interner)
-        array = None if weights is None else weight_array(np.asarray(weights).tolist(), len(rows))
+        array = None if weights is None else weight_array(np.atleast_1d(weights).tolist(), len(rows))
         return cls.wrap(schema, interner, consolidated(codes, array))
 
     @classmethod

@@ -13,11 +13,13 @@ import pytest
 
 from dbsp import (
     ArgumentError,
+    Branch,
     DbspError,
     InputError,
     PrefixExtender,
     Schema,
     SchemaError,
+    UserFunctionError,
     ValueOutOfRangeError,
     WeightOverflowError,
     ZSet,
@@ -98,6 +100,28 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
         "column 'x': expected a structure for the type 'record' and for no other type; write the type "
         "as text, such as '@Pair = [a: int, b: str]' [invalid-type]",
     ),
+    (
+        lambda: Schema("xy", "ab"),  # type: ignore[arg-type]
+        ArgumentError,
+        "names and types: expected two tuples; or use Schema.of(x=int), got 'xy' of type str "
+        "[invalid-argument]",
+    ),
+    (
+        lambda: XY.select(3),  # type: ignore[arg-type]
+        ArgumentError,
+        "indices: expected positions of columns, got 3 of type int [invalid-argument]",
+    ),
+    (
+        lambda: XY.select([2]),
+        SchemaError,
+        "unknown column at position 2; there are 2 columns (x: int, y: str) [unknown-column]",
+    ),
+    (
+        lambda: XY.rename("x"),  # type: ignore[arg-type]
+        ArgumentError,
+        "mapping: expected new names by old names, such as {'x': 'y'}, got 'x' of type str "
+        "[invalid-argument]",
+    ),
     # rows
     (
         lambda: ZSet([(1,)], XY),
@@ -130,6 +154,12 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
         lambda: ZSet([3, 4]),
         InputError,
         "expected rows, such as tuples or dicts, got 3 of type int; write a row of one column as (3,) "
+        "[invalid-row]",
+    ),
+    (
+        lambda: ZSet([{"x": 1}, 2]),
+        InputError,
+        "row 1: expected a row of (x: object?), got 2 of type int; write a row of one column as (2,) "
         "[invalid-row]",
     ),
     (lambda: ZSet(3), InputError, "expected rows, such as a list of tuples, got 3 of type int [wrong-type]"),  # type: ignore[arg-type]
@@ -206,6 +236,21 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
         "[missing-value]",
     ),
     # weights
+    (
+        lambda: ZSet.from_rows([(1,)], 3),  # type: ignore[arg-type]
+        ArgumentError,
+        "weights: expected one int per row, got 3 of type int [invalid-argument]",
+    ),
+    (
+        lambda: ZSet.from_numpy(np.array([[1], [2]]), 3),
+        InputError,
+        "expected 2 weights, one per row, got 1 [invalid-weight]",
+    ),
+    (
+        lambda: ROWS.to_arrow(3),  # type: ignore[arg-type]
+        ArgumentError,
+        "weight_column: expected the name of a column or None, got 3 of type int [invalid-argument]",
+    ),
     (
         lambda: ZSet({(1,): 1.5}),
         InputError,
@@ -322,13 +367,48 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
     (
         lambda: ROWS.index_by("x").extend_leaves(lambda row: []),
         ArgumentError,
-        "columns: expected the Schema of the columns to add, got None [invalid-argument]",
+        "columns: expected the Schema of the columns to add, got None of type NoneType [invalid-argument]",
     ),
     (
-        lambda: ROWS.index_by("x").extend_leaves(ROWS.index_by("x"), XY),
+        lambda: ROWS.index_by("x").extend_leaves(ROWS.index_by("x"), 3),  # type: ignore[arg-type]
         ArgumentError,
-        "columns: expected column names, got a Schema; only an extension by a function takes one "
-        "[invalid-argument]",
+        "columns: expected column names, got 3 of type int [invalid-argument]",
+    ),
+    (
+        lambda: ROWS.index_by("x").extend_leaves(lambda row: row.x / 0, Schema.of(z=int)),
+        UserFunctionError,
+        "the extension failed for the row (1, 'a'): ZeroDivisionError: division by zero [user-function]",
+    ),
+    (
+        lambda: PrefixExtender(ROWS),  # type: ignore[arg-type]
+        ArgumentError,
+        "index: expected an IndexedZSet, such as zset.index_by(...), got ZSet({(1, 'a'): 1}, x: int, y: str) "
+        "of type ZSet [invalid-argument]",
+    ),
+    (
+        lambda: extend_prefixes(3, []),  # type: ignore[arg-type]
+        ArgumentError,
+        "prefixes: expected a ZSet, got 3 of type int [invalid-argument]",
+    ),
+    (
+        lambda: extend_prefixes(ROWS, [3]),  # type: ignore[list-item]
+        ArgumentError,
+        "extenders: expected a list of PrefixExtender, got [3] of type list [invalid-argument]",
+    ),
+    (
+        lambda: PrefixExtender(ROWS.index_by("x")).propose(3),  # type: ignore[arg-type]
+        ArgumentError,
+        "prefixes: expected a ZSet, got 3 of type int [invalid-argument]",
+    ),
+    (
+        lambda: PrefixExtender(ROWS.index_by("x")).intersect(3),  # type: ignore[arg-type]
+        ArgumentError,
+        "extended: expected a ZSet, got 3 of type int [invalid-argument]",
+    ),
+    (
+        lambda: Branch(3),  # type: ignore[arg-type]
+        ArgumentError,
+        "name: expected the name of a branch, got 3 of type int [invalid-argument]",
     ),
     (
         lambda: ROWS.index_by("x").extend_leaves(ROWS.index_by("x"), ["x", "y"]),
