@@ -191,3 +191,23 @@ def test_good_and_bad_ticks_in_any_order() -> None:
         )
         with pytest.raises(DbspError):
             live.run.step(generator.choice(bad))
+
+
+@pytest.mark.parametrize(
+    ("word_size", "column", "value", "expected"),
+    [
+        (64, "u", 2**63, "an unsigned number (0 to 2^63-1)"),
+        (64, "u", -1, "an unsigned number (0 to 2^63-1)"),
+        (64, "n", 2**63, "an int from -2**63 to 2**63 - 1"),
+        (32, "u", 2**64, "an unsigned number of 32 bits (0 to 2^32-1)"),
+        (32, "n", 2**31, "a whole number of 32 bits (-2^31 to 2^31-1)"),
+    ],
+)
+def test_an_int_out_of_range_names_the_range_of_its_column(
+    word_size: int, column: str, value: int, expected: str
+) -> None:
+    text = ".decl e(u: unsigned, n: number) .input e .output e"
+    row = {"u": 0, "n": 0, column: value}
+    with pytest.raises(ValueOutOfRangeError) as caught:
+        dbsp.compile(text, word_size=word_size).start().step({"e": [row]})
+    assert f"column '{column}': expected {expected}, got {value} [value-out-of-range]" in str(caught.value)

@@ -50,6 +50,9 @@ def code_float(code: int) -> float:
 NAN_CODE: int = _as_int.unpack(_as_float.pack(math.nan))[0]
 
 
+ANY_INT = "an int from -2**63 to 2**63 - 1"
+"""The range of an int column, as messages write it."""
+
 NULL_AS_INT = "expected an int from -2**63 + 1 to 2**63 - 1 in an optional column, got -2**63"
 """The message for the int whose code stands for None."""
 
@@ -66,7 +69,7 @@ def _misfit(kind: str, value: Any) -> InputError:
 
 def out_of_int_range(value: int) -> ValueOutOfRangeError:
     """Return the error for an int that is too large or too small for a column."""
-    return ValueOutOfRangeError(f"expected an int from -2**63 to 2**63 - 1, got {shorten(value)}")
+    return ValueOutOfRangeError(f"expected {ANY_INT}, got {shorten(value)}")
 
 
 def _encode_int(value: Any, interner: Interner) -> int:

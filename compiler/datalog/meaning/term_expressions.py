@@ -20,7 +20,7 @@ from dbsp.compiler.datalog.tree.kinds import AnyKind, FunctorSignature, Kind, St
 from dbsp.data.terms import Branch, parts_of
 from dbsp.data.types import FLOAT, INT, STR, Type
 from dbsp.diagnostics import SourceSpan
-from dbsp.errors import ValueOutOfRangeError, expect_type
+from dbsp.errors import expect_type
 from dbsp.expressions import Expression, Functor, FunctorCall, col, lit, max_of, min_of, when
 from dbsp.expressions import call as call_function
 from dbsp.expressions.constructors import code_of, construct, field_of, made_by, nil
@@ -239,7 +239,7 @@ _FITTING = {UNSIGNED: _UNSIGNED, NUMBER_32: "fit_int32", UNSIGNED_32: "fit_unsig
 
 def _unsigned(value: int) -> int:
     if value < 0:
-        raise ValueOutOfRangeError(f"{value} is less than 0, so it is no unsigned")
+        raise UNSIGNED.refusal(value)
     return value
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dbsp.data.int_range import IntRange
-from dbsp.errors import ValueOutOfRangeError
 from dbsp.kernels.limits import INT64_MAX
 
 
@@ -20,13 +19,8 @@ class WordRange(IntRange):
     def expected(self) -> str:
         return self.description
 
-    def refusal(self, value: int) -> ValueOutOfRangeError:
-        if value < 0 == self.low:
-            return ValueOutOfRangeError(f"{value} is less than 0, so it is no unsigned")
-        return ValueOutOfRangeError(f"{value} does not fit 32 bits ({self.low} to {self.high})")
 
-
-UNSIGNED = WordRange(0, INT64_MAX, "unsigned", "an unsigned number, which is not negative")
+UNSIGNED = WordRange(0, INT64_MAX, "unsigned", "an unsigned number (0 to 2^63-1)")
 """The unsigned of 64 bits, of which the engine keeps the lower half."""
 
 NUMBER_32 = WordRange(-(2**31), 2**31 - 1, "int32", "a whole number of 32 bits (-2^31 to 2^31-1)")

@@ -125,7 +125,7 @@ def test_rows_are_given_as_tuples_and_branches() -> None:
         ((Branch("Box", (1, 2), 3), None), "field 'b' of Pair: expected str, got 2 of type int"),
         (
             (Branch("Box", (1, "x"), -3), None),
-            "field 'size' of $Box: -3 is less than 0, so it is no unsigned",
+            "field 'size' of $Box: expected an unsigned number (0 to 2^63-1), got -3",
         ),
         (
             (Branch("Dot"), [1, "x"]),

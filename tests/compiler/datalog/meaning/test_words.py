@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -108,17 +109,37 @@ def _one(values: list[int]) -> st.SearchStrategy[int]:
 @pytest.mark.parametrize(
     ("word_size", "changes", "message"),
     [
-        (32, {"n": [(1,), (2**31,)]}, "relation 'n', column 'x': 2147483648 does not fit 32 bits"),
-        (32, {"n": {(-(2**31) - 1,): -1}}, "relation 'n', column 'x': -2147483649 does not fit 32 bits"),
-        (32, {"u": [(2**32,)]}, "relation 'u', column 'x': 4294967296 does not fit 32 bits"),
-        (32, {"pair": [((2**31, 0),)]}, "field 'x' of Pair: 2147483648 does not fit 32 bits"),
-        (32, {"pair": [((0, 2**32),)]}, "field 'u' of Pair: 4294967296 does not fit 32 bits"),
-        (64, {"u": [(-1,)]}, "relation 'u', column 'x': -1 is less than 0, so it is no unsigned"),
+        (
+            32,
+            {"n": [(1,), (2**31,)]},
+            "relation 'n', column 'x': expected a whole number of 32 bits (-2^31 to 2^31-1), got 2147483648",
+        ),
+        (
+            32,
+            {"n": {(-(2**31) - 1,): -1}},
+            "relation 'n', column 'x': expected a whole number of 32 bits (-2^31 to 2^31-1), got -2147483649",
+        ),
+        (
+            32,
+            {"u": [(2**32,)]},
+            "relation 'u', column 'x': expected an unsigned number of 32 bits (0 to 2^32-1), got 4294967296",
+        ),
+        (
+            32,
+            {"pair": [((2**31, 0),)]},
+            "field 'x' of Pair: expected a whole number of 32 bits (-2^31 to 2^31-1), got 2147483648",
+        ),
+        (
+            32,
+            {"pair": [((0, 2**32),)]},
+            "field 'u' of Pair: expected an unsigned number of 32 bits (0 to 2^32-1), got 4294967296",
+        ),
+        (64, {"u": [(-1,)]}, "relation 'u', column 'x': expected an unsigned number (0 to 2^63-1), got -1"),
     ],
 )
 def test_rows_out_of_range_are_refused(word_size: int, changes: dict[str, object], message: str) -> None:
     run = dbsp.compile(TEXT, word_size=word_size).start({"n": [(5,)]})
-    with pytest.raises(ValueOutOfRangeError, match=message.replace("[", r"\[")):
+    with pytest.raises(ValueOutOfRangeError, match=re.escape(message)):
         run.step({"u": [(7,)], **changes})
     assert run.tick == 1 and not run.view("next")
     run.step({"n": [(2**31 - 1,)], "u": [(2**32 - 1,)], "pair": [((-(2**31), 2**32 - 1),)]})
@@ -130,7 +151,7 @@ def test_rows_out_of_range_are_refused(word_size: int, changes: dict[str, object
 def test_what_c_has_no_value_for_is_an_error() -> None:
     text = ".decl n(x: number) .input n .decl q(x: number) .output q q(x / y) :- n(x), n(y), x < y."
     run = dbsp.compile(text, word_size=32).start()
-    with pytest.raises(ValueOutOfRangeError, match=r"2147483648 does not fit 32 bits"):
+    with pytest.raises(ValueOutOfRangeError, match=r"expected a whole number of 32 bits .*, got 2147483648"):
         run.step({"n": [(-(2**31),), (-1,)]})
     with pytest.raises(EvaluationError, match="division by zero"):
         run.step({"n": [(-1,), (0,)]})
@@ -148,7 +169,7 @@ def test_functors_give_numbers_in_range() -> None:
         )
         run = program.start({"n": [(0,)]})
         assert run.view("r").rows() == [(right,)]
-        with pytest.raises(ValueOutOfRangeError, match=f"{wrong} does not fit 32 bits"):
+        with pytest.raises(ValueOutOfRangeError, match=f"number of 32 bits .*, got {wrong}"):
             run.step({"n": [(1,)]})
 
 
