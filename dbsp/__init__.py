@@ -1,4 +1,4 @@
-"""Incremental dataflow circuits: queries kept fresh over changing data.
+"""Incremental dataflow circuits: queries whose results follow their changing inputs.
 
 >>> import dbsp
 >>> program = dbsp.compile('''
@@ -28,12 +28,12 @@ for _name in ("operators", "compiler"):
     _folder = _path.join(_path.dirname(__file__), _name)
     if not _path.exists(_folder):
         raise ImportError(
-            f"dbsp/{_name} is missing: an unpacked source distribution has to be installed, pip install ."
+            f"dbsp/{_name} is missing: install the unpacked source distribution with pip install ."
         )
     if _path.isfile(_folder):  # git's text file in place of a link
         raise ImportError(
-            f"dbsp/{_name} is a file instead of a link to ../{_name}: this clone has no symbolic links. Turn "
-            "them on (on Windows, in developer mode) and check the links out again:\n"
+            f"dbsp/{_name} is a file instead of a link to ../{_name}: this clone has no symbolic links. "
+            "Enable them (on Windows, in developer mode) and check the links out again:\n"
             "    git config core.symlinks true\n"
             "    git checkout -- dbsp/operators dbsp/compiler"
         )
@@ -41,6 +41,7 @@ for _name in ("operators", "compiler"):
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dbsp.circuit import drawing as draw  # noqa: F401  (not in __all__, like the other modules)
     from dbsp.compiler.compile import compile
     from dbsp.compiler.program import Program
     from dbsp.data.indexed_zset import IndexedZSet
@@ -92,8 +93,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Names are handed on when they are first asked for: the kernel must not import what is built on it,
-# and importing the package must not cost what is not used.
+# Names are imported on first use: the kernel must not import the rooms above it, and `import dbsp`
+# must not pay for modules that the program does not use.
 _HOME = {
     "dbsp.compiler.compile": ("compile",),
     "dbsp.compiler.program": ("Program",),
@@ -145,6 +146,7 @@ _HOME = {
     "dbsp.data.zset": ("ZSet",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_MODULES = {"draw": "dbsp.circuit.drawing", "spark": "dbsp.spark"}
 
 __all__ = [
     "ArgumentError",
@@ -202,9 +204,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     module = _MODULE_OF.get(name)
-    if name == "spark":
-        return import_module("dbsp.spark")
     if module is None:
         raise AttributeError(f"module 'dbsp' has no attribute {name!r}")
     value = getattr(import_module(module), name)
@@ -213,7 +215,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *_MODULES]
 
 
 def _open_folder(folder: Path) -> checkpoints.Checkpoint:

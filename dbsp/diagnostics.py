@@ -1,8 +1,8 @@
 """Places in source text and the messages that point at them.
 
-A `SourceSpan` says where something was written: a rule in a program file, or the line of Python that
-built a node of a circuit. A `Diagnostic` is one message about such a place; rendered it shows the
-file, the line, the line's text, a caret under the part that is meant, and a hint:
+A `SourceSpan` is a place in source text: a rule in a program file, or the line of Python that built
+a node of a circuit. A `Diagnostic` is one message about such a place. Its text shows the file, the
+number and text of the line, a caret under the part in question, and a hint:
 
 >>> span = SourceSpan("reach.dl", 3, 17, 3, 21)
 >>> print(Diagnostic("undefined relation 'egde'", span, hint="did you mean 'edge'?",
@@ -22,7 +22,7 @@ from typing import Literal
 
 Severity = Literal["error", "warning"]
 
-# Longer lines of source are shown in part.
+# Longer source lines are shown in part.
 MAX_WIDTH = 160
 
 
@@ -45,9 +45,10 @@ class SourceSpan:
         return f"{self.file}:{self.line}"
 
     def to(self, end: SourceSpan) -> SourceSpan:
-        """The stretch from the start of this one to the end of `end`.
+        """Return the span from the start of this one to the end of `end`.
 
-        This one alone where `end` is not behind it: in another file, or brought there by a macro.
+        Returns this span alone if `end` does not follow it: in another file, or in the text of a
+        macro.
         """
         if end.file != self.file or (end.end_line, end.end_column) < (self.end_line, self.end_column):
             return self
@@ -59,7 +60,7 @@ class SourceSpan:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One message about one place. `line_text` is the text of the line `span` starts on.
+    """One message about one place. `line_text` is the text of the line on which `span` starts.
 
     `note` has further facts, one per line, such as the instance of a component that the place
     belongs to. `code` is the stable name of the cause; a section of `docs/reference/errors`
@@ -75,7 +76,7 @@ class Diagnostic:
     code: str | None = None
 
     def render(self) -> str:
-        """The message with its line, a caret line and its hint, as in the module's example."""
+        """Return the message with its line, carets and hint, as in the example above."""
         code = f" [{self.code}]" if self.code else ""
         parts = [f"{self.span}: {self.severity}: {self.message}{code}"]
         if self.line_text is not None:
@@ -129,10 +130,10 @@ class ProgramSources:
 
 
 def caret_line(text: str, span: SourceSpan) -> str:
-    """Blanks and carets that stand under `span` when printed below `text`.
+    """Return blanks and carets that mark `span` in the line below `text`.
 
-    Tabs before the span are kept as tabs, so that the carets line up in any terminal. A span that
-    goes on over several lines is marked to the end of its first line.
+    Tabs before the span stay tabs, so that the carets line up in any terminal. A span of several
+    lines is marked to the end of its first line.
     """
     start = min(span.column - 1, len(text))
     if span.end_line == span.line:
@@ -146,7 +147,7 @@ def caret_line(text: str, span: SourceSpan) -> str:
 
 
 def _window(text: str, carets: str) -> list[str]:
-    """The line and its caret line, cut to the part around the first caret when they are very long."""
+    """Return the line and its caret line; of long lines the part around the caret."""
     start = 0
     if len(text) > MAX_WIDTH:
         first = len(carets) - len(carets.lstrip())
@@ -160,18 +161,18 @@ def _window(text: str, carets: str) -> list[str]:
 
 
 def render_all(diagnostics: Iterable[Diagnostic]) -> str:
-    """All messages, one below the other."""
+    """Return the text of all messages, one after the other."""
     return "\n".join(diagnostic.render() for diagnostic in diagnostics)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A hint naming the known name closest to a misspelt one, or None when nothing is close.
+    """Return a hint with the known name closest to a misspelt one, or None if no name is close.
 
     >>> did_you_mean("egde", ["edge", "node"])
     "did you mean 'edge'?"
     """
     lowered = {candidate.lower(): candidate for candidate in sorted(set(known), reverse=True)}
-    # Names of very different length are never close; leaving them out keeps large programs quick.
+    # Names of very different length are never close; skipping them keeps large programs fast.
     near: Sequence[str] = [key for key in lowered if abs(len(key) - len(name)) <= max(2, len(name) // 2)]
     matches = difflib.get_close_matches(name.lower(), near, n=1, cutoff=0.6)
     return f"did you mean {lowered[matches[0]]!r}?" if matches else None

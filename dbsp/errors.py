@@ -1,7 +1,7 @@
-"""Every error the engine raises on purpose: one family under `DbspError`.
+"""The errors that dbsp raises on purpose: one family under `DbspError`.
 
-An error says what is wrong, where (the operator and the user's own source line, filled in by
-whoever knows it) and what to do about it.
+An error says what is wrong, where (the operator and the line of the caller's source) and what to
+do.
 """
 
 from __future__ import annotations
@@ -16,13 +16,21 @@ T = TypeVar("T")
 
 
 class DbspError(Exception):
-    """Base of all errors of this package.
+    """Base class of all errors of this package.
 
-    `where` names the node, file, relation or row the message is about. Code deep inside the engine
-    raises without it; the scheduler, which knows the operator, adds it on the way out.
+    Attributes:
+        message: the text without place and code.
+        where: the operator, file, relation or row that the message is about, or None. Code that
+            does not know the operator raises without it; the scheduler adds it.
+        code: a short stable name of the cause, such as `unknown-column`. It ends the text of the
+            error, and a section of `docs/reference/errors` explains it.
 
-    `code` is a short stable name of the cause, such as `unknown-column`. It ends the text of the
-    error, and a section of `docs/reference/errors` explains it.
+    Examples:
+        >>> try:
+        ...     Schema.of(x=int).index("y")
+        ... except DbspError as error:
+        ...     print(error.code)
+        unknown-column
     """
 
     code: str | None = None
@@ -50,11 +58,17 @@ class DbspError(Exception):
 
 
 class SchemaError(DbspError):
-    """A column or a type does not fit: unknown name, wrong arity, two types that cannot meet."""
+    """A column or a type does not fit: unknown name, wrong number of columns, other type."""
 
 
 class InputError(DbspError):
-    """A change handed to a circuit is not acceptable: unknown relation, wrong arity, wrong type."""
+    """A change is not acceptable: an unknown input, a wrong number of values, a wrong type."""
+
+
+class ArgumentError(DbspError, ValueError):
+    """An argument is not acceptable; the message names it and what it expects."""
+
+    code = "invalid-argument"
 
 
 class ArgumentError(DbspError, ValueError):
@@ -64,29 +78,29 @@ class ArgumentError(DbspError, ValueError):
 
 
 class ValueOutOfRangeError(DbspError):
-    """A value does not fit its 64-bit code; nothing wraps silently."""
+    """A value is outside the range of its type. Arithmetic and conversions never wrap around."""
 
     code = "value-out-of-range"
 
 
 class WeightOverflowError(DbspError):
-    """A sum or product of weights leaves int64."""
+    """A weight, or a sum or product of weights, is outside the range -2**63 to 2**63 - 1."""
 
     code = "weight-overflow"
 
 
 class EvaluationError(DbspError):
-    """An expression has no value for a row: division by zero, text that is no number."""
+    """An expression has no value for a row: a division by zero, text that is not a number."""
 
 
 class UserFunctionError(DbspError):
-    """A function supplied by the user raised; the original exception is the cause."""
+    """A function of the caller raised an exception, which is the `__cause__` of this error."""
 
     code = "user-function"
 
 
 class InvariantError(DbspError):
-    """The data breaks a promise that a validator of the circuit holds it to, or dbsp one of its own."""
+    """The data violates a validator of the circuit, or dbsp violates an invariant of its own."""
 
     code = "invariant"
 
@@ -96,31 +110,33 @@ class CircuitError(DbspError):
 
 
 class IterationLimitError(DbspError):
-    """A fixpoint scope did not converge within its cap on iterations."""
+    """A fixpoint scope did not converge within its limit of iterations."""
 
     code = "iteration-limit"
 
 
 class MemoryLimitError(DbspError):
-    """A tick needs more memory than there is."""
+    """A tick needs more memory than is available."""
 
     code = "memory-limit"
 
 
 class CheckpointError(DbspError):
-    """A checkpoint cannot be used or written: another circuit's, in use elsewhere, damaged."""
+    """A checkpoint cannot be read or written: it is damaged, in use, or of another program."""
 
 
 class SetupError(DbspError):
-    """The machine lacks something that is needed, such as a Java for Spark; says how to get it."""
+    """A program that dbsp needs, such as Java, is missing; the message says how to get it."""
 
     code = "setup"
 
 
 class CompileError(DbspError):
-    """A program was refused; carries every diagnostic found (see `dbsp.diagnostics`).
+    """A program has errors.
 
-    Its text is all of them, each with its place, its line, a caret and a hint.
+    Attributes:
+        diagnostics: all errors and warnings of the program (see `dbsp.diagnostics`). The text of
+            this error shows each of them with its place, its line, a caret and a hint.
     """
 
     def __init__(self, diagnostics: Sequence[Diagnostic] | str, *, code: str | None = None) -> None:
@@ -132,21 +148,46 @@ class CompileError(DbspError):
         super().__init__("\n".join(diagnostic.render() for diagnostic in self.diagnostics))
 
 
+E = TypeVar("E", bound=DbspError)
+
+
+def at_place(error: E, place: str) -> E:
+    """Return the same error with a place, such as a row and a column, in front of its message."""
+    return type(error)(f"{place}: {error.message}", where=error.where, code=error.code)
+
+
+def wrong_argument(name: str, expected: str, value: object) -> ArgumentError:
+    """Return the error for an argument of the wrong type; it shows the value and its type."""
+    return ArgumentError(f"{name}: expected {expected}, got {shorten(value)} of type {type(value).__name__}")
+
+
 def shorten(value: Any, width: int = 60) -> str:
-    """`repr(value)`, cut to `width` characters for error messages."""
+    """Return `repr(value)`, cut to `width` characters for error messages."""
     text = repr(value)
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, as messages write it.
+
+    >>> counted(1, "column"), counted(2, "column")
+    ('1 column', '2 columns')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def expect_present(value: T | None, what: str, *, where: str | None = None) -> T:
-    """Return a value that is never None at this place; raise InvariantError, which names it, if it is."""
+    """Return `value`, which is never None here.
+
+    Raises InvariantError with the name `what` if it is.
+    """
     if value is None:
         raise InvariantError(f"expected {what}, got None; this is a defect of dbsp", where=where)
     return value
 
 
 def expect_type(value: object, type_: type[T], what: str, *, where: str | None = None) -> T:
-    """Return a value that always has this type at this place; raise InvariantError if it does not."""
+    """Return `value`, which always has this type here. Raises InvariantError if it has another."""
     if not isinstance(value, type_):
         got = type(value).__name__
         raise InvariantError(f"expected {what}, got {got}; this is a defect of dbsp", where=where)

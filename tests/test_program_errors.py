@@ -63,20 +63,44 @@ def refused(live: LiveProgram, changes: Any, error: type[DbspError], *messages: 
         ({7: [(1, 2)]}, InputError, ["there is no input '7'"]),
         (["edge"], InputError, ["the changes of a step are a mapping from inputs", "['edge']"]),
         ("edge", InputError, ["the changes of a step are a mapping from inputs", "'edge'"]),
-        ({"edge": [(1, 2), (1, 2, 3)]}, InputError, ["relation 'edge': row 1: (1, 2, 3) has 3 values"]),
-        ({"edge": {(1,): 1}}, InputError, ["relation 'edge'", "(1,) has 1 value", "has 2 columns"]),
-        ({"edge": [5]}, InputError, ["relation 'edge': row 0: 5 of type int is no row"]),
+        (
+            {"edge": [(1, 2), (1, 2, 3)]},
+            InputError,
+            ["relation 'edge': row 1: expected 2 values (x: int, y: int), got 3: (1, 2, 3)"],
+        ),
+        (
+            {"edge": {(1,): 1}},
+            InputError,
+            ["relation 'edge'", "expected 2 values (x: int, y: int), got 1: (1,)"],
+        ),
+        (
+            {"edge": [5]},
+            InputError,
+            ["relation 'edge': row 0: expected a row of (x: int, y: int), got 5 of type int"],
+        ),
         ({"edge": "ab"}, InputError, ["relation 'edge': a change is a collection of rows, not 'ab'"]),
         ({"edge": 5}, InputError, ["relation 'edge': a change is a collection of rows, not 5"]),
-        ({"edge": [{"x": 1}]}, InputError, ["relation 'edge': row 0: the row lacks 'y'"]),
-        ({"edge": [{"x": 1, "y": 2, "z": 3}]}, InputError, ["the row has 'z', unknown to (x: int, y: int)"]),
+        (
+            {"edge": [{"x": 1}]},
+            InputError,
+            ["relation 'edge': row 0: expected the columns (x: int, y: int), got (x); missing: 'y'"],
+        ),
+        (
+            {"edge": [{"x": 1, "y": 2, "z": 3}]},
+            InputError,
+            ["expected the columns (x: int, y: int), got (x, y, z); unknown: 'z'"],
+        ),
         ({"edge": [(1, "2")]}, InputError, ["relation 'edge': row 0, column 'y': expected int, got '2'"]),
         ({"edge": {(1, 2.0): 1}}, InputError, ["column 'y': expected int, got 2.0 of type float"]),
         ({"edge": [(True, 2)]}, InputError, ["column 'x': expected int, got True of type bool"]),
         ({"edge": [(None, 2)]}, InputError, ["column 'x': expected int, got None"]),
         ({"name": [(1, b"one")]}, InputError, ["column 's': expected str, got b'one' of type bytes"]),
         ({"size": [(1, "0.5")]}, InputError, ["column 'f': expected float, got '0.5'"]),
-        ({"edge": [(1, 2**63)]}, ValueOutOfRangeError, ["column 'y': 9223372036854775808 does not fit 64"]),
+        (
+            {"edge": [(1, 2**63)]},
+            ValueOutOfRangeError,
+            ["column 'y': expected an int from -2**63 to 2**63 - 1, got 9223372036854775808"],
+        ),
         ({"edge": {(1, 2): 2**63}}, WeightOverflowError, ["weight 9223372036854775808 does not fit 64 bits"]),
         ({"edge": {(1, 2): 1.5}}, InputError, ["relation 'edge': a weight is an int, not 1.5 (float)"]),
         ({"edge": {(1, 2): True}}, InputError, ["a weight is an int, not True (bool)"]),
@@ -93,12 +117,12 @@ def refused(live: LiveProgram, changes: Any, error: type[DbspError], *messages: 
         (
             {"edge": {(2**31, 2**31): 1, (2**31 + 1, 2**31): 1}},
             ValueOutOfRangeError,
-            ["<program>:17", "the sum of a group does not fit 64 bits", "rolled back"],
+            ["<program>:17", "the sum of a group is outside the 64-bit range", "rolled back"],
         ),
         (
             {"edge": [(77, 1)], "name": [(x, "s") for x in range(7132)]},
             WeightOverflowError,
-            ["<program>:18", "weights leaves int64", "rolled back"],
+            ["<program>:18", "weights is outside the 64-bit range", "rolled back"],
         ),
     ],
 )
@@ -171,3 +195,23 @@ def test_good_and_bad_ticks_in_any_order() -> None:
         )
         with pytest.raises(DbspError):
             live.run.step(generator.choice(bad))
+
+
+@pytest.mark.parametrize(
+    ("word_size", "column", "value", "expected"),
+    [
+        (64, "u", 2**63, "an unsigned number (0 to 2^63-1)"),
+        (64, "u", -1, "an unsigned number (0 to 2^63-1)"),
+        (64, "n", 2**63, "an int from -2**63 to 2**63 - 1"),
+        (32, "u", 2**64, "an unsigned number of 32 bits (0 to 2^32-1)"),
+        (32, "n", 2**31, "a whole number of 32 bits (-2^31 to 2^31-1)"),
+    ],
+)
+def test_an_int_out_of_range_names_the_range_of_its_column(
+    word_size: int, column: str, value: int, expected: str
+) -> None:
+    text = ".decl e(u: unsigned, n: number) .input e .output e"
+    row = {"u": 0, "n": 0, column: value}
+    with pytest.raises(ValueOutOfRangeError) as caught:
+        dbsp.compile(text, word_size=word_size).start().step({"e": [row]})
+    assert f"column '{column}': expected {expected}, got {value} [value-out-of-range]" in str(caught.value)

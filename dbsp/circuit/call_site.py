@@ -1,4 +1,4 @@
-"""The line of the user's own code that called into this package."""
+"""The source line of the caller of this package."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def call_site() -> str:
-    """`file:line` of the innermost frame outside this package, or "" if there is none.
+    """Return `file:line` of the innermost frame outside this package, or "" if there is none.
 
-    A frame belongs to the package if its globals do, so methods that dataclasses generate are
+    A frame belongs to the package if its globals do. So methods that dataclasses generate are
     skipped, and code run by `python -c` or `exec` is found. O(depth of the stack).
     """
     frame: FrameType | None = sys._getframe(1)

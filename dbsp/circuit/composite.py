@@ -1,8 +1,8 @@
 """Composite: an operator that is defined by simpler ones.
 
-It is one node of the query and says once, in `compose`, what it is made of. Its schema, its
-function of Z-sets and its place in the incremental circuit all follow from that: by the chain rule,
-(P . Q)^D = P^D . Q^D (DBSP paper, arXiv 2203.16684, proposition 3.2), also inside nested scopes.
+It is one node of the query. Its method `compose` defines it by other operators; its schema, its
+function of Z-sets and its incremental form follow from that. By the chain rule,
+(P . Q)^D = P^D . Q^D (DBSP paper, arXiv 2203.16684, proposition 3.2), also in nested scopes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dbsp.data.schema import Schema
 
 
 class Typed(Protocol):
-    """What a composition is written over: streams, or one of their stand-ins below."""
+    """The type over which a composition is written: streams, `_Columns` or `_Term`."""
 
     @property
     def schema(self) -> Schema: ...
@@ -30,7 +30,7 @@ T = TypeVar("T", bound=Typed)
 
 
 class Add(Protocol[T]):
-    """Puts one operator into the composition; returns its result."""
+    """Adds one operator to the composition; returns its result."""
 
     def __call__(self, operator: Operator, /, *inputs: T) -> T: ...
 
@@ -42,7 +42,7 @@ class _Columns:
 
 @dataclass(frozen=True)
 class _Term:
-    """A result as a function of the composite's inputs."""
+    """A result as a function of the inputs of the composite."""
 
     schema: Schema
     compute: Callable[[Sequence[Batch]], Batch]
@@ -50,11 +50,11 @@ class _Term:
 
 @dataclass(frozen=True)
 class Composite(Operator):
-    """An operator given by `compose`."""
+    """An operator that `compose` defines."""
 
     def compose(self, add: Add[T], *inputs: T) -> T:
-        """The result, made of `inputs` by `add(operator, input, ...)`."""
-        raise AssertionError(f"{self.name} does not say what it is made of")
+        """Build the result from `inputs` by calls of `add(operator, input, ...)`, and return it."""
+        raise AssertionError(f"{self.name} does not define its composition")
 
     def schema(self, *inputs: Schema) -> Schema:
         def add(operator: Operator, /, *parts: _Columns) -> _Columns:

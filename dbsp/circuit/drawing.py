@@ -1,10 +1,11 @@
-"""Drawing a circuit: operators as boxes, streams as arrows, nested scopes as frames around what is
-inside.
+"""Drawings of circuits: operators as boxes, streams as arrows, nested scopes as frames.
 
-A dashed arrow is read one step late (it ends at a delay, so a cycle passes through it). An arrow
-into a frame is the entering of a stream by delta_0; an arrow out of it is the sum over the scope's
-iterations. DOT needs nothing but Python. Pictures are laid out by Graphviz: by the `dot` program if
-there is one, else by the copy that comes with the package `pygraphviz`.
+A dashed arrow is read one step late: it ends at a delay, so a cycle passes through it. An arrow
+into a frame is a stream that enters a scope by delta_0; an arrow out of it is the sum over the
+iterations of the scope. DOT text needs Python only. Graphviz lays out pictures: the `dot` program
+if there is one, else the copy in the package `pygraphviz`.
+
+`dbsp.draw` is this module.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from dbsp.circuit.graph import Graph, Node
-from dbsp.errors import DbspError
+from dbsp.errors import ArgumentError, DbspError, SetupError, wrong_argument
 
 TEXT_SUFFIXES = (".dot", ".gv")
 PICTURE_SUFFIXES = (".svg", ".png", ".pdf")
@@ -33,8 +35,8 @@ _FILL = {
 _FONT = "Helvetica,Arial,sans-serif"
 _WIDTH = 60
 
-# The layout runs in a process of its own: it is C code, and what it says on stderr (about fonts, say) is
-# of interest only when it fails.
+# The layout runs in a separate process: it is C code, and its messages on stderr, such as warnings
+# about fonts, matter only if it fails.
 _LAYOUT = """
 import sys
 import pygraphviz
@@ -43,14 +45,28 @@ sys.stdout.buffer.write(graph.draw(format=sys.argv[1], prog="dot"))
 """
 
 
-def to_dot(graph: Graph, *, title: str | None = None) -> str:
-    """The circuit in the DOT language. Deterministic: equal circuits give equal text. O(nodes +
-    edges).
+def to_dot(circuit: object, *, title: str | None = None) -> str:
+    """Return a drawing of a circuit in the DOT language. O(nodes + edges).
 
-    Boxes show the operator, the columns of its stream, and the user's line that made it.
+    Boxes show the operator, the columns of its stream, and the source line that built it. Equal
+    circuits have equal drawings.
+
+    Parameters:
+        circuit: a circuit, a compiled program (its query circuit is drawn) or a run.
+        title: the heading; the name of the circuit if None.
+
+    Raises:
+        ArgumentError: `circuit` is something else.
+
+    Examples:
+        >>> circuit = Circuit("copy")
+        >>> circuit.output("out", circuit.input("a", x=int))
+        >>> print(dbsp.draw.to_dot(circuit).splitlines()[0])
+        digraph circuit {
     """
     import graphviz
 
+    graph = _graph_of(circuit)
     dot = graphviz.Digraph(
         "circuit",
         graph_attr={
@@ -76,10 +92,21 @@ def to_dot(graph: Graph, *, title: str | None = None) -> str:
     return source
 
 
+def _graph_of(circuit: Any) -> Graph:
+    if isinstance(circuit, Graph):
+        return circuit
+    graph = getattr(circuit, "graph", None)  # a run
+    if callable(getattr(circuit, "circuit", None)):  # a program
+        graph = circuit.circuit()
+    if isinstance(graph, Graph):
+        return graph
+    raise wrong_argument("circuit", "a circuit, a program or a run", circuit)
+
+
 def _draw(graph: Graph, place: Any, top: Any, prefix: str) -> dict[Node, str]:
-    """Put the nodes of `graph` into `place` and its edges into `top`; return the nodes' names."""
+    """Add the nodes of `graph` to `place` and its edges to `top`; return the names of the nodes."""
     names: dict[Node, str] = {}
-    # For the node of a scope: what its results are called, in the order they leave.
+    # By the node of a scope, the names of its results in order.
     results: dict[Node, list[str]] = {}
     for node in graph.nodes:
         name = f"{prefix}{node.id}"
@@ -104,7 +131,7 @@ def _draw(graph: Graph, place: Any, top: Any, prefix: str) -> dict[Node, str]:
 
 
 def _index(node: Node) -> int:
-    """Which result of a scope a node takes out."""
+    """Return which result of a scope a node reads."""
     return int(getattr(node.operator, "index", 0))
 
 
@@ -122,7 +149,7 @@ def _look(node: Node) -> dict[str, str]:
     look = {"tooltip": _escape(f"{node.describe()}: {node.columns}")}
     if kind in _FILL:
         look["fillcolor"] = _FILL[kind]
-    if kind == "Arrange":  # a trace: the one thing that is kept
+    if kind == "Arrange":  # it stores a trace
         look |= {"shape": "cylinder", "style": "filled", "fillcolor": "#eee6f5"}
     return look
 
@@ -133,7 +160,7 @@ def _shorten(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Text as DOT shows it: a backslash is a backslash, and `<...>` is no markup."""
+    """Return text that DOT shows unchanged: without escapes, and without `<...>` as markup."""
     import graphviz
 
     escaped: str = graphviz.escape(text)
@@ -143,50 +170,88 @@ def _escape(text: str) -> str:
 def render(dot: str, format: str = "svg") -> bytes:
     """Lay out DOT text as a picture: `svg`, `png` or `pdf`.
 
-    Raises DbspError when there is no Graphviz on the machine, saying how to get it, or when it
-    fails.
+    Raises SetupError if Graphviz is not installed, and DbspError if it fails.
     """
     program = shutil.which("dot")
     command = [program, f"-T{format}"] if program else [sys.executable, "-c", _LAYOUT, format]
     if program is None:
         try:
-            import pygraphviz  # noqa: F401  (only to see whether it is there and loads)
+            import pygraphviz  # noqa: F401  (only a test whether it loads)
         except ImportError:
-            raise DbspError(
-                "no Graphviz was found to lay out a picture: install it with 'pip install pygraphviz', "
+            raise SetupError(
+                "a picture needs Graphviz, which is not installed: run 'pip install pygraphviz', "
                 "'apt install graphviz' or 'brew install graphviz'. DOT output works without it"
             ) from None
     done = subprocess.run(command, input=dot.encode(), capture_output=True, check=False)
     if done.returncode != 0 or not done.stdout:
         message = done.stderr.decode(errors="replace").strip()
         last = message.splitlines()[-1] if message else f"exit code {done.returncode}"
-        raise DbspError(f"Graphviz could not lay out the circuit as {format}: {last}")
+        raise DbspError(
+            f"Graphviz could not lay out the circuit as {format}: {last}. Write DOT instead, to a file "
+            "that ends in .dot",
+            code="drawing-failed",
+        )
     return done.stdout
 
 
-def to_svg(graph: Graph, *, title: str | None = None) -> str:
-    """The circuit as a picture in SVG. Errors as `render`."""
-    return render(to_dot(graph, title=title), "svg").decode()
+def to_svg(circuit: object, *, title: str | None = None) -> str:
+    """Return a drawing of a circuit in SVG.
 
+    Parameters:
+        circuit: a circuit, a compiled program (its query circuit is drawn) or a run.
+        title: the heading; the name of the circuit if None.
 
-def write(graph: Graph, path: str | Path, *, title: str | None = None) -> None:
-    """Draw into a file; its suffix says how: `.dot` or `.gv` for DOT, `.svg`, `.png` or `.pdf` for
-    a picture.
+    Raises:
+        ArgumentError: `circuit` is something else.
+        SetupError: Graphviz is not installed.
+        DbspError: Graphviz fails.
 
-    Raises DbspError for another suffix, a file that cannot be written, and as `render`.
+    Examples:
+        >>> program = dbsp.compile(".decl e(x: number) .input e .output e")
+        >>> "<svg" in dbsp.draw.to_svg(program)
+        True
     """
-    save(to_dot(graph, title=title), path)
+    return render(to_dot(circuit, title=title), "svg").decode()
+
+
+def write(circuit: object, path: str | Path, *, title: str | None = None) -> None:
+    """Draw a circuit into a file, in the format of the suffix of its name.
+
+    Parameters:
+        circuit: a circuit, a compiled program (its query circuit is drawn) or a run.
+        path: a file name that ends in `.dot` or `.gv` for DOT, or in `.svg`, `.png` or `.pdf`.
+        title: the heading; the name of the circuit if None.
+
+    Raises:
+        ArgumentError: `circuit` is something else, or the suffix is another one.
+        SetupError: Graphviz is not installed; `.dot` and `.gv` do not need it.
+        DbspError: Graphviz fails, or the file cannot be written.
+
+    Examples:
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     dbsp.draw.write(Circuit("empty"), os.path.join(folder, "empty.svg"))
+        ...     os.listdir(folder)
+        ['empty.svg']
+    """
+    save(to_dot(circuit, title=title), path)
 
 
 def save(dot: str, path: str | Path) -> None:
-    """Write DOT text or its picture into a file, by the file's suffix. Errors as `write`."""
+    """Write DOT text or its picture into a file; raises the errors of `write`."""
+    if not isinstance(path, str | PathLike):
+        raise wrong_argument("path", "the name of a file", path)
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in TEXT_SUFFIXES + PICTURE_SUFFIXES:
         known = ", ".join(TEXT_SUFFIXES + PICTURE_SUFFIXES)
-        raise DbspError(f"the name of a drawing ends in one of {known}", where=str(path))
+        raise ArgumentError(
+            f"expected a file name that ends in one of {known}, got {path.name!r}", where=str(path)
+        )
     data = dot.encode() if suffix in TEXT_SUFFIXES else render(dot, suffix[1:])
     try:
         path.write_bytes(data)
     except OSError as error:
-        raise DbspError(f"cannot be written: {error.strerror}", where=str(path)) from error
+        raise DbspError(
+            f"the file cannot be written: {error.strerror}", where=str(path), code="unwritable-file"
+        ) from error

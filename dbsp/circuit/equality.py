@@ -1,10 +1,9 @@
-"""Which nodes of two circuits compute the same, by comparing operators and inputs.
+"""Equality of nodes of circuits, by operators and inputs.
 
-Two nodes are equal when their operators are and their inputs are, all the way up. Around a cycle
-that is no definition yet: there it is the coarsest partition that is so (bisimulation), which is
-right because a cycle passes through a delay, and equations guarded by delays have one solution
-(DBSP paper, arXiv 2203.16684, section 2.3). It is found by refinement, as states of automata are
-(Moore 1956).
+Two nodes are equal if their operators are equal and their inputs are equal. On cycles, equality is
+the coarsest partition with this property (bisimulation). It is correct because a cycle passes
+through a delay, and equations guarded by delays have one solution (DBSP paper, arXiv 2203.16684,
+section 2.3). Partition refinement finds it, as for the states of automata (Moore 1956).
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from dbsp.circuit.operator_roles import fingerprint
 
 
 def shape(graph: Graph) -> Hashable:
-    """What a nested scope is, node by node; equal shapes have equal nodes in the same order.
+    """Return the shape of a nested scope: equal shapes have equal nodes in the same order.
 
-    Not part of it are its exports, which are only a choice of its streams. O(nodes + edges).
+    The exports are not part of it, since they only select streams. O(nodes + edges).
     """
     nodes = tuple((fingerprint(node), _numbers(node.inputs), _numbers(node.strict)) for node in graph.nodes)
     entered = _numbers(graph.entered.values())
@@ -26,10 +25,10 @@ def shape(graph: Graph) -> Hashable:
 
 
 def equal_nodes(graphs: Sequence[Graph]) -> dict[Node, int]:
-    """A number for every top-level node of the graphs; equal numbers are equal streams.
+    """Return a number for every top-level node of the graphs; equal numbers mean equal streams.
 
-    What an input says depends on its operator alone, so the arrangement in which it looks up its
-    past does not count. O((nodes + edges) * delays in a row on a cycle).
+    The output of an input node depends on its operator only, so the arrangement with its past rows
+    does not count. O((nodes + edges) * consecutive delays on a cycle).
     """
     operators = {node: fingerprint(node) for graph in graphs for node in graph.nodes}
     numbers: dict[Node, int] = {}

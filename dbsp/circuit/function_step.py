@@ -1,4 +1,4 @@
-"""The step of an operator that is a function of Z-sets applied to each delta by itself."""
+"""The step of an operator that is a function of Z-sets, applied to each delta separately."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dbsp.data.batch import Batch
 class FunctionStep(Step):
     """Applies a function of batches to the inputs of this step.
 
-    This is all that linear operators need, which are their own incremental form (DBSP paper,
-    theorem 3.3). They map nothing to nothing, so quiet inputs cost nothing.
+    Linear operators need nothing else, since they are their own incremental form (DBSP paper,
+    theorem 3.3). They map empty inputs to an empty output, so inputs without changes cost nothing.
     """
 
     __slots__ = ("_empty", "_function", "_sources")

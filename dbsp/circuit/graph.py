@@ -20,8 +20,8 @@ from dbsp.errors import CircuitError, DbspError
 class Node:
     """An operator in a graph, with the streams it reads.
 
-    `inputs` are read in the same step; `strict` ones are read as they were one step before, so
-    they may come from anywhere in the graph, the node's own consumers included.
+    `inputs` are read in the same step; `strict` inputs are read as they were one step before, so
+    they may come from any node of the graph, including consumers of this node.
     """
 
     __slots__ = ("graph", "id", "inputs", "is_set", "operator", "schema", "source", "strict")
@@ -54,7 +54,7 @@ class Node:
         return columns_text(self.source, self.schema)
 
     def describe(self) -> str:
-        """The node as an error names it: operator and the line of the user's that made it."""
+        """Return the node as errors name it: the operator and the source line that built it."""
         return placed(self.operator.name, self.source)
 
     def __repr__(self) -> str:
@@ -90,11 +90,11 @@ S = TypeVar("S", bound=Stream)
 
 
 class Graph(metaclass=PublicNames):
-    """Nodes in the order they were added, which is an order they can be stepped in.
+    """Nodes in the order in which they were added, which is a valid order of execution.
 
-    A node is added with its inputs, so cycles can only be closed afterwards, by `connect` on a
-    strict operator. A graph with a parent is a nested scope: streams of the ancestors enter it
-    through an operator made by `entering`.
+    A node is added with its inputs, so a cycle is closed afterwards, by `connect` on a strict
+    operator. A graph with a parent is a nested scope: streams of the ancestors enter it through the
+    operator that `entering` returns.
     """
 
     stream_class: type[Stream] = Stream
@@ -107,7 +107,7 @@ class Graph(metaclass=PublicNames):
             self.stream_class = parent.stream_class
         self.nodes: list[Node] = []
         self.exports: list[Stream] = []
-        """The streams of a nested scope that are taken out of it."""
+        """The streams of a nested scope that leave it."""
         self.named: dict[str, Stream] = {}
         """The streams that are relations of the query, in this scope or a nested one."""
         self._entered: dict[Node, Stream] = {}
@@ -119,10 +119,10 @@ class Graph(metaclass=PublicNames):
         return self._entered
 
     def add(self, operator: Operator, *inputs: S) -> S:
-        """Append a node reading `inputs`, in the innermost of their scopes.
+        """Append a node that reads `inputs`, in the innermost of their scopes.
 
-        Raises CircuitError when the inputs belong to different circuits and SchemaError when their
-        columns do not fit the operator, both naming the operator and the user's own line.
+        Raises CircuitError if the inputs belong to different circuits and SchemaError if their
+        columns do not fit the operator. Both name the operator and the source line of the caller.
         """
         source = self.current_source()
         try:
@@ -135,11 +135,11 @@ class Graph(metaclass=PublicNames):
         return target.append(operator, entered, schema, source)  # type: ignore[return-value]
 
     def add_source(self, operator: Operator) -> Stream:
-        """Append a node without inputs to this very scope."""
+        """Append a node without inputs to this scope."""
         return self.append(operator, (), operator.schema(), self.current_source())
 
     def append(self, operator: Operator, inputs: tuple[Stream, ...], schema: Schema, source: str) -> Stream:
-        """Append a node whose inputs are known to fit; used by `add` and by graph rewriting."""
+        """Append a node without checking its inputs; used by `add` and by graph rewriting."""
         node = Node(self, len(self.nodes), operator, inputs, schema, source)
         self.nodes.append(node)
         return self.stream_class(node)
@@ -149,9 +149,14 @@ class Graph(metaclass=PublicNames):
         node = stream.node
         try:
             if not isinstance(node.operator, StrictOperator) or not node.operator.strict:
-                raise CircuitError("a cycle must pass through a strict operator (a delay); this one is not")
+                raise CircuitError(
+                    "expected a delay to close the cycle at; make one with circuit.feedback(...)",
+                    code="cycle-without-delay",
+                )
             if node.strict:
-                raise CircuitError("the input of this delay is connected already")
+                raise CircuitError(
+                    "this delay already has an input; connect it once", code="duplicate-definition"
+                )
             entered = tuple(node.graph.enter(s) for s in strict)
             node.operator.accept(*(s.schema for s in entered))
         except DbspError as error:
@@ -160,7 +165,7 @@ class Graph(metaclass=PublicNames):
         node.strict = entered
 
     def enter(self, stream: S) -> S:
-        """The stream as seen inside this scope; streams of this very graph are returned as is."""
+        """Return the stream inside this scope; a stream of this graph is returned unchanged."""
         if stream.graph is self:
             return stream
         inside = self._entered.get(stream.node)
@@ -176,37 +181,70 @@ class Graph(metaclass=PublicNames):
         return inside  # type: ignore[return-value]
 
     def entering(self, outer: Stream) -> Operator:
-        """The operator by which an outer stream enters this scope."""
-        raise CircuitError(f"'{self.name}' is not a nested scope")
+        """Return the operator by which an outer stream enters this scope."""
+        raise CircuitError(f"expected a nested scope, got the circuit '{self.name}'", code="scope-misuse")
 
     def outer_of(self, stream: Stream) -> Stream:
-        """The stream of the parent that enters this scope as `stream`."""
+        """Return the stream of the parent that enters this scope as `stream`."""
         for outer, inside in self._entered.items():
             if inside.node is stream.node:
                 return self.stream_class(outer)
-        raise CircuitError("this stream does not come from outside", where=stream.node.describe())
+        raise CircuitError(
+            f"expected a stream that enters scope '{self.name}' from outside",
+            where=stream.node.describe(),
+            code="scope-misuse",
+        )
 
     def settings(self) -> dict[str, int | str]:
-        """What a nested scope is made with besides its name, for writing it down."""
+        """Return the arguments of a nested scope besides its name, for `to_json`."""
         return {}
 
     def to_networkx(self) -> nx.MultiDiGraph:
-        """The circuit as a networkx graph with attributes (see `dbsp.circuit.networkx_form`)."""
+        """Return the circuit as a networkx graph with attributes, nested scopes included.
+
+        Examples:
+            >>> circuit = Circuit("copy")
+            >>> circuit.output("out", circuit.input("a", x=int))
+            >>> list(circuit.to_networkx().nodes(data="label"))
+            [('0', 'Input a'), ('1', 'Output out')]
+        """
         from dbsp.circuit.networkx_form import to_networkx
 
         return to_networkx(self)
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """The circuit as JSON text, for `dbsp.from_json`.
+        """Return the circuit as JSON text, which `dbsp.from_json` reads.
 
-        Raises CircuitError naming the node that holds a function that cannot be imported by name.
+        Parameters:
+            indent: the number of blanks per level; everything in one line if None.
+
+        Raises:
+            CircuitError: a node holds a function that cannot be imported by its name, or this is a
+                nested scope.
+
+        Examples:
+            >>> circuit = Circuit("copy")
+            >>> circuit.output("out", circuit.input("a", x=int))
+            >>> from_json(circuit.to_json()).start().step({"a": [(1,)]})["out"].to_dict()
+            {(1,): 1}
         """
         from dbsp.circuit.graph_json import to_json
 
         return to_json(self, indent=indent)
 
     def content_hash(self) -> str:
-        """A hash of what the circuit is, not of where it was built; the same in every process."""
+        """Return a hash of the operators and their connections; equal in every process.
+
+        Source lines do not count: equal circuits built at different places have equal hashes.
+
+        Raises:
+            CircuitError: as for `to_json`.
+
+        Examples:
+            >>> one, other = Circuit("c"), Circuit("c")
+            >>> one.content_hash() == other.content_hash(), len(one.content_hash())
+            (True, 64)
+        """
         from dbsp.circuit.graph_json import content_hash
 
         return content_hash(self)
@@ -238,7 +276,7 @@ class Graph(metaclass=PublicNames):
         return 0 if self.parent is None else self.parent.depth + 1
 
     def _innermost(self, inputs: Sequence[Stream]) -> Graph:
-        """The deepest graph of the inputs; its own ancestors must hold all the others."""
+        """Return the deepest graph of the inputs; all others must be its ancestors."""
         if not inputs:
             return self
         deepest = max((stream.graph for stream in inputs), key=lambda graph: graph.depth)
@@ -252,7 +290,7 @@ class Graph(metaclass=PublicNames):
 
     @contextmanager
     def at(self, source: object) -> Iterator[None]:
-        """Nodes added inside the block have this source, such as the place of a rule."""
+        """Record `source`, such as the position of a rule, for the nodes added in the block."""
         previous, self._source = self._source, source if isinstance(source, str) else str(source)
         try:
             yield
@@ -260,7 +298,7 @@ class Graph(metaclass=PublicNames):
             self._source = previous
 
     def current_source(self) -> str:
-        """`file:line` of the innermost caller outside this package, or what `at` was given."""
+        """Return the argument of `at`, or `file:line` of the caller outside this package."""
         graph: Graph | None = self
         while graph is not None:
             if graph._source is not None:
@@ -269,25 +307,36 @@ class Graph(metaclass=PublicNames):
         return call_site()
 
     def validate(self) -> None:
-        """Check what building cannot: every strict operator connected, no cycle without one.
+        """Check that every cycle passes through a delay and that every delay has an input.
 
-        Raises CircuitError naming the nodes. O(nodes + edges).
+        O(nodes + edges). `start` does this too.
+
+        Raises:
+            CircuitError: a cycle without a delay, or a delay without an input; names the nodes.
+
+        Examples:
+            >>> circuit = Circuit("copy")
+            >>> circuit.output("out", circuit.input("a", x=int))
+            >>> circuit.validate()
         """
         for node in self.nodes:
             for child in node.operator.children():
                 child.validate()
         if all(stream.node.id < node.id for node in self.nodes for stream in node.inputs):
-            return  # every node stands behind its inputs, as building it leaves it
+            return  # every node comes after its inputs, as in every graph that `add` built
         edges = nx.DiGraph([(s.node, node) for node in self.nodes for s in node.inputs])
         try:
             cycle = nx.find_cycle(edges)
         except nx.NetworkXNoCycle:
             return
         path = " -> ".join(edge[0].describe() for edge in cycle)
-        raise CircuitError(f"cycle without a delay: {path}; put a delay (z^-1) into it")
+        raise CircuitError(
+            f"cycle without a delay: {path}; add a delay to it with circuit.feedback(...)",
+            code="cycle-without-delay",
+        )
 
     def walk(self) -> Iterator[Node]:
-        """Every node, those of nested scopes included."""
+        """Yield every node, including those of nested scopes."""
         for node in self.nodes:
             yield node
             for child in node.operator.children():
@@ -301,18 +350,20 @@ class Graph(metaclass=PublicNames):
 
 
 def _scope_mismatch(origin: Graph, other: Graph) -> CircuitError:
-    """What is wrong with using a stream of `one` in `other`, which is not inside of it."""
+    """Return the error of using a stream of `origin` in `other`, which is not inside it."""
     if origin.root is other.root:
         return CircuitError(
-            f"a stream inside scope '{origin.name}' cannot be used outside of it; "
-            "take it out with scope.leave(stream)"
+            f"a stream inside scope '{origin.name}' cannot be used outside it; "
+            "use scope.leave(stream) instead",
+            code="scope-misuse",
         )
     return CircuitError(
-        f"inputs belong to circuits '{origin.root.name}' and '{other.root.name}'; "
-        "connect them inside one circuit"
+        f"the inputs belong to different circuits, '{origin.root.name}' and '{other.root.name}'; "
+        "build both in one circuit",
+        code="different-circuits",
     )
 
 
 def placed(name: str, source: str) -> str:
-    """`Join at etl.py:41`, or just the name where no line is known."""
+    """Return `Join at etl.py:41`, or the name alone if the line is not known."""
     return f"{name} at {source}" if source else name

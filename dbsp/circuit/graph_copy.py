@@ -1,4 +1,4 @@
-"""Copying a circuit as it is, but for nodes that are left out and operators that are replaced."""
+"""Copies of a circuit in which some nodes are left out and some operators are replaced."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dbsp.circuit.operator_roles import ScopeBoundary
 
 
 class GraphCopy:
-    """One copy under way: which nodes it keeps, and the image of each.
+    """A copy in progress: the test for the nodes to keep, and the image of each.
 
-    `keeps` must hold for whatever a kept node depends on. `replaced` gives other operators for nodes
-    outside of scopes, which take the same inputs and have the same columns.
+    `keeps` must be true for every node on which a kept node depends. `replaced` has other operators
+    for nodes outside scopes; they read the same inputs and have the same columns.
     """
 
     def __init__(
@@ -25,11 +25,11 @@ class GraphCopy:
         self._graphs: dict[Graph, Graph] = {}
 
     def image(self, node: Node) -> Stream:
-        """The copy of a node that has been copied already."""
+        """Return the copy of a node that is copied already."""
         return self._images[node]
 
     def graph_of(self, source: Graph) -> Graph:
-        """The copy of a graph."""
+        """Return the copy of a graph."""
         return self._graphs[source]
 
     def fill(self, source: Graph, target: Graph) -> None:

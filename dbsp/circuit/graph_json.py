@@ -1,13 +1,14 @@
-"""Circuits as JSON documents and back, and as a hash of their content.
+"""Circuits as JSON documents, and hashes of their content.
 
     {"format": "dbsp circuit", "version": 2, "form": "query", "name": "closure", "nodes": [
         {"operator": {"class": "Input", "fields": {...}}, "inputs": [], "source": "etl.py:3"},
-        {"operator": {"class": "Distinct", "fields": {}}, "inputs": [0], "source": "etl.py:4"}, ...]}
+        {"operator": {"class": "Distinct", "fields": {}}, "inputs": [0], "source": "etl.py:4"},
+        ...]}
 
-`inputs` and `strict` (inputs read one step late) count nodes of the same scope. The written form of
-an operator is its class and its fields (see `dbsp.circuit.value_json`). A document is read into an
-empty graph; which class a graph or a nested scope has is decided by the caller
-(`dbsp.operators.streams.circuit_reader`).
+`inputs` and `strict` (inputs read one step late) are numbers of nodes of the same scope. An
+operator is written as its class and its fields (see `dbsp.circuit.value_json`). A document is read
+into an empty graph; the caller (`dbsp.operators.streams.circuit_reader`) chooses the classes of the
+graph and of nested scopes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.value_json import DecodeContext, decode, encode, expressions_in
-from dbsp.errors import CircuitError
+from dbsp.errors import CircuitError, DbspError, shorten, wrong_argument
 from dbsp.expressions import Call
 from dbsp.expressions.origin import Origin
 
@@ -29,24 +30,27 @@ FORMAT = "dbsp circuit"
 VERSION = 2
 
 NewScope = Callable[[Graph, Mapping[str, Any]], Graph]
-"""Makes the empty scope of a document within a graph."""
+"""Returns the empty scope of a document within a graph."""
 
 
 # --- writing -------------------------------------------------------------------------------------
 
 
 def document(graph: Graph, *, sources: bool = True) -> dict[str, Any]:
-    """The circuit as plain JSON values; without `sources` no file names are in it.
+    """Return the circuit as plain JSON values; without `sources` it contains no file names.
 
-    Raises CircuitError naming the node that holds something that cannot be written.
+    Raises CircuitError, with the node, for a value that cannot be written.
     """
     if graph.parent is not None:
-        raise CircuitError(f"'{graph.name}' is a scope; write the circuit that it is part of")
+        raise CircuitError(
+            f"expected a circuit, got the nested scope '{graph.name}'; write the circuit around it",
+            code="scope-misuse",
+        )
     return {"format": FORMAT, "version": VERSION, "form": form_of(graph), **_nodes(graph, sources)}
 
 
 def form_of(graph: Graph) -> str:
-    """Whether a circuit is a "query", which can be built on, or has been "lowered"."""
+    """Return "query" for a circuit that can be extended, "lowered" for one that cannot."""
     return "lowered" if type(graph) is Graph else "query"
 
 
@@ -78,14 +82,18 @@ def _node(node: Node, sources: bool) -> dict[str, Any]:
 
 
 def to_json(graph: Graph, *, indent: int | None = None) -> str:
-    """The circuit as JSON text, for `dbsp.from_json`. Any stage. Errors as `document`."""
+    """Return a circuit of any stage as JSON text, which `dbsp.from_json` reads.
+
+    Raises as `document`.
+    """
     return json.dumps(document(graph), indent=indent)
 
 
 def content_hash(graph: Graph) -> str:
-    """SHA-256, in hexadecimal, of the circuit without source lines: what it is, not where it was built.
+    """Return the SHA-256 of the circuit without source lines, in hexadecimal.
 
-    Equal for equal nodes in the same order, also in another process. Errors as `document`.
+    Equal nodes in the same order have equal hashes in every process. Raises the errors of
+    `document`.
     """
     text = json.dumps(document(graph, sources=False), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -95,16 +103,28 @@ def content_hash(graph: Graph) -> str:
 
 
 def parse(text: str) -> Mapping[str, Any]:
-    """The document in a JSON text. Raises CircuitError if it is not one of this version."""
+    """Return the document in a JSON text. Raises CircuitError if it is not one of this version."""
+    if not isinstance(text, str):
+        raise wrong_argument("text", "the JSON text of a circuit", text)
     try:
         written = json.loads(text)
     except json.JSONDecodeError as error:
-        raise CircuitError(f"this is no JSON: {error}") from None
+        raise _invalid(f"expected JSON, got {shorten(text)}: {error}") from None
     if not isinstance(written, dict) or written.get("format") != FORMAT:
-        raise CircuitError(f'this JSON is no circuit: it lacks "format": "{FORMAT}"')
+        raise _invalid(f'expected a JSON object with "format": "{FORMAT}", as circuit.to_json() writes it')
     if written.get("version") != VERSION:
-        raise CircuitError(f"this circuit is of version {written.get('version')}, not {VERSION}")
+        raise _invalid(
+            f"expected a circuit of version {VERSION}, got version {shorten(written.get('version'))}; "
+            "write it again with this version of dbsp"
+        )
+    missing = [key for key in ("form", "name", "nodes") if key not in written]
+    if missing:
+        raise _invalid(f"the circuit is incomplete: {', '.join(map(repr, missing))} missing")
     return written
+
+
+def _invalid(message: str) -> CircuitError:
+    return CircuitError(message, code="invalid-circuit-file")
 
 
 def fill(
@@ -114,15 +134,21 @@ def fill(
     new_scope: NewScope,
     places: Mapping[str, str],
 ) -> None:
-    """Add the nodes of a document to an empty graph. Raises CircuitError.
+    """Add the nodes of a document to an empty graph; `new_scope` returns the scopes in it.
 
-    `new_scope` makes the scopes in it, and `places` has the places of nodes in a program by their text.
+    `places` maps the text of a place to the place in a program. Raises CircuitError.
     """
-    _fill(graph, written, (), reading, new_scope, places)
+    try:
+        _fill(graph, written, (), reading, new_scope, places)
+    except DbspError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise _invalid(f"the circuit '{graph.name}' cannot be read: {reason}") from error
 
 
 def places_in(graph: Graph) -> tuple[dict[str, str], dict[tuple[Any, ...], Origin]]:
-    """The places in a program of the nodes of a circuit, by text, and of their expressions, by key."""
+    """Return the places in a program of the nodes of a circuit, by text, and of their expressions, by key."""
     places: dict[str, str] = {}
     origins: dict[tuple[Any, ...], Origin] = {}
     for node in graph.walk():
@@ -141,7 +167,7 @@ def _fill(
     new_scope: NewScope,
     places: Mapping[str, str],
 ) -> None:
-    """The same, where `outer` are the streams of the graph around this one."""
+    """Add the nodes of a scope; `outer` are the streams of the graph around it."""
     streams: list[Stream] = []
     entered = {inner: outer[number] for number, inner in written.get("entered", ())}
 
@@ -160,7 +186,9 @@ def _fill(
                 continue
             operator = decode(entry["operator"], reading)
             if not isinstance(operator, Operator):
-                raise CircuitError(f"{type(operator).__name__} is no operator")
+                raise _invalid(
+                    f"node {number}: expected an operator, got a value of type {type(operator).__name__}"
+                )
             inputs = [streams[i] for i in entry["inputs"]]
             streams.append(graph.add(operator, *inputs) if inputs else graph.add_source(operator))
     for stream, entry in zip(streams, written["nodes"], strict=True):

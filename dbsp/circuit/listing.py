@@ -1,4 +1,4 @@
-"""A circuit as text, one line per node: its number, operator, inputs, columns, and the user's line.
+"""A circuit as text, one line per node: its number, operator, inputs, columns and source line.
 
     0  Input edge: (x: number, y: number)  [reach.dl:1:7]
     1  Fixpoint path (0): ()
@@ -6,8 +6,8 @@
         0  Delta0 (outer 0): (x: number, y: number)
         1  Delay path (next 5): (x: number, y: number)  [reach.dl:2:7]
 
-Inputs are numbers of nodes of the same scope. `next` is read one step late, and `outer` is a node of the
-surrounding scope.
+Inputs are numbers of nodes of the same scope. An input marked `next` is read one step late; `outer`
+is a node of the surrounding scope.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from dbsp.circuit.graph import Graph, Node
 
 
 def to_text(graph: Graph) -> str:
-    """The nodes of a circuit and of its scopes, in order. Equal circuits give equal text. O(edges)."""
+    """Return the nodes of a circuit and of its scopes, in order; equal circuits have equal text.
+
+    O(edges).
+    """
     return "\n".join(_lines(graph, ""))
 
 

@@ -1,4 +1,4 @@
-"""Circuits as networkx graphs, and back to the document that such a graph holds."""
+"""Circuits as networkx graphs, and such graphs as documents of circuits."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.graph_json import form_of
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.value_json import encode
-from dbsp.errors import CircuitError
+from dbsp.errors import CircuitError, wrong_argument
 
 
 def to_networkx(graph: Graph) -> nx.MultiDiGraph:
-    """The circuit as a networkx graph, of any stage, with the nodes of nested scopes in it.
+    """Return a circuit of any stage as a networkx graph, with the nodes of nested scopes.
 
-    Nodes are called "3" or, inside the scope that is node 3, "3/0". Their attributes: `operator` (its
-    name), `label`, `schema`, `source`, `scope` (the scope's node, "" outside), `number` (the
-    place in its scope) and `spec`, the operator as JSON text ("" if it cannot be written).
+    The names of nodes are "3" or, inside the scope of node 3, "3/0". Their attributes are
+    `operator` (its name), `label`, `schema`, `source`, `scope` (the node of the scope, "" outside),
+    `number` (the position in its scope) and `spec`, the operator as JSON text ("" if it cannot be
+    written).
 
-    Edges have `port` (which input, from 0), `strict` (read one step late) and `kind`: "stream", or for
-    a scope "enter" (an outer stream to its delta_0 inside) and "leave" (a result to the scope's node).
-    Without the strict edges the graph has no cycle.
+    Edges have `port` (the number of the input, from 0), `strict` (read one step late) and `kind`:
+    "stream", or for a scope "enter" (from an outer stream to its delta_0 inside) and "leave" (from
+    a result to the node of the scope). Without the strict edges the graph has no cycle.
     """
     result = nx.MultiDiGraph(name=graph.name, form=form_of(graph))
     _add_nodes(result, graph, "")
@@ -59,7 +60,7 @@ def _add_nodes(result: nx.MultiDiGraph, graph: Graph, scope: str) -> dict[Node, 
 
 
 def _spec(operator: Operator) -> str:
-    """The operator as JSON text, without the nodes of a scope; "" if it cannot be written."""
+    """Return the operator as JSON text without the nodes of a scope, or ""."""
     try:
         written = encode(operator, lambda scope: {"name": scope.name, "settings": scope.settings()})
     except CircuitError:
@@ -68,7 +69,9 @@ def _spec(operator: Operator) -> str:
 
 
 def networkx_document(graph: nx.MultiDiGraph) -> dict[str, Any]:
-    """The document (see `dbsp.circuit.graph_json`) of a graph that `to_networkx` made."""
+    """Return the document (see `dbsp.circuit.graph_json`) of a graph from `to_networkx`."""
+    if not isinstance(graph, nx.MultiDiGraph):
+        raise wrong_argument("graph", "a networkx.MultiDiGraph", graph)
 
     def scope(name: str) -> dict[str, Any]:
         members = [n for n, at in graph.nodes(data="scope") if at == name]
@@ -90,8 +93,10 @@ def networkx_document(graph: nx.MultiDiGraph) -> dict[str, Any]:
         attributes = graph.nodes[name]
         if not attributes["spec"]:
             raise CircuitError(
-                f"node {name} ({attributes['label']}) holds a function that cannot be imported by name",
+                f"node {name} ({attributes['label']}) holds a function that cannot be imported by its name; "
+                "define it at the top level of a module",
                 where=attributes["source"] or None,
+                code="not-serialisable",
             )
         operator = json.loads(attributes["spec"])
         for field in operator["fields"].values():
@@ -106,4 +111,10 @@ def networkx_document(graph: nx.MultiDiGraph) -> dict[str, Any]:
             "source": attributes["source"],
         }
 
-    return {"name": graph.graph["name"], "form": graph.graph["form"], **scope("")}
+    try:
+        return {"name": graph.graph["name"], "form": graph.graph["form"], **scope("")}
+    except KeyError as error:
+        raise CircuitError(
+            f"expected a graph from circuit.to_networkx(), got one without the attribute {error}",
+            code="invalid-circuit-file",
+        ) from None

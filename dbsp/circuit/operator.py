@@ -1,9 +1,9 @@
-"""What an operator is: a frozen specification of what is computed.
+"""Operators: frozen specifications of computations.
 
-It validates its inputs, names itself in drawings and errors, and can be compared and hashed. The
-step that runs it is made once per run and holds the state (`dbsp.circuit.step`). What only some
-operators have is a role in `dbsp.circuit.operator_roles`. The graph, the scheduler and the drawing
-know operators only through these classes.
+An operator validates its inputs, has a name for drawings and errors, and can be compared and
+hashed. The step that runs it is built once per run and holds the state (`dbsp.circuit.step`).
+Abilities of some operators only are roles in `dbsp.circuit.operator_roles`. The graph, the
+scheduler and the drawing use operators only through these classes.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ S = TypeVar("S", bound="Stream")
 class Operator:
     """The specification of an operator; subclasses are frozen dataclasses of plain values.
 
-    A linear operator gives `schema` and `function`; an operator that is not linear says how it is
-    incrementalised; an operator with state says how it starts.
+    A linear operator defines `schema` and `function`. An operator that is not linear also defines
+    its incremental form, and an operator with state defines `start`.
     """
 
     def __call__(self, *streams: S) -> S:
-        """Add a node for this operator to the streams' circuit; returns its output stream."""
+        """Add a node for this operator to the circuit of the streams; return its output stream."""
         return streams[0].graph.add(self, *streams)
 
     @property
@@ -44,64 +44,64 @@ class Operator:
 
     @property
     def label(self) -> str:
-        """One line for drawings: the name and what distinguishes this operator from its like."""
+        """One line for drawings: the name and the distinguishing parameters of the operator."""
         return self.name
 
     @property
     def shareable(self) -> bool:
-        """Whether two equal nodes over equal inputs may be made one."""
+        """Whether equal nodes over equal inputs may be merged."""
         return True
 
     def schema(self, *inputs: Schema) -> Schema:
-        """The output's schema; raises SchemaError when the inputs do not fit."""
-        raise AssertionError(f"{self.name} does not say what it yields")
+        """Return the schema of the output. Raises SchemaError if the inputs do not fit."""
+        raise AssertionError(f"{self.name} does not define its schema")
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        """The operator's definition as a function of Z-sets over the given schemas."""
+        """Return the definition of the operator: a function of Z-sets over the given schemas."""
         raise AssertionError(f"{self.name} is not a function of Z-sets")
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
-        """Whether all weights of the result are 0 or 1, given for which inputs that holds."""
+        """Return whether all weights of the result are 0 or 1; `inputs` says it of each input."""
         return False
 
     @property
     def keeps_integral(self) -> bool:
-        """Whether the step remembers its integral anyway, so that a view need not store it again."""
+        """Whether the step stores its integral, so that a view does not need a second copy."""
         return False
 
     @property
     def monotone(self) -> bool:
-        """Whether more rows in never mean fewer rows out: f(a) <= f(a + b), for all a, b >= 0."""
+        """Whether the operator is monotone: f(a) <= f(a + b) for all a, b >= 0."""
         return False
 
     @property
     def law(self) -> str:
-        """The rule by which the operator is incrementalised (see `dbsp.operators.stages.passes.laws`)."""
+        """The name of the law of its incremental form (see `dbsp.operators.stages.passes.laws`)."""
         return "linear"
 
     def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        """The operator in terms of simpler ones, for one that is defined that way; else itself."""
+        """Add the simpler operators that define this one, or this operator itself."""
         return self.copy(rewriting, node, inputs)
 
     def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        """The same operator over the new inputs; what holds cycles or scopes copies them too."""
+        """Add the same operator over the new inputs, with its cycles and scopes."""
         return rewriting.add(self, *inputs, graph=rewriting.graph_of(node.graph))
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
-        """The incremental form over deltas as it is run: with shared traces in place of integrals."""
+        """Add the incremental form over deltas, with shared traces in place of integrals."""
         return self.copy(rewriting, node, inputs)
 
     @property
     def is_port(self) -> bool:
-        """Whether the node faces the outside and so is never dropped."""
+        """Whether the node is an input or output of the circuit, which is never dropped."""
         return False
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
-        """The step that runs this operator inside `scope`."""
+        """Return the step that runs this operator in `scope`."""
         schemas = [stream.schema for stream in node.inputs]
         function = self.function(scope.interner, *schemas)
         return FunctionStep(function, sources, [schema.arity for schema in schemas])
 
     def children(self) -> Sequence[Graph]:
-        """Nested scopes, for drawing and validation."""
+        """Return the nested scopes, for drawing and validation."""
         return ()

@@ -1,4 +1,4 @@
-"""What only some operators have to say. An operator inherits the roles that it plays."""
+"""Roles: abilities that only some operators have. An operator inherits from its roles."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StrictOperator(Operator):
-    """An operator that may close a cycle: its output depends on earlier steps of its strict inputs."""
+    """An operator that may close a cycle: it reads earlier steps of its strict inputs."""
 
     @property
     def strict(self) -> bool:
-        """Whether this very operator reads strict inputs."""
+        """Whether this operator reads strict inputs."""
         return True
 
     def accept(self, *strict: Schema) -> None:
-        """Check what is connected to the strict inputs; raises SchemaError."""
+        """Check the schemas of the strict inputs. Raises SchemaError."""
 
 
 @dataclass(frozen=True)
 class Port(Operator):
-    """An operator that faces the outside: never dropped, and never shared with an equal one."""
+    """An input or output of the circuit: never dropped, and never merged with an equal one."""
 
     @property
     def shareable(self) -> bool:
@@ -43,13 +43,13 @@ class Port(Operator):
 
 @dataclass(frozen=True)
 class TickDependent(Operator):
-    """An operator whose past output may depend on the ticks in which rows came, not only on their sum.
+    """An operator whose past output may depend on the tick of each input row.
 
     Its state cannot be recomputed from the integrals of its inputs.
     """
 
     def depends_on_ticks(self, node: Node) -> bool:
-        """Whether that is so at this node. In a scope, what goes by iterations restarts in every tick."""
+        """Return whether that holds at this node; in a scope, iterations start again every tick."""
         return node.graph.parent is None
 
 
@@ -59,24 +59,24 @@ class Identified(Operator, ABC):
 
     @abstractmethod
     def fingerprint(self, node: Node) -> Hashable:
-        """The identity of the operator at this node: over equal inputs, equals compute the same."""
+        """Return the identity: operators of equal identity over equal inputs are equal."""
 
 
 @dataclass(frozen=True)
 class ScopeBoundary(Operator, ABC):
-    """An operator that enters, holds or leaves a nested scope: it depends on nodes of two graphs."""
+    """An operator at the boundary of a nested scope: it depends on nodes of two graphs."""
 
     @abstractmethod
     def needs(self, node: Node) -> Iterable[Node]:
-        """The nodes that this one depends on directly, in the outer graph and in the scope."""
+        """Return the direct dependencies of this node, in the outer graph and in the scope."""
 
     @abstractmethod
     def copied(self, node: Node, copy: GraphCopy) -> Stream:
-        """The copy of this node, and for the one that holds the scope also of the scope's nodes."""
+        """Copy this node and, if it holds the scope, the nodes of the scope; return the copy."""
 
 
 def depends_on_ticks(node: Node) -> bool:
-    """Whether the state of a node cannot be recomputed from the integrals of its inputs."""
+    """Return whether the state of a node cannot be recomputed from the integrals of its inputs."""
     operator = node.operator
     if isinstance(operator, TickDependent):
         return operator.depends_on_ticks(node)
@@ -84,6 +84,6 @@ def depends_on_ticks(node: Node) -> bool:
 
 
 def fingerprint(node: Node) -> Hashable:
-    """The identity of a node's operator (see `Identified`); most operators are compared by `==`."""
+    """Return the identity of the operator of a node: see `Identified`."""
     operator = node.operator
     return operator.fingerprint(node) if isinstance(operator, Identified) else operator

@@ -1,10 +1,11 @@
 """A compiler as a tuple of passes, each a function from one representation of a query to the next.
 
-    source text -> tokens -> ... -> checked program -> ... -> query circuit -> ... -> physical circuit
+    source text -> tokens -> ... -> checked program -> ... -> query circuit -> ... -> physical
+    circuit
 
-A `Representation` says what flows from one pass to the next: its type, and how it is shown as text.
-A `PassManager` holds the tuple: it checks when it is made that the passes line up, runs them in
-their order, and stops after any of them to show what it gave.
+A `Representation` is a form of the query between two passes: its type, and how it is shown as text.
+A `PassManager` holds the tuple. Its constructor checks that each pass takes the result of the one
+before. It runs the passes in order and can stop after any of them to show its result.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from dbsp.diagnostics import did_you_mean
+from dbsp.errors import ArgumentError
 
 T = TypeVar("T")
 Before = TypeVar("Before")
@@ -48,16 +50,16 @@ class PassContext:
     disabled: Collection[str] = frozenset()
     """The optional passes that are left out."""
     changes: list[str] = field(default_factory=list)
-    """A pass adds a line for everything that it changes."""
+    """A pass adds one line per change."""
     applied: dict[str, AppliedPass] = field(default_factory=dict)
-    """By name, what each pass has done so far; the applications of a repeated pass are added up."""
+    """By name, the changes of each pass so far; those of a repeated pass are added up."""
 
 
 @dataclass(frozen=True)
 class Pass(Generic[Before, After, Context]):
-    """A function from one representation to another, with its name and what it does in one line.
+    """A function from one representation to another, with its name and a summary in one line.
 
-    An `optional` pass changes what a query costs and not what it means; it can be left out.
+    An `optional` pass changes the cost of a query and not its meaning; it can be left out.
     """
 
     name: str
@@ -70,7 +72,7 @@ class Pass(Generic[Before, After, Context]):
 
 @dataclass(frozen=True)
 class Repeat(Generic[Context]):
-    """Passes that are applied in turn until all of them return the value unchanged."""
+    """Passes that are applied in turn until all of them return their argument unchanged."""
 
     passes: tuple[Pass[Any, Any, Context], ...]
 
@@ -79,7 +81,7 @@ class PassManager(Generic[Context]):
     """Runs passes in their order."""
 
     def __init__(self, entries: Sequence[Pass[Any, Any, Context] | Repeat[Context]]) -> None:
-        """Raises TypeError where a pass does not take what the one before it gives."""
+        """Raises TypeError if a pass does not take the result of the one before it."""
         self._groups = [
             (entry.passes, True) if isinstance(entry, Repeat) else ((entry,), False) for entry in entries
         ]
@@ -88,14 +90,17 @@ class PassManager(Generic[Context]):
         for group, repeated in self._groups:
             for pass_ in group:
                 if self._by_name.setdefault(pass_.name, pass_) is not pass_:
-                    raise TypeError(f"two passes are called {pass_.name}")
+                    raise TypeError(f"two passes have the name {pass_.name}")
                 if before is not None and before.gives is not pass_.takes:
                     raise TypeError(
-                        f"pass {pass_.name} takes a {pass_.takes.name}, but pass {before.name} gives a "
+                        f"pass {pass_.name} takes a {pass_.takes.name}, but pass {before.name} returns a "
                         f"{before.gives.name}"
                     )
                 if repeated and pass_.takes is not pass_.gives:
-                    raise TypeError(f"pass {pass_.name} is repeated, but does not give what it takes")
+                    raise TypeError(
+                        f"pass {pass_.name} is repeated, but takes a {pass_.takes.name} and returns a "
+                        f"{pass_.gives.name}"
+                    )
                 before = pass_
 
     def __iter__(self) -> Iterator[Pass[Any, Any, Context]]:
@@ -103,13 +108,16 @@ class PassManager(Generic[Context]):
         return iter(self._by_name.values())
 
     def __getitem__(self, name: str) -> Pass[Any, Any, Context]:
-        """The pass of a name; ValueError with all names if there is none."""
+        """Return the pass with this name.
+
+        Raises ArgumentError, with all names, if there is none.
+        """
         found = self._by_name.get(name)
         if found is None:
             hint = did_you_mean(name, self._by_name)
             names = ", ".join(self._by_name)
-            raise ValueError(
-                f"there is no pass '{name}'; {f'{hint}; ' if hint else ''}the passes are {names}"
+            raise ArgumentError(
+                f"unknown pass '{name}'; {f'{hint} The' if hint else 'the'} passes are {names}"
             )
         return found
 
@@ -126,11 +134,11 @@ class PassManager(Generic[Context]):
         start: Representation[Any] | None = None,
         until: str | None = None,
     ) -> Any:
-        """What the passes make of a value.
+        """Return the result of the passes for a value.
 
-        They begin with the first that takes the representation `start` (by default with the first
-        of all) and end after the pass `until` (by default after the last). Of a group that is
-        repeated, `until` means the first application. Raises ValueError if there is no such pass.
+        The first pass is the first one that takes the representation `start` (by default the first
+        of all); the last is `until` (by default the last of all). For a pass of a repeated group,
+        `until` means its first application. Raises ArgumentError if there is no such pass.
         """
         if until is not None:
             self[until]
@@ -156,18 +164,23 @@ class PassManager(Generic[Context]):
     def text_after(
         self, name: str, value: Any, context: Context, *, start: Representation[Any] | None = None
     ) -> str:
-        """What the passes up to the one of this name make of a value, as text. Errors as `run`."""
+        """Return the result of the passes up to the one with this name, as text.
+
+        Raises as `run`.
+        """
         return self[name].gives.show(self.run(value, context, start=start, until=name))
 
 
 def _applied(pass_: Pass[Any, Any, Context], value: Any, context: Context) -> Any:
-    """What a pass makes of a value; the context gets the record of it."""
+    """Return the result of one pass, and record the application in the context."""
     if pass_.name in context.disabled:
         return value
     context.changes = []
     result = pass_.function(value, context)
     if not isinstance(result, pass_.gives.type):
-        raise TypeError(f"pass {pass_.name} gave a {type(result).__name__} for a {pass_.gives.name}")
+        raise TypeError(
+            f"pass {pass_.name}: expected a {pass_.gives.name} as result, got {type(result).__name__}"
+        )
     changes, after = tuple(context.changes), pass_.gives.size(result)
     record = context.applied.get(pass_.name)
     context.applied[pass_.name] = (

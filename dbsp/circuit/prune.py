@@ -1,4 +1,4 @@
-"""Circuits without the nodes that no result depends on."""
+"""Removal of the nodes on which no result depends."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dbsp.circuit.operator_roles import ScopeBoundary
 
 
 def prune(graph: Graph, roots: Iterable[Node]) -> Graph:
-    """The circuit with the nodes that `roots` depend on, through strict inputs too.
+    """Return the circuit with only the nodes on which `roots` depend, through strict inputs too.
 
-    Nodes of nested scopes that no root depends on are dropped as well. O(nodes + edges).
+    This removes nodes of nested scopes as well. O(nodes + edges).
     """
     needed = _needed(roots)
     pruned = Graph(graph.name)
@@ -21,7 +21,7 @@ def prune(graph: Graph, roots: Iterable[Node]) -> Graph:
 
 
 def _needed(roots: Iterable[Node]) -> set[Node]:
-    """The roots and every node that they depend on, in nested scopes too."""
+    """Return the roots and all nodes on which they depend, in nested scopes too."""
     needed = set(roots)
     waiting = list(needed)
     while waiting:

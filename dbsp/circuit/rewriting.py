@@ -1,9 +1,9 @@
 """Rewriting a circuit, node by node, into a circuit of another form.
 
-A *form* says what becomes of one node, given what has become of its inputs. Every stage of a query
-is such a rewriting of the one before (see `dbsp.operators.stages.three_stages`). Equal nodes over
-equal inputs are made one on the way, and work inside a scope that depends on nothing of the scope
-moves out of it.
+A *form* is a function that returns the image of one node, given the images of its inputs. Every
+stage of a query is such a rewriting of the stage before (see `dbsp.operators.stages.three_stages`).
+The rewriting merges equal nodes over equal inputs. It moves nodes out of a scope if they depend on
+nothing in the scope.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Form: TypeAlias = "Callable[[Rewriting, Node, Sequence[Stream]], Stream]"
 
 
 class Rewriting:
-    """One rewriting under way: where each stream of the source went, and what exists already."""
+    """A rewriting in progress: the images of the streams, and the nodes built so far."""
 
     def __init__(self, target: Graph, form: Form) -> None:
         self.target = target
@@ -34,7 +34,7 @@ class Rewriting:
         """Add the new form of every node of `source`, and close its cycles."""
         outer, self._cycles = self._cycles, []
         for node in self.nodes_of(source):
-            if node not in self._image:  # streams that enter a scope are placed by the fixpoint
+            if node not in self._image:  # the fixpoint sets the images of streams that enter its scope
                 inputs = [self._image[stream.node] for stream in self.inputs_of(node)]
                 with self.target.at(node.source):
                     self._image[node] = self.form(self, node, inputs)
@@ -44,15 +44,15 @@ class Rewriting:
         self._cycles = outer
 
     def nodes_of(self, source: Graph) -> Iterable[Node]:
-        """The nodes of `source` that are rewritten, in an order in which inputs come first: all."""
+        """Return the nodes of `source` to rewrite, inputs first: all nodes."""
         return source.nodes
 
     def inputs_of(self, node: Node) -> Sequence[Stream]:
-        """The streams of which the form gets the images: the inputs of the node."""
+        """Return the streams whose images the form receives: the inputs of the node."""
         return node.inputs
 
     def finish(self, source: Graph) -> None:
-        """Run the deferred actions, and give the names of streams to their images."""
+        """Run the deferred actions, and copy the names of streams to their images."""
         for origin, action in self._last:
             with self.target.at(origin):
                 action()
@@ -61,33 +61,33 @@ class Rewriting:
                 self.target.named[name] = self._image[stream.node]
 
     def at_cycles(self, close: Callable[[], object]) -> None:
-        """Put closing a cycle off until every node of the present graph has its image."""
+        """Defer closing a cycle until every node of the current graph has its image."""
         self._cycles.append((self.target.current_source(), close))
 
     def finally_(self, action: Callable[[], object]) -> None:
-        """Put an action off to the very end, when all nodes that others need exist."""
+        """Defer an action to the end of the rewriting, when all nodes exist."""
         self._last.append((self.target.current_source(), action))
 
     def image(self, stream: Stream) -> Stream:
-        """What has become of a stream of the source."""
+        """Return the image of a stream of the source."""
         return self._image[stream.node]
 
     def place(self, node: Node, image: Stream) -> None:
-        """Say what a node becomes without asking the form."""
+        """Set the image of a node, instead of calling the form."""
         self._image[node] = image
 
     def map_graph(self, source: Graph, image: Graph) -> None:
-        """Register the new scope of a scope of the source."""
+        """Record the image of a scope of the source."""
         self._graphs[source] = image
 
     def graph_of(self, source: Graph) -> Graph:
-        """The new scope of `source`."""
+        """Return the image of the scope `source`."""
         return self._graphs.get(source, self.target)
 
     def add(self, operator: Operator, *inputs: Stream, graph: Graph | None = None) -> Stream:
-        """A node of the new graph, or the equal one that is there already.
+        """Add a node to the new graph, or return the equal node that exists already.
 
-        It is placed in the innermost scope of its inputs, or in `graph` when it has none.
+        It is added to the innermost scope of its inputs, or to `graph` if it has none.
         """
         place = max((s.graph for s in inputs), key=lambda g: g.depth, default=graph or self.target)
         inputs = tuple(place.enter(stream) for stream in inputs)
@@ -101,7 +101,7 @@ class Rewriting:
         return stream
 
     def add_strict(self, operator: Operator, stream: Stream) -> Stream:
-        """A node that reads `stream` as it was one step before, or the equal one that is there."""
+        """Add a node that reads `stream` one step late, or return the equal node."""
         key = (stream.graph, operator, (stream.node,))
         if key not in self._known:
             self._known[key] = stream.graph.add_source(operator)
@@ -109,7 +109,7 @@ class Rewriting:
         return self._known[key]
 
     def find(self, kind: type[Operator], stream: Stream) -> Stream | None:
-        """The first node whose operator is of that kind and reads just this stream, if any."""
+        """Return the first node with an operator of this class over this stream only, or None."""
         for reader in self._readers.get(stream.node, ()):
             if isinstance(reader.node.operator, kind) and len(reader.node.inputs) == 1:
                 return reader
@@ -117,7 +117,7 @@ class Rewriting:
 
 
 def rewrite(source: Graph, form: Form) -> Graph:
-    """The circuit that `form` makes of `source`, validated; O(nodes)."""
+    """Return the rewriting of `source` by `form`, validated. O(nodes)."""
     target = Graph(source.name)
     rewriting = Rewriting(target, form)
     rewriting.rewrite(source)

@@ -1,7 +1,7 @@
-"""A step: one node at run time, made once per run by its operator (`Operator.start`).
+"""Steps: nodes at run time. An operator builds one per run (`Operator.start`).
 
-The scheduler needs two things of every step: to run it, and to release its latest delta. What only
-some steps can do besides is a role in `dbsp.circuit.step_roles`.
+The scheduler uses two methods of every step: one to run it, and one to release its latest delta.
+Abilities of some steps only are roles in `dbsp.circuit.step_roles`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Step(ABC):
-    """One node at run time. `step` reads the inputs' `out` and sets its own.
+    """One node at run time. `step` reads `out` of the inputs and sets its own `out`.
 
-    `out` is this step's delta as a consolidated batch, or None when nothing changed. It is valid
-    until the node is stepped again.
+    `out` is the delta of this step as a consolidated batch, or None if nothing changed. It is valid
+    until the next call of `step`.
     """
 
     __slots__ = ("node", "out")
@@ -32,7 +32,7 @@ class Step(ABC):
 
     @abstractmethod
     def step(self) -> None:
-        """Compute `out` from the inputs' `out`, and update the state."""
+        """Compute `out` from `out` of the inputs, and update the state."""
 
     def forget(self) -> None:
         """Release the latest delta."""

@@ -1,17 +1,17 @@
-"""What some steps can do besides stepping. A step inherits the roles that it plays.
+"""Roles: abilities that only some steps have. A step inherits from its roles.
 
-| role            | who asks                                         | examples                        |
-|-----------------|--------------------------------------------------|---------------------------------|
-| StrictStep      | the scope, once, to close cycles                 | delay, input with a set or key  |
-| FeedbackStep    | a fixpoint, after each iteration                 | delay                           |
-| ResettingStep   | a fixpoint, before the first iteration of a tick | delay, integrate, differentiate |
-| TimedStep       | a fixpoint, for the next iteration with work     | join, distinct, nested fixpoint |
-| RememberingStep | checkpoints and replanning                       | delay, watermark, fixpoint      |
-| KeepingStep     | views, replanning and fixpoints                  | arrange, distinct               |
-| Arranged        | joins, groups and others that probe its trace    | arrange, delta_0 of arranged    |
-| ReplayingStep   | replanning                                       | arrange, distinct, aggregate    |
-| TracedStep      | statistics, and steps that read its trace        | arrange, integrate              |
-| ReportingStep   | `Run.reported`                                   | fixpoint, multi-way join        |
+| role            | used by                                      | examples                        |
+|-----------------|----------------------------------------------|---------------------------------|
+| StrictStep      | the scope, once, to close cycles             | delay, input with a set or key  |
+| FeedbackStep    | a fixpoint, after each iteration             | delay                           |
+| ResettingStep   | a fixpoint, before the iterations of a tick  | delay, integrate, differentiate |
+| TimedStep       | a fixpoint, for the next iteration with work | join, distinct, nested fixpoint |
+| RememberingStep | checkpoints and replanning                   | delay, watermark, fixpoint      |
+| KeepingStep     | views, replanning and fixpoints              | arrange, distinct               |
+| Arranged        | joins and groups, to probe its trace         | arrange, delta_0 of arranged    |
+| ReplayingStep   | replanning                                   | arrange, distinct, aggregate    |
+| TracedStep      | statistics, and steps that read its trace    | arrange, integrate              |
+| ReportingStep   | `Run.reported`                               | fixpoint, multi-way join        |
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StrictStep(Step):
 
     @abstractmethod
     def connect(self, strict: Sequence[Step]) -> None:
-        """Receive the strict inputs' steps, which may come later in the schedule."""
+        """Receive the steps of the strict inputs, which may come later in the schedule."""
 
 
 class FeedbackStep(StrictStep):
@@ -50,11 +50,11 @@ class FeedbackStep(StrictStep):
 
     @abstractmethod
     def advance(self) -> bool:
-        """End an iteration; True when the next one receives rows."""
+        """End an iteration; return whether the next one receives rows."""
 
 
 class ResettingStep(Step):
-    """A step with state that lives for the iterations of one tick."""
+    """A step with state for the iterations of one tick."""
 
     __slots__ = ()
 
@@ -70,7 +70,7 @@ class TimedStep(Step):
 
     @abstractmethod
     def next_time(self) -> Time | None:
-        """The earliest later time at which work waits."""
+        """Return the earliest later time at which work waits, or None."""
 
     @abstractmethod
     def drop_waiting(self) -> None:
@@ -78,16 +78,16 @@ class TimedStep(Step):
 
 
 class RememberingStep(Step):
-    """A step with state between ticks that is in no trace and no table."""
+    """A step with state between ticks outside traces and tables."""
 
     __slots__ = ()
 
     @abstractmethod
     def memory(self) -> Any:
-        """That state, made of plain values and batches; None if it is empty.
+        """Return that state as plain values and batches, or None if it is empty.
 
-        It is written to checkpoints, and handed to the step of an equal operator when a run switches
-        to another circuit.
+        Checkpoints store it, and the step of an equal operator receives it when a run switches to
+        another circuit.
         """
 
     @abstractmethod
@@ -102,19 +102,20 @@ class KeepingStep(Step):
 
     @abstractmethod
     def integral(self) -> Batch:
-        """The sum of all deltas so far.
+        """Return the sum of all deltas so far.
 
-        Of an arrangement it is the integral of the stream it arranges, in that stream's column order.
+        For an arrangement it is the integral of the arranged stream, in the column order of the
+        stream.
         """
 
     @property
     @abstractmethod
     def kept_rows(self) -> int:
-        """How many rows are kept for `integral`, retracted rows that are not merged yet included."""
+        """How many rows are stored for `integral`, including unmerged retractions."""
 
 
 class Arranged(KeepingStep):
-    """A step whose consumers also read a trace of its stream (see `dbsp.operators.traces.arrange`)."""
+    """A step whose consumers also read its trace (see `dbsp.operators.traces.arrange`)."""
 
     __slots__ = ()
 
@@ -140,15 +141,15 @@ class Arranged(KeepingStep):
 
 
 class ReplayingStep(Step):
-    """A step that can emit all of its past again from its state."""
+    """A step that can emit its whole past again from its state."""
 
     __slots__ = ()
 
     @abstractmethod
     def replay(self) -> None:
-        """Set `out` to the integral of the output, as if all of the past had come in this step.
+        """Set `out` to the integral of the output, as if this step had received the whole past.
 
-        The inputs need not be replayed for it.
+        It does not need a replay of the inputs.
         """
 
 
@@ -160,21 +161,24 @@ class TracedStep(Step):
     @property
     @abstractmethod
     def trace(self) -> Trace:
-        """The trace this step keeps itself."""
+        """The trace of this step."""
 
 
 class ReportingStep(Step):
-    """A step that reports facts which only its kind of operator has."""
+    """A step that reports facts specific to its kind of operator."""
 
     __slots__ = ()
 
     @abstractmethod
     def report(self) -> Mapping[str, Any]:
-        """Facts by name, such as how a fixpoint is evaluated at present."""
+        """Return facts by name, such as the current recursion mode of a fixpoint."""
 
 
 def keeping(step: Step) -> KeepingStep:
-    """Return a step that keeps its integral because its operator says so; raise InvariantError if not."""
+    """Return a step whose operator keeps its integral.
+
+    Raises InvariantError if the step does not.
+    """
     if not isinstance(step, KeepingStep):
         name = type(step).__name__
         raise InvariantError(f"expected a step that keeps its integral, got {name}; this is a defect of dbsp")
@@ -182,7 +186,10 @@ def keeping(step: Step) -> KeepingStep:
 
 
 def expect_arranged(node: Node, sources: Sequence[Step]) -> list[Arranged]:
-    """Return the input steps of a node, all of which are arrangements; raise InvariantError if not."""
+    """Return the input steps of a node, which are arrangements.
+
+    Raises InvariantError if one is not.
+    """
     arranged = [source for source in sources if isinstance(source, Arranged)]
     if len(arranged) < len(sources):
         names = ", ".join(type(source).__name__ for source in sources)

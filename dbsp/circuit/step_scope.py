@@ -1,4 +1,4 @@
-"""What a step may ask of the scope it runs in; `dbsp.runtime.scope.Scope` provides it."""
+"""The interface of the scope in which a step runs; `dbsp.runtime.scope.Scope` implements it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 class StepScope(Protocol):
-    """The scope of a step: where its state lives, and which time it is.
+    """The scope of a step: it owns the state of the step and knows the current time.
 
-    State is asked for in `Operator.start`, the rest at any time.
+    `Operator.start` requests the state; everything else may be read at any time.
     """
 
     @property
     def interner(self) -> Interner:
-        """The dictionary of values that codes refer to."""
+        """The dictionary between values and codes."""
 
     @property
     def nested(self) -> bool:
@@ -29,7 +29,7 @@ class StepScope(Protocol):
 
     @property
     def depth(self) -> int:
-        """How many coordinates a time has here: the timed scopes around the step."""
+        """The number of coordinates of a time: of the timed scopes around the step."""
 
     @property
     def now(self) -> Codes:
@@ -45,13 +45,13 @@ class StepScope(Protocol):
 
     @property
     def journal(self) -> list[Journalled]:
-        """What this tick has changed; a step with state of its own appends it once per tick."""
+        """The state that this tick changes; a step with its own state appends it once per tick."""
 
     def new_trace(self, arity: int) -> Trace:
-        """A trace of rows of `arity` columns; in a nested scope with the time behind them."""
+        """Return a new trace of rows of `arity` columns, in a nested scope followed by the time."""
 
     def new_table(self) -> StateTable[Any, Any]:
-        """A dictionary for a step to keep its state in (see `dbsp.state.state_table`)."""
+        """Return a new dictionary for the state of a step (see `dbsp.state.state_table`)."""
 
     def shared(self, kind: type[T]) -> T:
-        """The one object of a class that the steps of this scope share."""
+        """Return the object of this class that the steps of the scope share."""

@@ -1,14 +1,14 @@
-"""What operators hold, as JSON values and back: one table of tags for both directions.
+"""The fields of operators as JSON values: one table of tags for writing and reading.
 
 Numbers, strings, None and tuples are JSON values. Any other value is an object whose first key, a
-tag, says what it is: `{"schema": ...}`, `{"date": "2024-05-01"}`, `{"function": "math:sqrt"}`. A
+tag, names its kind: `{"schema": ...}`, `{"date": "2024-05-01"}`, `{"function": "math:sqrt"}`. A
 value of a dataclass is `{"class": ..., "fields": ...}`, without the fields that have their default;
 an expression is a `column`, `literal`, `functor` or `call` with its arguments. A nested scope is
-`{"scope": ...}`: how scopes are written and read is given by the caller.
+`{"scope": ...}`; the caller passes the functions that write and read scopes.
 
-Functions and classes are written as `module:name`, so only what can be imported can be written;
-classes of this package by their bare names. Of a functor of a Datalog program only the name is
-written; the reader of the circuit passes the function.
+Functions and classes are written as `module:name`, so they must be importable; classes of this
+package are written by their bare names. Of a functor of a Datalog program only the name is written;
+the reader of the circuit passes the function.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from dbsp.circuit.graph import Graph
 from dbsp.data.schema import Schema
 from dbsp.data.type_inference import as_type
 from dbsp.data.types import Type
+from dbsp.diagnostics import did_you_mean
 from dbsp.errors import CircuitError, shorten
 from dbsp.expressions import Call, Column, Expression, Functor, FunctorCall, Literal
 from dbsp.expressions.origin import Origin
 
 
 class Tag(NamedTuple):
-    """How the values of one type are written under a tag, and read."""
+    """How the values of one type are written and read under a tag."""
 
     name: str
     type: type
@@ -48,7 +49,7 @@ def _read_schema(columns: list[list[str]]) -> Schema:
 
 
 TAGS = (
-    Tag("float", float, repr, float),  # those that JSON has no number for
+    Tag("float", float, repr, float),  # infinities and NaN, which JSON has no number for
     Tag("bytes", bytes, bytes.hex, bytes.fromhex),
     Tag("timestamp", dt.datetime, dt.datetime.isoformat, dt.datetime.fromisoformat),
     Tag("date", dt.date, dt.date.isoformat, dt.date.fromisoformat),
@@ -60,7 +61,7 @@ _BY_NAME = {tag.name: tag for tag in TAGS}
 
 
 def _no_scope(_: object) -> Any:
-    raise CircuitError("expected a plain value, got a scope")
+    raise CircuitError("expected a plain value, got a nested scope", code="invalid-circuit-file")
 
 
 WriteScope = Callable[[Graph], Mapping[str, Any]]
@@ -69,7 +70,7 @@ WriteScope = Callable[[Graph], Mapping[str, Any]]
 
 @dataclasses.dataclass(frozen=True)
 class DecodeContext:
-    """What reading needs besides the JSON values."""
+    """The context of reading besides the JSON values."""
 
     classes: Mapping[str, type]
     """The classes that are written by their bare names."""
@@ -89,7 +90,7 @@ class DecodeContext:
 
 
 def encode(value: Any, scope: WriteScope = _no_scope) -> Any:
-    """A field of an operator as JSON values. Raises CircuitError for what cannot be written."""
+    """Return a field of an operator as JSON values. Raises CircuitError if it cannot be written."""
     if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
         return value
     if type(value) is tuple:
@@ -105,7 +106,9 @@ def encode(value: Any, scope: WriteScope = _no_scope) -> Any:
         return {"class": class_name(type(value)), "fields": dict(_fields(value, scope))}
     if callable(value):
         return {"function": importable_name(value)}
-    raise CircuitError(f"{shorten(value)} of type {type(value).__name__} cannot be written as JSON")
+    raise CircuitError(
+        f"{shorten(value)} of type {type(value).__name__} cannot be written as JSON", code="not-serialisable"
+    )
 
 
 def _encode_expression(value: Expression) -> Any:
@@ -118,7 +121,10 @@ def _encode_expression(value: Expression) -> Any:
         types = [type_.written for type_ in (*functor.parameters, functor.result)]
         return {"functor": functor.name, "types": types, "arguments": _encode_arguments(value)}
     if not isinstance(value, Call):
-        raise CircuitError(f"expression {value!r} of type {type(value).__name__} cannot be written as JSON")
+        raise CircuitError(
+            f"the expression {value!r} of type {type(value).__name__} cannot be written as JSON",
+            code="not-serialisable",
+        )
     return {"call": value.function, "arguments": _encode_arguments(value)}
 
 
@@ -141,11 +147,11 @@ def _encode_arguments(call: Call) -> list[Any]:
 
 
 def _fields(value: Any, scope: WriteScope) -> Iterator[tuple[str, Any]]:
-    """The fields that make the value, without those that have their default."""
+    """Yield the fields of the value that differ from their default."""
     for field in dataclasses.fields(value):
         if field.init:
             written = encode(getattr(value, field.name), scope)
-            # Compared as written: `==` between expressions makes another expression.
+            # Compare the written forms, since `==` between expressions builds another expression.
             if field.default is dataclasses.MISSING or written != encode(field.default):
                 yield field.name, written
 
@@ -154,26 +160,35 @@ _PACKAGE = f"{__name__.partition('.')[0]}."
 
 
 def class_name(cls: type) -> str:
-    """How a class is written: bare if it belongs to this package, else by its module."""
+    """Return the written name of a class: bare for a class of this package, else `module:name`."""
     return cls.__qualname__ if cls.__module__.startswith(_PACKAGE) else importable_name(cls)
 
 
 def importable_name(value: Any) -> str:
-    """`module:name` of a function or class. Raises CircuitError if nothing can be imported by that."""
+    """Return `module:name` of a function or class.
+
+    Raises CircuitError if that cannot be imported.
+    """
     name = getattr(value, "__qualname__", None)
     owner = getattr(value, "__objclass__", value)  # of a method of a built-in class
     module = getattr(owner, "__module__", None)
     shown = name or shorten(value)
-    advice = "define it with a name of its own in a module that can be imported"
+    reason = None
     if name is None or module is None or "<" in name:
-        raise CircuitError(f"'{shown}' cannot be written, since it has no name to be found by; {advice}")
-    if module == "__main__":
-        raise CircuitError(f"'{shown}' cannot be written: it belongs to the script that runs; {advice}")
-    found: Any = sys.modules.get(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    if found is not value:
-        raise CircuitError(f"'{shown}' cannot be written: '{module}:{name}' is something else; {advice}")
+        reason = "it has no name by which it can be imported"
+    elif module == "__main__":
+        reason = "it is defined in the main script"
+    else:
+        found: Any = sys.modules.get(module)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is not value:
+            reason = f"'{module}:{name}' is another object"
+    if reason is not None:
+        raise CircuitError(
+            f"'{shown}' cannot be written, since {reason}; define it with def at the top level of a module",
+            code="not-serialisable",
+        )
     return f"{module}:{name}"
 
 
@@ -181,7 +196,7 @@ def importable_name(value: Any) -> str:
 
 
 def decode(written: Any, reading: DecodeContext) -> Any:
-    """The value that `encode` wrote. Raises CircuitError."""
+    """Return the value that `encode` wrote. Raises CircuitError."""
     if isinstance(written, list):
         return tuple(decode(item, reading) for item in written)
     if not isinstance(written, dict):
@@ -192,7 +207,10 @@ def decode(written: Any, reading: DecodeContext) -> Any:
         try:
             return cls(**fields)
         except TypeError as error:
-            raise CircuitError(f"{written['class']} is not made of {', '.join(fields)}: {error}") from None
+            raise CircuitError(
+                f"{written['class']} does not have the fields {', '.join(fields)}: {error}",
+                code="invalid-circuit-file",
+            ) from None
     if not written.keys().isdisjoint(("call", "column", "functor", "literal")):
         return _decode_expression(written, reading)
     if len(written) == 1:
@@ -203,7 +221,9 @@ def decode(written: Any, reading: DecodeContext) -> Any:
             return _imported(value)
         if name in _BY_NAME:
             return _BY_NAME[name].read(value)
-    raise CircuitError(f"unknown kind of value: {', '.join(written)}")
+    raise CircuitError(
+        f"unknown kind of value with the keys {', '.join(written)}", code="invalid-circuit-file"
+    )
 
 
 def _decode_expression(written: Mapping[str, Any], reading: DecodeContext) -> Expression:
@@ -219,8 +239,9 @@ def _decode_expression(written: Mapping[str, Any], reading: DecodeContext) -> Ex
     function = reading.functors.get(name)
     if function is None:
         raise CircuitError(
-            f"the circuit calls the functor '{name}', whose function is not written: give it again, as in "
-            f'from_json(text, functors={{"{name}": function}})'
+            f"the circuit calls the functor '{name}', whose function is not in the file; pass it, as in "
+            f'from_json(text, functors={{"{name}": function}})',
+            code="invalid-circuit-file",
         )
     *parameters, result = map(as_type, written["types"])
     functor = Functor(name, tuple(parameters), result, function)
@@ -230,7 +251,10 @@ def _decode_expression(written: Mapping[str, Any], reading: DecodeContext) -> Ex
 def _class(name: str, reading: DecodeContext) -> Any:
     cls = _imported(name) if ":" in name else reading.classes.get(name)
     if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
-        raise CircuitError(f"there is no operator '{name}'")
+        hint = did_you_mean(name, reading.classes)
+        raise CircuitError(
+            f"unknown operator '{name}'{f'; {hint}' if hint else ''}", code="invalid-circuit-file"
+        )
     return cls
 
 
@@ -241,5 +265,5 @@ def _imported(name: str) -> Any:
         for part in path.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError, ValueError) as error:
-        raise CircuitError(f"'{name}' cannot be imported: {error}") from None
+        raise CircuitError(f"'{name}' cannot be imported: {error}", code="invalid-circuit-file") from None
     return found

@@ -1,5 +1,5 @@
-"""What values and rows are: types, schemas, the interner, Z-sets, and frames in and out.
+"""Values and rows: types, schemas, the interner, Z-sets, and conversions to and from frames.
 
-Every value is one int64 code; rows of codes with weights are batches, and a `ZSet` is a batch with
-a schema and an interner. Imports kernels only. Everything above may import this room.
+Every value has one int64 code; rows of codes with weights are batches, and a `ZSet` is a batch with
+a schema and an interner. This room imports kernels only. All rooms above may import it.
 """

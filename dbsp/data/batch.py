@@ -14,7 +14,7 @@ class Batch:
     """A consolidated Z-set of code rows.
 
     `rows` is int64[n, arity] in C order, sorted lexicographically; `weights` is int64[n] without
-    zeros; no row occurs twice. A batch is never changed once it is made, so it may be shared.
+    zeros; no row occurs twice. Batches are never modified, so they may be shared.
     """
 
     __slots__ = ("rows", "weights")
@@ -43,7 +43,7 @@ class Batch:
 
 
 def combine(parts: Sequence[tuple[Codes, Codes]]) -> Batch | None:
-    """The sum of unsorted pieces of a delta, or None when they cancel."""
+    """Return the sum of unsorted pieces of a delta, or None if it is empty."""
     if not parts:
         return None
     if len(parts) == 1:

@@ -1,8 +1,8 @@
-"""Cells: constructed values as the engine keeps them, a row of field codes for each different one.
+"""Cells: the storage of constructed values, a row of field codes per different value.
 
-All values of one layout are the rows of one table, found again by a hash of their codes: to construct n
-values is a pass over n rows, and to take them apart is a look-up. Their ids are the interner's, so the parts
-of a value have smaller ids than the value itself.
+All values of one layout are the rows of one table, which a hash of their codes finds: constructing
+n values is one pass over n rows, and reading a field is a look-up. Their ids belong to the
+interner, so the parts of a value have smaller ids than the value.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class LayoutCells:
         self._slots = np.zeros(4 * _FIRST_ROOM, np.int64)
 
     def find(self, rows: Codes) -> Codes:
-        """The number of each row in the table, or -1."""
+        """Return the number of each row in the table, or -1."""
         numbers = np.empty(len(rows), np.int64)
         find_rows(rows, self.rows, self._slots, numbers)
         return numbers
 
     def intern(self, rows: Codes) -> tuple[Codes, int]:
-        """The number of each row, and how many rows there are with those that are new."""
+        """Add missing rows; return the number of each row and the number of rows in the table."""
         needed = self.used + len(rows)
         if needed > len(self.rows):
             room = 2 * needed
@@ -57,20 +57,20 @@ class LayoutCells:
 
 
 class Cells:
-    """The tables of all layouts, and of each id where its row is."""
+    """The tables of all layouts, and the table and row of each id."""
 
     __slots__ = ("_by_layout", "_depth", "_number", "_row", "tables")
 
     def __init__(self) -> None:
         self.tables: list[LayoutCells] = []
         self._by_layout: dict[Layout, int] = {}
-        # By id of the interner; ids of other values, among them, have no table.
+        # Indexed by id of the interner; ids of other values have the table -1.
         self._number = np.empty(0, np.int64)
         self._row = np.empty(0, np.int64)
         self._depth = np.empty(0, np.int64)
 
     def table_number(self, layout: Layout) -> int:
-        """The number of a layout's table, which is made if it is not there."""
+        """Return the number of the table of a layout; add the table if it is missing."""
         number = self._by_layout.get(layout)
         if number is None:
             number = self._by_layout[layout] = len(self.tables)
@@ -78,7 +78,7 @@ class Cells:
         return number
 
     def find(self, layout: Layout, fields: Sequence[int]) -> int | None:
-        """The id of one value, if it is there."""
+        """Return the id of one value, or None if it is not stored."""
         number = self._by_layout.get(layout)
         if number is None:
             return None
@@ -87,7 +87,7 @@ class Cells:
         return None if at < 0 else int(table.ids[at])
 
     def intern(self, layout: Layout, rows: Codes, next_id: int) -> tuple[Codes, int]:
-        """The ids of the values with these field codes; new ones count from `next_id`. How many are new."""
+        """Return the ids of these values, and how many are new; new ids start at `next_id`."""
         number = self.table_number(layout)
         table = self.tables[number]
         numbers, used = table.intern(np.ascontiguousarray(rows))
@@ -115,13 +115,13 @@ class Cells:
         return deepest + 1
 
     def depths(self, ids: Codes) -> Codes:
-        """How deep constructed values are nested: one more than the deepest of their parts; nil is 0 deep."""
+        """Return the depth of values: one more than that of the deepest part; 0 for nil."""
         if not len(self._depth):
             return np.zeros(len(ids), np.int64)
         return np.where(ids >= 0, self._depth[np.maximum(ids, 0)], 0)
 
     def has_layout(self, layout: Layout, ids: Codes) -> Mask:
-        """Which of the ids are those of values of this layout."""
+        """Return which of the ids belong to values of this layout."""
         number = self._by_layout.get(layout)
         if number is None:
             return np.zeros(len(ids), np.bool_)
@@ -130,7 +130,7 @@ class Cells:
         return in_layout
 
     def field(self, layout: Layout, ids: Codes, position: int, filler: int) -> Codes:
-        """The codes of one field of each value; `filler` where a value is not of this layout."""
+        """Return the codes of one field of each value; `filler` for values of other layouts."""
         in_layout = self.has_layout(layout, ids)
         if not in_layout.any():
             return np.full(len(ids), filler, np.int64)
@@ -140,18 +140,18 @@ class Cells:
         return np.where(in_layout, column[self._row[np.where(in_layout, ids, ids[in_layout][0])]], filler)
 
     def is_cell(self, code: int) -> bool:
-        """Whether an id is that of a constructed value."""
+        """Return whether an id belongs to a constructed value."""
         return 0 <= code < len(self._number) and self._number[code] >= 0
 
     def cell(self, code: int) -> tuple[Layout, list[int]]:
-        """The layout and the field codes of one value."""
+        """Return the layout and the field codes of one value."""
         table = self.tables[self._number[code]]
         fields: list[int] = table.rows[self._row[code]].tolist()
         return table.layout, fields
 
 
 def _grown(array: Codes, room: int, fill: int | None = None) -> Codes:
-    """A longer array that begins with this one."""
+    """Return a longer array that starts with this one."""
     grown = np.empty((room, *array.shape[1:]), np.int64)
     grown[: len(array)] = array
     if fill is not None:

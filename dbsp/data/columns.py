@@ -1,4 +1,4 @@
-"""Whole columns: encode and decode many values of one type at once, without a Python call per number."""
+"""Encoding and decoding of whole columns of one type, without a Python call per number."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dbsp.data.interner import Interner
-from dbsp.data.plain_codes import naive_utc
+from dbsp.data.timestamps import naive_utc
 from dbsp.data.types import Type
 from dbsp.data.values import decoder, encoder
-from dbsp.errors import DbspError, ValueOutOfRangeError
+from dbsp.errors import DbspError, ValueOutOfRangeError, at_place
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, NULL
 
@@ -30,7 +30,10 @@ MAX_MICROSECOND = (MAX_DAY + 1) * _DAY_MICROSECONDS - 1
 
 
 def float_codes(values: Floats) -> Codes:
-    """Codes of an array of floats, ordered like them. -0.0 becomes 0.0; NaN comes last."""
+    """Return the codes of an array of floats, ordered like the floats. -0.0 becomes 0.0;
+
+    NaN is last.
+    """
     values = values + 0.0
     nan = np.isnan(values)
     if nan.any():
@@ -40,12 +43,12 @@ def float_codes(values: Floats) -> Codes:
 
 
 def code_floats(codes: Codes) -> Floats:
-    """The floats that codes stand for; the inverse of `float_codes`."""
+    """Return the floats of codes; the inverse of `float_codes`."""
     return (codes ^ ((codes >> 63) & _MAGNITUDE)).view(np.float64)
 
 
-# --- encode: one function per kind, for columns of exactly the expected class ------------------------
-# They may raise OverflowError; then, and for every other class, the values are taken one by one.
+# --- encode: one function per kind, for columns of exactly the expected class ---------------------
+# They may raise OverflowError; then, and for every other class, the values are encoded one by one.
 
 
 def _ints(values: Sequence[Any], interner: Interner) -> Codes:
@@ -88,9 +91,9 @@ _FAST: dict[str, tuple[frozenset[type], Callable[[Sequence[Any], Interner], Code
 
 
 def encode_column(type_: Type, values: Sequence[Any], interner: Interner, name: str = "") -> Codes:
-    """Codes of a column of values, int64[n].
+    """Return the codes of a column of values, int64[n].
 
-    Raises InputError or ValueOutOfRangeError naming the row, the column and the value.
+    Raises InputError or ValueOutOfRangeError, which name the row, the column and the value.
     """
     classes = set(map(type, values))
     expected, fast = _FAST[type_.kind]
@@ -100,7 +103,7 @@ def encode_column(type_: Type, values: Sequence[Any], interner: Interner, name: 
         try:
             codes = fast(values, interner)
         except (OverflowError, ValueOutOfRangeError):
-            pass  # the slow way below finds the value and words the error
+            pass  # the slow path below finds the value and raises the error
         else:
             if not (type_.nullable and type_.kind == "int" and (codes == NULL).any()):
                 return codes
@@ -125,15 +128,15 @@ def _encode_one_by_one(type_: Type, values: Sequence[Any], interner: Interner, n
             codes[row] = encode(value, interner)
         except DbspError as error:
             column = f", column {name!r}" if name else ""
-            raise type(error)(f"row {row}{column}: {error.message}") from None
+            raise at_place(error, f"row {row}{column}") from None
     return codes
 
 
-# --- decode ------------------------------------------------------------------------------------------
+# --- decode ---------------------------------------------------------------------------------------
 
 
 def decode_column(type_: Type, codes: Codes, interner: Interner) -> list[Any]:
-    """The values of a column of codes, as a list."""
+    """Return the values of a column of codes."""
     if type_.nullable:
         null = codes == NULL
         if null.any():

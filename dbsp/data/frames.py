@@ -1,7 +1,7 @@
-"""Batches from and to Arrow tables, and through Arrow from and to pandas and Polars frames.
+"""Conversions between batches and Arrow tables, and through Arrow to pandas and Polars frames.
 
-Whole columns are converted at once: numbers without a Python object per value, strings through
-Arrow's dictionary encoding, with one look-up in the interner per distinct string.
+Whole columns are converted together: numbers without a Python object per value, strings through the
+dictionary encoding of Arrow, with one look-up in the interner per distinct string.
 """
 
 from __future__ import annotations
@@ -26,11 +26,22 @@ from dbsp.data.columns import (
     float_codes,
 )
 from dbsp.data.interner import Interner
+from dbsp.data.plain_codes import NULL_AS_INT, out_of_int_range
 from dbsp.data.recode import recode_rows
-from dbsp.data.schema import Schema, as_schema
+from dbsp.data.schema import Schema, as_schema, suggestion
+from dbsp.data.timestamps import nanoseconds_refused
 from dbsp.data.types import BOOL, BYTES, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
 from dbsp.data.weights import consolidated
-from dbsp.errors import DbspError, InputError, SchemaError, ValueOutOfRangeError
+from dbsp.errors import (
+    DbspError,
+    InputError,
+    SchemaError,
+    ValueOutOfRangeError,
+    at_place,
+    counted,
+    shorten,
+    wrong_argument,
+)
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 
@@ -46,7 +57,7 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 
 
 def type_of_arrow(arrow: pa.DataType) -> Type:
-    """The type of values an Arrow type holds; lists, structs, decimals and the like are objects."""
+    """Return the type of the values of an Arrow type; lists, structs and decimals are objects."""
     if pa.types.is_dictionary(arrow):
         return type_of_arrow(arrow.value_type)
     tests = (
@@ -67,7 +78,7 @@ def type_of_arrow(arrow: pa.DataType) -> Type:
 
 
 def schema_of_arrow(table: pa.Table) -> Schema:
-    """The schema of an Arrow table; a column is optional if it holds nulls."""
+    """Return the schema of an Arrow table; a column with nulls is optional."""
     types = [type_of_arrow(column.type) for column in table.columns]
     return Schema(
         tuple(table.column_names),
@@ -78,20 +89,25 @@ def schema_of_arrow(table: pa.Table) -> Schema:
     )
 
 
-# --- Arrow to codes ----------------------------------------------------------------------------------
+# --- Arrow to codes -------------------------------------------------------------------------------
 
 
 def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
-    """The code rows of an Arrow table, int64[n, k], under `schema`.
+    """Return the code rows of an Arrow table, int64[n, k], under `schema`.
 
-    Columns meet by name if the table has all the names, else by position. Raises SchemaError for another
-    number of columns, InputError or ValueOutOfRangeError (naming the column) for values that do not fit.
+    Columns match by name if the table has all names of the schema, else by position. Raises
+    SchemaError for another number of columns, and InputError or ValueOutOfRangeError, with the
+    column, for values that do not fit.
     """
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     if table.num_columns != schema.arity:
         names = ", ".join(table.column_names)
-        raise SchemaError(f"the table has the columns ({names}), expected ({schema.describe()})")
+        raise SchemaError(
+            f"expected {counted(schema.arity, 'column')} ({schema.describe()}), "
+            f"got {table.num_columns} ({names})",
+            code="schema-mismatch",
+        )
     if set(table.column_names) == set(schema.names):
         table = table.select(list(schema.names))
     source = schema_of_arrow(table)
@@ -102,12 +118,15 @@ def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
         except pa.ArrowInvalid as error:
             raise ValueOutOfRangeError(f"column {name!r}: {error}") from None
         except DbspError as error:
-            raise type(error)(f"column {name!r}: {error.message}") from None
+            raise at_place(error, f"column {name!r}") from None
     return recode_rows(codes, Schema(schema.names, source.types), interner, schema, interner)
 
 
 def encode_arrow_column(column: pa.ChunkedArray, type_: Type, interner: Interner) -> Codes:
-    """The codes of one Arrow column, int64[n]; int64 without nulls in one chunk is not copied."""
+    """Return the codes of one Arrow column, int64[n].
+
+    One chunk of int64 without nulls is not copied.
+    """
     if column.num_chunks == 1:
         array = column.chunk(0)  # `combine_chunks` would copy even one
     elif column.num_chunks == 0:
@@ -123,14 +142,14 @@ def encode_arrow_column(column: pa.ChunkedArray, type_: Type, interner: Interner
     if null is None:
         return codes
     if type_.kind == "int" and (codes == NULL).any():
-        raise ValueOutOfRangeError("-2**63 stands for None in a column with nulls, so it is no value there")
+        raise ValueOutOfRangeError(NULL_AS_INT)
     codes = codes.copy()
     codes[null] = NULL
     return codes
 
 
 def _filler(arrow: pa.DataType) -> pa.Scalar:
-    """Some value of a type, to stand where nulls are."""
+    """Return some value of a type, to replace nulls."""
     if pa.types.is_boolean(arrow):
         return pa.scalar(False)
     return pa.scalar(0, _plain_int(arrow)).cast(arrow)
@@ -144,7 +163,10 @@ def _plain_int(arrow: pa.DataType) -> pa.DataType:
 
 def _encode_numbers(array: pa.Array, kind: str) -> Codes:
     if kind == "int":
-        return _numpy(array.cast(pa.int64()))
+        try:
+            return _numpy(array.cast(pa.int64()))
+        except pa.ArrowInvalid:
+            raise out_of_int_range(pc.max(array).as_py()) from None
     if kind == "float":
         return float_codes(array.cast(pa.float64()).to_numpy(zero_copy_only=False))
     if kind == "bool":
@@ -152,7 +174,13 @@ def _encode_numbers(array: pa.Array, kind: str) -> Codes:
     if kind == "date":
         return _checked(_numpy(array.cast(pa.date32()).cast(pa.int32())), MIN_DAY, MAX_DAY)
     # An aware timestamp is UTC inside Arrow already; `cast` refuses to drop nanoseconds.
-    utc = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
+    try:
+        utc = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
+    except pa.ArrowInvalid:
+        if array.type.unit != "ns":
+            raise
+        at = pc.index(pc.not_equal(pc.nanosecond(array), 0), True).as_py()
+        raise nanoseconds_refused(array[at].cast(pa.string())) from None
     return _checked(_numpy(utc), MIN_MICROSECOND, MAX_MICROSECOND)
 
 
@@ -162,7 +190,7 @@ def _numpy(array: pa.Array) -> Codes:
 
 def _checked(codes: Codes, low: int, high: int) -> Codes:
     if len(codes) and (codes.min() < low or codes.max() > high):
-        raise ValueOutOfRangeError("a date outside the years 1 to 9999 has no Python value")
+        raise ValueOutOfRangeError("expected dates in the years 1 to 9999, got one outside of them")
     return codes
 
 
@@ -189,7 +217,7 @@ def _encode_interned(array: pa.Array, type_: Type, interner: Interner) -> Codes:
 
 
 def _frozen(value: Any) -> Any:
-    """A hashable value for what Arrow gives as lists (tuples) and structs (tuples of their fields)."""
+    """Return a hashable value: a tuple for a list, the tuple of the fields for a struct."""
     if isinstance(value, list):
         return tuple(map(_frozen, value))
     if isinstance(value, dict):
@@ -197,15 +225,16 @@ def _frozen(value: Any) -> Any:
     return value
 
 
-# --- codes to Arrow ----------------------------------------------------------------------------------
+# --- codes to Arrow -------------------------------------------------------------------------------
 
 
 def decode_arrow_column(
     codes: Codes, type_: Type, interner: Interner, name: str = "", arrow: pa.DataType | None = None
 ) -> pa.Array:
-    """One column of codes as an Arrow array. Raises SchemaError if objects have no common Arrow type.
+    """Return a column of codes as an Arrow array.
 
-    `arrow` is the type that objects are to have; without it, one that fits them all.
+    `arrow` is the Arrow type for objects; if None, a type that fits all of them. Raises SchemaError
+    if the objects do not fit one Arrow type.
     """
     null: npt.NDArray[np.bool_] | None = codes == NULL if type_.nullable else None
     if null is not None and not null.any():
@@ -213,15 +242,19 @@ def decode_arrow_column(
     kind = type_.kind
     if type_.structure is not None:
         raise SchemaError(
-            f"column {name!r} holds {type_.structure.name}, a type of records or branches, for which Arrow"
-            " has none; unpack it into columns by a rule"
+            f"column {name!r} of type {type_.structure.name} cannot be converted to Arrow, which has no type "
+            "for records and branches; unpack the fields into columns by a rule",
+            code="unsupported-value",
         )
     if kind == "object":
         try:
             return pa.array(decode_column(type_, codes, interner), arrow)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            holds = "no one Arrow type" if arrow is None else f"no column of type {arrow}"
-            raise SchemaError(f"column {name!r}: {holds} holds these objects: {error}") from None
+            wanted = "one Arrow type" if arrow is None else f"the Arrow type {arrow}"
+            raise SchemaError(
+                f"column {name!r}: the objects cannot be converted to {wanted}: {error}",
+                code="unsupported-value",
+            ) from None
     if kind in ("str", "bytes"):
         if not len(codes):
             return pa.array([], _ARROW_TYPES[kind])
@@ -243,7 +276,10 @@ def decode_arrow_column(
 def decode_table(
     codes: Codes, schema: Schema, interner: Interner, objects: Mapping[str, pa.DataType] | None = None
 ) -> pa.Table:
-    """An Arrow table of code rows; `objects` gives the Arrow types of columns of objects, by name."""
+    """Return an Arrow table of code rows;
+
+    `objects` has the Arrow types of columns of objects, by name.
+    """
     objects = objects or {}
     columns = [
         decode_arrow_column(codes[:, j], type_, interner, name, objects.get(name))
@@ -252,21 +288,30 @@ def decode_table(
     return pa.table(dict(zip(schema.names, columns, strict=True)))
 
 
-# --- batches -----------------------------------------------------------------------------------------
+# --- batches --------------------------------------------------------------------------------------
 
 
 def encode_batch(
     table: pa.Table, weight_column: str | None, schema: Any = None, interner: Interner | None = None
 ) -> tuple[Schema, Interner, Batch]:
-    """The consolidated rows of an Arrow table, under `schema` or the table's own; see `ZSet.from_arrow`."""
+    """Return the consolidated rows of an Arrow table under `schema`; see `ZSet.from_arrow`."""
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     if not isinstance(table, pa.Table):
-        raise InputError(f"expected an Arrow table or record batch, got {type(table).__name__}")
+        raise InputError(
+            f"expected an Arrow table or record batch, got {shorten(table)} of type {type(table).__name__}",
+            code="wrong-type",
+        )
     weights = None
     if weight_column is not None:
         if weight_column not in table.column_names:
-            raise SchemaError(f"no weight column {weight_column!r} in ({', '.join(table.column_names)})")
+            names = table.column_names
+            hint = suggestion(weight_column, names)
+            raise SchemaError(
+                f"unknown weight column {weight_column!r}{f'{hint} The' if hint else '; the'} columns are "
+                f"({', '.join(names)})",
+                code="unknown-column",
+            )
         weights = integer_weights(table, weight_column)
         table = table.drop_columns([weight_column])
     schema = schema_of_arrow(table) if schema is None else as_schema(schema)
@@ -275,23 +320,44 @@ def encode_batch(
 
 
 def decode_batch(batch: Batch, schema: Schema, interner: Interner, weight_column: str | None) -> pa.Table:
-    """The Arrow table of a batch with a column of weights; see `ZSet.to_arrow`."""
+    """Return the Arrow table of a batch with a column of weights; see `ZSet.to_arrow`."""
     rows, weights = batch.rows, batch.weights
     if weight_column is None:
         if len(weights) and weights.min() < 0:
-            raise InputError("rows with negative weight need a weight column in a table")
+            raise InputError(
+                f"the Z-set has a row of weight {int(weights.min())}, which a table shows only in a weight "
+                "column; pass weight_column",
+                code="invalid-weight",
+            )
         rows = np.repeat(rows, weights, axis=0)
+    elif not isinstance(weight_column, str):
+        raise wrong_argument("weight_column", "the name of a column or None", weight_column)
     elif weight_column in schema.names:
-        raise SchemaError(f"the Z-set has a column {weight_column!r} itself; name another weight_column")
+        raise SchemaError(
+            f"the Z-set already has a column {weight_column!r}; pass another name as weight_column",
+            code="duplicate-column",
+        )
     table = decode_table(rows, schema, interner)
     return table if weight_column is None else table.append_column(weight_column, pa.array(weights))
 
 
 def pandas_table(frame: Any, schema: Any = None) -> pa.Table:
-    """The Arrow table of a pandas frame without its index; see `ZSet.from_pandas`."""
-    table = pa.Table.from_pandas(frame, preserve_index=False)
+    """Return the Arrow table of a pandas frame without its index; see `ZSet.from_pandas`."""
+    if not hasattr(frame, "iloc"):
+        raise InputError(
+            f"expected a pandas DataFrame, got {shorten(frame)} of type {type(frame).__name__}",
+            code="wrong-type",
+        )
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    except pa.ArrowException as error:
+        reason = "; ".join(map(str, error.args))
+        raise InputError(
+            f"the frame cannot be converted to an Arrow table: {reason}", code="unsupported-value"
+        ) from None
     if schema is not None:
-        # pandas writes a missing value and a NaN alike; a column declared as plain float means the latter.
+        # pandas does not distinguish a missing value from NaN; a column declared as `float` has
+        # NaN.
         for name, type_ in zip(as_schema(schema).names, as_schema(schema).types, strict=True):
             at = table.schema.get_field_index(name)
             if type_ == FLOAT and at >= 0 and pa.types.is_floating(table.column(at).type):
@@ -300,8 +366,15 @@ def pandas_table(frame: Any, schema: Any = None) -> pa.Table:
 
 
 def integer_weights(table: pa.Table, column: str) -> Codes:
-    """The weights in a column of an Arrow table. Raises InputError unless they are all integers."""
+    """Return the weights in a column of an Arrow table.
+
+    Raises InputError unless all are integers.
+    """
     given = table.column(column)
     if not pa.types.is_integer(given.type) or given.null_count:
-        raise InputError(f"the weight column {column!r} must hold integers without nulls")
+        nulls = f" with {counted(given.null_count, 'null')}" if given.null_count else ""
+        raise InputError(
+            f"expected integers without nulls in the weight column {column!r}, got {given.type}{nulls}",
+            code="invalid-weight",
+        )
     return np.array(encode_arrow_column(given, INT, Interner()))

@@ -13,7 +13,7 @@ from dbsp.data.interner import Finder, Interner
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema
 from dbsp.data.weights import consolidated
-from dbsp.errors import SchemaError, WeightOverflowError, shorten
+from dbsp.errors import SchemaError, UserFunctionError, WeightOverflowError, counted, shorten, wrong_argument
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
 
@@ -24,9 +24,17 @@ if TYPE_CHECKING:
 class IndexedZSet:
     """A Z-set whose rows are grouped by their first `depth` columns, the key.
 
-    Sorted rows are the trie: the rows below a prefix are a contiguous range, so every node of the trie,
-    at any depth, is a view of the same arrays and no container of its own. `dbsp.PrefixExtender` looks up
-    many prefixes at once.
+    The sorted rows are the trie: the rows below a prefix are a contiguous range, so every node of
+    the trie is a view of the same arrays. `dbsp.PrefixExtender` looks up many prefixes at once.
+    `ZSet.index_by` builds an index. Iterating yields pairs (key, group), `len` is the number of
+    keys, and `prefix in index` is whether some row has the prefix (a tuple, or one value).
+
+    Parameters:
+        zset: the rows, with the columns in the order of the index.
+        depth: the number of key columns.
+        level: how many columns are above this node.
+        low: the first row below this node.
+        high: the row after the last one below this node; the end of the rows if None.
 
     Examples:
         >>> edges = ZSet({(1, 2): 1, (1, 3): 1, (2, 3): 1}, {"x": int, "y": int}).index_by("x")
@@ -39,10 +47,6 @@ class IndexedZSet:
     __slots__ = ("_hi", "_level", "_lo", "_zset", "depth")
 
     def __init__(self, zset: ZSet, depth: int, level: int = 0, low: int = 0, high: int | None = None) -> None:
-        """The node of the rows low:high, which agree in their first `level` columns (default: the root).
-
-        The columns of the Z-set are in index order already; `ZSet.index_by` takes any order.
-        """
         self._zset = zset
         self.depth = depth
         self._level = level
@@ -77,21 +81,37 @@ class IndexedZSet:
         rows = self._hi - self._lo
         return f"<IndexedZSet ({self.schema.describe()}) by ({self.key_schema.describe()}), {rows:,} rows>"
 
-    # --- reading by prefix -------------------------------------------------------------------------
+    # --- reading by prefix ------------------------------------------------------------------------
 
     def get_by_prefix(self, *values: Any) -> IndexedZSet:
-        """The node below a prefix of the columns: as many values as wanted. O(log n), copies nothing.
+        """Return the node of the rows that start with these values, without the prefix. O(log n).
 
-        No rows have the prefix: an empty node. The prefix is a whole row: a node without columns, whose
-        one empty row has that row's weight.
+        The node is empty if no row has the prefix. For a whole row it has no columns, and its one
+        empty row has the weight of the row.
+
+        Parameters:
+            values: a value for each of the first columns of this node.
+
+        Raises:
+            SchemaError: there are more values than columns.
+            InputError: a value is of another type than its column.
+
+        Examples:
+            >>> index = ZSet([(1, 2, 3), (1, 4, 5)], {"x": int, "y": int, "z": int}).index_by("x", "y")
+            >>> index.get_by_prefix(1, 4).as_zset_view()
+            ZSet({(5,): 1}, z: int)
         """
         level = self._level + len(values)
         if level > self._schema.arity:
-            raise SchemaError(f"a prefix of {len(values)} values for the columns ({self.schema.describe()})")
+            raise SchemaError(
+                f"expected a prefix of at most {counted(self.schema.arity, 'value')} "
+                f"({self.schema.describe()}), got {len(values)}",
+                code="wrong-arity",
+            )
         prefix_schema = self._schema.select(range(self._level, level))
         try:
             prefix = list(prefix_schema.encode_row(values, Finder(self.interner)))
-        except KeyError:  # a string that was never interned is in no row
+        except KeyError:  # a string that is not interned occurs in no row
             return IndexedZSet(self._zset, self.depth, level, 0, 0)
 
         def key(row: Codes) -> list[int]:
@@ -103,9 +123,13 @@ class IndexedZSet:
         return IndexedZSet(self._zset, self.depth, level, low, high)
 
     def as_zset_view(self) -> ZSet:
-        """The rows below this node as a flat Z-set over `schema`, in the order of the index.
+        """Return the rows below this node as a flat Z-set over `schema`.
 
-        The root shares its arrays; below a prefix the remaining columns are copied.
+        The root shares its arrays, O(1); below a prefix the remaining columns are copied, O(rows).
+
+        Examples:
+            >>> ZSet([(1, 2), (3, 4)], {"x": int, "y": int}).index_by("y").as_zset_view()
+            ZSet({(2, 1): 1, (4, 3): 1}, y: int, x: int)
         """
         rows = self.batch.rows[self._lo : self._hi]
         if self._level:
@@ -114,28 +138,44 @@ class IndexedZSet:
         return self._zset.wrap(self.schema, self.interner, batch)
 
     def group(self, *key: Any) -> ZSet:
-        """The rows of one whole key, without the key columns; empty if there are none."""
+        """Return the rows of one key, without the key columns. O(log n + rows of the group).
+
+        The result is empty if no row has the key.
+
+        Parameters:
+            key: a value for each key column.
+
+        Raises:
+            SchemaError: the number of values is not the number of key columns.
+
+        Examples:
+            >>> edges = ZSet([(1, 2), (1, 3)], {"x": int, "y": int}).index_by("x")
+            >>> edges.group(1), edges.group(7)
+            (ZSet({(2,): 1, (3,): 1}, y: int), ZSet({}, y: int))
+        """
         wanted = self.depth - self._level
         if len(key) != wanted:
             raise SchemaError(
-                f"group takes the {wanted} values of the key ({self.key_schema.describe()}), got {len(key)}"
+                f"expected {counted(wanted, 'value')} of the key ({self.key_schema.describe()}), "
+                f"got {len(key)}",
+                code="wrong-arity",
             )
         return self.get_by_prefix(*key).as_zset_view()
 
     def __contains__(self, prefix: Any) -> bool:
-        """Whether some row has this prefix (a tuple, or one value)."""
+        """Return whether some row has this prefix (a tuple, or one value)."""
         node = self.get_by_prefix(*prefix) if isinstance(prefix, tuple) else self.get_by_prefix(prefix)
         return not node.is_empty
 
     @property
     def is_empty(self) -> bool:
-        """Whether no row is below this node."""
+        """Whether there is no row below this node."""
         return self._hi == self._lo
 
-    # --- iteration ---------------------------------------------------------------------------------
+    # --- iteration --------------------------------------------------------------------------------
 
     def _bounds(self) -> Codes:
-        """Where the groups below this node start, and the end: int64[groups + 1]."""
+        """Return where the groups below this node start, and the end: int64[groups + 1]."""
         keys = self.batch.rows[self._lo : self._hi, self._level : self.depth]
         if not len(keys):
             return np.array([self._hi], np.int64)
@@ -147,40 +187,64 @@ class IndexedZSet:
         return len(self._bounds()) - 1
 
     def keys(self) -> list[tuple[Any, ...]]:
-        """The distinct keys below this node, in the order of their codes."""
+        """Return the distinct keys below this node, in the order of their codes. O(rows).
+
+        Examples:
+            >>> ZSet([(1, 2), (1, 3), (2, 3)], {"x": int, "y": int}).index_by("x").keys()
+            [(1,), (2,)]
+        """
         starts = self._bounds()[:-1]
         return self.key_schema.decode_rows(self.batch.rows[starts, self._level : self.depth], self.interner)
 
     def __iter__(self) -> Iterator[tuple[tuple[Any, ...], ZSet]]:
-        """(key, group) pairs, in the order of the keys' codes."""
+        """Yield pairs (key, group), in the order of the codes of the keys."""
         bounds = self._bounds().tolist()
         below = self._schema.select(range(max(self.depth, self._level), self._schema.arity))
         for key, lo, hi in zip(self.keys(), bounds[:-1], bounds[1:], strict=True):
             rows = np.ascontiguousarray(self.batch.rows[lo:hi, max(self.depth, self._level) :])
             yield key, self._zset.wrap(below, self.interner, Batch(rows, self.batch.weights[lo:hi]))
 
-    # --- growing the trie --------------------------------------------------------------------------
+    # --- growing the trie -------------------------------------------------------------------------
 
     def extend_leaves(
         self, extension: IndexedZSet | Callable[[Any], Any], columns: Sequence[str] | Schema | None = None
     ) -> IndexedZSet:
-        """The trie with more levels below its leaves (the whole rows).
+        """Return the trie with more columns: each leaf, a whole row, is extended by rows below it.
 
-        `extension` is an indexed Z-set: each leaf is extended by the group that the leaf's values of
-        `columns` select (by default the columns named like the extension's key), and weights multiply.
-        Or a function from a leaf (a named tuple) to the rows that go below it, each with the leaf's
-        weight; `columns` is then their Schema.
-        Cost O(n log n + rows out). Raises WeightOverflowError.
+        O(n log n + rows of the result).
+
+        Parameters:
+            extension: an indexed Z-set, whose group for the leaf is appended; weights multiply. Or
+            a
+                function from a leaf (a named tuple) to rows, each of which gets the weight of the
+                leaf.
+            columns: for an indexed Z-set, the columns of the leaf that select the group, by default
+                those with the names of its key. For a function, the `Schema` of the new columns.
+
+        Raises:
+            ArgumentError: `extension` or `columns` is of the wrong type.
+            SchemaError: a column does not exist, occurs twice, or the number of columns is wrong.
+            InputError: a row of the function does not fit its schema.
+            UserFunctionError: the function raised an exception or did not return rows.
+            WeightOverflowError: a product of weights is outside the 64-bit range.
+
+        Examples:
+            >>> edges = ZSet([(1, 2), (2, 3)], {"x": int, "y": int}).index_by("x")
+            >>> successors = ZSet([(2, 7), (2, 8)], {"y": int, "z": int}).index_by("y")
+            >>> edges.extend_leaves(successors).as_zset_view()
+            ZSet({(1, 2, 7): 1, (1, 2, 8): 1}, x: int, y: int, z: int)
         """
         root = self.as_zset_view()
         if isinstance(extension, IndexedZSet):
             names = extension.key_schema.names if columns is None else columns
-            if isinstance(names, Schema):
-                raise SchemaError("columns are names here; a Schema belongs to an extension by a function")
+            if isinstance(names, Schema) or not isinstance(names, Sequence):
+                raise wrong_argument("columns", "column names", names)
             schema, rows, weights = _join_groups(root, extension, root.schema.indices(names))
         else:
+            if not callable(extension):
+                raise wrong_argument("extension", "an IndexedZSet or a function", extension)
             if not isinstance(columns, Schema):
-                raise SchemaError("an extension by a function needs the Schema of the new columns")
+                raise wrong_argument("columns", "the Schema of the columns to add", columns)
             schema, rows, weights = _call_per_leaf(root, extension, columns)
         zset = root.wrap(schema, self.interner, consolidated(rows, weights))
         return IndexedZSet(zset, max(self.depth - self._level, 0))
@@ -191,14 +255,17 @@ def _join_groups(leaves: ZSet, extension: IndexedZSet, on: tuple[int, ...]) -> t
     depth = extension.key_schema.arity
     if len(on) != depth:
         raise SchemaError(
-            f"{len(on)} columns for the key ({extension.key_schema.describe()}) of the extension"
+            f"expected {counted(depth, 'column')} for the key ({extension.key_schema.describe()}) "
+            f"of the extension, got {len(on)}",
+            code="wrong-arity",
         )
     new = flat.schema.select(range(depth, flat.arity))
     schema = Schema(leaves.schema.names + new.names, leaves.schema.types + new.types)
     target = Schema(flat.schema.names, tuple(leaves.schema.types[j] for j in on) + new.types)
     right = recode_rows(flat.batch.rows, flat.schema, flat.interner, target, leaves.interner)
     left = leaves.batch.rows
-    # Number the distinct keys of both sides alike; then a leaf's group is a range of equal numbers.
+    # Number the distinct keys of both sides together; then the group of a leaf is a range of equal
+    # numbers.
     stacked = np.concatenate((left[:, list(on)], right[:, :depth]))
     if depth:
         numbers = np.unique(stacked, axis=0, return_inverse=True)[1].reshape(-1)
@@ -218,7 +285,15 @@ def _join_groups(leaves: ZSet, extension: IndexedZSet, on: tuple[int, ...]) -> t
 def _call_per_leaf(leaves: ZSet, extend: Callable[[Any], Any], new: Schema) -> tuple[Schema, Codes, Codes]:
     schema = Schema(leaves.schema.names + new.names, leaves.schema.types + new.types)
     make = leaves.schema.row_class._make
-    below = [list(extend(make(row))) for row in leaves.schema.decode_rows(leaves.batch.rows, leaves.interner)]
+    below = []
+    for row in map(make, leaves.schema.decode_rows(leaves.batch.rows, leaves.interner)):
+        try:
+            below.append(list(extend(row)))
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise UserFunctionError(
+                f"the extension failed for the row {shorten(tuple(row))}: {reason}"
+            ) from error
     count = np.array([len(rows) for rows in below], np.int64)
     codes = new.encode_rows([row for rows in below for row in rows], leaves.interner)
     rows = np.hstack((np.repeat(leaves.batch.rows, count, axis=0), codes))
@@ -233,6 +308,6 @@ def _multiply(a: Codes, b: Codes) -> Codes:
         for x, y in zip(a.tolist(), b.tolist(), strict=True):
             if not -INT64_MAX <= x * y <= INT64_MAX:
                 raise WeightOverflowError(
-                    f"the product of the weights {shorten(x)} and {shorten(y)} leaves int64"
+                    f"the product of the weights {x} and {y} is outside the 64-bit range"
                 )
     return a * b

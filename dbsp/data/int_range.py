@@ -1,4 +1,4 @@
-"""Ranges of ints: which values a column may hold, where these are fewer than all of 64 bits."""
+"""Ranges of ints, for columns that hold fewer values than all ints of 64 bits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class IntRange:
 
     @property
     def written(self) -> str:
-        """The range as a field of a structure names it.
+        """The text of the range as the type of a field of a structure.
 
         >>> IntRange(0, 255).written
         'int[0..255]'
@@ -27,28 +27,31 @@ class IntRange:
 
     @property
     def expected(self) -> str:
-        """What an error says that it expected."""
+        """The range in the words of an error message."""
         return f"an int from {self.low} to {self.high}"
 
+    def __contains__(self, value: int) -> bool:
+        return self.low <= value <= self.high
+
     def fit(self, value: int) -> int:
-        """Return the value. Raises ValueError, with what was expected, for a value outside."""
-        if self.low <= value <= self.high:
+        """Return the value. Raises ValueError, with the expected range, for a value outside."""
+        if value in self:
             return value
         raise ValueError(self.expected)
 
     def refusal(self, value: int) -> ValueOutOfRangeError:
-        """The error for a value outside."""
-        return ValueOutOfRangeError(f"{value} is not {self.expected}")
+        """Return the error for a value outside the range."""
+        return ValueOutOfRangeError(f"expected {self.expected}, got {value}")
 
 
 _WRITTEN = re.compile(r"int\[(-?\d+)\.\.(-?\d+)\]")
 
 
 def read_range(text: str) -> IntRange | None:
-    """The range that `IntRange.written` wrote; None for other text."""
+    """Return the range with this text (see `IntRange.written`), or None for other text."""
     match = _WRITTEN.fullmatch(text)
     return None if match is None else IntRange(int(match[1]), int(match[2]))
 
 
 NO_RANGES: Mapping[str, IntRange] = {}
-"""The ranges of columns that may all hold any int."""
+"""The ranges of a relation whose columns may all hold any int."""

@@ -1,4 +1,4 @@
-"""The interner: gives every string, tuple or other hashable value one dense id, once and for all."""
+"""The interner: a dictionary that assigns a dense id to every hashable value."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from dbsp.data.cells import Cells
+from dbsp.data.timestamps import whole_microseconds
 from dbsp.data.types import Layout, Structure
 from dbsp.errors import InputError, InvariantError, shorten
 from dbsp.kernels.arrays import Codes
@@ -20,8 +21,7 @@ _SELF_KEYED = frozenset({str, int, bytes, bool, types.NoneType})
 
 
 class _Cell:
-    """What stands among the values for one that is kept as the codes of its fields (see
-    `dbsp.data.cells`)."""
+    """The placeholder among the values for a constructed value (see `dbsp.data.cells`)."""
 
     def __repr__(self) -> str:
         return "<cell>"
@@ -33,11 +33,13 @@ CELL: Final = _Cell()
 class Interner:
     """An append-only dictionary between values and dense ids 0, 1, 2, ...
 
-    Two values get the same id exactly when they are of the same class and equal, with two rules added:
-    NaN equals itself, and -0.0 is 0.0. So 1, True and 1.0 are three values, inside tuples as well.
+    Two values have the same id exactly if they are of the same class and equal, with two more
+    rules: NaN equals itself, and -0.0 is 0.0. So 1, True and 1.0 are three values, inside tuples
+    too.
 
-    Tuples are hash-consed: a nested tuple is interned once and its parents refer to it by id, so that a
-    long linked list of pairs costs one entry per cell, and a decoded tuple is found again by identity.
+    Tuples are hash-consed: a nested tuple is interned once and its parents refer to it by id. So a
+    long linked list of pairs costs one entry per cell, and a decoded tuple is found by its
+    identity.
 
     >>> names = Interner()
     >>> names.encode("a"), names.encode((1, "a")), names.encode("a"), names.decode(1)
@@ -48,13 +50,14 @@ class Interner:
 
     def __init__(self) -> None:
         self.cells = Cells()
-        # Constructed values that were decoded, by id; and id(object) -> code of these, which stay alive.
+        # Decoded constructed values by id, and id(object) -> code of them; they stay alive.
         self._terms: dict[Structure, dict[int, Any]] = {}
         self._codes_of_terms: dict[Structure, dict[int, int]] = {}
         # Strings and bytes are their own keys; every other value has a key `(class, ...)`, a tuple.
         self._ids: defaultdict[Any, int] = defaultdict(None)
         self._values: list[Any] = []
-        # id(object) -> code of the tuples in `_values`, which stay alive and so keep their addresses.
+        # id(object) -> code of the tuples in `_values`, which stay alive and so keep their
+        # addresses.
         self._tuple_ids: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -66,10 +69,13 @@ class Interner:
     def __contains__(self, value: Any) -> bool:
         return self.find(value) is not None
 
-    # --- one value ---------------------------------------------------------------------------------
+    # --- one value --------------------------------------------------------------------------------
 
     def encode(self, value: Any) -> int:
-        """The id of `value`, a new one if it was never seen. Raises InputError if it is not hashable."""
+        """Return the id of `value`, a new one for a new value.
+
+        Raises InputError if it is not hashable.
+        """
         if type(value) in _PLAIN:
             code = self._ids.get(value)
             return self._add(value, value) if code is None else code
@@ -79,50 +85,56 @@ class Interner:
         return code
 
     def find(self, value: Any) -> int | None:
-        """The id of `value` if it has one, else None; nothing is added."""
+        """Return the id of `value`, or None if it has none; adds nothing."""
         if type(value) in _PLAIN:
             return self._ids.get(value)
         return self._lookup(value, add=False)
 
     def decode(self, code: int) -> Any:
-        """The value with this id."""
+        """Return the value with this id."""
         if code < 0:
-            raise IndexError(f"{code} is not an id of the interner")
+            raise IndexError(f"expected an id of the interner, got {code}")
         return self._values[code]
 
-    # --- many values -------------------------------------------------------------------------------
+    # --- many values ------------------------------------------------------------------------------
 
     def encode_many(self, values: Sequence[Any]) -> Codes:
-        """Ids of many values, in order. Strings cost one dictionary pass, O(n)."""
+        """Return the ids of many values, in order.
+
+        Strings cost one pass over a dictionary, O(n).
+        """
         if _PLAIN.issuperset(map(type, values)):
             return self.encode_plain(values)
         return np.fromiter(map(self.encode, values), np.int64, len(values))
 
     def encode_plain(self, values: Sequence[str] | Sequence[bytes]) -> Codes:
-        """`encode_many` for values known to be exactly `str` or `bytes`."""
+        """Return the ids of values whose classes are exactly `str` or `bytes`."""
         ids, known, keys = self._ids, len(self._values), len(self._ids)
-        # The default counts on, so that one pass in C both finds ids and gives new ones.
+        # The default factory counts, so that one pass in C both finds and assigns ids.
         ids.default_factory = itertools.count(known).__next__
         try:
             codes = np.fromiter(map(ids.__getitem__, values), np.int64, len(values))
         finally:
             ids.default_factory = None
-            # A dict keeps the order of insertion: the new values are its last keys.
+            # A dictionary keeps the order of insertion, so the new values are its last keys.
             new = list(itertools.islice(reversed(ids), len(ids) - keys))
             self._values.extend(reversed(new))
         return codes
 
     def decode_many(self, codes: Codes | Iterable[int]) -> list[Any]:
-        """The values of many ids, in order."""
+        """Return the values of many ids, in order."""
         listed = codes.tolist() if isinstance(codes, np.ndarray) else list(codes)
         if listed and min(listed) < 0:
-            raise IndexError(f"{min(listed)} is not an id of the interner")
+            raise IndexError(f"expected ids of the interner, got {min(listed)}")
         return list(map(self._values.__getitem__, listed))
 
-    # --- constructed values: records and branches ---------------------------------------------------
+    # --- constructed values: records and branches -------------------------------------------------
 
     def construct(self, layout: Layout, rows: Codes) -> Codes:
-        """The ids of the values whose field codes are rows, int64[n, k]. O(n), no Python object per value."""
+        """Return the ids of the values with the field codes int64[n, k].
+
+        O(n), no Python object per value.
+        """
         codes, new = self.cells.intern(layout, rows, len(self._values))
         self._values.extend(itertools.repeat(CELL, new))
         return codes
@@ -132,16 +144,16 @@ class Interner:
         return int(self.construct(layout, np.array(fields, np.int64).reshape(1, -1))[0])
 
     def terms(self, structure: Structure) -> dict[int, Any]:
-        """The values of a structure that were decoded, by id."""
+        """Return the decoded values of a structure, by id."""
         known = self._terms.get(structure)
         return self._terms.setdefault(structure, {}) if known is None else known
 
     def codes_of_terms(self, structure: Structure) -> dict[int, int]:
-        """The ids of the decoded values of a structure, by `id(value)`."""
+        """Return the ids of the decoded values of a structure, by `id(value)`."""
         known = self._codes_of_terms.get(structure)
         return self._codes_of_terms.setdefault(structure, {}) if known is None else known
 
-    # --- keys --------------------------------------------------------------------------------------
+    # --- keys -------------------------------------------------------------------------------------
 
     def _add(self, key: Any, value: Any) -> int:
         code = len(self._values)
@@ -161,12 +173,12 @@ class Interner:
         return self._add(full, stored) if code is None and add else code
 
     def _lookup_tuple(self, value: tuple[Any, ...], *, add: bool) -> int | None:
-        """Intern a tuple after its inner tuples, with a stack of our own: nesting may be thousands deep."""
+        """Intern a tuple after its inner tuples; without recursion, since nesting may be deep."""
         known = self._tuple_ids
         code = known.get(id(value))
         if code is not None:
             return code
-        done: dict[int, int] = {}  # id(object) -> code of the tuples met on the way
+        done: dict[int, int] = {}  # id(object) -> code of the tuples visited so far
         stack = [value]
         while stack:
             node = stack[-1]
@@ -206,7 +218,7 @@ class Interner:
         return done[id(value)]
 
     def _part(self, value: Any, add: bool) -> tuple[type, Any, Any] | None:
-        """Class, key within the class, and the object to keep, of a value that is not a tuple.
+        """Return class, key within the class, and object to store, of a value but a tuple.
 
         None if the key depends on an inner value that is not interned and must not be added.
         """
@@ -216,12 +228,16 @@ class Interner:
         if cls is float:
             value = value + 0.0
             return cls, ("nan" if value != value else value), value
-        if isinstance(value, np.datetime64):  # in microseconds; in nanoseconds `item` would give an int
-            return self._part(value.astype("datetime64[us]").item(), add)
+        if isinstance(value, np.datetime64):
+            return self._part(whole_microseconds(value), add)
         if isinstance(value, np.generic):
             plain = value.item()
-            if isinstance(plain, np.generic):  # a scalar that Python has no class for (long double)
-                raise InputError(f"{shorten(value)} of type {cls.__name__} has no plain Python value")
+            if isinstance(plain, np.generic):  # a scalar without a class in Python (long double)
+                raise InputError(
+                    f"{shorten(value)} of type {cls.__name__} cannot be a value: Python has no type for it; "
+                    "convert it to float or int",
+                    code="unsupported-value",
+                )
             return self._part(plain, add)
         if isinstance(value, frozenset):
             keys = []
@@ -240,15 +256,18 @@ class Interner:
         try:
             hash(value)
         except TypeError:
-            hint = "use a tuple" if isinstance(value, list) else "values must be hashable"
-            raise InputError(f"{shorten(value)} of type {cls.__name__} cannot be a value: {hint}") from None
-        if value != value:  # Decimal("NaN") and its like: equal to itself here
+            hint = "; use a tuple" if isinstance(value, list) else ""
+            raise InputError(
+                f"{shorten(value)} of type {cls.__name__} cannot be a value: it is not hashable{hint}",
+                code="unsupported-value",
+            ) from None
+        if value != value:  # such as Decimal("NaN"), which equals itself here
             return cls, ("nan", repr(value)), value
         return cls, value, value
 
 
 def _rebuild(node: tuple[Any, ...], stored: list[Any]) -> tuple[Any, ...]:
-    """`node` with its elements replaced by the kept ones: the inner tuples then are the interned objects."""
+    """Return `node` with its elements replaced by the stored, interned objects."""
     if all(old is new for old, new in zip(node, stored, strict=True)):
         return node
     if type(node) is tuple:
@@ -258,7 +277,7 @@ def _rebuild(node: tuple[Any, ...], stored: list[Any]) -> tuple[Any, ...]:
 
 
 class Finder(Interner):
-    """An interner's view for look-ups: what was never interned raises KeyError instead of being added."""
+    """A view of an interner for look-ups: a value that is not interned raises KeyError."""
 
     __slots__ = ("_interner",)
 

@@ -1,4 +1,4 @@
-"""The codes of plain values, that is of every value but records and branches.
+"""The codes of plain values: all values but records and branches.
 
 `dbsp.data.values` has the table of all types and their codes.
 """
@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dbsp.data.interner import Interner
+from dbsp.data.timestamps import naive_utc, nanoseconds_refused, whole_microseconds
 from dbsp.data.types import Type
 from dbsp.errors import InputError, ValueOutOfRangeError, shorten
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
@@ -30,8 +31,10 @@ _as_int = struct.Struct("=q")
 
 
 def float_code(value: float) -> int:
-    """The code of one float; see `dbsp.data.columns.float_codes` for arrays. Adding 0.0 turns -0.0
-    into 0.0."""
+    """Return the code of one float; `dbsp.data.columns.float_codes` does so for arrays.
+
+    Adding 0.0 turns -0.0 into 0.0.
+    """
     if value != value:
         return NAN_CODE
     bits: int = _as_int.unpack(_as_float.pack(value + 0.0))[0]
@@ -39,7 +42,7 @@ def float_code(value: float) -> int:
 
 
 def code_float(code: int) -> float:
-    """The float that a code stands for; the inverse of `float_code`."""
+    """Return the float of a code; the inverse of `float_code`."""
     value: float = _as_float.unpack(_as_int.pack(code if code >= 0 else code ^ INT64_MAX))[0]
     return value
 
@@ -47,9 +50,26 @@ def code_float(code: int) -> float:
 NAN_CODE: int = _as_int.unpack(_as_float.pack(math.nan))[0]
 
 
+ANY_INT = "an int from -2**63 to 2**63 - 1"
+"""The range of an int column, as messages write it."""
+
+NULL_AS_INT = "expected an int from -2**63 + 1 to 2**63 - 1 in an optional column, got -2**63"
+"""The message for the int whose code stands for None."""
+
+
 def _misfit(kind: str, value: Any) -> InputError:
-    hint = "; this column does not allow None (declare it optional)" if value is None else ""
-    return InputError(f"expected {kind}, got {shorten(value)} of type {type(value).__name__}{hint}")
+    if value is None:
+        return InputError(
+            f"expected {kind}, got None; to allow None, declare the column optional", code="missing-value"
+        )
+    return InputError(
+        f"expected {kind}, got {shorten(value)} of type {type(value).__name__}", code="wrong-type"
+    )
+
+
+def out_of_int_range(value: int) -> ValueOutOfRangeError:
+    """Return the error for an int that is too large or too small for a column."""
+    return ValueOutOfRangeError(f"expected {ANY_INT}, got {shorten(value)}")
 
 
 def _encode_int(value: Any, interner: Interner) -> int:
@@ -59,7 +79,7 @@ def _encode_int(value: Any, interner: Interner) -> int:
         value = int(value)
     code: int = value
     if not INT64_MIN <= code <= INT64_MAX:
-        raise ValueOutOfRangeError(f"{shorten(value)} does not fit 64 bits (-2**63 to 2**63 - 1)")
+        raise out_of_int_range(value)
     return code
 
 
@@ -72,7 +92,9 @@ def _encode_float(value: Any, interner: Interner) -> int:
         try:
             value = float(value)
         except OverflowError:
-            raise ValueOutOfRangeError(f"{shorten(value)} is too large for a float") from None
+            raise ValueOutOfRangeError(
+                f"expected a float, got the int {shorten(value)}, which is too large for one"
+            ) from None
     return float_code(value)
 
 
@@ -92,28 +114,23 @@ def _encode_date(value: Any, interner: Interner) -> int:
 
 
 def _encode_timestamp(value: Any, interner: Interner) -> int:
-    if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
-    if not isinstance(value, dt.datetime):
-        raise _misfit("timestamp", value)
+    if type(value) is not dt.datetime:
+        if isinstance(value, np.datetime64):
+            value = whole_microseconds(value)
+        if not isinstance(value, dt.datetime):
+            raise _misfit("timestamp", value)
+        if value != value:  # NaT of pandas
+            raise _misfit("timestamp", None)
+        if getattr(value, "nanosecond", 0):  # of pandas
+            raise nanoseconds_refused(value)
     return (naive_utc(value) - _EPOCH) // _MICROSECOND
-
-
-def naive_utc(value: dt.datetime) -> dt.datetime:
-    """The naive datetime kept for `value`: in UTC if it was aware, as it is if it was naive."""
-    if value.tzinfo is None:
-        return value
-    try:
-        return value.astimezone(dt.UTC).replace(tzinfo=None)
-    except OverflowError:
-        raise ValueOutOfRangeError(f"{value!r} leaves the years 1 to 9999 in UTC") from None
 
 
 def _encode_str(value: Any, interner: Interner) -> int:
     if type(value) is not str:
         if not isinstance(value, str):
             raise _misfit("str", value)
-        value = str.__str__(value)  # an exact str also for members of a str enumeration
+        value = str.__str__(value)  # an exact str for members of a str enumeration too
     return interner.encode(value)
 
 
@@ -153,7 +170,7 @@ _DECODERS: dict[str, Decoder] = {
 
 
 def optional_encoder(type_: Type, encode: Encoder) -> Encoder:
-    """`encode` for a type; with None as one more value if the type is nullable."""
+    """Return `encode`, extended by None if the type is nullable."""
     if not type_.nullable:
         return encode
 
@@ -162,14 +179,14 @@ def optional_encoder(type_: Type, encode: Encoder) -> Encoder:
             return NULL
         code = encode(value, interner)
         if code == NULL:
-            raise ValueOutOfRangeError("-2**63 stands for None in an optional int column")
+            raise ValueOutOfRangeError(NULL_AS_INT)
         return code
 
     return encode_optional
 
 
 def optional_decoder(type_: Type, decode: Decoder) -> Decoder:
-    """`decode` for a type; with None as one more value if the type is nullable."""
+    """Return `decode`, extended by None if the type is nullable."""
     if not type_.nullable:
         return decode
     return lambda code, interner: None if code == NULL else decode(code, interner)
@@ -177,11 +194,11 @@ def optional_decoder(type_: Type, decode: Decoder) -> Decoder:
 
 @functools.cache
 def plain_encoder(type_: Type) -> Encoder:
-    """The function `(value, interner) -> code` of a type without structure."""
+    """Return the function `(value, interner) -> code` of a type without structure."""
     return optional_encoder(type_, _ENCODERS[type_.kind])
 
 
 @functools.cache
 def plain_decoder(type_: Type) -> Decoder:
-    """The function `(code, interner) -> value` of a type without structure."""
+    """Return the function `(code, interner) -> value` of a type without structure."""
     return optional_decoder(type_, _DECODERS[type_.kind])

@@ -1,4 +1,4 @@
-"""Carry codes from one schema and interner to another."""
+"""Conversion of codes from one schema and interner to another."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import numpy as np
 
 from dbsp.data.columns import decode_column, encode_column, float_codes
 from dbsp.data.interner import Interner
+from dbsp.data.plain_codes import NULL_AS_INT
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT, NIL, Type
-from dbsp.errors import DbspError, InputError, SchemaError, ValueOutOfRangeError
+from dbsp.errors import DbspError, InputError, SchemaError, ValueOutOfRangeError, at_place, counted
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 
@@ -16,14 +17,17 @@ from dbsp.kernels.limits import NULL
 def recode_rows(
     rows: Codes, source: Schema, source_interner: Interner, target: Schema, interner: Interner
 ) -> Codes:
-    """The code rows of the same values under `target` and its interner, int64[n, k].
+    """Return the code rows of the same values under `target` and its interner, int64[n, k].
 
-    Columns meet by position. Each distinct string or object is interned once. `rows` itself comes back if
-    nothing has to change. Raises SchemaError for another arity, InputError for a value that does not fit.
+    Columns match by position. Each distinct string or object is interned once. Returns `rows`
+    itself if nothing changes. Raises SchemaError for another arity, InputError for a value that
+    does not fit.
     """
     if source.arity != target.arity:
         raise SchemaError(
-            f"({source.describe()}) has {source.arity} columns, ({target.describe()}) has {target.arity}"
+            f"expected {counted(target.arity, 'column')} ({target.describe()}), "
+            f"got {source.arity} ({source.describe()})",
+            code="schema-mismatch",
         )
     same_interner = source_interner is interner
     result = rows
@@ -33,7 +37,7 @@ def recode_rows(
         try:
             column = _recode(rows[:, j], old, source_interner, new, interner)
         except DbspError as error:
-            raise type(error)(f"column {target.names[j]!r}: {error.message}") from None
+            raise at_place(error, f"column {target.names[j]!r}") from None
         if column is not None:
             if result is rows:
                 result = rows.copy()
@@ -42,13 +46,16 @@ def recode_rows(
 
 
 def _recode(codes: Codes, old: Type, source: Interner, new: Type, interner: Interner) -> Codes | None:
-    """The column under the new type; None if its codes stay the same."""
+    """Return the column under the new type; None if its codes stay the same."""
     if old.nullable:
         null = codes == NULL
         if null.any():
             as_nil = not new.nullable and new.structure is not None and new.structure.is_record
             if not (new.nullable or as_nil):
-                raise InputError(f"None is no value of type {new}")
+                raise InputError(
+                    f"expected {new}, got None; to allow None, declare the column optional",
+                    code="missing-value",
+                )
             present = _recode(codes[~null], old.required(), source, new, interner)
             if present is None:
                 return None
@@ -57,14 +64,12 @@ def _recode(codes: Codes, old: Type, source: Interner, new: Type, interner: Inte
             return result
     if old.kind == new.kind and old.structure == new.structure and (source is interner or not new.interned):
         if new == INT.optional() and not old.nullable and (codes == NULL).any():
-            raise ValueOutOfRangeError(
-                "-2**63 stands for None in an optional int column, so it is no value there"
-            )
+            raise ValueOutOfRangeError(NULL_AS_INT)
         return None
     if old.kind == "int" and new.kind == "float":
         return float_codes(codes.astype(np.float64))
     if {old.kind, new.kind} == {"int", "float"}:
-        raise InputError(f"a column of type {old} does not fit one of type {new}")
+        raise InputError(f"expected a column of type {new}, got one of type {old}", code="schema-mismatch")
     distinct, inverse = np.unique(codes, return_inverse=True)
     values = decode_column(old.required(), distinct, source)
     return encode_column(new, values, interner)[inverse]

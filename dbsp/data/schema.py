@@ -1,4 +1,4 @@
-"""Schemas: the names and types of a relation's columns, and the way of rows to codes and back."""
+"""Schemas: the names and types of the columns of a relation, and the encoding of rows as codes."""
 
 from __future__ import annotations
 
@@ -21,60 +21,122 @@ from dbsp.data.interner import Interner
 from dbsp.data.type_inference import as_type, infer_type
 from dbsp.data.types import INT, Type
 from dbsp.data.values import decoder, encoder
-from dbsp.errors import DbspError, InputError, SchemaError, shorten
+from dbsp.errors import DbspError, InputError, SchemaError, at_place, counted, shorten, wrong_argument
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 _POSITIONAL = frozenset({tuple, list})
 _FEW = 4
-"""Up to this many rows, value by value is faster than numpy's fixed cost per column."""
+"""Up to this many rows, encoding by value is faster than the fixed cost of numpy."""
 
 
 @dataclass(frozen=True)
 class Schema:
     """Names and types of the columns of a relation, in order.
 
-    >>> schema = Schema.of(x=int, name=str | None)
-    >>> print(schema.describe(), schema.arity, schema.index("name"))
-    x: int, name: str? 2 1
+    `len(schema)` is the number of columns.
+
+    Raises:
+        SchemaError: a name occurs twice, or there are more names than types or the reverse.
+
+    Examples:
+        >>> schema = Schema.of(x=int, name=str | None)
+        >>> print(schema.describe(), schema.arity, schema.index("name"))
+        x: int, name: str? 2 1
     """
 
     names: tuple[str, ...]
+    """The names of the columns."""
     types: tuple[Type, ...]
+    """The types of the columns."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.names, tuple) or not isinstance(self.types, tuple):
+            raise wrong_argument("names and types", "two tuples; or use Schema.of(x=int)", self.names)
         if len(self.names) != len(self.types):
-            raise SchemaError(f"{len(self.names)} column names for {len(self.types)} types")
+            raise SchemaError(
+                f"expected one type per column name, got {counted(len(self.names), 'name')} and "
+                f"{counted(len(self.types), 'type')}",
+                code="wrong-arity",
+            )
         if len(set(self.names)) != len(self.names):
             twice = next(name for name in self.names if self.names.count(name) > 1)
-            raise SchemaError(f"column {twice!r} occurs twice in ({', '.join(self.names)})")
+            raise SchemaError(
+                f"column {twice!r} occurs twice in ({', '.join(self.names)}); rename one of the two",
+                code="duplicate-column",
+            )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Schema, (
-            self.names,
-            self.types,
-        )  # without what is cached: a row class has no home to be found in
+        # Without the cached attributes, since pickle cannot find a row class by its name.
+        return Schema, (self.names, self.types)
 
-    # --- making and changing schemas ---------------------------------------------------------------
+    # --- construction -----------------------------------------------------------------------------
 
     @staticmethod
     def of(**columns: Any) -> Schema:
-        """A schema from keywords: a type, a Python class, `X | None` or a kind's name for each column."""
+        """Return the schema of these columns.
+
+        Parameters:
+            columns: for each name a Python class such as `int` or `datetime.date`, `X | None` for
+            an
+                optional column, the name of a type such as `"float?"`, or a `Type`.
+
+        Raises:
+            SchemaError: a type is unknown or cannot be the type of a column.
+
+        Examples:
+            >>> print(Schema.of(id=int, name=str | None, price="float"))
+            (id: int, name: str?, price: float)
+        """
         return as_schema(columns)
 
     def select(self, indices: Iterable[int]) -> Schema:
-        """The schema of the columns at these positions."""
+        """Return the schema of the columns at these positions, in their order.
+
+        Parameters:
+            indices: positions, counted from 0.
+
+        Raises:
+            SchemaError: there is no column at a position.
+
+        Examples:
+            >>> print(Schema.of(x=int, y=str, z=bool).select([2, 0]))
+            (z: bool, x: int)
+        """
+        if not isinstance(indices, Iterable):
+            raise wrong_argument("indices", "positions of columns", indices)
         chosen = tuple(indices)
+        for position in chosen:
+            if not -self.arity <= position < self.arity:
+                raise SchemaError(
+                    f"unknown column at position {position}; there are {counted(self.arity, 'column')} "
+                    f"({self.describe()})",
+                    code="unknown-column",
+                )
         return Schema(tuple(self.names[i] for i in chosen), tuple(self.types[i] for i in chosen))
 
     def rename(self, mapping: Mapping[str, str] | None = None, /, **new_to_old: str) -> Schema:
-        """The schema with other names: `rename({"old": "new"})` or `rename(new="old")`."""
+        """Return the schema with other names: `rename({"old": "new"})` or `rename(new="old")`.
+
+        Parameters:
+            mapping: the new name of each column to rename, by its old name.
+            new_to_old: the old name of each column to rename, by its new name.
+
+        Raises:
+            SchemaError: a column does not exist, or two columns would have one name.
+
+        Examples:
+            >>> print(Schema.of(x=int, y=str).rename(id="x"))
+            (id: int, y: str)
+        """
+        if mapping is not None and not isinstance(mapping, Mapping):
+            raise wrong_argument("mapping", "new names by old names, such as {'x': 'y'}", mapping)
         changes = dict(mapping or {}) | {old: new for new, old in new_to_old.items()}
         for old in changes:
             self.index(old)
         return Schema(tuple(changes.get(name, name) for name in self.names), self.types)
 
-    # --- what it says ------------------------------------------------------------------------------
+    # --- columns ----------------------------------------------------------------------------------
 
     @property
     def arity(self) -> int:
@@ -85,26 +147,56 @@ class Schema:
         return len(self.names)
 
     def index(self, name: str) -> int:
-        """The position of a column. Raises SchemaError with the nearest names."""
+        """Return the position of a column, counted from 0.
+
+        Parameters:
+            name: the name of the column.
+
+        Raises:
+            SchemaError: there is no such column; the message suggests a similar name.
+
+        Examples:
+            >>> Schema.of(x=int, y=str).index("y")
+            1
+        """
         try:
             return self._positions[name]
-        except KeyError:
+        except (KeyError, TypeError):
+            hint = suggestion(name, self.names)
             raise SchemaError(
-                f"no column {name!r} in ({self.describe()}){suggestion(name, self.names)}"
+                f"unknown column {shorten(name)}{f'{hint} The' if hint else '; the'} columns are "
+                f"({self.describe()})",
+                code="unknown-column",
             ) from None
 
     def indices(self, names: Iterable[str]) -> tuple[int, ...]:
-        """The positions of several columns; a single name stands for itself."""
+        """Return the positions of several columns; a single name is one column."""
         if isinstance(names, str):
             names = (names,)
         return tuple(self.index(name) for name in names)
 
     def type_of(self, name: str) -> Type:
-        """The type of a column."""
+        """Return the type of a column.
+
+        Parameters:
+            name: the name of the column.
+
+        Raises:
+            SchemaError: there is no such column.
+
+        Examples:
+            >>> Schema.of(x=int, y=str | None).type_of("y")
+            STR.optional()
+        """
         return self.types[self.index(name)]
 
     def describe(self) -> str:
-        """The schema as text: `x: int, y: str?`."""
+        """Return the schema as text; `?` marks optional columns.
+
+        Examples:
+            >>> Schema.of(x=int, y=str | None).describe()
+            'x: int, y: str?'
+        """
         return ", ".join(f"{name}: {type_}" for name, type_ in zip(self.names, self.types, strict=True))
 
     def __str__(self) -> str:
@@ -128,9 +220,9 @@ class Schema:
 
     @cached_property
     def row_class(self) -> type[Any]:
-        """A named tuple class for the rows handed to user functions.
+        """The named tuple class of the rows that functions of the caller receive.
 
-        A column whose name is no Python identifier gets the name `_0`, `_1`, ... of its position.
+        A column whose name is not a Python identifier is named `_0`, `_1`, ... after its position.
         """
         usable = [
             name.isidentifier() and not keyword.iskeyword(name) and name[0] != "_" for name in self.names
@@ -140,10 +232,13 @@ class Schema:
         ]
         return namedtuple("Row", fields, rename=True)
 
-    # --- rows to codes -----------------------------------------------------------------------------
+    # --- rows to codes ----------------------------------------------------------------------------
 
     def encode_row(self, row: Any, interner: Interner) -> tuple[int, ...]:
-        """The codes of one row (tuple, list, mapping, named tuple, dataclass). Errors as `encode_rows`."""
+        """Return the codes of one row (tuple, list, mapping, named tuple, dataclass).
+
+        Raises the errors of `encode_rows`.
+        """
         if type(row) not in _POSITIONAL:
             row = self.positional(row)
         encoders = self._encoders
@@ -163,12 +258,12 @@ class Schema:
         return tuple(codes)
 
     def encode_rows(self, rows: Sequence[Any], interner: Interner) -> Codes:
-        """The codes of many rows, int64[n, arity] in C order, free to be written to.
+        """Return the codes of many rows, int64[n, arity] in C order; the caller owns the array.
 
         A row is a tuple or list in column order, or a mapping, dataclass or named tuple by column
         name. Cost: a few C passes per column. Raises InputError (wrong arity or type) or
-        ValueOutOfRangeError, each naming row, column and value; `interner` may then have new
-        entries, which do no harm.
+        ValueOutOfRangeError, each of which names row, column and value. `interner` may have new
+        entries after an error, which are harmless.
         """
         if not isinstance(rows, (list, tuple)):
             rows = list(rows)
@@ -183,23 +278,34 @@ class Schema:
                 few = [self.encode_row(row, interner) for row in rows]
                 return np.array(few, np.int64).reshape(count, arity)
             except DbspError:
-                pass  # worded below, with the number of the row
+                pass  # the code below raises the error with the number of the row
         if count and set(map(len, rows)) != {arity}:
             number, row = next((i, row) for i, row in enumerate(rows) if len(row) != arity)
-            raise InputError(f"row {number}: {self._wrong_length(row).message}")
+            raise at_place(self._wrong_length(row), f"row {number}")
         if self._all_int and set(map(type, itertools.chain.from_iterable(rows))) <= {int}:
             try:
                 flat = np.fromiter(itertools.chain.from_iterable(rows), np.int64, count * arity)
                 return flat.reshape(count, arity)
             except OverflowError:
-                pass  # worded below, column by column
+                pass  # the code below raises the error with its column
         codes = np.empty((count, arity), np.int64)
         for j, (name, type_) in enumerate(zip(self.names, self.types, strict=True)):
             codes[:, j] = encode_column(type_, list(map(operator.itemgetter(j), rows)), interner, name)
         return codes
 
     def positional(self, row: Any) -> Sequence[Any]:
-        """The values of a row in column order, whatever the row's form."""
+        """Return the values of a row in column order.
+
+        Parameters:
+            row: a tuple, list, mapping, named tuple, dataclass or one-dimensional array.
+
+        Raises:
+            InputError: the row is of another type, or its names are not those of the columns.
+
+        Examples:
+            >>> Schema.of(x=int, y=str).positional({"y": "a", "x": 1})
+            (1, 'a')
+        """
         if isinstance(row, tuple):
             fields = getattr(row, "_fields", None)
             if fields is not None and fields != self.names and set(fields) == set(self.names):
@@ -220,13 +326,14 @@ class Schema:
             return list(row)
         hint = f"; write a row of one column as ({shorten(row)},)" if self.arity == 1 else ""
         raise InputError(
-            f"{shorten(row)} of type {type(row).__name__} is no row of ({self.describe()}){hint}"
+            f"expected a row of ({self.describe()}), got {shorten(row)} of type {type(row).__name__}{hint}",
+            code="invalid-row",
         )
 
-    # --- codes to rows -----------------------------------------------------------------------------
+    # --- codes to rows ----------------------------------------------------------------------------
 
     def decode_rows(self, codes: Codes, interner: Interner) -> list[tuple[Any, ...]]:
-        """The rows that int64[n, arity] stands for, as tuples."""
+        """Return the rows of the codes int64[n, arity], as tuples."""
         if self.arity == 0:
             return [()] * len(codes)
         if len(codes) <= _FEW:
@@ -239,47 +346,51 @@ class Schema:
         return list(zip(*columns, strict=True))
 
     def decode_row(self, codes: Sequence[int], interner: Interner) -> tuple[Any, ...]:
-        """The row that `arity` codes stand for."""
+        """Return the row of `arity` codes."""
         return tuple([decode(code, interner) for code, decode in zip(codes, self._decoders, strict=True)])
 
-    # --- errors ------------------------------------------------------------------------------------
+    # --- errors -----------------------------------------------------------------------------------
 
     def _numbered(self, convert: Callable[[Any], Sequence[Any]], number: int, row: Any) -> Sequence[Any]:
         try:
             return convert(row)
         except DbspError as error:
-            raise type(error)(f"row {number}: {error.message}") from None
+            raise at_place(error, f"row {number}") from None
 
     def _wrong_length(self, row: Sequence[Any]) -> InputError:
         return InputError(
-            f"{shorten(tuple(row))} has {_values(len(row))}, ({self.describe()}) has {self.arity} columns"
+            f"expected {counted(self.arity, 'value')} ({self.describe()}), got {len(row)}: "
+            f"{shorten(tuple(row))}",
+            code="wrong-arity",
         )
 
     def _wrong_names(self, given: Iterable[Any]) -> InputError:
         names = list(map(str, given))
         missing = [name for name in self.names if name not in names]
         extra = [name for name in names if name not in self._positions]
-        parts = [f"lacks {', '.join(map(repr, missing))}"] if missing else []
+        text = f"expected the columns ({self.describe()}), got ({', '.join(names)})"
+        if missing:
+            text += f"; missing: {', '.join(map(repr, missing))}"
         if extra:
             hint = suggestion(extra[0], missing or self.names)
-            parts.append(f"has {', '.join(map(repr, extra))}, unknown to ({self.describe()}){hint}")
-        return InputError(f"the row {' and '.join(parts)}")
+            text += f"; unknown: {', '.join(map(repr, extra))}{hint}"
+        return InputError(text, code="unknown-column" if extra else "wrong-arity")
 
     def _explain(self, row: Sequence[Any], interner: Interner) -> DbspError:
-        """The error of a row known to have one, naming the column."""
+        """Return the error of a row that has one, with the column in its message."""
         for name, encode, value in zip(self.names, self._encoders, row, strict=True):
             try:
                 encode(value, interner)
             except DbspError as error:
-                return type(error)(f"row {shorten(tuple(row))}, column {name!r}: {error.message}")
-        raise AssertionError("a row was refused and then accepted")
+                return at_place(error, f"row {shorten(tuple(row))}, column {name!r}")
+        raise AssertionError("expected an error in one of the columns")
 
 
 _encode_int = encoder(INT)
 
 
 def as_schema(spec: Any) -> Schema:
-    """The `Schema` a user means: a schema, a mapping from names to types, or an annotated class.
+    """Return the schema given as a schema, a mapping from names to types, or an annotated class.
 
     >>> as_schema({"x": int}).describe()
     'x: int'
@@ -292,24 +403,29 @@ def as_schema(spec: Any) -> Schema:
         columns = typing.get_type_hints(spec)
     else:
         raise SchemaError(
-            f"{shorten(spec)} is no schema; write Schema.of(x=int, y=str) or {{'x': int, 'y': str}}"
+            "expected a schema, such as Schema.of(x=int, y=str) or {'x': int, 'y': str}, "
+            f"got {shorten(spec)}",
+            code="invalid-argument",
         )
     types = []
     for name, column in columns.items():
         if not isinstance(name, str) or not name:
-            raise SchemaError(f"a column name is a non-empty string, not {name!r}")
+            raise SchemaError(
+                f"expected a non-empty string as the name of a column, got {shorten(name)}",
+                code="invalid-argument",
+            )
         try:
             types.append(as_type(column))
         except SchemaError as error:
-            raise SchemaError(f"column {name!r}: {error.message}") from None
+            raise at_place(error, f"column {name!r}") from None
     return Schema(tuple(columns), tuple(types))
 
 
 def infer_schema(rows: Sequence[Any]) -> Schema:
-    """The schema of rows that came without one.
+    """Infer a schema from rows.
 
-    Types are the narrowest that hold all values of a column; names are those of the first row's keys
-    or fields if it has any, else `c0`, `c1`, ... No rows at all give the schema without columns.
+    The type of a column is the narrowest that holds all of its values. The names are the keys or
+    fields of the first row if it has any, else `c0`, `c1`, ... Without rows there are no columns.
     """
     if not rows:
         return Schema((), ())
@@ -323,22 +439,27 @@ def infer_schema(rows: Sequence[Any]) -> Schema:
     elif isinstance(first, (tuple, list)):
         names = tuple(f"c{i}" for i in range(len(first)))
     else:
-        raise InputError(f"{shorten(first)} is no row; write a row of one column as ({shorten(first)},)")
+        raise InputError(
+            f"expected rows, such as tuples or dicts, got {shorten(first)} of type {type(first).__name__}; "
+            f"write a row of one column as ({shorten(first)},)",
+            code="invalid-row",
+        )
     by_name = Schema(names, tuple(as_type(object).optional() for _ in names))
-    plain = [row if type(row) in _POSITIONAL else by_name.positional(row) for row in rows]
+    plain = [
+        row if type(row) in _POSITIONAL else by_name._numbered(by_name.positional, i, row)
+        for i, row in enumerate(rows)
+    ]
     for number, row in enumerate(plain):
         if len(row) != len(names):
             raise InputError(
-                f"row {number}: {shorten(tuple(row))} has {_values(len(row))}, row 0 has {len(names)}"
+                f"row {number}: expected {counted(len(names), 'value')} as in row 0, got {len(row)}: "
+                f"{shorten(tuple(row))}",
+                code="wrong-arity",
             )
     return Schema(names, tuple(infer_type(row[j] for row in plain) for j in range(len(names))))
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` if a known name is close, else nothing: the end of an error message."""
-    near = difflib.get_close_matches(name, list(known), n=1)
+    """Return `; did you mean 'x'?` for a message if a known name is close, else ""."""
+    near = difflib.get_close_matches(name, list(known), n=1) if isinstance(name, str) else []
     return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def _values(number: int) -> str:
-    return "1 value" if number == 1 else f"{number} values"

@@ -1,4 +1,4 @@
-"""Constructed values of Python to codes and back, without recursion: they may be nested without bound."""
+"""Encoding and decoding of constructed values, without recursion: their nesting has no bound."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from dbsp.data.interner import Interner
 from dbsp.data.plain_codes import plain_decoder, plain_encoder
 from dbsp.data.terms import Branch, Record, term_text
 from dbsp.data.types import NIL, Constructor, Structure, Type
-from dbsp.errors import DbspError, InputError, shorten
+from dbsp.errors import DbspError, InputError, at_place, counted, shorten
 
 
 def encode_term(structure: Structure, value: Any, interner: Interner) -> int:
-    """The code of a record (any tuple, None for nil) or a branch; shared parts are encoded once.
+    """Return the code of a record (any tuple, None for nil) or a branch.
 
-    Raises InputError or ValueOutOfRangeError that say what does not fit, and in which field.
+    Shared parts are encoded once. Raises InputError or ValueOutOfRangeError, which name the field
+    that does not fit.
     """
     frames: list[_Frame] = []
     encoded: dict[tuple[int, int], int] = {}
@@ -30,7 +31,7 @@ def encode_term(structure: Structure, value: Any, interner: Interner) -> int:
             if not frames:
                 return code
             frames[-1].codes.append(code)
-        inner = frames[-1].go_on(interner)
+        inner = frames[-1].encode_plain_parts(interner)
         while inner is None:
             done = frames.pop()
             code = interner.construct_one(done.constructor.layout, done.codes)
@@ -38,13 +39,13 @@ def encode_term(structure: Structure, value: Any, interner: Interner) -> int:
             if not frames:
                 return code
             frames[-1].codes.append(code)
-            inner = frames[-1].go_on(interner)
+            inner = frames[-1].encode_plain_parts(interner)
         structure, value = inner
         known = interner.codes_of_terms(structure)
 
 
 class _Frame:
-    """A value while it is encoded: the codes of its parts so far."""
+    """A partly encoded value: the codes of its parts so far."""
 
     __slots__ = ("codes", "constructor", "parts", "structure", "value")
 
@@ -54,8 +55,8 @@ class _Frame:
         self.constructor, self.parts = destructure(structure, value)
         self.codes: list[int] = []
 
-    def go_on(self, interner: Interner) -> tuple[Structure, Any] | None:
-        """Encode plain parts up to one that is constructed itself, which is returned; None at the end."""
+    def encode_plain_parts(self, interner: Interner) -> tuple[Structure, Any] | None:
+        """Encode parts up to the next constructed one, and return that part; None at the end."""
         fields, codes = self.constructor.fields, self.codes
         while len(codes) < len(fields):
             field, part = fields[len(codes)], self.parts[len(codes)]
@@ -63,23 +64,26 @@ class _Frame:
             if inner is not None:
                 return inner, part
             try:
+                if field.range is not None and type(part) is int and part not in field.range:
+                    raise field.range.refusal(part)  # names the range of the field, not that of all ints
                 code = plain_encoder(field.type)(part, interner)
-                if field.range is not None and not field.range.low <= code <= field.range.high:
+                if field.range is not None and code not in field.range:
                     raise field.range.refusal(code)
             except DbspError as error:
                 where = f"field {field.name!r} of {described(self.structure, self.constructor)}"
-                raise type(error)(f"{where}: {error.message}") from None
+                raise at_place(error, where) from None
             codes.append(code)
         return None
 
 
 def destructure(structure: Structure, value: Any) -> tuple[Constructor, Sequence[Any]]:
-    """The constructor of a value, and its parts. Raises InputError."""
+    """Return the constructor of a value and its parts. Raises InputError."""
     if structure.is_record:
         if not isinstance(value, tuple):
             raise InputError(
-                f"expected {structure.name}, a record, got {shorten(value)} of type {type(value).__name__}"
-                "; write it as a tuple, nil as None"
+                f"expected {structure.name}, a record, got {shorten(value)} of type {type(value).__name__}; "
+                "write a record as a tuple and nil as None",
+                code="wrong-type",
             )
         constructor = structure.constructors[0]
         parts: Sequence[Any] = value
@@ -87,30 +91,35 @@ def destructure(structure: Structure, value: Any) -> tuple[Constructor, Sequence
         if not isinstance(value, Branch):
             raise InputError(
                 f"expected {structure.name}, got {shorten(value)} of type {type(value).__name__}"
-                f'; write Branch("{structure.constructors[0].name}", ...)'
+                f'; write Branch("{structure.constructors[0].name}", ...)',
+                code="missing-value" if value is None else "wrong-type",
             )
         branch = structure.by_name.get(value.name)
         if branch is None:
             names = ", ".join(f"${name}" for name in structure.by_name)
-            raise InputError(f"${value.name} is no branch of {structure.name}; it has {names}")
+            raise InputError(
+                f"unknown branch ${value.name}; the branches of {structure.name} are {names}",
+                code="wrong-type",
+            )
         constructor, parts = branch, value.arguments
     if len(parts) != len(constructor.fields):
         expected, actual = len(constructor.fields), len(parts)
         text = term_text(value)
         raise InputError(
-            f"{described(structure, constructor)} has {expected} field{'' if expected == 1 else 's'},"
-            f" {text if len(text) <= 60 else text[:57] + '...'} has {actual}"
+            f"expected {counted(expected, 'field')} of {described(structure, constructor)}, "
+            f"got {actual}: {text if len(text) <= 60 else text[:57] + '...'}",
+            code="wrong-arity",
         )
     return constructor, parts
 
 
 def described(structure: Structure, constructor: Constructor) -> str:
-    """A constructor for messages: the name of the record type, or `$Branch`."""
+    """Return a constructor as messages name it: the name of the record type, or `$Branch`."""
     return f"${constructor.name}" if constructor.name else structure.name
 
 
 def decode_term(structure: Structure, code: int, interner: Interner) -> Any:
-    """The value with a code; equal parts are one object, now and when they are decoded again."""
+    """Return the value of a code; equal parts are one object in all decoded values."""
     if code == NIL:
         return None
     values = interner.terms(structure)
@@ -147,7 +156,7 @@ def decode_term(structure: Structure, code: int, interner: Interner) -> Any:
 
 
 def _decode_field(type_: Type, code: int, interner: Interner) -> Any:
-    """A field of a value; a constructed one is decoded already."""
+    """Return a field of a value; constructed fields are decoded before."""
     if type_.structure is None:
         return plain_decoder(type_)(code, interner)
     return None if code == NIL else interner.terms(type_.structure)[code]

@@ -1,7 +1,7 @@
-"""The order of constructed values: nil, then what is nested less deep before what is nested deeper.
+"""The order of constructed values: nil first, then by nesting depth, less deep values first.
 
-Of values equally deep the constructor declared first comes first, then the fields decide from left to right.
-So a shorter list comes before a longer one, and ranks can be given level by level.
+Among values of equal depth, the constructor declared first is first; then the fields decide from
+left to right. So a shorter list comes before a longer one, and ranks are computed level by level.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dbsp.kernels.arrays import Codes
 def rank_terms(
     structure: Structure, codes: Codes, interner: Interner, rank: Callable[[Type, Codes], Codes]
 ) -> Codes:
-    """Numbers that compare like the values with these codes; `rank` does so for plain columns.
+    """Return numbers that compare like the values of these codes; `rank` does so for plain columns.
 
-    Cost O(v log v) for the v values that are these or parts of them.
+    O(v log v) for v values, including their parts.
     """
     inside = any(
         field.type.structure for constructor in structure.constructors for field in constructor.fields
@@ -33,7 +33,7 @@ def rank_terms(
 def _flat(
     structure: Structure, codes: Codes, interner: Interner, rank: Callable[[Type, Codes], Codes]
 ) -> Codes:
-    """Ranks of values without constructed parts, a column at a time."""
+    """Return the ranks of values without constructed parts, computed column by column."""
     distinct, inverse = np.unique(codes, return_inverse=True)
     ranks = np.zeros(len(distinct), np.int64)
     begin = 1
@@ -50,7 +50,7 @@ def _flat(
 
 
 class _StructureValues:
-    """The values of one structure among those to rank, and their ranks."""
+    """The values to rank of one structure, and their ranks."""
 
     def __init__(self) -> None:
         self.codes: set[int] = set()
@@ -106,7 +106,7 @@ def _plain_ranks(
     rows: dict[tuple[Structure, int], tuple[int, Constructor, list[int]]],
     rank: Callable[[Type, Codes], Codes],
 ) -> dict[tuple[Type, int], int]:
-    """The rank of every code in a field that is not constructed, by the type of the field."""
+    """Return the rank of every code in a plain field, by the type of the field."""
     by_type: dict[Type, set[int]] = defaultdict(set)
     for _, constructor, fields in rows.values():
         for field, part in zip(constructor.fields, fields, strict=True):

@@ -1,7 +1,7 @@
-"""Constructed values as Python has them: records are tuples, branches of algebraic data types have a class.
+"""Constructed values in Python: records are tuples, branches are objects of a class.
 
-Both may be nested without bound, as a list of 100,000 elements is: nothing here goes down into them by
-recursion, neither comparing nor printing nor pickling. Their hashes are computed once, on construction.
+Both may be nested without bound; a list of 100,000 elements is one example. So comparing, printing
+and pickling do not use recursion. The hash of a value is computed once, on construction.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, TypeAlias
 
-from dbsp.errors import shorten
+from dbsp.errors import shorten, wrong_argument
 
 
 class Record(tuple[Any, ...]):
-    """A record as it comes out of a run: a tuple, equal to and hashed as the plain tuple of its fields.
+    """A record in the rows of an output: a tuple with the equality and hash of the plain tuple.
 
-    >>> Record((1, Record((2, None)))) == (1, (2, None))
-    True
+    Write records as tuples; `Record` is the class of the records in results, in which nil is None.
+
+    Examples:
+        >>> Record((1, Record((2, None)))) == (1, (2, None))
+        True
     """
 
     _hash: int
@@ -31,7 +34,7 @@ class Record(tuple[Any, ...]):
         return cls(fields)
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise AttributeError("a record does not change")
+        raise AttributeError("a record is immutable")
 
     def __hash__(self) -> int:
         return self._hash
@@ -59,13 +62,18 @@ class Record(tuple[Any, ...]):
 class Branch:
     """A value of an algebraic data type: the name of its branch, and its arguments.
 
-    >>> Branch("Add", Branch("Number", 1), Branch("Nothing"))
-    Branch('Add', Branch('Number', 1), Branch('Nothing'))
-    >>> print(Branch("Add", Branch("Number", 1), Branch("Nothing")))
-    $Add($Number(1), $Nothing)
+    Immutable, hashable, and equal to branches of the same name with equal arguments. In a `match`
+    statement: `case Branch(name="Add", arguments=(left, right))`.
 
-    Frozen, hashable, and equal to branches of the same name with equal arguments. In a `match` statement:
-    `case Branch(name="Add", arguments=(left, right))`.
+    Parameters:
+        name: the name of the branch, with or without a leading `$`.
+        arguments: the values of the fields of the branch.
+
+    Examples:
+        >>> Branch("Add", Branch("Number", 1), Branch("Nothing"))
+        Branch('Add', Branch('Number', 1), Branch('Nothing'))
+        >>> print(Branch("Add", Branch("Number", 1), Branch("Nothing")))
+        $Add($Number(1), $Nothing)
     """
 
     __slots__ = ("__weakref__", "_hash", "arguments", "name")
@@ -76,12 +84,14 @@ class Branch:
     _hash: int
 
     def __init__(self, name: str, *arguments: Any) -> None:
+        if not isinstance(name, str):
+            raise wrong_argument("name", "the name of a branch", name)
         object.__setattr__(self, "name", name.removeprefix("$"))
         object.__setattr__(self, "arguments", arguments)
         object.__setattr__(self, "_hash", hash((self.name, arguments)))
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise AttributeError("a branch does not change")
+        raise AttributeError("a branch is immutable")
 
     def __hash__(self) -> int:
         return self._hash
@@ -103,12 +113,12 @@ Term: TypeAlias = Record | Branch
 
 
 def parts_of(value: Any) -> tuple[Any, ...]:
-    """The fields of a record, the arguments of a branch."""
+    """Return the fields of a record or the arguments of a branch."""
     return value.arguments if isinstance(value, Branch) else tuple(value)
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether two values are equal; each pair of shared parts is looked at once. O(parts)."""
+    """Return whether two values are equal; compares each pair of shared parts once. O(parts)."""
     stack = [(a, b)]
     compared: set[tuple[int, int]] = set()
     while stack:
@@ -131,7 +141,7 @@ def equal(a: Any, b: Any) -> bool:
     return True
 
 
-# --- text ----------------------------------------------------------------------------------------------
+# --- text -----------------------------------------------------------------------------------------
 
 Brackets: TypeAlias = Callable[[Any], tuple[str, str]]
 
@@ -152,9 +162,9 @@ _PYTHON: Brackets = _python
 
 
 def term_text(value: Any, text_of: Callable[[Any], str] = str) -> str:
-    """A record or a branch as in Souffle's files: `[1, [2, nil]]`, `$Add($Number(1), $Nothing)`.
+    """Return a value as Souffle writes it: `[1, [2, nil]]`, `$Add($Number(1), $Nothing)`.
 
-    `text_of` writes what is neither. O(length of the text).
+    `text_of` writes the other values. O(length of the text).
     """
     return "".join(_tokens(value, lambda part: "nil" if part is None else text_of(part), _souffle))
 
@@ -181,14 +191,14 @@ def _tokens(value: Any, plain: Callable[[Any], str], brackets: Brackets) -> Iter
             first = False
 
 
-# --- pickling ------------------------------------------------------------------------------------------
+# --- pickling -------------------------------------------------------------------------------------
 
 Cell: TypeAlias = tuple[str | None, tuple[Any, ...], tuple[bool, ...]]
-"""A branch's name or None, its parts, and which of these are places of earlier cells."""
+"""The name of a branch or None, the parts, and which parts are indices of earlier cells."""
 
 
 def _flattened(value: Term) -> list[Cell]:
-    """The value and all within it, inner ones first, so that pickle has no depth to go down."""
+    """Return the cells of a value, inner values first, so that pickle does not recurse into it."""
     cells: list[Cell] = []
     places: dict[int, int] = {}
     stack: list[Any] = [value]
@@ -221,5 +231,5 @@ def _rebuilt(cells: list[Cell]) -> Term:
         fields = [terms[part] if nested else part for part, nested in zip(parts, inner, strict=True)]
         terms.append(Record(fields) if name is None else Branch(name, *fields))
     if not terms:
-        raise ValueError(f"{shorten(cells)} are no cells of a value")
+        raise ValueError(f"expected the cells of a value, got {shorten(cells)}")
     return terms[-1]

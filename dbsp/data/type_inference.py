@@ -1,4 +1,4 @@
-"""The type that a user names, and the type that fits given values."""
+"""Types from the forms in which callers write them, and types that fit given values."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from dbsp.data.types import (
     Type,
     read_structure,
 )
-from dbsp.errors import SchemaError
+from dbsp.errors import SchemaError, shorten
 
-# The first class that fits decides: bool before int, datetime before date, of which they are subclasses.
+# The first match counts: bool is a subclass of int, and datetime of date, so they come first.
 _CLASSES: tuple[tuple[type, Type], ...] = (
     (bool, BOOL),
     (np.bool_, BOOL),
@@ -49,12 +49,12 @@ def _type_of_class(cls: type) -> Type:
 
 
 def as_type(spec: Any) -> Type:
-    """The `Type` a user means by a `Type`, a Python class, `X | None` or the name of a kind.
+    """Return the type given as a `Type`, a Python class, `X | None` or the name of a kind.
 
     >>> as_type(int), as_type(str | None), as_type("date"), as_type("float?")
     (INT, STR.optional(), DATE, FLOAT.optional())
 
-    Raises SchemaError for anything that is no type of values (a `list` is not hashable).
+    Raises SchemaError for anything else, and for classes without hashable values, such as `list`.
     """
     if isinstance(spec, Type):
         return spec
@@ -75,15 +75,21 @@ def as_type(spec: Any) -> Type:
         return as_type(origin)
     if isinstance(spec, type) and spec is not types.NoneType:
         if spec.__hash__ is None:
-            raise SchemaError(f"{spec.__name__} is not hashable, so it cannot be a column type; use tuple")
+            raise SchemaError(
+                f"{spec.__name__} cannot be the type of a column, since its values are not hashable; "
+                f"use {'frozenset' if issubclass(spec, set) else 'tuple'}",
+                code="invalid-type",
+            )
         return _type_of_class(spec)
     raise SchemaError(
-        f"{spec!r} is not a type; write int, str, float, bool, str | None, ... or one of {KINDS}"
+        f"expected a type such as int, str or float | None, or one of {', '.join(map(repr, KINDS))}; "
+        f"got {shorten(spec)}",
+        code="invalid-type",
     )
 
 
 def infer_type(values: Iterable[Any]) -> Type:
-    """The narrowest type that holds all of `values`: int and float meet in float, the rest in object."""
+    """Return the narrowest type of all values; mixtures are float or object."""
     classes = set(map(type, values))
     nullable = types.NoneType in classes
     types_of_values = {_type_of_class(cls) for cls in classes if cls is not types.NoneType}

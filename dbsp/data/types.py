@@ -1,13 +1,13 @@
-"""Types of columns, and structures: the types of constructed values (records, algebraic data types).
+"""Types of columns, and structures: the types of records and of algebraic data types.
 
-A structure has a name and constructors; a record has a single constructor without a name, and `nil`
-besides. Fields may be of structures again, also of the same one, so a type is a graph. Its text names
-every structure in it, and two structures are equal if their texts are:
+A structure has a name and constructors. A record has one constructor without a name, and the value
+`nil`. The types of fields may be structures, also the same one, so a type is a graph. Its text
+names every structure in it, and two structures are equal if their texts are equal:
 
     @List = [head: int, tail: @List]
     @Tree = $Leaf{} | $Node{left: @Tree, value: @Pair, right: @Tree}; @Pair = [a: int, b: str]
 
-`Type` and `Structure` are one module because each contains the other.
+`Type` and `Structure` are in one module because each refers to the other.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 from dbsp.data.int_range import IntRange, read_range
+from dbsp.diagnostics import did_you_mean
 from dbsp.errors import SchemaError
 
 NIL = -1
-"""The code of the record nil. It is a value like others; as a Python value it is None."""
+"""The code of the record nil, which is None in Python."""
 
 KINDS = ("int", "float", "bool", "str", "bytes", "date", "timestamp", "object", "record")
 _INTERNED = frozenset({"str", "bytes", "object", "record"})
@@ -30,9 +31,9 @@ _INTERNED = frozenset({"str", "bytes", "object", "record"})
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """The type of a column: what its values are (`kind`) and whether None is one of them.
+    """The type of a column: the kind of its values, and whether None is one of them.
 
-    Kind "record" has a `structure`, which says what the values are made of (see `Structure`).
+    Kind "record" has a `structure`, which defines the fields of the values (see `Structure`).
     """
 
     kind: str
@@ -41,16 +42,21 @@ class Type:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise SchemaError(f"unknown type {self.kind!r}; the types are {', '.join(KINDS)}")
+            hint = did_you_mean(self.kind, KINDS) or f"the types are {', '.join(KINDS)}"
+            raise SchemaError(f"unknown type {self.kind!r}; {hint}", code="unknown-type")
         if (self.kind == "record") != (self.structure is not None):
-            raise SchemaError("a type of records has a structure, and no other type has one")
+            raise SchemaError(
+                "expected a structure for the type 'record' and for no other type; "
+                "write the type as text, such as '@Pair = [a: int, b: str]'",
+                code="invalid-type",
+            )
 
     def optional(self) -> Type:
-        """The same type with None as one more value."""
+        """Return the same type with None as an additional value."""
         return self if self.nullable else replace(self, nullable=True)
 
     def required(self) -> Type:
-        """The same type without None."""
+        """Return the same type without None."""
         return replace(self, nullable=False) if self.nullable else self
 
     @property
@@ -60,12 +66,12 @@ class Type:
 
     @property
     def ordered_codes(self) -> bool:
-        """Whether codes compare like the values they stand for."""
+        """Whether codes compare like their values."""
         return self.kind not in _INTERNED
 
     @property
     def written(self) -> str:
-        """The type as text that `as_type` reads."""
+        """The type as text, which `as_type` reads."""
         text = self.kind if self.structure is None else self.structure.text
         return f"{text}?" if self.nullable else text
 
@@ -90,9 +96,9 @@ OBJECT = Type("object")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a constructed value is stored: its constructor, and which of its fields are constructed too.
+    """The storage of a constructed value: its constructor, and which fields are constructed.
 
-    Two structures share the layouts of constructors that look the same, and so share equal values.
+    Equal constructors of two structures share a layout, so they share equal values.
     """
 
     constructor: str
@@ -110,24 +116,23 @@ class Field:
 
 @dataclass(frozen=True)
 class Constructor:
-    """One form of the values of a structure; the constructor of a record has no name."""
+    """A constructor of a structure; the constructor of a record has no name."""
 
     name: str
     fields: tuple[Field, ...]
 
     @cached_property
     def layout(self) -> Layout:
-        """How its values are stored."""
+        """The storage of its values."""
         return Layout(self.name, tuple(field.type.structure is not None for field in self.fields))
 
 
 Definition: TypeAlias = Sequence[tuple[str, Sequence[tuple[str, str]]]]
-"""Constructors with their fields, each a name and the text of its type: a kind, a range
-or `@Name`."""
+"""Constructors with fields; a field is a name and a type: a kind, a range or `@Name`."""
 
 
 class Structure:
-    """A record type or an algebraic data type. Equal to another of the same text.
+    """A record type or an algebraic data type; structures with equal texts are equal.
 
     `define_structures` and `read_structure` build structures.
     """
@@ -138,7 +143,7 @@ class Structure:
 
     @property
     def is_record(self) -> bool:
-        """Whether its values are records (or nil), rather than branches of an algebraic data type."""
+        """Whether its values are records or nil, not branches of an algebraic data type."""
         return len(self.constructors) == 1 and not self.constructors[0].name
 
     @cached_property
@@ -153,12 +158,12 @@ class Structure:
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
-        """The place of each constructor."""
+        """The position of each constructor."""
         return {constructor.name: place for place, constructor in enumerate(self.constructors)}
 
     @cached_property
     def text(self) -> str:
-        """The definition of this structure and of all that occur in it."""
+        """The definition of this structure and of all structures in it."""
         structures: dict[str, Structure] = {self.name: self}
         waiting = [self]
         while waiting:
@@ -204,17 +209,17 @@ def _written(field: Field) -> str:
 
 
 def structure_type(structure: Structure) -> Type:
-    """The type of the values of a structure."""
+    """Return the type of the values of a structure."""
     return Type("record", structure=structure)
 
 
 def define_structures(definitions: Mapping[str, Definition]) -> dict[str, Structure]:
-    """The structures of these definitions, which may refer to each other.
+    """Return the structures of these definitions, which may refer to each other.
 
     >>> define_structures({"List": [("", [("head", "int"), ("tail", "@List")])]})["List"].text
     '@List = [head: int, tail: @List]'
 
-    Raises SchemaError for a field of a type that is neither a kind nor defined.
+    Raises SchemaError if the type of a field is neither a kind nor a defined structure.
     """
     structures = {name: Structure(name) for name in definitions}
 
@@ -225,7 +230,7 @@ def define_structures(definitions: Mapping[str, Definition]) -> dict[str, Struct
         if not plain.startswith("@"):
             return Field(name, Type(plain, nullable=plain != text))
         if plain[1:] not in structures:
-            raise SchemaError(f"field {name!r} is of the structure {plain}, which is not defined")
+            raise SchemaError(f"field {name!r}: the structure {plain} is not defined", code="unknown-type")
         return Field(name, Type("record", plain != text, structures[plain[1:]]))
 
     for name, constructors in definitions.items():
@@ -242,12 +247,16 @@ _CONSTRUCTOR = re.compile(r"\s*\$(?P<name>[^\s{]+)\{(?P<fields>[^}]*)\}\s*")
 
 @lru_cache(maxsize=1024)
 def read_structure(text: str) -> Structure:
-    """The structure that a text defines first. Raises SchemaError for text that defines none."""
+    """Return the first structure that a text defines. Raises SchemaError for text without one."""
     definitions: dict[str, Definition] = {}
     for part in text.split(";"):
         match = _DEFINITION.fullmatch(part)
         if match is None:
-            raise SchemaError(f"{part.strip()!r} defines no structure; write @Pair = [a: int, b: str]")
+            raise SchemaError(
+                f"expected a definition of a structure, such as '@Pair = [a: int, b: str]', "
+                f"got {part.strip()!r}",
+                code="invalid-type",
+            )
         definitions[match["name"]] = list(_constructors(match["body"].strip()))
     return define_structures(definitions)[next(iter(definitions))]
 
@@ -259,12 +268,17 @@ def _constructors(body: str) -> Iterable[tuple[str, Sequence[tuple[str, str]]]]:
     for part in body.split("|"):
         match = _CONSTRUCTOR.fullmatch(part)
         if match is None:
-            raise SchemaError(f"{part.strip()!r} is no constructor; write $Name{{x: int}}")
+            raise SchemaError(
+                f"expected a constructor, such as '$Name{{x: int}}', got {part.strip()!r}",
+                code="invalid-type",
+            )
         yield match["name"], _fields(match["fields"])
 
 
 def _fields(text: str) -> list[tuple[str, str]]:
     pairs = [part.split(":", 1) for part in text.split(",") if part.strip()]
     if any(len(pair) != 2 for pair in pairs):
-        raise SchemaError(f"{text.strip()!r} has a field without a type; write x: int")
+        raise SchemaError(
+            f"expected a type for every field, as in 'x: int', got {text.strip()!r}", code="invalid-type"
+        )
     return [(name.strip(), type_.strip()) for name, type_ in pairs]

@@ -1,4 +1,4 @@
-"""The order of values: None first, then as Python orders them; ids of strings are not in that order."""
+"""The order of values: None first, then the order of Python, which ids of strings do not have."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.interner import Interner
-from dbsp.data.plain_codes import naive_utc
 from dbsp.data.schema import Schema
 from dbsp.data.term_order import rank_terms
+from dbsp.data.timestamps import naive_utc
 from dbsp.data.types import Type
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 
 
 def order_key(value: Any) -> tuple[Any, ...]:
-    """A sort key that orders all values of an object column, whatever their classes.
+    """Return a sort key that orders all values of an object column, also of different classes.
 
-    None, then numbers (NaN last), then by class name; tuples element by element; classes without
-    an order of their own by their `repr`. Booleans are no numbers here.
+    None is first, then numbers (NaN last), then the other values by the name of their class; tuples
+    compare element by element, values of classes without an order by their `repr`. Booleans are not
+    numbers here.
     """
     if value is None:
         return ("",)
@@ -39,9 +40,10 @@ def order_key(value: Any) -> tuple[Any, ...]:
 
 
 def rank_codes(type_: Type, codes: Codes, interner: Interner) -> Codes:
-    """Numbers that compare like the values of a column: the codes themselves where these are ordered.
+    """Return numbers that compare like the values of a column: the codes if they are ordered.
 
-    For interned types the ranks compare within this call only. Cost O(n + d log d), d distinct values.
+    Ranks of interned types are comparable within one call only. O(n + d log d) for d distinct
+    values.
     """
     if type_.ordered_codes:
         return codes
@@ -51,7 +53,7 @@ def rank_codes(type_: Type, codes: Codes, interner: Interner) -> Codes:
         )
         return np.where(codes == NULL, -1, ranks)
     distinct, inverse = np.unique(codes, return_inverse=True)
-    first = 1 if len(distinct) and distinct[0] == NULL else 0  # None keeps the first place
+    first = 1 if len(distinct) and distinct[0] == NULL else 0  # None stays first
     values = interner.decode_many(distinct[first:])
     if type_.kind == "object":
         values = list(map(order_key, values))
@@ -63,7 +65,10 @@ def rank_codes(type_: Type, codes: Codes, interner: Interner) -> Codes:
 
 
 def value_order(schema: Schema, rows: Codes, interner: Interner) -> Codes | None:
-    """The permutation that sorts code rows by value; None if sorted codes are in that order already."""
+    """Return the permutation that sorts code rows by value;
+
+    None if sorted codes are in that order.
+    """
     if all(type_.ordered_codes for type_ in schema.types):
         return None
     ranks = [rank_codes(type_, rows[:, j], interner) for j, type_ in enumerate(schema.types)]

@@ -1,27 +1,28 @@
-"""What a value may be, and the one int64 code that stands for it inside the engine.
+"""The values of each type, and the int64 code of a value in the engine.
 
-| type        | Python value                  | code                                              |
-|-------------|-------------------------------|---------------------------------------------------|
-| `INT`       | `int`                         | itself                                            |
-| `FLOAT`     | `float` (ints are converted)  | order-preserving bit cast; -0.0 is 0.0, NaN last  |
-| `BOOL`      | `bool`                        | 0 or 1                                            |
-| `DATE`      | `datetime.date`               | days since 1970-01-01                             |
-| `TIMESTAMP` | `datetime.datetime`           | microseconds since 1970-01-01T00:00               |
-| `STR`       | `str`                         | id given by the interner                          |
-| `BYTES`     | `bytes`                       | id given by the interner                          |
-| `OBJECT`    | tuples, any other hashable    | id given by the interner                          |
-| a structure | `Record` (a tuple), `Branch`  | id given by the interner; -1 for nil              |
+| type        | Python value                 | code                                     |
+|-------------|------------------------------|------------------------------------------|
+| `INT`       | `int`                        | itself                                   |
+| `FLOAT`     | `float` (ints are converted) | order-preserving bit cast; -0.0 is 0.0, NaN last |
+| `BOOL`      | `bool`                       | 0 or 1                                   |
+| `DATE`      | `datetime.date`              | days since 1970-01-01                    |
+| `TIMESTAMP` | `datetime.datetime`          | microseconds since 1970-01-01T00:00      |
+| `STR`       | `str`                        | id given by the interner                 |
+| `BYTES`     | `bytes`                      | id given by the interner                 |
+| `OBJECT`    | tuples, any other hashable   | id given by the interner                 |
+| a structure | `Record` (a tuple), `Branch` | id given by the interner; -1 for nil     |
 
 Codes of the first five compare like their values; ids do not (`Type.ordered_codes`).
 
-**None** is an ordinary value of a nullable column: equal to itself and to nothing else, and sorted before
-every other value. Its code is `NULL`, the smallest int64; so a nullable int column ends one short of the
-full range, and a column that is not nullable has all of it.
+**None** is an ordinary value of a nullable column: equal only to itself, and sorted before every
+other value. Its code is `NULL`, the smallest int64. So a nullable int column does not hold -2**63,
+and a column that is not nullable does.
 
 **NaN** is equal to itself and sorted after every other float, so a row with NaN can be retracted.
 
-**Timestamps**: an aware `datetime` is converted to UTC, a naive one is kept as it is. What comes back is
-always naive: put either aware or naive values into a column, and read aware ones as UTC.
+**Timestamps**: an aware `datetime` is converted to UTC, a naive one is stored unchanged. Decoded
+values are always naive: insert either aware or naive values into a column, and read aware ones as
+UTC. Timestamps of pandas and numpy with a fraction of a microsecond are refused.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ from dbsp.data.types import Type
 
 @functools.cache
 def encoder(type_: Type) -> Encoder:
-    """The function `(value, interner) -> code` of a type; raises InputError or ValueOutOfRangeError."""
+    """Return the function `(value, interner) -> code` of a type.
+
+    The function raises InputError or ValueOutOfRangeError.
+    """
     if type_.structure is None:
         return plain_encoder(type_)
     return optional_encoder(type_, functools.partial(encode_term, type_.structure))
@@ -52,20 +56,20 @@ def encoder(type_: Type) -> Encoder:
 
 @functools.cache
 def decoder(type_: Type) -> Decoder:
-    """The function `(code, interner) -> value` of a type."""
+    """Return the function `(code, interner) -> value` of a type."""
     if type_.structure is None:
         return plain_decoder(type_)
     return optional_decoder(type_, functools.partial(decode_term, type_.structure))
 
 
 def encode_value(type_: Type, value: Any, interner: Interner) -> int:
-    """The code of one value of `type_`; strings and objects get their id from `interner`.
+    """Return the code of one value of `type_`; `interner` assigns the ids of strings and objects.
 
-    Raises InputError if the value is not of that type, ValueOutOfRangeError if it does not fit.
+    Raises InputError if the value is not of that type, ValueOutOfRangeError if it is out of range.
     """
     return encoder(type_)(value, interner)
 
 
 def decode_value(type_: Type, code: int, interner: Interner) -> Any:
-    """The value that `code` stands for in a column of `type_`."""
+    """Return the value of a code in a column of `type_`."""
     return decoder(type_)(code, interner)

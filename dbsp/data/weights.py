@@ -1,4 +1,4 @@
-"""Weights given by users, and the batch of rows and weights in any order."""
+"""Weights from callers, and batches from rows and weights in any order."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.batch import Batch
-from dbsp.errors import InputError, WeightOverflowError, shorten
+from dbsp.errors import InputError, WeightOverflowError, counted, shorten, wrong_argument
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
 
 
 def consolidated(rows: Codes, weights: Codes | None) -> Batch:
-    """The batch of code rows in any order; without weights each row counts once.
+    """Return the batch of code rows in any order; without weights each row counts once.
 
-    Raises WeightOverflowError where the weights of equal rows leave int64.
+    Raises WeightOverflowError if the sum of the weights of equal rows is outside the 64-bit range.
     """
     if weights is None:
         weights = np.ones(len(rows), np.int64)
@@ -27,23 +27,33 @@ def consolidated(rows: Codes, weights: Codes | None) -> Batch:
 
 
 def weight_array(weights: Iterable[Any], count: int) -> Codes:
-    """Weights as int64[count].
+    """Return weights as int64[count].
 
-    Raises InputError unless they are that many ints, WeightOverflowError if one is too large.
+    Raises InputError unless they are `count` ints, WeightOverflowError if one is out of range.
     """
+    if not isinstance(weights, Iterable):
+        raise wrong_argument("weights", "one int per row", weights)
     listed: Sequence[Any] = list(weights)
     if len(listed) != count:
-        raise InputError(f"{len(listed)} weights for {count} rows")
+        raise InputError(
+            f"expected {counted(count, 'weight')}, one per row, got {len(listed)}", code="invalid-weight"
+        )
     for cls in set(map(type, listed)):
         if cls is not int and not issubclass(cls, np.integer):
             wrong = next(weight for weight in listed if type(weight) is cls)
-            raise InputError(f"a weight is an int, not {shorten(wrong)} of type {cls.__name__}")
+            raise InputError(
+                f"expected an int as weight, got {shorten(wrong)} of type {cls.__name__}",
+                code="invalid-weight",
+            )
     try:
         return np.fromiter(listed, np.int64, count)
     except OverflowError:
-        raise WeightOverflowError("a weight does not fit 64 bits") from None
+        largest = max(map(int, listed), key=abs)
+        raise WeightOverflowError(
+            f"expected a weight from -2**63 to 2**63 - 1, got {shorten(largest)}"
+        ) from None
 
 
 def overflow_text(error: OverflowError) -> str:
-    """What a kernel's overflow error says, without the tag in front of it."""
+    """Return the message of an overflow error of a kernel, without its tag."""
     return str(error).removeprefix("weight: ")

@@ -1,4 +1,4 @@
-"""Z-sets as users see them: finite maps from rows of Python values to non-zero integer weights."""
+"""Z-sets for callers: finite maps from rows of Python values to non-zero integer weights."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from dbsp.data.batch import Batch
 from dbsp.data.columns import float_codes
 from dbsp.data.indexed_zset import IndexedZSet
 from dbsp.data.interner import Finder, Interner
+from dbsp.data.plain_codes import out_of_int_range
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema, as_schema, infer_schema
 from dbsp.data.types import BOOL, FLOAT, INT, OBJECT, Type
 from dbsp.data.value_order import value_order
 from dbsp.data.weights import consolidated, overflow_text, weight_array
-from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError, WeightOverflowError
+from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError, WeightOverflowError, shorten
 from dbsp.kernels import arrange, concatenate
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
@@ -29,43 +30,55 @@ _SHOWN_ROWS = 10
 class ZSet:
     """An immutable Z-set: rows with non-zero integer weights.
 
-    Z-sets over one schema form a commutative group under `+`, with `-` and the empty Z-set; `n * z` is
-    the scalar product. Rows are kept as codes (`batch`) and decoded only when asked for.
+    Z-sets over one schema form a commutative group under `+`, with `-` and the empty Z-set; `n * z`
+    multiplies every weight by n. Rows are stored as codes (`batch`) and decoded when they are read.
+    `z[row]` is the weight of a row, 0 if it is absent, in O(log n); `row in z` is whether the
+    weight is not 0; `len(z)` is the number of different rows.
 
-    >>> z = ZSet({(1, "a"): 2, (2, "b"): -1})
-    >>> z[1, "a"], len(z), (2, "c") in z
-    (2, 2, False)
-    >>> z + ZSet({(2, "b"): 1})
-    ZSet({(1, 'a'): 2}, c0: int, c1: str)
+    Parameters:
+        rows: a mapping `{row: weight}`, or rows that count once each; the weights of equal rows are
+            summed. A row is a tuple, list, mapping, named tuple or dataclass.
+        schema: a `Schema`, a mapping from names to types, or an annotated class; inferred from the
+            rows if None.
+
+    Raises:
+        SchemaError: `schema` is not a schema.
+        InputError: a row has the wrong number or type of values, or a weight is not an int.
+        ValueOutOfRangeError: a value is outside the range of its type.
+        WeightOverflowError: a weight, or the sum for a row, is outside the 64-bit range.
+
+    Examples:
+        >>> z = ZSet({(1, "a"): 2, (2, "b"): -1})
+        >>> z[1, "a"], len(z), (2, "c") in z
+        (2, 2, False)
+        >>> z + ZSet({(2, "b"): 1})
+        ZSet({(1, 'a'): 2}, c0: int, c1: str)
     """
 
     __slots__ = ("batch", "interner", "schema")
 
     schema: Schema
+    """The names and types of the columns."""
     interner: Interner
     batch: Batch
 
     def __init__(self, rows: Mapping[Any, int] | Iterable[Any] = (), schema: Any = None) -> None:
-        """From `{row: weight}`, or from rows that count once each; weights of equal rows are summed.
-
-        `schema` is a Schema or a mapping from names to types; without one it is inferred from the rows.
-        """
         if isinstance(rows, ZSet):
             self.schema = rows.schema if schema is None else as_schema(schema)
             self.interner = rows.interner
             self.batch = rows.recoded(self.schema, rows.interner)
             return
-        listed = list(rows)
+        listed = _listed(rows)
         weights = weight_array(rows.values(), len(listed)) if isinstance(rows, Mapping) else None
         self.schema = infer_schema(listed) if schema is None else as_schema(schema)
         self.interner = Interner()
         self.batch = consolidated(self.schema.encode_rows(listed, self.interner), weights)
 
-    # --- construction ------------------------------------------------------------------------------
+    # --- construction -----------------------------------------------------------------------------
 
     @classmethod
     def wrap(cls, schema: Schema, interner: Interner, batch: Batch) -> ZSet:
-        """The Z-set over existing codes; nothing is copied or checked."""
+        """Return the Z-set over existing codes, without a copy or a check."""
         zset = cls.__new__(cls)
         zset.schema = schema
         zset.interner = interner
@@ -74,7 +87,16 @@ class ZSet:
 
     @classmethod
     def empty(cls, schema: Any, interner: Interner | None = None) -> ZSet:
-        """The empty Z-set of a schema."""
+        """Return the Z-set without rows.
+
+        Parameters:
+            schema: a `Schema`, a mapping from names to types, or an annotated class.
+            interner: the dictionary of strings and objects to share; a new one if None.
+
+        Examples:
+            >>> ZSet.empty({"x": int})
+            ZSet({}, x: int)
+        """
         schema = as_schema(schema)
         return cls.wrap(schema, interner or Interner(), Batch.empty(schema.arity))
 
@@ -86,8 +108,24 @@ class ZSet:
         schema: Any = None,
         interner: Interner | None = None,
     ) -> ZSet:
-        """From rows and, beside them, their weights (one each if absent)."""
-        listed = list(rows)
+        """Return a Z-set of rows and of their weights, given as two sequences.
+
+        Parameters:
+            rows: tuples, lists, mappings, named tuples or dataclasses.
+            weights: one int per row; each row counts once if None.
+            schema: the columns, as for `ZSet`; inferred from the rows if None.
+            interner: the dictionary of strings and objects to share; a new one if None.
+
+        Raises:
+            InputError: a row does not fit the schema, or the weights do not fit the rows.
+            ValueOutOfRangeError: a value is outside the range of its type.
+            WeightOverflowError: a weight, or the sum for a row, is outside the 64-bit range.
+
+        Examples:
+            >>> ZSet.from_rows([(1, "a"), (2, "b"), (1, "a")], [1, -1, 3])
+            ZSet({(1, 'a'): 4, (2, 'b'): -1}, c0: int, c1: str)
+        """
+        listed = _listed(rows)
         array = None if weights is None else weight_array(weights, len(listed))
         schema = infer_schema(listed) if schema is None else as_schema(schema)
         interner = Interner() if interner is None else interner
@@ -97,15 +135,36 @@ class ZSet:
     def from_numpy(
         cls, rows: npt.NDArray[Any], weights: Any = None, schema: Any = None, interner: Interner | None = None
     ) -> ZSet:
-        """From an array[n, k] of integers, floats or booleans; the default names are `c0`, `c1`, ..."""
+        """Return a Z-set of the rows of a NumPy array.
+
+        Parameters:
+            rows: an array of shape (rows, columns) of integers, floats or booleans.
+            weights: one int per row; each row counts once if None.
+            schema: the columns, as for `ZSet`; named `c0`, `c1`, ... if None.
+            interner: the dictionary of strings and objects to share; a new one if None.
+
+        Raises:
+            InputError: the array has another shape or type of elements.
+            ValueOutOfRangeError: an unsigned integer is larger than 2**63 - 1.
+
+        Examples:
+            >>> import numpy
+            >>> ZSet.from_numpy(numpy.array([[1, 2], [1, 2], [3, 4]]))
+            ZSet({(1, 2): 2, (3, 4): 1}, c0: int, c1: int)
+        """
+        if not isinstance(rows, np.ndarray):
+            raise _wrong_type("a NumPy array", rows)
         if rows.ndim != 2:
-            raise InputError(f"expected an array of shape (rows, columns), got one of shape {rows.shape}")
+            raise InputError(
+                f"expected an array of shape (rows, columns), got one of shape {rows.shape}",
+                code="wrong-arity",
+            )
         codes, type_ = _array_codes(rows)
         source = Schema(tuple(f"c{j}" for j in range(rows.shape[1])), (type_,) * rows.shape[1])
         schema = source if schema is None else as_schema(schema)
         interner = Interner() if interner is None else interner
         codes = recode_rows(codes, source, interner, schema, interner)
-        array = None if weights is None else weight_array(np.asarray(weights).tolist(), len(rows))
+        array = None if weights is None else weight_array(np.atleast_1d(weights).tolist(), len(rows))
         return cls.wrap(schema, interner, consolidated(codes, array))
 
     @classmethod
@@ -116,7 +175,27 @@ class ZSet:
         schema: Any = None,
         interner: Interner | None = None,
     ) -> ZSet:
-        """From an Arrow table or record batch; each row counts once, or as `weight_column` says."""
+        """Return a Z-set of the rows of an Arrow table.
+
+        Columns and schema match by name if the names are equal, else by position. A column with
+        nulls is optional.
+
+        Parameters:
+            table: a `pyarrow.Table` or `pyarrow.RecordBatch`.
+            weight_column: the column of weights; each row counts once if None.
+            schema: the columns, as for `ZSet`; those of the table if None.
+            interner: the dictionary of strings and objects to share; a new one if None.
+
+        Raises:
+            SchemaError: the table has other columns than the schema, or no such weight column.
+            InputError: a value is of another type, or a weight is null or not an integer.
+            ValueOutOfRangeError: a value is outside the range of its type.
+
+        Examples:
+            >>> import pyarrow
+            >>> ZSet.from_arrow(pyarrow.table({"x": [1, 2], "w": [3, -1]}), "w")
+            ZSet({(1,): 3, (2,): -1}, x: int)
+        """
         from dbsp.data.frames import encode_batch  # pyarrow, 0.1 s at start-up
 
         return cls.wrap(*encode_batch(table, weight_column, schema, interner))
@@ -129,7 +208,25 @@ class ZSet:
         schema: Any = None,
         interner: Interner | None = None,
     ) -> ZSet:
-        """From a pandas frame, without its index. A missing value is None, or NaN in a plain float column."""
+        """Return a Z-set of the rows of a pandas frame, without its index.
+
+        A missing value is None, and NaN in a column that the schema declares as `float`.
+
+        Parameters:
+            frame: a `pandas.DataFrame`.
+            weight_column: the column of weights; each row counts once if None.
+            schema: the columns, as for `ZSet`; those of the frame if None.
+            interner: the dictionary of strings and objects to share; a new one if None.
+
+        Raises:
+            InputError: `frame` is not a frame, or a column holds values of several types.
+            SchemaError: as for `from_arrow`, and so the other errors.
+
+        Examples:
+            >>> import pandas
+            >>> ZSet.from_pandas(pandas.DataFrame({"x": [1, 2], "s": ["a", None]}))
+            ZSet({(1, 'a'): 1, (2, None): 1}, x: int, s: str?)
+        """
         from dbsp.data.frames import pandas_table  # pyarrow
 
         return cls.from_arrow(pandas_table(frame, schema), weight_column, schema, interner)
@@ -142,29 +239,84 @@ class ZSet:
         schema: Any = None,
         interner: Interner | None = None,
     ) -> ZSet:
-        """From a Polars frame."""
+        """Return a Z-set of the rows of a Polars frame.
+
+        Parameters:
+            frame: a `polars.DataFrame`.
+            weight_column: the column of weights; each row counts once if None.
+            schema: the columns, as for `ZSet`; those of the frame if None.
+            interner: the dictionary of strings and objects to share; a new one if None.
+
+        Raises:
+            InputError: `frame` is not a frame.
+            SchemaError: as for `from_arrow`, and so the other errors.
+
+        Examples:
+            >>> import polars
+            >>> ZSet.from_polars(polars.DataFrame({"x": [1, 1, 2]}))
+            ZSet({(1,): 2, (2,): 1}, x: int)
+        """
+        if not hasattr(frame, "to_arrow"):
+            raise _wrong_type("a Polars DataFrame", frame)
         return cls.from_arrow(frame.to_arrow(), weight_column, schema, interner)
 
     def to_arrow(self, weight_column: str | None = "weight") -> Any:
-        """An Arrow table of the rows in the order of the codes, with a last column of weights.
+        """Return an Arrow table of the rows and their weights, in the order of the codes.
 
-        With `weight_column=None` every row occurs as often as its weight says; negative weights are refused.
+        Parameters:
+            weight_column: the name of the last column, which holds the weights. If None, a row of
+                weight n occurs n times.
+
+        Raises:
+            SchemaError: the Z-set has a column of that name, or a column without an Arrow type.
+            InputError: a weight is negative and `weight_column` is None.
+
+        Examples:
+            >>> ZSet({(1, "a"): 2}, {"x": int, "s": str}).to_arrow().to_pylist()
+            [{'x': 1, 's': 'a', 'weight': 2}]
         """
         from dbsp.data.frames import decode_batch  # pyarrow
 
         return decode_batch(self.batch, self.schema, self.interner, weight_column)
 
     def to_pandas(self, weight_column: str | None = "weight") -> Any:
-        """A pandas frame, as `to_arrow`. Int columns with None come out as objects: ints stay exact."""
+        """Return a pandas frame of the rows and their weights; see `to_arrow`.
+
+        A column of ints with None becomes a column of objects, so that the ints stay exact.
+
+        Parameters:
+            weight_column: the name of the column of weights. If None, a row of weight n occurs n
+            times.
+
+        Raises:
+            SchemaError: as for `to_arrow`, and so InputError.
+
+        Examples:
+            >>> ZSet({(1, "a"): 2}, {"x": int, "s": str}).to_pandas()
+               x  s  weight
+            0  1  a       2
+        """
         return self.to_arrow(weight_column).to_pandas(integer_object_nulls=True)
 
     def to_polars(self, weight_column: str | None = "weight") -> Any:
-        """A Polars frame, as `to_arrow`."""
+        """Return a Polars frame of the rows and their weights; see `to_arrow`.
+
+        Parameters:
+            weight_column: the name of the column of weights. If None, a row of weight n occurs n
+            times.
+
+        Raises:
+            SchemaError: as for `to_arrow`, and so InputError.
+
+        Examples:
+            >>> ZSet({(1, "a"): 2}, {"x": int, "s": str}).to_polars().rows()
+            [(1, 'a', 2)]
+        """
         import polars
 
         return polars.from_arrow(self.to_arrow(weight_column))
 
-    # --- reading -----------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     @property
     def arity(self) -> int:
@@ -179,19 +331,35 @@ class ZSet:
         return len(self.batch) > 0
 
     def items(self) -> list[tuple[tuple[Any, ...], int]]:
-        """All (row, weight) pairs, sorted by row: None first, strings in string order. O(n log n)."""
+        """Return all pairs (row, weight), sorted by row. O(n log n).
+
+        None is first; strings are in string order, not in the order of their codes.
+
+        Examples:
+            >>> ZSet({(2,): -1, (1,): 3}).items()
+            [((1,), 3), ((2,), -1)]
+        """
         rows, weights = self._sorted()
         return list(zip(self.schema.decode_rows(rows, self.interner), weights.tolist(), strict=True))
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """The rows alone, sorted, each once whatever its weight."""
+        """Return the different rows, sorted, without their weights. O(n log n).
+
+        Examples:
+            >>> ZSet({(2,): -1, (1,): 3}).rows()
+            [(1,), (2,)]
+        """
         return self.schema.decode_rows(self._sorted()[0], self.interner)
 
     def to_dict(self) -> dict[tuple[Any, ...], int]:
-        """The Z-set as `{row: weight}`.
+        """Return the Z-set as a dictionary `{row: weight}`.
 
-        Python takes some rows for equal that are not, such as (1,) and (True,) in an object column; they
-        cannot both be keys of a dict, so use `items()` where that can happen.
+        Python treats some different rows as equal, such as (1,) and (True,) in an object column.
+        They cannot both be keys of a dictionary; use `items()` for such columns.
+
+        Examples:
+            >>> ZSet([(1, "a"), (1, "a")]).to_dict()
+            {(1, 'a'): 2}
         """
         return dict(self.items())
 
@@ -201,10 +369,10 @@ class ZSet:
     def __getitem__(self, row: Any) -> int:
         """The weight of a row, 0 if it is absent. O(log n)."""
         if not isinstance(row, (tuple, list, Mapping)) and self.arity == 1 and type(row) in (int, str, float):
-            row = (row,)  # z[5] for a Z-set of one column, as z[1, 2] for one of two
+            row = (row,)  # z[5] for a Z-set of one column, like z[1, 2] for two columns
         try:
             codes = list(self.schema.encode_row(row, Finder(self.interner)))
-        except KeyError:  # a string that was never interned is in no row
+        except KeyError:  # a string that is not interned occurs in no row
             return 0
         at = bisect.bisect_left(self.batch.rows, codes, key=np.ndarray.tolist)
         if at < len(self.batch) and self.batch.rows[at].tolist() == codes:
@@ -223,7 +391,7 @@ class ZSet:
     def __repr__(self) -> str:
         if len(self) <= _SHOWN_ROWS:
             shown = self.items()
-        else:  # in the order of the codes: a repr must not sort a million rows
+        else:  # in the order of the codes, since a repr must not sort a million rows
             first = self.schema.decode_rows(self.batch.rows[:_SHOWN_ROWS], self.interner)
             shown = list(zip(first, self.batch.weights[:_SHOWN_ROWS].tolist(), strict=True))
         text = ", ".join(f"{row!r}: {weight}" for row, weight in shown)
@@ -231,7 +399,7 @@ class ZSet:
         columns = f", {self.schema.describe()}" if self.arity else ""
         return f"ZSet({{{text}{more}}}{columns})"
 
-    # --- the group ---------------------------------------------------------------------------------
+    # --- the group --------------------------------------------------------------------------------
 
     def __add__(self, other: ZSet) -> ZSet:
         return self._combine(other, 1)
@@ -247,14 +415,14 @@ class ZSet:
         return self * -1
 
     def __mul__(self, factor: int) -> ZSet:
-        """Every weight times an integer. Raises WeightOverflowError."""
+        """Multiply every weight by an integer. Raises WeightOverflowError."""
         if type(factor) is not int:
             return NotImplemented
         weights = self.batch.weights
         if factor == 0 or not len(weights):
             return self.wrap(self.schema, self.interner, Batch.empty(self.arity))
         if not all(INT64_MIN <= int(bound) * factor <= INT64_MAX for bound in (weights.min(), weights.max())):
-            raise WeightOverflowError(f"{factor} times a weight of this Z-set leaves int64")
+            raise WeightOverflowError(f"{factor} times a weight of this Z-set is outside the 64-bit range")
         return self._with_batch(Batch(self.batch.rows, weights * factor))
 
     __rmul__ = __mul__
@@ -262,7 +430,7 @@ class ZSet:
     def _combine(self, other: ZSet, sign: int) -> ZSet:
         if not isinstance(other, ZSet):
             return NotImplemented
-        if self.arity != other.arity:  # an empty Z-set made without schema is the zero of every schema
+        if self.arity != other.arity:  # an empty Z-set without a schema is the zero of every schema
             if not other and not other.arity:
                 return self
             if not self and not self.arity:
@@ -284,15 +452,16 @@ class ZSet:
         return self.wrap(self.schema, self.interner, batch)
 
     def recoded(self, schema: Schema, interner: Interner) -> Batch:
-        """The batch of this Z-set under another schema and interner; columns meet by position.
+        """Return the batch of this Z-set under another schema and interner.
 
-        The same batch if nothing changes. Raises SchemaError or InputError where a value does not fit.
+        Columns match by position. It is the same batch if nothing changes. Raises SchemaError or
+        InputError if a value does not fit.
         """
         rows = recode_rows(self.batch.rows, self.schema, self.interner, schema, interner)
         return self.batch if rows is self.batch.rows else consolidated(rows, self.batch.weights)
 
     def __eq__(self, other: object) -> bool:
-        """Same rows with the same weights, whatever the column names; `{row: weight}` compares as well."""
+        """Compare rows and weights, not column names; `other` may be a mapping `{row: weight}`."""
         if isinstance(other, Mapping):
             try:
                 other = ZSet(other, self.schema if other else None)
@@ -311,7 +480,7 @@ class ZSet:
             types = [OBJECT.optional()] * self.arity  # as objects, 1, True and 1.0 stay distinct
             common = Interner()
         elif other.interner is not common:
-            common = Interner()  # an interner of its own, so that neither Z-set's grows
+            common = Interner()  # a new interner, so that the interner of neither Z-set grows
         schema = Schema(self.schema.names, tuple(types))
         try:
             a, b = self.recoded(schema, common), other.recoded(schema, common)
@@ -321,34 +490,79 @@ class ZSet:
 
     __hash__ = None  # type: ignore[assignment]
 
-    # --- derived Z-sets ----------------------------------------------------------------------------
+    # --- derived Z-sets ---------------------------------------------------------------------------
 
     def distinct(self) -> ZSet:
-        """The set of rows with positive weight, each with weight one."""
+        """Return the rows of positive weight, each with weight 1. O(n).
+
+        Examples:
+            >>> ZSet({(1,): 3, (2,): -1}).distinct()
+            ZSet({(1,): 1}, c0: int)
+        """
         chosen = self.positive().batch
         return self._with_batch(Batch(chosen.rows, np.ones(len(chosen), np.int64)))
 
     def positive(self) -> ZSet:
-        """The part with positive weights, as it is."""
+        """Return the rows of positive weight, with their weights. O(n).
+
+        Examples:
+            >>> ZSet({(1,): 3, (2,): -1}).positive()
+            ZSet({(1,): 3}, c0: int)
+        """
         keep = self.batch.weights > 0
         if keep.all():
             return self
         return self._with_batch(Batch(self.batch.rows[keep], self.batch.weights[keep]))
 
     def is_set(self) -> bool:
-        """Whether every weight is one."""
+        """Return whether every weight is 1. O(n).
+
+        Examples:
+            >>> ZSet([(1,), (2,)]).is_set(), ZSet([(1,), (1,)]).is_set()
+            (True, False)
+        """
         return bool((self.batch.weights == 1).all())
 
     def index_by(self, *columns: str) -> IndexedZSet:
-        """The Z-set as a trie: these columns first, then the others. O(n log n), O(n) in the same order."""
+        """Return the Z-set as a trie: the named columns first, as its key, then the others.
+
+        O(n log n); O(1) if the columns are in that order already.
+
+        Parameters:
+            columns: the names of the key columns, in the order of the trie.
+
+        Raises:
+            SchemaError: a column does not exist or is named twice.
+
+        Examples:
+            >>> edges = ZSet([(1, 2), (1, 3)], {"x": int, "y": int})
+            >>> edges.index_by("x").group(1)
+            ZSet({(2,): 1, (3,): 1}, y: int)
+        """
         key = self.schema.indices(columns)
         if len(set(key)) != len(key):
-            raise SchemaError(f"a column occurs twice in index_by({', '.join(map(repr, columns))})")
+            twice = next(name for name in columns if columns.count(name) > 1)
+            raise SchemaError(
+                f"column {twice!r} occurs twice in index_by({', '.join(map(repr, columns))})",
+                code="duplicate-column",
+            )
         order = [*key, *(j for j in range(self.arity) if j not in key)]
         if order == list(range(self.arity)):
             return IndexedZSet(self, len(key))
         batch = Batch(*arrange(self.batch.rows, self.batch.weights, np.array(order, np.int64)))
         return IndexedZSet(self.wrap(self.schema.select(order), self.interner, batch), len(key))
+
+
+def _listed(rows: Any) -> list[Any]:
+    if not isinstance(rows, Iterable):
+        raise _wrong_type("rows, such as a list of tuples", rows)
+    return list(rows)
+
+
+def _wrong_type(expected: str, value: Any) -> InputError:
+    return InputError(
+        f"expected {expected}, got {shorten(value)} of type {type(value).__name__}", code="wrong-type"
+    )
 
 
 def _array_codes(rows: npt.NDArray[Any]) -> tuple[Codes, Type]:
@@ -358,8 +572,9 @@ def _array_codes(rows: npt.NDArray[Any]) -> tuple[Codes, Type]:
         return float_codes(np.ascontiguousarray(rows, np.float64)), FLOAT
     if rows.dtype.kind not in "iu":
         raise InputError(
-            f"expected an array of integers, floats or booleans, got {rows.dtype}; use from_rows"
+            f"expected an array of integers, floats or booleans, got {rows.dtype}; use ZSet.from_rows",
+            code="wrong-type",
         )
     if rows.dtype == np.uint64 and rows.size and int(rows.max()) > INT64_MAX:
-        raise InputError(f"{int(rows.max())} does not fit 64 bits with sign")
+        raise out_of_int_range(int(rows.max()))
     return np.array(rows, np.int64, order="C"), INT

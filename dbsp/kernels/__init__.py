@@ -1,4 +1,4 @@
-"""The inner loops: compiled functions over flat int64 arrays, with no Python objects in them."""
+"""The inner loops: compiled functions over flat int64 arrays, without Python objects."""
 
 from dbsp.kernels.group_values import (
     accumulate,

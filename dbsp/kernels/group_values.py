@@ -1,4 +1,4 @@
-"""Aggregates of the groups a delta touches: accumulators for linear ones, range ends for min/max."""
+"""Aggregates of the groups of a delta: accumulators if linear, ends of ranges for min and max."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dbsp.kernels.limits import NULL
 from dbsp.kernels.matches import end_of_key
 from dbsp.kernels.run_search import at_address, compare_prefix, compare_run_rows, gallop
 
-# What an accumulator adds up: the measures in `columns` below.
+# The measures of accumulators, as in `columns` below.
 SUM = 0  # weight * value
-SUM_PRESENT = 1  # the same, passing over None
+SUM_PRESENT = 1  # the same, without None
 COUNT_PRESENT = 2  # weights of the rows where the value is not None
 
 
@@ -20,12 +20,12 @@ COUNT_PRESENT = 2  # weights of the rows where the value is not None
 def accumulate(
     rows: Codes, weights: Codes, m: int, columns: Codes, table: Codes, runs: int
 ) -> tuple[Codes, Codes, Codes]:
-    """Linear accumulators per group, before and after a delta sorted by its m key columns.
+    """Compute linear accumulators per group, before and after a delta sorted by its m key columns.
 
-    Accumulator 0 is the sum of weights; columns[a - 1] = (column, measure) says what accumulator a adds
-    up. The state in `runs` holds rows (key, accumulators), of which the weighted sum is the current
-    value. All sums are 128 bits wide inside, so only a result that does not fit int64 is an error,
-    in whatever order its parts come.
+    Accumulator 0 is the sum of weights; columns[a - 1] = (column, measure) defines accumulator a.
+    The state in `runs` holds rows (key, accumulators), whose weighted sum is the current value.
+    Sums are 128 bits wide inside. So a result outside int64 is an error, and intermediate sums are
+    not, whatever their order.
 
     Returns (keys[g, m], before[g, a], after[g, a]). O(delta * log state).
     """
@@ -77,19 +77,19 @@ def accumulate(
         for a in range(count):
             if high[g, a] != (-1 if after[g, a] < 0 else 0):
                 if a == 0 or columns[a - 1, 1] == COUNT_PRESENT:
-                    raise OverflowError("weight: the number of rows of a group leaves int64")
-                raise OverflowError("value: the sum of a group does not fit 64 bits")
+                    raise OverflowError("weight: the number of rows of a group is outside the 64-bit range")
+                raise OverflowError("value: the sum of a group is outside the 64-bit range")
         i = end
     return keys, before, after
 
 
 @kernel
 def extremes(keys: Codes, m: int, table: Codes, runs: int, k: int, largest: bool, nullable: bool) -> Codes:
-    """The least (or largest) value with positive summed weight of each group; int64[g].
+    """Return the least (or largest) value with positive summed weight of each group; int64[g].
 
-    The runs are ordered by (m key columns, value column m, other columns). In a nullable column None
-    does not count; a group without any other value yields None. Walks in from the end of the group's
-    range, so the cost is O(runs * log state) plus the cancelled rows passed on the way.
+    The runs are ordered by (m key columns, value column m, other columns). None in a nullable
+    column does not count; a group with no other value yields None. The search starts at one end of
+    the range of the group: O(runs * log state) plus the cancelled rows that it skips.
     """
     groups = keys.shape[0]
     result = np.full(groups, np.int64(NULL))
@@ -137,9 +137,9 @@ def extremes(keys: Codes, m: int, table: Codes, runs: int, k: int, largest: bool
 
 @kernel
 def replace_rows(keys: Codes, before: Codes, after: Codes, had: Mask, has: Mask) -> tuple[Codes, Codes]:
-    """Retract (key, before) where `had`, assert (key, after) where `has`, nothing where equal.
+    """Retract (key, before) where `had`, insert (key, after) where `has`, do nothing where equal.
 
-    Keys are sorted and distinct, so the result is canonical without sorting it as a whole.
+    Keys are sorted and distinct, so the result is canonical without another sort.
     """
     groups, m = keys.shape
     count = before.shape[1]
@@ -169,10 +169,10 @@ def replace_rows(keys: Codes, before: Codes, after: Codes, had: Mask, has: Mask)
 
 @kernel
 def sum_floats(values: Codes, weights: Codes, starts: Codes) -> Codes:
-    """Neumaier-compensated sums of weight * value per segment; values and result are float64 bits.
+    """Compute Neumaier-compensated sums of weight * value per segment, as float64 bits.
 
-    The rows of a group come sorted, so the sum is a function of the Z-set alone: what is retracted
-    later is bit for bit what was asserted before.
+    The rows of a group are sorted, so the sum is a function of the Z-set alone: a later retraction
+    has exactly the bits of the earlier insertion.
     """
     floats = values.view(np.float64)
     n = values.shape[0]
@@ -197,7 +197,7 @@ def sum_floats(values: Codes, weights: Codes, starts: Codes) -> Codes:
 
 @kernel
 def running_totals(weights: Codes, starts: Codes) -> Codes:
-    """Sums of weights within each segment, up to and with each row; checked."""
+    """Return the running sums of weights within each segment, including each row; checked."""
     totals = np.empty(weights.shape[0], np.int64)
     for g in range(starts.shape[0]):
         total = 0
@@ -211,12 +211,13 @@ def running_totals(weights: Codes, starts: Codes) -> Codes:
 def leading(
     keys: Codes, m: int, p: int, table: Codes, runs: int, k: int, copies: int, from_end: bool
 ) -> tuple[Codes, Codes]:
-    """The first (or last) rows of each group until their positive weights add up to `copies`.
+    """Return the first (or last) rows of each group until their positive weights sum to `copies`.
 
-    The runs are ordered by (m key columns, p columns, others). Rows that agree with the last one in the p
-    columns are part of the result too, so the others do not decide which rows are in it. Weights are
-    summed; rows of weight <= 0 are passed over. Walks in from the end of the group's range: O(runs *
-    (log state + rows passed)).
+    The runs are ordered by (m key columns, p columns, others). Rows that agree with the last one in
+    the p columns are in the result too, so the other columns do not decide which rows are in it.
+    Weights are summed; rows of weight <= 0 are skipped. The search starts at one end of the range
+    of the
+    group: O(runs * (log state + rows read)).
     """
     groups = keys.shape[0]
     rows = np.empty((max(8, min(groups * copies, 1024)), k), np.int64)
@@ -233,7 +234,7 @@ def leading(
         ends = high.copy()
         taken = 0
         while True:
-            # The next row is the least (or largest) of the rows at which the runs stand.
+            # The next row is the least (or largest) of the current rows of the runs.
             best = -1
             best_at = 0
             for r in range(runs):
@@ -280,10 +281,10 @@ def leading(
 
 @kernel
 def shifted(before: Codes, weights: Codes, starts: Codes, offset: int) -> tuple[Codes, Codes, Codes]:
-    """Which row stands `offset` copies before each row of its segment, a row of weight w being w copies.
+    """Find the row `offset` copies before each row of its segment; a row of weight w is w copies.
 
-    before[i] is how many copies precede row i in its segment. Returns (row, other, copies): that many
-    copies of the row have the row `other` there, or none (-1). O(n).
+    before[i] is the number of copies that precede row i in its segment. Returns (row, other,
+    copies): for that many copies of the row, the row found is `other`, or -1 for none. O(n).
     """
     n = weights.shape[0]
     groups = starts.shape[0]

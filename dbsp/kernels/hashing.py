@@ -1,4 +1,4 @@
-"""Finding equal rows by a hash table: open addressing over the rows themselves."""
+"""Hash tables of rows: open addressing, with the rows themselves as keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dbsp.kernels.jit import kernel
 
 @kernel
 def _first_slot(rows: Codes, i: int, size: int) -> int:
-    """Where the search for a row begins in a table of `size` slots, a power of two."""
+    """Return where the search for a row starts in a table of `size` slots, a power of two."""
     mixed = np.uint64(0x9E3779B97F4A7C15)
     for c in range(rows.shape[1]):
         mixed = (mixed ^ np.uint64(rows[i, c])) * np.uint64(0xBF58476D1CE4E5B9)
@@ -21,7 +21,7 @@ def _first_slot(rows: Codes, i: int, size: int) -> int:
 
 @kernel
 def find_rows(rows: Codes, table: Codes, slots: Codes, numbers: Codes) -> None:
-    """numbers[i] = the number of the row of `table` that equals rows[i], or -1.
+    """Set numbers[i] to the number of the row of `table` that equals rows[i], or to -1.
 
     A slot holds one more than the number of a row, or 0. O(rows) on average.
     """
@@ -44,9 +44,10 @@ def find_rows(rows: Codes, table: Codes, slots: Codes, numbers: Codes) -> None:
 
 @kernel
 def intern_rows(rows: Codes, table: Codes, used: int, slots: Codes, numbers: Codes) -> int:
-    """As `find_rows`, but adds new rows to `table` from `used` on; returns how many are used then.
+    """Do as `find_rows`, but add new rows to `table` from `used` on; return the new `used`.
 
-    `table` must have room for all rows, and `slots` must be twice as many as the rows used then.
+    `table` must have space for all rows, and `slots` must be at least twice the new value of
+    `used`.
     """
     size = slots.shape[0]
     for i in range(rows.shape[0]):
@@ -73,7 +74,7 @@ def intern_rows(rows: Codes, table: Codes, used: int, slots: Codes, numbers: Cod
 
 @kernel
 def place_rows(table: Codes, used: int, slots: Codes) -> None:
-    """Enter the first `used` rows, all different, into slots that are all 0."""
+    """Insert the first `used` rows, all different, into slots that are all 0."""
     size = slots.shape[0]
     for number in range(used):
         slot = _first_slot(table, number, size)

@@ -1,4 +1,4 @@
-"""How a kernel is compiled, and the checked operations every kernel shares."""
+"""The compiler of kernels, and the checked operations that kernels share."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 def kernel(function: F) -> F:
     """Compile `function` to machine code on its first call; the result is cached on disk.
 
-    Kernels see flat int64 arrays only: row matrices `int64[n, k]` in C order and vectors. Every
-    caller passes that one layout, so each kernel is compiled exactly once. They report overflow by
-    raising OverflowError whose text starts with 'weight' or 'value'; the scheduler turns it into
-    the engine's own error, which names the operator.
+    Arguments are flat int64 arrays only: row matrices `int64[n, k]` in C order and vectors. All
+    callers use this layout, so each kernel is compiled exactly once. Kernels report overflow by an
+    OverflowError whose text starts with 'weight' or 'value'; the scheduler converts it into a
+    DbspError that names the operator.
     """
     return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
-# Compiled code may assume that `a + b` and `a * b` stay within int64 and drop every test of the
-# wrapped result. So checks use the processor's overflow flag, and what may wrap is 128 bits wide.
+# Compiled code may assume that `a + b` and `a * b` stay within int64 and remove tests of the
+# wrapped result. So checks use the overflow flag of the processor, and sums that may wrap are 128
+# bits wide.
 
 _WIDE = ir.IntType(128)
 _ANSWER: Any = types.UniTuple(types.int64, 2)  # type: ignore[no-untyped-call]
@@ -44,7 +45,7 @@ def _with_flag(instruction: str) -> Any:
 
 
 def _add_product(typing_context: Any, high: Any, low: Any, a: Any, b: Any) -> Any:
-    """(high, low) + a * b on a 128-bit number in two words."""
+    """Compute (high, low) + a * b on a 128-bit number in two words."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         high, _, a, b = (builder.sext(argument, _WIDE) for argument in arguments)
@@ -64,19 +65,19 @@ add_product: Any = intrinsic(_add_product)
 
 @kernel
 def add_weights(a: int, b: int) -> int:
-    """a + b, or OverflowError when the sum leaves int64."""
+    """Return a + b. Raises OverflowError if the sum is outside int64."""
     total: int
     total, flag = _add_flagged(a, b)
     if flag:
-        raise OverflowError("weight: the sum of weights leaves int64")
+        raise OverflowError("weight: the sum of weights is outside the 64-bit range")
     return total
 
 
 @kernel
 def multiply_weights(a: int, b: int) -> int:
-    """a * b, or OverflowError when the product leaves int64."""
+    """Return a * b. Raises OverflowError if the product is outside int64."""
     product: int
     product, flag = _multiply_flagged(a, b)
     if flag:
-        raise OverflowError("weight: the product of weights leaves int64")
+        raise OverflowError("weight: the product of weights is outside the 64-bit range")
     return product

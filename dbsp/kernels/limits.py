@@ -1,7 +1,7 @@
-"""The limits of int64 codes and weights, and the code of None, written once.
+"""The limits of int64 codes and weights, and the code of None.
 
-A kernel that imports one of these compiles it in as a constant, and its cached machine code does not
-notice a change of this file. They are facts of the format of stored rows, so they do not change.
+Kernels compile these numbers in as constants, and their cached machine code does not notice a
+change of this file. The numbers belong to the format of stored rows, so they do not change.
 """
 
 INT64_MIN = -(2**63)

@@ -1,4 +1,4 @@
-"""Joining a sorted delta with a trace: one side of the bilinear formula."""
+"""Joins of a sorted delta with a trace: one side of the bilinear formula."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dbsp.kernels.sort import compare_rows
 
 @kernel
 def end_of_key(rows: Codes, start: int, m: int) -> int:
-    """One past the last row that shares the m-column key of rows[start]."""
+    """Return the position after the last row that shares the m-column key of rows[start]."""
     end = start + 1
     while end < rows.shape[0] and compare_rows(rows, start, rows, end, m) == 0:
         end += 1
@@ -21,11 +21,11 @@ def end_of_key(rows: Codes, start: int, m: int) -> int:
 
 @kernel
 def find_matches(keys: Codes, m: int, table: Codes, runs: int, k: int) -> tuple[Codes, int, int]:
-    """Where rows of the runs share the m-column prefix of the sorted `keys` (k columns a run row).
+    """Find the rows of the runs that share the m-column prefix of the sorted `keys`.
 
-    Returns (matches, count, pairs): matches[s] = (first key, end key, run, first row, end row),
-    and the number of (key row, run row) pairs in them. Both sides are galloped over, so the
-    cost is O(min * log(max / min)) per run, plus the matches.
+    `k` is the number of columns of the runs. Returns (matches, count, pairs): matches[s] = (first
+    key, end key, run, first row, end row), and the number of (key row, run row) pairs in them. The
+    search gallops over both sides: O(min * log(max / min)) per run, plus the matches.
     """
     n = keys.shape[0]
     matches = np.empty((max(8, min(n * 2, 1024)), 5), np.int64)
@@ -63,10 +63,10 @@ def find_matches(keys: Codes, m: int, table: Codes, runs: int, k: int) -> tuple[
 
 @kernel
 def find_bands(starts: Codes, ends: Codes, m: int, table: Codes, runs: int, k: int) -> tuple[Codes, int, int]:
-    """Where rows of the runs have their m-column prefix between starts[i] and ends[i], both included.
+    """Find the rows of the runs with an m-column prefix from starts[i] to ends[i], both included.
 
-    Both are sorted and differ in column m - 1 at most. Returns what `find_matches` does. O(log gap) per row
-    and run, plus the matches.
+    Both are sorted and differ in column m - 1 at most. Returns the same as `find_matches`. O(log
+    gap) per row and run, plus the matches.
     """
     n = starts.shape[0]
     matches = np.empty((max(8, min(n * 2, 1024)), 5), np.int64)
@@ -78,7 +78,7 @@ def find_bands(starts: Codes, ends: Codes, m: int, table: Codes, runs: int, k: i
         low = 0
         high = 0
         for i in range(n):
-            # Both bounds only grow, so each sweep goes on from where the row before left it.
+            # Both bounds only grow, so the search continues from the position of the row before.
             low = gallop(run, k, low, size, starts, i, m, 0)
             if low == size:
                 break
@@ -110,7 +110,7 @@ def _pairs(
     k: int,
     columns: Codes,
 ) -> tuple[Codes, Codes]:
-    """The joined rows of the matches; see `join_runs`."""
+    """Return the joined rows of the matches; see `join_runs`."""
     width = columns.shape[0]
     out_rows = np.empty((pairs, width), np.int64)
     out_weights = np.empty(pairs, np.int64)
@@ -141,7 +141,7 @@ def _timed_pairs(
     now: Codes,
     coordinates: int,
 ) -> tuple[Codes, Codes, Codes, int]:
-    """The joined rows of the matches, with their times; see `join_timed_runs`."""
+    """Return the joined rows of the matches, with their times; see `join_timed_runs`."""
     width = columns.shape[0]
     depth = now.shape[0]
     out_rows = np.empty((pairs, width), np.int64)
@@ -187,10 +187,10 @@ def join_runs(
     k: int,
     columns: Codes,
 ) -> tuple[Codes, Codes]:
-    """delta x trace on equal m-column prefixes; the result rows are not sorted.
+    """Join a delta with a trace on equal m-column prefixes; the result rows are not sorted.
 
-    columns[c] tells where output column c comes from: the delta's column v for v >= 0, the run's
-    column -v - 1 for v < 0. Weights multiply, checked.
+    columns[c] is the source of output column c: column v of the delta for v >= 0, column -v - 1 of
+    the run for v < 0. Weights multiply, checked.
     """
     matches, count, pairs = find_matches(delta_rows, m, table, runs, k)
     return _pairs(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
@@ -208,12 +208,12 @@ def join_timed_runs(
     now: Codes,
     coordinates: int,
 ) -> tuple[Codes, Codes, Codes, int]:
-    """As `join_runs`, over runs whose last `coordinates` columns are the time of the row.
+    """Join as `join_runs`, with runs whose last `coordinates` columns are the time of the row.
 
     `now` is the time of the delta, one iteration per nested scope, outermost first; a run of an
-    outer scope has fewer coordinates, the others are 0. A match belongs to the least upper bound of
-    both times. Returns (rows, weights, times, due): the first `due` rows belong to `now`, the rest
-    to their later `times`, int64[pairs, depth].
+    outer scope has fewer coordinates, and the others are 0. The time of a match is the least upper
+    bound of both times. Returns (rows, weights, times, due): the first `due` rows have the time
+    `now`, the others their later `times`, int64[pairs, depth].
     """
     matches, count, pairs = find_matches(delta_rows, m, table, runs, k)
     return _timed_pairs(matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates)
@@ -230,7 +230,7 @@ def join_bands(
     k: int,
     columns: Codes,
 ) -> tuple[Codes, Codes]:
-    """As `join_runs`, of each delta row with the run rows whose prefix is from starts[i] to ends[i]."""
+    """Join each delta row with the run rows whose prefix is from starts[i] to ends[i]."""
     matches, count, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
     return _pairs(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
 
@@ -248,24 +248,24 @@ def join_timed_bands(
     now: Codes,
     coordinates: int,
 ) -> tuple[Codes, Codes, Codes, int]:
-    """As `join_timed_runs`, of each delta row with the run rows whose prefix is from starts[i] to ends[i]."""
+    """Join as `join_bands`, with the times of `join_timed_runs`."""
     matches, count, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
     return _timed_pairs(matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates)
 
 
 @kernel
 def gather(keys: Codes, m: int, table: Codes, runs: int, k: int, split: int) -> tuple[Codes, Codes, int]:
-    """Every run row that shares an m-column prefix with the sorted, distinct `keys`.
+    """Return the run rows that share an m-column prefix with the sorted, distinct `keys`.
 
-    Returns (rows, weights, first): rows of runs before `split` stand in front of index `first`,
-    the others behind it. Rows keep the run's k columns and are not consolidated.
+    Returns (rows, weights, first): rows of runs before `split` are before index `first`, the others
+    after it. Rows have the k columns of the runs and are not consolidated.
     """
     matches, count, pairs = find_matches(keys, m, table, runs, k)
     out_rows = np.empty((pairs, k), np.int64)
     out_weights = np.empty(pairs, np.int64)
     out = 0
     first = 0
-    for s in range(count):  # runs come in order, so those before `split` come first
+    for s in range(count):  # runs are in order, so those before `split` are first
         r = matches[s, 2]
         run = at_address(table[r, 0])
         weights = at_address(table[r, 1])

@@ -1,31 +1,31 @@
-"""Extending prefixes variable by variable: one delta term of a multi-way join.
+"""Extension of prefixes variable by variable: one delta term of a multi-way join.
 
-    for each row of the delta, its variables bound, and each level with its variable v in turn:
-        count       how many v each relation offers below the prefix; the smallest proposes
+    for each row of the delta, with its variables bound, and each level with its variable v in turn:
+        count       the values of v in each relation below the prefix; the smallest one proposes
         propose     its values of v, in order
-        intersect   every other relation that has v keeps or drops the value, galloping along
-    and multiply by the weight of every relation's row once all its columns are bound
+        intersect   every other relation with v keeps or drops the value; it gallops to it
+    and multiply by the weight of the row of each relation when all its columns are bound
 
-The generic join (Ngo, Re, Rudra, SIGMOD Record 2013) of one term, in the manner of Delta-BiGJoin (Ammar
-et al., VLDB 2018): depth first, so the state at any time is one prefix and a range of rows per
-relation and level (`dbsp.kernels.prefix_ranges`). Presence decides about a prefix, never the sum of the
-weights below it.
+The generic join (Ngo, Re, Rudra, SIGMOD Record 2013) of one term, in the manner of Delta-BiGJoin
+(Ammar et al., VLDB 2018): depth first, so the state is one prefix and a range of rows per relation
+and level (`dbsp.kernels.prefix_ranges`). A prefix matches by presence of rows, not by the sum of
+their weights.
 
 A *use* is one relation as one term reads it: a run table (see `dbsp.kernels.run_search`) whose
-columns come in
-the order in which the term binds them. The steps of a term are one array of numbers, its *plan*, which
-`dbsp.operators.joins.multiway_plan` writes:
+columns are in the order in which the term binds them. The *plan* of a term is its steps as one array
+of numbers, which `dbsp.operators.joins.multiway_plan` writes:
 
-    HEADER      slots (variables and constants), uses, levels, columns of the delta, columns of the result,
-                time columns, where the uses' and where the levels' parts begin
-    then        slots of the columns of the delta, then of the result's, then the first value of each slot
-    each use    USE numbers: columns of a row, time columns among them, columns bound at level 0, whether all
-                are bound at level 0, whether all are in the end, the last level that binds columns of
-                it, where in the plan the slots of its level 0 are
+    HEADER      slots (variables and constants), uses, levels, columns of the delta, columns of the
+                result, time columns, where the parts of the uses and of the levels start
+    then        slots of the columns of the delta and of the result, first value of each slot
+    each use    USE numbers: columns of a row, time columns among them, columns bound at level 0,
+                whether all are bound at level 0, whether all are bound in the end, the last level
+                that binds one of them, where in the plan the slots of its level 0 are
     the slots of each use's level 0
-    each level  slot of the variable, whether it excludes None, number of members, then for each member
-                MEMBER numbers: the use, columns of a row, the first column that the level binds, the
-                column after the last, the level that bound the columns before, whether all are bound now
+    each level  slot of the variable, whether it excludes None, number of members, then for each
+                member MEMBER numbers: the use, columns of a row, the first column that the level
+                binds, the column after the last, the level that bound the columns before, whether
+                all are bound now
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _enlarge(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
 
 @kernel
 def _same_time(rows: Codes, i: int, j: int, arity: int) -> bool:
-    """Whether two rows have the same time, which is in the columns from `arity` on."""
+    """Return whether two rows have the same time, which is in the columns from `arity` on."""
     for c in range(arity, rows.shape[1]):  # noqa: SIM110  (there are no generators in kernels)
         if rows[i, c] != rows[j, c]:
             return False
@@ -82,7 +82,7 @@ def _same_time(rows: Codes, i: int, j: int, arity: int) -> bool:
 def _with_times(
     rows: Codes, weights: Codes, first: int, plan: Any, ranges: Any, size: int
 ) -> tuple[Codes, Codes, int]:
-    """Replace the last row, at `first`, by one row per combination of the times of its rows in all uses.
+    """Replace the last row, at `first`, by one row per combination of the times in all uses.
 
     Returns the arrays, enlarged if necessary, and where the rows end.
     """
@@ -130,12 +130,12 @@ def extend_by_levels(
 ) -> tuple[Codes, Codes]:
     """Join every row of a delta with the other relations by the plan `term`.
 
-    `tables` holds for each use the address of its run table and how many of its runs to read. Returns (rows,
-    weights): rows int64[m, result columns + time columns], not sorted. Adds to
-    reached[l] how many prefixes were bound up to level l. The time of a row is the least upper bound of
-    `now` (or of the time columns of the delta) and of the times of the joined rows.
-    O(smallest proposals * log) per prefix and level.
-    Raises OverflowError when a product or sum of weights leaves int64.
+    `tables` holds for each use the address of its run table and the number of runs to read.
+    Returns (rows, weights): rows int64[m, result columns + time columns], not sorted. Adds to
+    reached[l] the number of prefixes bound up to level l. The time of a row is the least upper
+    bound of `now` (or of the time columns of the delta) and of the times of the joined rows.
+    O(smallest proposals * log) per prefix and level. Raises OverflowError if a product or sum of
+    weights is outside int64.
     """
     plan = at_address(term.ctypes.data)
     slots, uses, levels, delta_columns, result_columns, depth = (
@@ -176,7 +176,8 @@ def extend_by_levels(
     out = 0
 
     for i in range(rows.shape[0]):
-        # Taken again for each row: numba would free an array that no later code mentions.
+        # Read the address again for each row: numba frees an array that later code does not
+        # mention.
         ranges = at_address(work.ctypes.data)
         if i % TOGETHER == 0:
             count = min(TOGETHER, rows.shape[0] - i)

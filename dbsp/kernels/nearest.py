@@ -1,4 +1,4 @@
-"""Looking along an ordered column of a trace: the nearest row that is there, and all rows of a stretch."""
+"""Searches along an ordered column of a trace: the nearest present row, and all rows of a range."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dbsp.kernels.run_search import at_address, compare_run_rows, gallop
 def nearest_present(
     keys: Codes, m: int, least: int, table: Codes, runs: int, k: int, forward: bool
 ) -> tuple[Mask, Codes]:
-    """For each (key of m columns, value): the nearest value in the runs with a row of positive weight.
+    """Find for each (key of m columns, value) the nearest value with a row of positive weight.
 
-    The runs are ordered by (key, value, other columns); `keys` are sorted and distinct. Backward it
-    is the largest value that is not above the given one and not below `least`, forward the smallest
-    that is above it. Returns (whether there is one, the value). O(runs * log state) for each, plus the
-    cancelled rows passed on the way.
+    The runs are ordered by (key, value, other columns); `keys` are sorted and distinct. Backward,
+    it is the largest value from `least` up to the given one; forward, the smallest value above the
+    given one. Returns (whether there is one, the value). O(runs * log state) per key, plus the
+    cancelled rows that the search skips.
     """
     n = keys.shape[0]
     present = np.zeros(n, np.bool_)
@@ -39,7 +39,7 @@ def nearest_present(
             else:
                 low[r] = begin[r]
                 high[r] = middle
-        # Invariant: every row of the stretch outside of low[r]:high[r] has been passed and is not there.
+        # Invariant: the rows of the range outside low[r]:high[r] have the summed weight 0 or less.
         while True:
             best = -1
             for r in range(runs):
@@ -83,9 +83,9 @@ def nearest_present(
 
 @kernel
 def gather_bands(starts: Codes, ends: Codes, table: Codes, runs: int, k: int) -> tuple[Codes, Codes]:
-    """Every run row whose prefix is between starts[i] and ends[i] for some i; not consolidated.
+    """Return the run rows whose prefix is from starts[i] to ends[i] for some i; not consolidated.
 
-    The stretches are sorted and do not overlap.
+    The ranges are sorted and do not overlap.
     """
     matches, count, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
     out_rows = np.empty((pairs, k), np.int64)

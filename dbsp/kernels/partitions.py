@@ -1,4 +1,4 @@
-"""Classes of an equivalence, and choices that exclude each other."""
+"""Classes of an equivalence relation, and choices of rows that exclude each other."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dbsp.kernels.jit import kernel
 
 @kernel
 def least_members(pairs: Codes, size: int) -> Codes:
-    """For each of the numbers 0, ..., size - 1 the least one that the pairs int64[n, 2] connect it with.
+    """Return for each number below `size` the least one that the pairs int64[n, 2] connect to it.
 
-    Union-find with path halving, O(n log size): the larger root goes below the smaller one.
+    Union-find with path halving, O(n log size): the larger root becomes a child of the smaller one.
     """
     parent = np.arange(size)
     for i in range(len(pairs)):
@@ -27,16 +27,16 @@ def least_members(pairs: Codes, size: int) -> Codes:
             parent[b] = a
         elif b < a:
             parent[a] = b
-    for x in range(size):  # a parent is never larger, so it has been settled before
+    for x in range(size):  # a parent is never larger, so its root is final
         parent[x] = parent[parent[x]]
     return parent
 
 
 @kernel
 def first_of_each(numbers: Codes) -> Mask:
-    """Which rows are taken, one after the other, if no two may agree in a column: bool[n].
+    """Select rows in order, such that no two selected rows agree in a column: bool[n].
 
-    `numbers` int64[n, k] has in each column the numbers 0, 1, ... of what rows may not share. O(n k).
+    Each column of `numbers` int64[n, k] numbers its values 0, 1, ... O(n k).
     """
     n, k = numbers.shape
     most = 0

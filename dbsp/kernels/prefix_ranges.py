@@ -1,8 +1,8 @@
 """Ranges of rows that agree with a prefix: the searches of one level of a multi-way join.
 
-`dbsp.kernels.multiway` says what a plan, a use, a level and a member are. The rows of a use that agree
-with a prefix are a list of ranges, one range per run that has any. All lists are in one array, one list
-per level and use, since a use keeps the list of the last level that bound a column of it:
+`dbsp.kernels.multiway` defines plan, use, level and member. The rows of a use that agree with a
+prefix are a list of ranges, one per run with such rows. All lists are in one array, one list per
+level and use, since a use keeps the list of the last level that bound one of its columns:
 
     LIST    number of ranges, weight of the row (if all its columns are bound)
     then per range RANGE numbers
@@ -25,12 +25,12 @@ LIST = 2
 RANGE = 5
 
 TOGETHER = 32
-"""How many rows of the delta are searched side by side."""
+"""How many rows of the delta are searched together."""
 
 
 @kernel
 def seek(run: Any, k: int, c: int, low: int, high: int, value: int) -> int:
-    """The first row of low:high, sorted by column c, with at least this value.
+    """Return the first row of low:high, sorted by column c, with at least this value.
 
     Gallops to a near row in O(log distance), and bisects for a far one.
     """
@@ -44,7 +44,7 @@ def seek(run: Any, k: int, c: int, low: int, high: int, value: int) -> int:
         else:
             high = probe
             break
-    # Bisect without a branch on the comparison: the processor would mispredict half of them.
+    # Bisect without a branch on the comparison, since the processor mispredicts half of them.
     left = high - low
     while left > 0:
         half = (left + 1) >> 1
@@ -55,7 +55,7 @@ def seek(run: Any, k: int, c: int, low: int, high: int, value: int) -> int:
 
 @kernel
 def seek_past(run: Any, k: int, c: int, low: int, high: int, value: int) -> int:
-    """The first row of low:high, sorted by column c, with more than this value."""
+    """Return the first row of low:high, sorted by column c, with more than this value."""
     if value == INT64_MAX:
         return high
     return seek(run, k, c, low, high, value + 1)
@@ -75,16 +75,17 @@ def sum_row_weight(ranges: Any, to: int) -> bool:
 def search_first_column(
     rows: Codes, first: int, count: int, column: int, value: int, table: Any, runs: int, k: int, places: Any
 ) -> None:
-    """For `count` rows of the delta, find the first row of each run with at least their first value.
+    """Find the first row of each run with at least the first value, for `count` delta rows.
 
-    `column` is the column of the delta, or -1 for a constant `value`. All searches in a run advance side
-    by side, so that the processor waits for the memory of all of them at once.
+    `column` is the column of the delta, or -1 for a constant `value`. All searches in a run advance
+    together, so that the processor waits for the memory of all of them at the same time.
     """
     for r in range(runs):
         run = at_address(table[3 * r])
         at = r * TOGETHER
         if count == 1:
-            # A single row is faster with branches: the processor continues on the side it predicts.
+            # A single row is faster with branches, since the processor continues on the predicted
+            # side.
             low = 0
             high = table[3 * r + 2]
             v = rows[first, column] if column >= 0 else value
@@ -112,10 +113,10 @@ def search_first_column(
 def match_delta_row(
     plan: Any, use: int, table: Any, runs: int, value: Any, bound: Any, places: Any, ranges: Any, to: int
 ) -> bool:
-    """Find the rows of a use that agree with the current row of the delta; return whether there are any.
+    """Find the rows of a use that agree with the current row of the delta; return whether any does.
 
-    `bound` says whether there was a search before, and its values; `places` is where the search in each run
-    begins (see `search_first_column`), `to` the place of the list of ranges.
+    `bound` is whether there was a search before, and its values. `places` is where the search in
+    each run starts (see `search_first_column`), and `to` is the position of the list of ranges.
     """
     k, lead, slots = plan[use], plan[use + 2], plan[use + 6]
     same = bound[0] == 1
@@ -154,7 +155,7 @@ def match_delta_row(
 
 @kernel
 def open_level(plan: Any, part: int, ranges: Any, size: int, uses: int) -> int:
-    """Count: move the cursors of a level to its first values; return the member that offers fewest.
+    """Count: move the cursors of a level to its first values; return the member with fewest values.
 
     Returns -1 for two members with one range each.
     """
@@ -179,7 +180,7 @@ def open_level(plan: Any, part: int, ranges: Any, size: int, uses: int) -> int:
 
 @kernel
 def next_common_value(plan: Any, part: int, ranges: Any, size: int, uses: int) -> tuple[bool, int]:
-    """`next_value` for two members with one range of rows each: the usual case, and a tight loop."""
+    """Do `next_value` in a tight loop for the usual case: two members, one range each."""
     member = part + 3
     at = (plan[member + 4] * uses + plan[member]) * size + LIST
     k, c = plan[member + 1], plan[member + 2]
@@ -205,7 +206,7 @@ def next_common_value(plan: Any, part: int, ranges: Any, size: int, uses: int) -
 
 @kernel
 def advance_cursors(ranges: Any, source: int, k: int, c: int, value: int) -> tuple[bool, int]:
-    """Move the cursors of a list of ranges to the least value in column c that is at least this one."""
+    """Move the cursors of a list of ranges to the least value in column c from `value` on."""
     found = False
     least = INT64_MAX
     for at in range(source + LIST, source + LIST + RANGE * ranges[source], RANGE):
@@ -225,8 +226,8 @@ def advance_cursors(ranges: Any, source: int, k: int, c: int, value: int) -> tup
 def next_value(plan: Any, part: int, proposer: int, ranges: Any, size: int, uses: int) -> tuple[bool, int]:
     """Propose and intersect: move the cursors to the next value that all members of a level have.
 
-    The proposer lists its values in order. If another member lacks one, the proposer skips to the next
-    value of that member.
+    The proposer lists its values in order. If another member lacks one, the proposer skips to the
+    next value of that member.
     """
     least = INT64_MIN
     while True:
@@ -253,8 +254,8 @@ def next_value(plan: Any, part: int, proposer: int, ranges: Any, size: int, uses
 def bind_value(plan: Any, part: int, level: int, v: int, ranges: Any, size: int, uses: int) -> bool:
     """Keep the rows with the value in each member of a level, and move the cursors past them.
 
-    Returns False if a member has no row left: its fully bound row has the weight 0, or the variable is in
-    several of its columns and no row has the value in all of them.
+    Returns False if a member has no row left: its fully bound row has weight 0, or the variable is
+    in several of its columns and no row has the value in all of them.
     """
     matched = True
     for m in range(plan[part + 2]):

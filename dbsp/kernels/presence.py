@@ -1,4 +1,4 @@
-"""Presence: which rows of a delta change the sign of their summed weight."""
+"""Presence: the rows of a delta that change the sign of their summed weight."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dbsp.kernels.run_search import at_address, compare_prefix, gallop
 
 @kernel
 def sum_weights(rows: Codes, table: Codes, runs: int) -> Codes:
-    """The weight of each of the sorted, distinct `rows`, summed over the runs; int64[n].
+    """Return the weight of each of the sorted, distinct `rows`, summed over the runs; int64[n].
 
-    Existence is a property of this sum, never of finding a row in one run.
+    A row is present if this sum is positive; its presence in one run means nothing.
     """
     n, k = rows.shape
     total = np.zeros(n, np.int64)
@@ -34,7 +34,7 @@ def sum_weights(rows: Codes, table: Codes, runs: int) -> Codes:
 
 @kernel
 def distinct_runs(rows: Codes, weights: Codes, table: Codes, runs: int) -> tuple[Codes, Codes]:
-    """The change of f(w) = [w > 0] that a delta makes to a trace holding the past in `runs`."""
+    """Return the change of f(w) = [w > 0] by a delta, for a trace with the past in `runs`."""
     n, k = rows.shape
     before = sum_weights(rows, table, runs)
     out_rows = np.empty((n, k), np.int64)
@@ -57,15 +57,15 @@ def distinct_runs(rows: Codes, weights: Codes, table: Codes, runs: int) -> tuple
 def distinct_timed_runs(
     rows: Codes, table: Codes, past: int, runs: int, now: int
 ) -> tuple[Codes, Codes, Codes, Codes]:
-    """distinct at iteration `now` for the rows visited there.
+    """Compute distinct at iteration `now` for the rows visited in it.
 
     Run rows end with their iteration; the first `past` runs hold earlier ticks, the others this
-    one. With O and N the prefix sums over iterations of past and of past plus present,
+    tick. With O and N the prefix sums over iterations of the past and of past plus present,
 
         out(x) = (f(N<=now) - f(N<=now-1)) - (f(O<=now) - f(O<=now-1)),  f(w) = [w > 0].
 
     Returns the output (rows, weights) and the agenda: (rows, time) of the next iteration after
-    `now` in each row's history, where the row has to be visited again.
+    `now` in the history of each row, in which the row must be visited again.
     """
     n, k = rows.shape
     wide = k + 1
@@ -88,7 +88,7 @@ def distinct_timed_runs(
                 if time > now:
                     if time < later[i]:
                         later[i] = time
-                    # Sorted by time, so the rest of this row's history in this run is later still.
+                    # The run is sorted by time, so the rest of the history of this row is later.
                     break
                 sums[i, 3] = add_weights(sums[i, 3], w)
                 if time < now:
@@ -128,10 +128,10 @@ def distinct_timed_runs(
 
 @kernel
 def assert_runs(rows: Codes, weights: Codes, table: Codes, runs: int) -> tuple[Codes, Codes, int, int]:
-    """Set semantics of an input: w > 0 asserts a row, w < 0 retracts it.
+    """Apply the set semantics of an input: w > 0 inserts a row, w < 0 retracts it.
 
-    Returns the change (rows, weights of +1 or -1) and how many assertions found the row present
-    and how many retractions found it absent.
+    Returns the change (rows, weights of +1 or -1), the number of insertions of present rows and the
+    number of retractions of absent rows.
     """
     n, k = rows.shape
     before = sum_weights(rows, table, runs)

@@ -1,4 +1,4 @@
-"""Merging two sorted runs, in instalments."""
+"""Incremental merging of two sorted runs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def merge_some(
     state: Codes,
     fuel: int,
 ) -> bool:
-    """Continue merging a and b into out for at most `fuel` rows; True when the merge is complete.
+    """Continue merging a and b into out for at most `fuel` rows; return whether it is complete.
 
-    `state` holds the three positions (in a, in b, in out) between calls. Equal rows are summed and
-    dropped when the sum is zero: this is where a deletion meets its insertion.
+    `state` holds the three positions (in a, in b, in out) between calls. The weights of equal rows
+    are summed, and a row whose sum is 0 is dropped: a retraction cancels its insertion.
     """
     i, j, out = state[0], state[1], state[2]
     n, m, k = a_rows.shape[0], b_rows.shape[0], a_rows.shape[1]
@@ -49,7 +49,7 @@ def merge_some(
                 out += 1
             i += 1
             j += 1
-    # One side is used up: the rest of the other is copied as a block, still within the fuel.
+    # One side is finished: copy the rest of the other as a block, within the fuel.
     if j == m and i < n and fuel > 0:
         size = min(fuel, n - i)
         out_rows[out : out + size] = a_rows[i : i + size]

@@ -1,9 +1,9 @@
-"""Reading a stack of sorted runs through one array argument.
+"""Access to a stack of sorted runs through one array argument.
 
-A trace keeps its runs in separately allocated arrays, so that a run can be shared, written to a
-checkpoint or replaced by a merge without moving any other. A kernel call costs about 0.15 us per
-array argument, so the runs travel together as one *run table*, int64[capacity, 3]: the addresses of
-a run's rows and weights, and its length. The Python side keeps the arrays alive.
+A trace stores its runs in separate arrays, so that a run can be shared, written to a checkpoint or
+replaced by a merge without moving other runs. A kernel call costs about 0.15 us per array argument,
+so the runs are passed as one *run table*, int64[capacity, 3]: the addresses of the rows and weights
+of each run, and its length. The Python objects of the trace keep the arrays alive.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dbsp.kernels.limits import INT64_MIN
 
 
 def _at_address(typing_context: Any, address: Any) -> Any:
-    """The pointer to int64 that stands at an address, for indexing inside a kernel."""
+    """Return the pointer to the int64 at an address, for indexing inside a kernel."""
 
     pointer: Any = types.CPointer(types.int64)  # type: ignore[no-untyped-call]
 
@@ -35,7 +35,7 @@ at_address: Any = intrinsic(_at_address)
 
 @kernel
 def register_run(table: Codes, index: int, rows: Codes, weights: Codes) -> int:
-    """Enter a run in the table; returns the largest absolute weight in it."""
+    """Write a run into the table; return its largest absolute weight."""
     table[index, 0] = rows.ctypes.data
     table[index, 1] = weights.ctypes.data
     table[index, 2] = rows.shape[0]
@@ -43,7 +43,7 @@ def register_run(table: Codes, index: int, rows: Codes, weights: Codes) -> int:
     for i in range(weights.shape[0]):
         w = weights[i]
         if w < 0:
-            # int64.min has no positive counterpart; one less is as good for a bound.
+            # -2**63 has no positive counterpart; 2**63 - 1 is a good enough bound.
             w = -(w + 1) if w == INT64_MIN else -w
         if w > largest:
             largest = w
@@ -52,7 +52,7 @@ def register_run(table: Codes, index: int, rows: Codes, weights: Codes) -> int:
 
 @kernel
 def compare_prefix(run: Any, at: int, keys: Codes, i: int, m: int) -> int:
-    """-1, 0 or 1 as the m columns at run[at:] sort before, with or after those of keys[i]."""
+    """Return -1, 0 or 1: whether the m columns at run[at:] sort before, with or after keys[i]."""
     for c in range(m):
         value = run[at + c]
         if value != keys[i, c]:
@@ -62,7 +62,7 @@ def compare_prefix(run: Any, at: int, keys: Codes, i: int, m: int) -> int:
 
 @kernel
 def compare_run_rows(a: Any, at_a: int, b: Any, at_b: int, k: int) -> int:
-    """-1, 0 or 1 as the k columns at a[at_a:] sort before, with or after those at b[at_b:]."""
+    """Return -1, 0 or 1: whether the k columns at a[at_a:] sort before, with or after b[at_b:]."""
     for c in range(k):
         if a[at_a + c] != b[at_b + c]:
             return -1 if a[at_a + c] < b[at_b + c] else 1
@@ -71,11 +71,12 @@ def compare_run_rows(a: Any, at_a: int, b: Any, at_b: int, k: int) -> int:
 
 @kernel
 def gallop(run: Any, k: int, low: int, high: int, keys: Codes, i: int, m: int, after: int) -> int:
-    """The first row in run[low:high] whose m-column prefix is >= keys[i] (after=0) or > it (after=1).
+    """Return the first row in run[low:high] with prefix >= keys[i] (after=0) or > it (after=1).
 
-    Exponential search from `low`, so a sorted sweep over the keys costs O(1 + log gap) each.
+    The prefix has m columns. Exponential search from `low`, so a sorted sequence of keys costs
+    O(1 + log gap) each.
     """
-    # Invariant: everything before `low` is too small, everything from `high` on is large enough.
+    # Invariant: the rows before `low` are too small, the rows from `high` on are large enough.
     step = 1
     probe = low
     while probe < high:
@@ -97,7 +98,7 @@ def gallop(run: Any, k: int, low: int, high: int, keys: Codes, i: int, m: int, a
 
 @kernel
 def gallop_keys(keys: Codes, low: int, run: Any, at: int, m: int) -> int:
-    """The first i >= low whose keys[i] is >= the m columns at run[at:]."""
+    """Return the first i >= low for which keys[i] is >= the m columns at run[at:]."""
     high = keys.shape[0]
     step = 1
     probe = low

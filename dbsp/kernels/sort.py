@@ -1,8 +1,8 @@
-"""Sorting and consolidating rows: the canonical form of a Z-set.
+"""Sorting and consolidation of rows: the canonical form of a Z-set.
 
-Rows are packed into as few 64-bit words as their value ranges allow and the words are sorted by a
-least-significant-digit radix sort. Most relations (ids of a few million) fit one word; then no row
-is ever moved: the sorted keys are unpacked again.
+Rows are packed into as few 64-bit words as their value ranges allow, and a least-significant-digit
+radix sort sorts the words. Most relations (ids of a few million) fit one word; then no rows are
+moved, since the sorted keys are unpacked again.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import add_weights, kernel
 from dbsp.kernels.limits import INT64_MIN
 
-_SMALL = 48  # below this an insertion sort beats setting up the packed sort
+_SMALL = 48  # up to this size an insertion sort is faster than the packed sort
 
 
 @kernel
 def compare_rows(a: Codes, i: int, b: Codes, j: int, k: int) -> int:
-    """-1, 0 or 1 as the first k columns of row a[i] sort before, with or after b[j]."""
+    """Return -1, 0 or 1: whether k columns of row a[i] sort before, with or after b[j]."""
     for c in range(k):
         if a[i, c] != b[j, c]:
             return -1 if a[i, c] < b[j, c] else 1
@@ -37,9 +37,9 @@ def _is_sorted(rows: Codes) -> bool:
 
 @kernel
 def _plan_words(rows: Codes) -> tuple[Codes, Codes, Codes, Codes, int]:
-    """Lay the columns out in words: (minimum, shift and word of each column, bits of each word, words).
+    """Lay the columns out in words: (minimum, shift, word per column, bits per word, words).
 
-    Word 0 is the least significant. Each column takes the bits its value range needs.
+    Word 0 is the least significant. Each column gets the bits that its value range needs.
     """
     n, k = rows.shape
     low = np.empty(k, np.int64)
@@ -85,7 +85,7 @@ def _pack(rows: Codes, low: Codes, shift: Codes, word: Codes, at_word: int) -> A
 
 @kernel
 def _radix_sort(keys: Any, payload: Codes, with_payload: bool, bits: int) -> tuple[Any, Codes]:
-    """Stable sort of (keys, payload) by the low `bits` of the keys; may reuse its arguments."""
+    """Sort (keys, payload), stably, by the low `bits` of the keys; may overwrite its arguments."""
     n = keys.shape[0]
     digit = 8 if n < 8192 else 11
     radix = 1 << digit
@@ -122,7 +122,7 @@ def _radix_sort(keys: Any, payload: Codes, with_payload: bool, bits: int) -> tup
 
 @kernel
 def _sort_order(rows: Codes) -> Codes:
-    """The stable permutation that sorts the rows lexicographically."""
+    """Return the stable permutation that sorts the rows lexicographically."""
     n, k = rows.shape
     order = np.arange(n)
     if n <= _SMALL:
@@ -168,7 +168,7 @@ def _consolidate_sorted(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
 
 @kernel
 def _consolidate_packed(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
-    """Consolidate through one-word keys, or by permutation where the rows need more words."""
+    """Consolidate through one-word keys, or by a permutation if the rows need more words."""
     n, k = rows.shape
     low, shift, word, used, words = _plan_words(rows)
     if words > 1:
@@ -185,7 +185,7 @@ def _consolidate_packed(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
             units = False
             break
     keys, payload = _radix_sort(keys, weights.copy(), not units, used[0])
-    # First pass: sum equal keys in place, so that the result is allocated at its own size.
+    # First pass: sum equal keys in place, so that the result is allocated with its final size.
     out = 0
     sums = np.empty(n, np.int64) if units else payload
     i = 0
@@ -225,8 +225,8 @@ def _consolidate_packed(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
 def consolidate(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
     """Sort the rows, sum the weights of equal rows and drop the zeros.
 
-    rows int64[n, k] in any order, weights int64[n]; returns the canonical pair in fresh arrays.
-    Cost: O(n) per 8 or 11 bits of the packed row. Raises OverflowError when a weight leaves int64.
+    rows int64[n, k] in any order, weights int64[n]; returns the canonical pair in new arrays. O(n)
+    per 8 or 11 bits of the packed row. Raises OverflowError if a weight is outside int64.
     """
     n, k = rows.shape
     if k == 0:
@@ -251,7 +251,7 @@ def consolidate(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
 
 @kernel
 def project(rows: Codes, weights: Codes, columns: Codes) -> tuple[Codes, Codes]:
-    """The columns named, in that order, consolidated (a bag projection)."""
+    """Return the given columns, in that order, consolidated (a bag projection)."""
     n, k = rows.shape[0], columns.shape[0]
     picked = np.empty((n, k), np.int64)
     for i in range(n):
@@ -264,7 +264,7 @@ def project(rows: Codes, weights: Codes, columns: Codes) -> tuple[Codes, Codes]:
 def concatenate(
     a_rows: Codes, a_weights: Codes, b_rows: Codes, b_weights: Codes, sign: int
 ) -> tuple[Codes, Codes]:
-    """a + sign * b for two consolidated Z-sets, by one merge; sign is 1 or -1."""
+    """Return a + sign * b for two consolidated Z-sets, by one merge; sign is 1 or -1."""
     n, m = a_rows.shape[0], b_rows.shape[0]
     k = a_rows.shape[1]
     out_rows = np.empty((n + m, k), np.int64)
@@ -280,7 +280,7 @@ def concatenate(
             out += 1
             continue
         if sign < 0 and b_weights[j] == INT64_MIN:
-            raise OverflowError("weight: the negation of a weight leaves int64")
+            raise OverflowError("weight: the negation of a weight is outside the 64-bit range")
         total = sign * b_weights[j]
         if order == 0:
             total = add_weights(a_weights[i], total)
@@ -298,7 +298,7 @@ def concatenate(
 
 @kernel
 def arrange(rows: Codes, weights: Codes, order: Codes) -> tuple[Codes, Codes]:
-    """The rows with their columns permuted by `order`, sorted again; no rows are added or lost."""
+    """Return the rows with their columns permuted by `order`, sorted again."""
     n, k = rows.shape[0], order.shape[0]
     permuted = np.empty((n, k), np.int64)
     for i in range(n):
@@ -311,7 +311,7 @@ def arrange(rows: Codes, weights: Codes, order: Codes) -> tuple[Codes, Codes]:
 
 @kernel
 def with_time(rows: Codes, time: Codes) -> Codes:
-    """The rows with `time` behind each: the iterations of the nested scopes, outermost first."""
+    """Return the rows followed by `time`: the iterations of the nested scopes, outermost first."""
     n, k = rows.shape
     depth = time.shape[0]
     timed = np.empty((n, k + depth), np.int64)

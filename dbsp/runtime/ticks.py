@@ -11,8 +11,9 @@ import numpy as np
 from dbsp.circuit.graph import Graph
 from dbsp.data.batch import Batch
 from dbsp.data.int_range import IntRange
+from dbsp.data.plain_codes import ANY_INT
 from dbsp.data.zset import ZSet
-from dbsp.errors import CircuitError, DbspError, InputError, shorten
+from dbsp.errors import CircuitError, DbspError, InputError, ValueOutOfRangeError, shorten
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.input_changes import InputChange, encode_change, net_change
 from dbsp.runtime.input_handle import InputHandle
@@ -93,7 +94,11 @@ class Ticks(RunBase):
                     f" not {shorten(changes)} ({type(changes).__name__})"
                 )
             for name, change in changes.items():
-                piece = encode_change(change, self.input_port(name), self.interner)
+                try:
+                    piece = encode_change(change, self.input_port(name), self.interner)
+                except ValueOutOfRangeError as error:
+                    self._name_ranges(name, error)
+                    raise
                 pieces.setdefault(name, []).append(piece)
         staged = {}
         for name, parts in pieces.items():
@@ -102,6 +107,12 @@ class Ticks(RunBase):
                 self._check_ranges(name, batch.rows)
                 staged[name] = batch
         return staged
+
+    def _name_ranges(self, name: str, error: ValueOutOfRangeError) -> None:
+        """Replace the range of all ints in a message by the range of the column."""
+        for column, range_ in self.ranges.get(name, {}).items():
+            place = f"column {column!r}: expected "
+            error.message = error.message.replace(f"{place}{ANY_INT}", f"{place}{range_.expected}")
 
     def _check_ranges(self, name: str, codes: Codes) -> None:
         """Raises ValueOutOfRangeError for a value that its column does not take."""

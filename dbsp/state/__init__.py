@@ -1,5 +1,6 @@
-"""What a run keeps between ticks: traces of sorted runs, state tables, and their journal.
+"""The state of a run between ticks: traces of sorted runs, state tables, and their journal.
 
-All of it is all or nothing with the tick: each change is recorded in a journal, then committed or
-rolled back. Imports data and kernels. The runtime owns the state; operators ask their scope for it.
+A tick changes all of its state or none: a journal records each change, and the tick then commits or
+rolls back. This room imports data and kernels. The runtime owns the state; operators get it from
+their scope.
 """

@@ -1,4 +1,4 @@
-"""The journal of a tick: a list of the state that it changes, which ends all of it or none."""
+"""The journal of a tick: a list of the state that it changes, for commit and rollback."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Journalled(Protocol):
-    """State that a tick may change and that takes part in its all-or-nothing end."""
+    """State that a tick may change, and then commits or rolls back."""
 
     def commit(self) -> None: ...
 

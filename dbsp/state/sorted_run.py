@@ -1,4 +1,4 @@
-"""Sorted runs, which traces are stacks of, and merging two of them in instalments."""
+"""Sorted runs, the elements of traces, and the incremental merge of two of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SortedRun:
     def __init__(self, rows: Codes, weights: Codes) -> None:
         self.rows = rows
         self.weights = weights
-        self.size = len(weights)  # asked for so often in a tick that a call would show
+        self.size = len(weights)  # read so often in a tick that a function call is measurable
         self.largest = 0
 
     def __len__(self) -> int:
@@ -24,7 +24,7 @@ class SortedRun:
 
 
 class RunMerge:
-    """A merge of the committed runs at `index` and `index + 1`, done in instalments."""
+    """An incremental merge of the committed runs at `index` and `index + 1`."""
 
     __slots__ = ("index", "newer", "older", "rows", "state", "weights")
 
@@ -47,6 +47,6 @@ class RunMerge:
         size = int(self.state[2])
         rows, weights = self.rows[:size], self.weights[:size]
         if size < len(self.weights) * 7 // 8:
-            # Give back what the cancelled rows had reserved, where it is worth a copy.
+            # Release the memory reserved for cancelled rows if that is worth a copy.
             rows, weights = rows.copy(), weights.copy()
         return SortedRun(rows, weights)

@@ -1,4 +1,4 @@
-"""State of a step as a dictionary, for what does not fit sorted rows; all or nothing with the tick."""
+"""State tables: the state of a step as a dictionary, if it does not fit sorted rows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ V = TypeVar("V")
 
 
 class StateTable(MutableMapping[K, V]):
-    """A dictionary whose changes become final with the tick, or are undone with it.
+    """A dictionary whose changes are committed or rolled back with the tick.
 
-    Made by `Scope.new_table`. Values are replaced, never changed in place. O(1) per access; undoing
-    costs what the tick changed.
+    `Scope.new_table` returns one. Values must be replaced, not modified in place. O(1) per access;
+    a rollback costs O(changes of the tick).
     """
 
     __slots__ = ("_before", "_journal", "_values")
@@ -24,7 +24,7 @@ class StateTable(MutableMapping[K, V]):
     def __init__(self, journal: list[Journalled]) -> None:
         self._values: dict[K, V] = {}
         self._before: dict[K, tuple[V, ...]] = {}
-        """For every key changed in this tick its value, or () if it had none."""
+        """By key changed in this tick, its earlier value in a tuple, or () if it had none."""
         self._journal = journal
 
     def __getitem__(self, key: K) -> V:
@@ -46,12 +46,12 @@ class StateTable(MutableMapping[K, V]):
 
     @property
     def rows(self) -> int:
-        """Entries kept."""
+        """The number of entries."""
         return len(self._values)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the dictionary itself, without what its keys and values refer to."""
+        """The bytes of the dictionary itself, without its keys and values."""
         return sys.getsizeof(self._values)
 
     def commit(self) -> None:

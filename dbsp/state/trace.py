@@ -1,9 +1,9 @@
-"""A trace: the integral of a stream, kept sorted in one column order as a stack of runs.
+"""Traces: the integral of a stream, sorted in one column order, as a stack of runs.
 
     I(s)[t] = sum of s[t'] for t' <= t          (integral; DBSP paper, arXiv 2203.16684, section 3)
 
-A trace is an LSM-like stack: each tick's delta is pushed as one more run before the tick's joins
-read it, and runs are merged geometrically afterwards. So one trace serves both the old integral
+A trace is similar to an LSM tree: each tick appends its delta as a new run before the joins of the
+tick read it, and merges runs geometrically afterwards. So one trace contains both the old integral
 (without the newest run) and the new one (with it).
 """
 
@@ -21,29 +21,29 @@ from dbsp.state.journal import Journalled
 from dbsp.state.sorted_run import RunMerge, SortedRun
 
 RATIO = 8
-"""A run stays separate from the next newer run only while it is more than this many times
-larger."""
+"""A run stays separate from the next newer run while it is more than this many times larger."""
 
 RATIO_IN_TICK = 4
-"""The same for runs of one tick in a scope, of which many come soon after one another."""
+"""The same for runs of one tick in a scope, which are many and short-lived."""
 
 SMALL = 512
-"""Runs up to this many rows are collected at the new end of the stack and merged together."""
+"""Runs up to this many rows are collected at the newest end of the stack and merged together."""
 
 TAIL = 8
-"""So many small runs may wait at the new end before they are merged into one."""
+"""This many small runs at the newest end are merged into one."""
 
 MAX_RUNS = 24
-"""Beyond this many committed runs the merges that are due are done whatever they cost."""
+"""Beyond this many committed runs, all pending merges are done at once."""
 
 
 class Trace:
     """A stack of sorted runs, oldest first: `runs` are committed, `current` belong to this tick.
 
-    `width` is the number of columns of a run row. In a nested scope that is more than the stream's
-    arity: the last columns hold the iterations, outermost scope first. `table` is what kernels read
-    (see `dbsp.kernels.run_search`), `count` the number of runs in it, `past` how many of them are
-    committed. `fresh` states that the newest run is the delta of the running step.
+    `width` is the number of columns of a run row. In a nested scope it is more than the arity of
+    the
+    stream: the last columns hold the iterations, outermost scope first. `table` is the run table
+    for kernels (see `dbsp.kernels.run_search`), `count` the number of runs in it, `past` the number
+    of committed runs. `fresh` means that the newest run is the delta of the current step.
     """
 
     __slots__ = (
@@ -69,30 +69,30 @@ class Trace:
         self.past = 0
         self.fresh = False
         self.grown = 0
-        """Rows that the latest committed tick added."""
+        """The number of rows that the latest committed tick added."""
         self._bound = 0
         self._journal = journal
         self._merge: RunMerge | None = None
 
     @property
     def before(self) -> int:
-        """How many runs hold the integral without the delta being propagated."""
+        """The number of runs that hold the integral without the delta of the current step."""
         return self.count - 1 if self.fresh else self.count
 
     @property
     def rows(self) -> int:
-        """Rows kept, over all runs."""
+        """The number of rows in all runs."""
         return sum(len(run) for run in self.runs) + sum(len(run) for run in self.current)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of rows and weights, those of a merge under way included."""
+        """The bytes of rows and weights, including a merge in progress."""
         kept = sum(run.rows.nbytes + run.weights.nbytes for run in (*self.runs, *self.current))
         merge = self._merge
         return kept + (merge.rows.nbytes + merge.weights.nbytes if merge is not None else 0)
 
     def release(self) -> None:
-        """Let go of everything."""
+        """Release all runs."""
         self.runs, self.current, self._merge = [], [], None
         self.count = self.past = 0
 
@@ -102,7 +102,7 @@ class Trace:
         return self._merge is not None
 
     def restore(self, runs: Sequence[tuple[Codes, Codes]]) -> None:
-        """Hold these sorted, consolidated and committed runs, oldest first; the trace was empty."""
+        """Restore an empty trace from sorted, consolidated and committed runs, oldest first."""
         if len(runs) > len(self.table):
             self.table = np.zeros((len(runs) + 8, 3), np.int64)
         for rows, weights in runs:
@@ -110,10 +110,10 @@ class Trace:
         self.past = self.count
 
     def append(self, rows: Codes, weights: Codes) -> None:
-        """Push this step's delta, sorted in the trace's order, as the newest run.
+        """Append the delta of this step, sorted in the order of the trace, as the newest run.
 
-        Raises OverflowError when the weight of some row would leave int64. O(delta), plus merging
-        among the runs of this tick (amortised O(log) per row).
+        Raises OverflowError if the weight of a row is outside int64. O(delta), plus the merges of
+        the runs of this tick (amortised O(log) per row).
         """
         if self.current:
             self._merge_current()
@@ -124,16 +124,16 @@ class Trace:
         self._push(self.current, SortedRun(rows, weights))
         self.fresh = True
         if self._bound > INT64_MAX:
-            # The cheap bound no longer proves that sums fit: look at the very rows of the delta.
+            # The cheap bound does not prove any more that sums fit, so check the rows of the delta.
             sum_weights(rows, self.table, self.count)
 
     def contents(self) -> Batch:
-        """The integral as one batch, in the trace's column order; O(n log runs)."""
+        """Return the integral as one batch, in the column order of the trace. O(n log runs)."""
         runs = [*self.runs, *self.current]
         if not runs:
             return Batch.empty(self.width)
         if self._bound > INT64_MAX:
-            # Sums of some runs only might leave int64 although the totals fit.
+            # Sums over some of the runs may be outside int64 although the totals fit.
             rows = np.concatenate([run.rows for run in runs])
             return Batch(*consolidate(rows, np.concatenate([run.weights for run in runs])))
         # Newer runs are smaller, so most rows are copied once.
@@ -144,7 +144,7 @@ class Trace:
         return Batch(rows, weights)
 
     def since(self, iteration: int) -> Batch:
-        """The committed rows of later iterations than this one, by the last column. O(n)."""
+        """Return the committed rows of iterations after this one, by the last column. O(n)."""
         parts = []
         for run in self.runs:
             late = run.rows[:, -1] > iteration
@@ -158,10 +158,10 @@ class Trace:
         return Batch(*consolidate(rows, weights))
 
     def notify(self) -> Batch | None:
-        """Merge everything into one run and present it as the delta being propagated.
+        """Merge everything into one run and return it as the delta of the current step.
 
-        Until `fresh` is taken back, the trace is as if all of its past had come in this step, so
-        `before` is 0. None when it holds nothing. O(n) if there are several runs.
+        While `fresh` is set, the trace behaves as if this step had received the whole past, so
+        `before` is 0. Returns None for an empty trace. O(n) if there are several runs.
         """
         self.compact()
         self.fresh = bool(self.runs)
@@ -183,11 +183,12 @@ class Trace:
     def maintain(self, fuel: int) -> None:
         """Merge committed runs between ticks, reading at most about `fuel` rows.
 
-        Small merges are done at once; a large one is spread over the following ticks, so that no
-        tick pays for it alone.
+        Small merges are completed at once; a large one is spread over several ticks, to keep each
+        tick short.
         """
         if self._bound > INT64_MAX:
-            # Sums of some runs only might leave int64 although the totals fit: merge all or none.
+            # Sums over some of the runs may be outside int64 although the totals fit: merge all or
+            # none.
             if len(self.runs) > MAX_RUNS:
                 self.compact()
             return
@@ -209,7 +210,7 @@ class Trace:
             fuel -= size
 
     def compact(self) -> None:
-        """Merge everything into one run; insertions meet their deletions. O(n)."""
+        """Merge everything into one run; insertions and their retractions cancel. O(n)."""
         if len(self.runs) > 1:
             batch = self.contents()
             self._merge = None
@@ -221,7 +222,7 @@ class Trace:
             self.count = self.past = len(self.runs)
 
     def _merge_tail(self, runs: list[SortedRun], offset: int) -> None:
-        """Merge the small runs at the new end of `runs`, which begin at `offset` in the table."""
+        """Merge the small runs at the newest end of `runs`, which has `offset` in the table."""
         if len(runs) < TAIL:
             return
         start = _tail(runs)
@@ -245,16 +246,16 @@ class Trace:
         self.count += 1
 
     def _next_merge(self, first: int) -> int | None:
-        """The newest pair of neighbouring committed runs, from `first` on, to merge."""
+        """Return the newest pair of adjacent committed runs, from `first` on, to merge."""
         runs = self.runs
         for index in range(_tail(runs) - 2, first - 1, -1):
             if runs[index].size < RATIO * runs[index + 1].size:
                 return index
         return None
 
-    def _merge_newer(self, under_way: RunMerge, fuel: int) -> None:
-        """While a large merge is under way, keep the runs behind it few by smaller merges."""
-        while (index := self._next_merge(under_way.index + 2)) is not None:
+    def _merge_newer(self, current: RunMerge, fuel: int) -> None:
+        """Merge runs that are newer than those of a large merge in progress, to keep them few."""
+        while (index := self._next_merge(current.index + 2)) is not None:
             merge = RunMerge(index, self.runs[index], self.runs[index + 1])
             fuel -= len(merge.weights)
             if fuel < 0 and len(merge.weights) > SMALL:
@@ -283,7 +284,7 @@ class Trace:
         self.past = self.count
 
     def _merge_current(self) -> None:
-        """Merge runs of this tick only: steps read the runs of the past separately."""
+        """Merge the runs of this tick only, since steps read the runs of the past separately."""
         current = self.current
         if self._bound > INT64_MAX:
             return
@@ -303,7 +304,7 @@ class Trace:
 
 
 def _tail(runs: list[SortedRun]) -> int:
-    """Where the small runs at the new end begin."""
+    """Return where the small runs at the newest end start."""
     start = len(runs)
     while start and runs[start - 1].size <= SMALL:
         start -= 1

@@ -41,7 +41,7 @@ class Scale(Operator):
             # fit.
             for weight in (int(batch.weights.min()), int(batch.weights.max())):
                 if not INT64_MIN <= weight * factor <= INT64_MAX:
-                    raise OverflowError("weight: the product of weights leaves int64")
+                    raise OverflowError("weight: the product of weights is outside the 64-bit range")
             return Batch(batch.rows, batch.weights * factor)
 
         return scale

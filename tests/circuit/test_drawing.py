@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import dbsp
 from dbsp import Circuit, Schema
 from dbsp.circuit import drawing
-from dbsp.errors import DbspError
+from dbsp.errors import ArgumentError, DbspError, SetupError
 
 
 def closure() -> Circuit:
@@ -108,7 +110,7 @@ def test_without_any_graphviz(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setenv("PATH", "")
     monkeypatch.setitem(sys.modules, "pygraphviz", None)
     assert importlib.util.find_spec("graphviz") is not None
-    with pytest.raises(DbspError, match=r"pip install pygraphviz.*DOT output works without it"):
+    with pytest.raises(SetupError, match=r"pip install pygraphviz.*DOT output works without it \[setup\]"):
         drawing.to_svg(closure())
     drawing.write(closure(), tmp_path / "c.gv")
 
@@ -120,12 +122,43 @@ def test_the_dot_program_is_used_if_there_is_one(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     assert drawing.render("digraph {}\n") == b"-Tsvg digraph {}\n"
     program.write_text("#!/bin/sh\necho 'Error: no such thing' >&2\nexit 1\n")
-    with pytest.raises(DbspError, match="could not lay out the circuit as svg: Error: no such thing"):
+    with pytest.raises(DbspError, match=r"lay out the circuit as svg: Error: no such .* \[drawing-failed\]"):
         drawing.render("digraph {}\n")
 
 
 def test_names_that_do_not_say_the_format(tmp_path: Path) -> None:
-    with pytest.raises(DbspError, match=r"c.txt: the name of a drawing ends in one of .dot, .gv, .svg"):
+    with pytest.raises(
+        ArgumentError, match=r"c.txt: expected a file name that ends in one of .dot, .gv, .svg"
+    ):
         drawing.write(closure(), tmp_path / "c.txt")
-    with pytest.raises(DbspError, match="cannot be written: No such file or directory"):
+    with pytest.raises(DbspError, match=r"cannot be written: No such file or directory \[unwritable-file\]"):
         drawing.write(closure(), tmp_path / "none" / "c.dot")
+
+
+def test_a_program_and_a_run_are_drawn_as_their_circuit() -> None:
+    program = dbsp.compile(".decl e(x: number) .input e .output e")
+    assert dbsp.draw.to_dot(program) == dbsp.draw.to_dot(program.circuit())
+    run = program.start()
+    assert dbsp.draw.to_dot(run) == dbsp.draw.to_dot(run.graph)
+
+
+@pytest.mark.parametrize("value", [None, 3, "reach.dl", Schema.of(x=int)])
+def test_what_is_not_a_circuit_is_not_drawn(value: object) -> None:
+    with pytest.raises(
+        ArgumentError, match=r"^circuit: expected a circuit, a program or a run, got .*\[invalid-argument\]$"
+    ):
+        dbsp.draw.write(value, "c.dot")
+
+
+def test_the_name_of_a_drawing_is_a_path() -> None:
+    with pytest.raises(ArgumentError, match=r"^path: expected the name of a file, got None of type NoneType"):
+        drawing.write(closure(), None)  # type: ignore[arg-type]
+
+
+def test_draw_is_imported_on_first_use() -> None:
+    code = (
+        "import sys, dbsp\n"
+        "print('dbsp.circuit.drawing' in sys.modules, dbsp.draw.__name__, 'draw' in dir(dbsp))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False dbsp.circuit.drawing True\n"

@@ -128,9 +128,13 @@ def differentiate_in_scope(c: Circuit, e: Stream) -> None:
 
 
 ERRORS: dict[Build, Refusal] = {
-    scope_of_another_circuit: (CircuitError, "Union", "circuits 'other' and 'c'; connect them inside one"),
+    scope_of_another_circuit: (
+        CircuitError,
+        "Union",
+        "circuits, 'other' and 'c'; build both in one circuit [different-circuits]",
+    ),
     undefined_variable: (CircuitError, "Delay", "variable 'path' of fixpoint 'closure' is never defined"),
-    variable_defined_twice: (CircuitError, "Delay", "connected already"),
+    variable_defined_twice: (CircuitError, "Delay", "this delay already has an input"),
     variable_of_other_types: (
         SchemaError,
         "Delay",
@@ -162,7 +166,7 @@ ERRORS: dict[Build, Refusal] = {
     inner_stream_handed_out: (
         CircuitError,
         "Output",
-        "a stream inside scope 'closure' cannot be used outside of it",
+        "a stream inside scope 'closure' cannot be used outside it; use scope.leave(stream) instead [scope",
     ),
     streams_of_two_scopes: (CircuitError, "Delay", "a stream inside scope 'one' cannot be used outside"),
     cycle_without_delay: (CircuitError, "Filter", "a cycle must pass through a strict operator (a delay)"),
@@ -171,7 +175,7 @@ ERRORS: dict[Build, Refusal] = {
     feedback_of_another_circuit: (
         CircuitError,
         "Delay",
-        "circuits 'other' and 'c'; connect them inside one circuit",
+        "the inputs belong to different circuits, 'other' and 'c'; build both in one circuit",
     ),
     feedback_without_input: (CircuitError, "Delay", "no input; call circuit.connect(feedback, stream)"),
     integrate_in_scope: (CircuitError, "Integrate", "call integrate() on a stream outside the fixpoint"),

@@ -199,7 +199,12 @@ o(n) :- n = sum x : { a(x, _) }.
             "x + 1 with x = 9223372036854775807",
         ),
         ({"a": {(7, 101): 1}}, EvaluationError, "<program>:10:13", "x % (y - 101) with x = 7, y = 101"),
-        ({"u": {(0,): 1}}, ValueOutOfRangeError, "<program>:11:4", "expected an unsigned number, got -1"),
+        (
+            {"u": {(0,): 1}},
+            ValueOutOfRangeError,
+            "<program>:11:4",
+            "expected an unsigned number (0 to 2^63-1), got -1",
+        ),
         ({"s": {("abc",): 1}}, EvaluationError, "<program>:12:3", 'to_number(x) with x = "abc"'),
         ({"a": {("x", 1): 1}}, InputError, "relation 'a'", "'x'"),
         ({"b": {(1,): 1}}, InputError, "", "there is no input 'b'"),

@@ -83,7 +83,7 @@ def test_without_weight_column_rows_repeat() -> None:
     table = zset.to_arrow(weight_column=None)
     assert table.to_pydict() == {"c0": [1, 1, 2], "c1": ["a", "a", "b"]}
     assert ZSet.from_arrow(table) == zset
-    with pytest.raises(InputError, match="negative weight need a weight column"):
+    with pytest.raises(InputError, match="a row of weight -2, which a table shows only in a weight column"):
         (-zset).to_arrow(weight_column=None)
 
 
@@ -177,7 +177,7 @@ def test_columns_meet_by_name_else_by_position() -> None:
     by_place = encode_table(pa.table({"a": [1], "b": [1]}), schema, interner)
     assert schema.decode_rows(by_name, interner) == [(1, 0.5)]
     assert schema.decode_rows(by_place, interner) == [(1, 1.0)]
-    with pytest.raises(SchemaError, match=r"the table has the columns \(a\), expected \(x: int, y: float\)"):
+    with pytest.raises(SchemaError, match=r"expected 2 columns \(x: int, y: float\), got 1 \(a\)"):
         encode_table(pa.table({"a": [1]}), schema, interner)
 
 
@@ -189,33 +189,40 @@ def test_an_int_column_of_arrow_is_not_copied() -> None:
 
 def test_values_that_do_not_fit_are_refused() -> None:
     cases: list[tuple[Any, Any, type[Exception], str]] = [
-        (pa.array([2**63], pa.uint64()), None, ValueOutOfRangeError, "column 'x': .*not in range"),
+        (
+            pa.array([2**63], pa.uint64()),
+            None,
+            ValueOutOfRangeError,
+            "column 'x': expected an int from .*, got 9223372036854775808",
+        ),
         (pa.array(["a"]), {"x": int}, InputError, "column 'x': .*expected int, got 'a'"),
-        (pa.array([1, None]), {"x": int}, InputError, "column 'x': None is no value of type int"),
+        (pa.array([1, None]), {"x": int}, InputError, "column 'x': expected int, got None"),
         (
             pa.array([0.5]),
             {"x": int},
             InputError,
-            "column 'x': a column of type float does not fit one of type int",
+            "column 'x': expected a column of type int, got one of type float",
         ),
-        (pa.array([INT64_MIN, None]), None, ValueOutOfRangeError, "column 'x': .*stands for None"),
-        (pa.array([INT64_MIN]), {"x": int | None}, ValueOutOfRangeError, "column 'x': .*stands for None"),
-        (pa.array([1], pa.timestamp("ns")), None, ValueOutOfRangeError, "column 'x': .*would lose data"),
+        (pa.array([INT64_MIN, None]), None, ValueOutOfRangeError, "column 'x': .*in an optional column"),
+        (pa.array([INT64_MIN]), {"x": int | None}, ValueOutOfRangeError, "column 'x': .*in an optional"),
+        (pa.array([1], pa.timestamp("ns")), None, ValueOutOfRangeError, "column 'x': .*whole microseconds"),
         (pa.array([10**7], pa.date32()), None, ValueOutOfRangeError, "column 'x': .*years 1 to 9999"),
         (pa.array([2**62], pa.timestamp("us")), None, ValueOutOfRangeError, "column 'x': .*years 1 to 9999"),
     ]
     for array, schema, error, message in cases:
         with pytest.raises(error, match=message):
             ZSet.from_arrow(pa.table({"x": array}), schema=schema)
-    with pytest.raises(SchemaError, match=r"no weight column 'w' in \(x\)"):
+    with pytest.raises(SchemaError, match=r"unknown weight column 'w'; the columns are \(x\)"):
         ZSet.from_arrow(pa.table({"x": [1]}), "w")
-    with pytest.raises(InputError, match="must hold integers without nulls"):
+    with pytest.raises(
+        InputError, match="expected integers without nulls in the weight column 'w', got null with 1 null"
+    ):
         ZSet.from_arrow(pa.table({"x": [1], "w": [None]}), "w")
     with pytest.raises(InputError, match="expected an Arrow table"):
         ZSet.from_arrow([1, 2])
-    with pytest.raises(SchemaError, match="has a column 'weight' itself"):
+    with pytest.raises(SchemaError, match="already has a column 'weight'"):
         ZSet({(1,): 1}, {"weight": int}).to_arrow()
-    with pytest.raises(SchemaError, match="column 'x': no one Arrow type"):
+    with pytest.raises(SchemaError, match="column 'x': the objects cannot be converted to one Arrow type"):
         ZSet([(1,), ("a",)], {"x": object}).to_arrow()
 
 

@@ -58,7 +58,7 @@ def test_select_and_rename() -> None:
         == PEOPLE.rename(years="age").names
         == ("name", "years", "height")
     )
-    with pytest.raises(SchemaError, match="no column 'ages'"):
+    with pytest.raises(SchemaError, match="unknown column 'ages'"):
         PEOPLE.rename(years="ages")
     with pytest.raises(SchemaError, match="column 'name' occurs twice"):
         PEOPLE.rename(name="age")
@@ -69,20 +69,25 @@ def test_schemas_from_annotated_classes() -> None:
 
 
 def test_misnamed_columns_get_a_suggestion() -> None:
-    with pytest.raises(SchemaError, match=r"no column 'hight' in \(name: str, .*\); did you mean 'height'\?"):
+    with pytest.raises(
+        SchemaError,
+        match=r"unknown column 'hight'; did you mean 'height'\? The columns are \(name: str, age: int, .*\)",
+    ):
         PEOPLE.index("hight")
-    with pytest.raises(SchemaError, match=r"no column 'q' in \(name: str, age: int, height: float\?\)$"):
+    with pytest.raises(
+        SchemaError, match=r"unknown column 'q'; the columns are \(name: str, age: int, height: float\?\) \["
+    ):
         PEOPLE.index("q")
 
 
 def test_what_is_no_schema_is_refused() -> None:
-    with pytest.raises(SchemaError, match="column 'x': list is not hashable"):
+    with pytest.raises(SchemaError, match="column 'x': list cannot be the type of a column"):
         Schema.of(x=list)
-    with pytest.raises(SchemaError, match="3 is no schema; write"):
+    with pytest.raises(SchemaError, match=r"expected a schema, such as .*, got 3"):
         as_schema(3)
-    with pytest.raises(SchemaError, match="a column name is a non-empty string, not 1"):
+    with pytest.raises(SchemaError, match="expected a non-empty string as the name of a column, got 1"):
         as_schema({1: int})
-    with pytest.raises(SchemaError, match="2 column names for 1 types"):
+    with pytest.raises(SchemaError, match="expected one type per column name, got 2 names and 1 type"):
         Schema(("a", "b"), (INT,))
 
 
@@ -153,18 +158,22 @@ def test_rows_that_do_not_fit_are_named() -> None:
         (
             ("Bob", 31),
             InputError,
-            r"row 1: \('Bob', 31\) has 2 values, \(name: str, age: int, .*\) has 3 columns",
+            r"row 1: expected 3 values \(name: str, age: int, .*\), got 2: \('Bob', 31\)",
         ),
         (("Bob", "31", None), InputError, "row 1, column 'age': expected int, got '31' of type str"),
-        (("Bob", 2**63, None), ValueOutOfRangeError, "row 1, column 'age': 9223372036854775808 does not fit"),
-        (("Bob", None, None), InputError, "row 1, column 'age': .* does not allow None"),
+        (("Bob", 2**63, None), ValueOutOfRangeError, "row 1, column 'age': expected an int from"),
+        (
+            ("Bob", None, None),
+            InputError,
+            "row 1, column 'age': expected int, got None; to allow None, declare the column optional",
+        ),
         (
             {"name": "Bob", "agge": 3, "height": None},
             InputError,
-            "row 1: .*lacks 'age' and has 'agge'.*did you mean 'age'",
+            r"row 1: .*got \(name, agge, height\); missing: 'age'; unknown: 'agge'; did you mean 'age'\?",
         ),
-        ({"name": "Bob", "age": 3}, InputError, "row 1: the row lacks 'height'"),
-        ("Bob", InputError, "row 1: 'Bob' of type str is no row of"),
+        ({"name": "Bob", "age": 3}, InputError, "row 1: expected the columns .*; missing: 'height'"),
+        ("Bob", InputError, "row 1: expected a row of .*, got 'Bob' of type str"),
     ]
     for bad, error, message in cases:
         with pytest.raises(error, match=message):
@@ -178,7 +187,11 @@ def test_all_int_rows_that_do_not_fit_are_named() -> None:
     for bad, error, message in [
         ((1, 2.0), InputError, "row 2, column 'y': expected int, got 2.0 of type float"),
         ((True, 2), InputError, "row 2, column 'x': expected int, got True of type bool"),
-        ((1, 2**63), ValueOutOfRangeError, "row 2, column 'y': 9223372036854775808 does not fit 64 bits"),
+        (
+            (1, 2**63),
+            ValueOutOfRangeError,
+            "row 2, column 'y': expected an int from .*, got 9223372036854775808",
+        ),
     ]:
         with pytest.raises(error, match=message):
             schema.encode_rows([(1, 2), (3, 4), bad], Interner())
@@ -224,7 +237,9 @@ def test_infer_schema() -> None:
     assert infer_schema([(1, True), (2.5, 1)]).types == (FLOAT, OBJECT)
     assert infer_schema([(True,)]).types == (BOOL,)
     assert infer_schema([]) == Schema((), ())
-    with pytest.raises(InputError, match=r"row 1: .* has 1 value, row 0 has 2"):
+    with pytest.raises(InputError, match=r"row 1: expected 2 values as in row 0, got 1: \(3,\)"):
         infer_schema([(1, 2), (3,)])
-    with pytest.raises(InputError, match=r"5 is no row; write a row of one column as \(5,\)"):
+    with pytest.raises(
+        InputError, match=r"expected rows, .*, got 5 of type int; write a row of one column as \(5,\)"
+    ):
         infer_schema([5])

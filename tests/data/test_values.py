@@ -135,23 +135,25 @@ def test_none_has_the_lowest_code_and_only_optional_columns_hold_it() -> None:
     assert encode_value(STR.optional(), None, interner) == NULL == INT64_MIN
     assert encode_value(INT, INT64_MIN, interner) == INT64_MIN
     for type_ in VALUES:
-        with pytest.raises(InputError, match="does not allow None"):
+        with pytest.raises(InputError, match="got None; to allow None, declare the column optional"):
             encode_value(type_, None, interner)
-    with pytest.raises(ValueOutOfRangeError, match=r"-2\*\*63 stands for None"):
+    with pytest.raises(ValueOutOfRangeError, match=r"in an optional column, got -2\*\*63"):
         encode_value(INT.optional(), INT64_MIN, interner)
-    with pytest.raises(ValueOutOfRangeError, match=r"row 2, column 'x': -2\*\*63 stands for None"):
+    with pytest.raises(ValueOutOfRangeError, match=r"row 2, column 'x': .*, got -2\*\*63"):
         encode_column(INT.optional(), [1, None, INT64_MIN], interner, "x")
-    with pytest.raises(ValueOutOfRangeError, match=r"row 1, column 'x': -2\*\*63 stands for None"):
+    with pytest.raises(ValueOutOfRangeError, match=r"row 1, column 'x': .*, got -2\*\*63"):
         encode_column(INT.optional(), [1, INT64_MIN], interner, "x")
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 10**30])
 def test_ints_beyond_64_bits_are_refused(value: int) -> None:
-    with pytest.raises(ValueOutOfRangeError, match=f"{value} does not fit 64 bits"):
+    with pytest.raises(ValueOutOfRangeError, match=f"expected an int from .*, got {value}"):
         encode_value(INT, value, Interner())
-    with pytest.raises(ValueOutOfRangeError, match=f"row 1, column 'n': {value} does not fit 64 bits"):
+    with pytest.raises(ValueOutOfRangeError, match=f"row 1, column 'n': expected an int .*, got {value}"):
         encode_column(INT, [0, value], Interner(), "n")
-    with pytest.raises(ValueOutOfRangeError, match="too large for a float"):
+    with pytest.raises(
+        ValueOutOfRangeError, match=r"expected a float, got the int 1000.*, which is too large"
+    ):
         encode_column(FLOAT, [1.5, 10**400], Interner(), "n")
 
 
@@ -181,9 +183,11 @@ def test_values_of_another_type_are_refused(type_: Type, value: Any) -> None:
 
 
 def test_unhashable_objects_are_refused_with_advice() -> None:
-    with pytest.raises(InputError, match=r"row 1: \[1\] of type list cannot be a value: use a tuple"):
+    with pytest.raises(
+        InputError, match=r"row 1: \[1\] of type list cannot be a value: it is not hashable; use a tuple"
+    ):
         encode_column(OBJECT, [(1,), [1]], Interner())
-    with pytest.raises(InputError, match="must be hashable"):
+    with pytest.raises(InputError, match=r"it is not hashable \["):
         encode_value(OBJECT, {"a": 1}, Interner())
 
 
@@ -258,11 +262,11 @@ def test_as_type(spec: Any, type_: Type) -> None:
 def test_what_is_no_type_is_refused() -> None:
     with pytest.raises(SchemaError, match="unknown type 'integer'; the types are int, float"):
         as_type("integer")
-    with pytest.raises(SchemaError, match=r"list is not hashable, .*; use tuple"):
+    with pytest.raises(SchemaError, match=r"list cannot be the type of a column, .* not hashable; use tuple"):
         as_type(list)
-    with pytest.raises(SchemaError, match="3 is not a type"):
+    with pytest.raises(SchemaError, match=r"expected a type such as .*; got 3"):
         as_type(3)
-    with pytest.raises(SchemaError, match="None is not a type"):
+    with pytest.raises(SchemaError, match=r"expected a type such as .*; got None"):
         as_type(None)
 
 

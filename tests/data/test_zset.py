@@ -16,7 +16,7 @@ from dbsp.data.indexed_zset import IndexedZSet
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
-from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError, WeightOverflowError
+from dbsp.errors import ArgumentError, InputError, SchemaError, ValueOutOfRangeError, WeightOverflowError
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 
 SCHEMA = Schema.of(n=int | None, s=str)
@@ -37,7 +37,7 @@ def plus(a: dict[Any, int], b: dict[Any, int], sign: int = 1) -> dict[Any, int]:
     return {row: weight for row, weight in total.items() if weight}
 
 
-# --- the group ---------------------------------------------------------------------------------------
+# --- the group ------------------------------------------------------------------------------------
 
 
 @given(ZSETS, ZSETS, ZSETS)
@@ -122,13 +122,15 @@ def test_an_empty_zset_without_schema_is_the_zero_of_every_schema() -> None:
 
 def test_weights_beyond_64_bits_are_refused() -> None:
     big = ZSet({(1,): INT64_MAX})
-    with pytest.raises(WeightOverflowError, match="leaves int64"):
+    with pytest.raises(WeightOverflowError, match="the sum of weights is outside the 64-bit range"):
         big + ZSet({(1,): 1})
-    with pytest.raises(WeightOverflowError, match="2 times a weight of this Z-set leaves int64"):
+    with pytest.raises(
+        WeightOverflowError, match="2 times a weight of this Z-set is outside the 64-bit range"
+    ):
         2 * big
     with pytest.raises(WeightOverflowError):
         -ZSet({(1,): INT64_MIN})
-    with pytest.raises(WeightOverflowError, match="does not fit 64 bits"):
+    with pytest.raises(WeightOverflowError, match=r"expected a weight from .*, got 9223372036854775808"):
         ZSet({(1,): 2**63})
     with pytest.raises(WeightOverflowError):
         ZSet.from_rows([(1,), (1,)], [INT64_MAX, 1])
@@ -136,16 +138,16 @@ def test_weights_beyond_64_bits_are_refused() -> None:
 
 
 def test_weights_that_are_no_ints_are_refused() -> None:
-    with pytest.raises(InputError, match=r"a weight is an int, not 1\.5 of type float"):
+    with pytest.raises(InputError, match=r"expected an int as weight, got 1\.5 of type float"):
         ZSet({(1,): 1.5})
-    with pytest.raises(InputError, match="not True of type bool"):
+    with pytest.raises(InputError, match="got True of type bool"):
         ZSet({(1,): True})
-    with pytest.raises(InputError, match="1 weights for 2 rows"):
+    with pytest.raises(InputError, match="expected 2 weights, one per row, got 1"):
         ZSet.from_rows([(1,), (2,)], [1])
     assert ZSet.from_rows([(1,)], np.array([3])) == {(1,): 3}
 
 
-# --- construction ------------------------------------------------------------------------------------
+# --- construction ---------------------------------------------------------------------------------
 
 
 def test_forms_of_construction() -> None:
@@ -174,10 +176,10 @@ def test_from_numpy() -> None:
     assert ZSet.from_numpy(np.array([[True], [False]])) == {(True,): 1, (False,): 1}
     for array, message in [
         (np.array([1, 2]), "expected an array of shape"),
-        (np.array([["a"]]), "use from_rows"),
-        (np.array([[2**63]], np.uint64), "does not fit 64 bits"),
+        (np.array([["a"]]), "use ZSet.from_rows"),
+        (np.array([[2**63]], np.uint64), "expected an int from .*, got 9223372036854775808"),
     ]:
-        with pytest.raises(InputError, match=message):
+        with pytest.raises((InputError, ValueOutOfRangeError), match=message):
             ZSet.from_numpy(array)
 
 
@@ -188,7 +190,7 @@ def test_wrap_copies_nothing() -> None:
     assert zset.recoded(Schema.of(a=int, b=int), Interner()) is batch
 
 
-# --- Z-sets of different schemas and interners -------------------------------------------------------
+# --- Z-sets of different schemas and interners ----------------------------------------------------
 
 
 def test_operands_with_other_interners_are_recoded() -> None:
@@ -222,21 +224,21 @@ def test_equality_is_by_value_not_by_name_or_optionality() -> None:
 
 
 def test_operands_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(SchemaError, match=r"\(c0: int, c1: int\) has 2 columns, \(c0: int\) has 1"):
+    with pytest.raises(SchemaError, match=r"expected 1 column \(c0: int\), got 2 \(c0: int, c1: int\)"):
         ZSet({(1,): 1}) + ZSet({(1, 2): 1})
     with pytest.raises(InputError, match=r"column 'c0': .*expected int, got 'a'"):
         ZSet({(1,): 1}) + ZSet({("a",): 1})
-    with pytest.raises(InputError, match="column 'c0': a column of type float does not fit one of type int"):
+    with pytest.raises(InputError, match="column 'c0': expected a column of type int, got one of type float"):
         ZSet({(1,): 1}) + ZSet({(0.5,): 1})
-    with pytest.raises(ValueOutOfRangeError, match="stands for None"):
+    with pytest.raises(ValueOutOfRangeError, match="in an optional column, got"):
         ZSet.from_rows([(INT64_MIN,)], schema={"x": int}) + ZSet({(None,): 1}, {"x": int | None})
-    with pytest.raises(InputError, match="column 'x': None is no value of type int"):
+    with pytest.raises(InputError, match="column 'x': expected int, got None"):
         ZSet({(None,): 1}, {"x": int | None}).recoded(Schema.of(x=int), Interner())
     assert ZSet({(0.5,): 1}) + ZSet({(1,): 1}) == {(0.5,): 1, (1.0,): 1}
     assert ZSet({(1,): 1}, {"x": object}) + ZSet({("a",): 1}) == ZSet([(1,), ("a",)])
 
 
-# --- text --------------------------------------------------------------------------------------------
+# --- text -----------------------------------------------------------------------------------------
 
 
 def test_repr() -> None:
@@ -250,14 +252,14 @@ def test_repr() -> None:
 
 def test_misuse_of_look_ups() -> None:
     zset = ZSet({(1, "a"): 1})
-    with pytest.raises(InputError, match="has 1 value"):
+    with pytest.raises(InputError, match=r"expected 2 values \(c0: int, c1: str\), got 1"):
         zset[(1,)]
     with pytest.raises(InputError, match="column 'c0': expected int"):
         ("a", "a") in zset  # noqa: B015
     assert ZSet({(5,): 2})[5] == 2
 
 
-# --- the trie ----------------------------------------------------------------------------------------
+# --- the trie -------------------------------------------------------------------------------------
 
 EDGES = st.dictionaries(
     st.tuples(*[st.integers(0, 2)] * 3), st.integers(-2, 2).filter(bool), max_size=12
@@ -330,19 +332,19 @@ def test_extending_the_leaves_by_a_function() -> None:
 def test_misuse_of_an_index() -> None:
     index = ZSet({(1, 2): 1}, {"x": int, "y": int}).index_by("x")
     assert isinstance(index, IndexedZSet)
-    with pytest.raises(SchemaError, match="no column 'q'"):
+    with pytest.raises(SchemaError, match="unknown column 'q'"):
         ZSet({(1, 2): 1}, {"x": int, "y": int}).index_by("q")
     with pytest.raises(SchemaError, match="occurs twice"):
         ZSet({(1, 2): 1}, {"x": int, "y": int}).index_by("x", "x")
-    with pytest.raises(SchemaError, match="a prefix of 3 values for the columns"):
+    with pytest.raises(SchemaError, match="expected a prefix of at most 2 values"):
         index.get_by_prefix(1, 2, 3)
-    with pytest.raises(SchemaError, match=r"group takes the 1 values of the key \(x: int\), got 2"):
+    with pytest.raises(SchemaError, match=r"expected 1 value of the key \(x: int\), got 2"):
         index.group(1, 2)
     with pytest.raises(InputError, match="expected int, got 'a'"):
         index.get_by_prefix("a")
-    with pytest.raises(SchemaError, match="needs the Schema"):
+    with pytest.raises(ArgumentError, match="columns: expected the Schema of the columns to add, got None"):
         index.extend_leaves(lambda row: [])
-    with pytest.raises(SchemaError, match="columns are names"):
+    with pytest.raises(ArgumentError, match=r"columns: expected column names, got .* of type Schema"):
         index.extend_leaves(index, Schema.of(z=int))
     with pytest.raises(WeightOverflowError, match="product of the weights"):
         big = ZSet({(1,): 2**40}, {"x": int}).index_by("x")

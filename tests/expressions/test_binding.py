@@ -47,7 +47,7 @@ def test_types_of_results(expression: Expression, type_: Type) -> None:
             'col("i") + col("s"): + expects two numbers or two strings, '
             'not col("i") (int) and col("s") (str)',
         ),
-        (col("nn") + 1, "no column 'nn' in (i: int,"),
+        (col("nn") + 1, "unknown column 'nn'; the columns are (i: int,"),
         (
             col("i") & True,
             '& expects two booleans (band is the bitwise and), not col("i") (int) and True (bool)',
@@ -70,9 +70,9 @@ def test_binding_says_what_does_not_fit(expression: Expression, message: str) ->
 
 
 def test_constants_must_fit() -> None:
-    with pytest.raises(ValueOutOfRangeError, match="9223372036854775808 does not fit 64 bits"):
+    with pytest.raises(ValueOutOfRangeError, match=r"expected an int from .*, got 9223372036854775808"):
         bind(col("i") + 2**63, SCHEMA)
-    with pytest.raises(DbspError, match="cannot be a value: use a tuple"):
+    with pytest.raises(DbspError, match="cannot be a value: it is not hashable; use a tuple"):
         bind(col("i") == [1], SCHEMA)
 
 

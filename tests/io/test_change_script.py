@@ -188,7 +188,7 @@ def test_the_wrong_type(line: str, message: str) -> None:
 
 def test_unsigned_columns() -> None:
     message = refused("+edge(1, -2)\n", ranges={"edge": {"y": UNSIGNED}})
-    assert "column 'y' of relation 'edge' expects an unsigned number, which is not negative" in message
+    assert "column 'y' of relation 'edge' expects an unsigned number (0 to 2^63-1)" in message
 
 
 @pytest.mark.parametrize(

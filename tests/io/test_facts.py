@@ -146,7 +146,7 @@ def test_a_number_beyond_64_bits_does_not_wrap(tmp_path: Path, text: str) -> Non
 def test_unsigned_columns_refuse_negative_numbers(tmp_path: Path) -> None:
     assert read(tmp_path, "-1\t1\n", EDGE, ranges={"y": UNSIGNED}) == [(-1, 1)]
     message = refused(tmp_path, "1\t-1\n", EDGE, ranges={"y": UNSIGNED})
-    assert "expects an unsigned number, which is not negative, got '-1'" in message
+    assert "expects an unsigned number (0 to 2^63-1), got '-1'" in message
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:

@@ -55,8 +55,8 @@ def test_tables_that_do_not_fit(tmp_path: Path) -> None:
     assert str(caught.value).split("\n") == [
         f"{where} 2 of 'rel' (for relation 'rel'): column 'u' expects a whole number, got 1.5",
         f"{where} 3 of 'rel' (for relation 'rel'): column 'u' expects a whole number, got 'x'",
-        f"{where} 4 of 'rel' (for relation 'rel'): column 'u' expects an unsigned number, "
-        "which is not negative, got -1",
+        f"{where} 4 of 'rel' (for relation 'rel'): column 'u' expects an unsigned number "
+        "(0 to 2^63-1), got -1",
     ]
     (tmp_path / "d.sqlite").write_text("no database " * 99)
     with pytest.raises(InputError, match="SQLite: file is not a database"):

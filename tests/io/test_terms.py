@@ -66,7 +66,10 @@ def test_terms_in_other_files(tmp_path: Path, way: dict[str, str]) -> None:
         ("[[null, null]]", 'expects a branch of Tree (["$Leaf"], ["$Node", ...]), got \'null\''),
         ('[[null, ["$Leave"]]]', "expects a branch of Tree"),
         ('[[null, ["$Leaf", 1]]]', "the fields of $Leaf (none)"),
-        ('[[null, ["$Node", ["$Leaf"], "", -1, ["$Leaf"]]]]', "which is not negative as field 'size'"),
+        (
+            '[[null, ["$Node", ["$Leaf"], "", -1, ["$Leaf"]]]]',
+            "an unsigned number (0 to 2^63-1) as field 'size'",
+        ),
     ],
 )
 def test_terms_of_json_that_do_not_fit(tmp_path: Path, data: str, message: str) -> None:

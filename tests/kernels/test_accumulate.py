@@ -80,7 +80,7 @@ def test_distinct_at_an_iteration(bag: Pairs, stack: Stack, now: int, data: st.D
     assert {row: t for (row, _), t in zip(pairs_of(agenda, times), times.tolist(), strict=True)} == waiting
 
 
-# --- aggregates --------------------------------------------------------------------------------------
+# --- aggregates -----------------------------------------------------------------------------------
 
 values = near | st.sampled_from([NULL, INT64_MIN + 1, 2**62, -(2**62), INT64_MAX])
 
@@ -111,7 +111,7 @@ def test_accumulate(past: Pairs, bag: Pairs, m: int) -> None:
     arguments = (*canonical(delta, 3), m, np.array(columns, np.int64), stack.table, stack.count)
     wanted = [after.get(key, [0] * 4) for key in touched]
     if any(not INT64_MIN <= s <= INT64_MAX for group in wanted for s in group):
-        with pytest.raises(OverflowError, match="value: the sum of a group does not fit 64 bits"):
+        with pytest.raises(OverflowError, match="value: the sum of a group is outside the 64-bit range"):
             accumulate(*arguments)
         return
     keys, was, now = accumulate(*arguments)
@@ -134,7 +134,9 @@ def test_accumulate_does_not_mind_the_order_of_its_parts() -> None:
 
 def test_accumulate_refuses_a_number_of_rows_that_leaves_int64() -> None:
     delta: Z = {(0,): INT64_MAX, (1,): 1}
-    with pytest.raises(OverflowError, match="weight: the number of rows of a group leaves int64"):
+    with pytest.raises(
+        OverflowError, match="weight: the number of rows of a group is outside the 64-bit range"
+    ):
         accumulate(*canonical(delta, 1), 0, np.empty((0, 2), np.int64), Stack([], 1).table, 0)
 
 

@@ -22,7 +22,9 @@ def test_sums_and_products_are_exact_or_refused(a: int, b: int) -> None:
         if INT64_MIN <= exact <= INT64_MAX:
             assert function(a, b) == exact
         else:
-            with pytest.raises(OverflowError, match=f"^weight: the {word} of weights leaves int64$"):
+            with pytest.raises(
+                OverflowError, match=f"^weight: the {word} of weights is outside the 64-bit range$"
+            ):
                 function(a, b)
 
 

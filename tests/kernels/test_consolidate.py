@@ -62,9 +62,9 @@ def test_consolidate_refuses_a_sum_that_leaves_int64(size: int) -> None:
     rows[: size - 2, 0] = np.arange(size - 2)[::-1] + 1
     weights = np.ones(size, np.int64)
     weights[-2:] = INT64_MAX, 1
-    with pytest.raises(OverflowError, match="weight: the sum of weights leaves int64"):
+    with pytest.raises(OverflowError, match="weight: the sum of weights is outside the 64-bit range"):
         consolidate(rows, weights)
-    with pytest.raises(OverflowError, match="weight: the sum of weights leaves int64"):
+    with pytest.raises(OverflowError, match="weight: the sum of weights is outside the 64-bit range"):
         consolidate(rows[-2:, :0].copy(), weights[-2:])
 
 
@@ -103,7 +103,7 @@ def test_with_time() -> None:
     assert with_time(rows, np.array([7, 9], np.int64)).tolist() == [[1, 2, 7, 9], [3, 4, 7, 9]]
 
 
-# --- merging -----------------------------------------------------------------------------------------
+# --- merging --------------------------------------------------------------------------------------
 
 
 @given(bags(near, 2, 30), bags(near, 2, 30), st.lists(st.integers(1, 9), min_size=1))

@@ -56,7 +56,7 @@ def test_gallop(bag: Pairs, m: int, data: st.DataObject) -> None:
         assert _gallop_keys(array, start, stack.table, at * 2, m) == expected
 
 
-# --- joins over several runs -------------------------------------------------------------------------
+# --- joins over several runs ----------------------------------------------------------------------
 
 
 @given(bags(near, 2), stacks(near, 2), st.integers(0, 2))

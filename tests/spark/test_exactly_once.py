@@ -205,7 +205,7 @@ def test_bad_rows_stop_the_query_and_change_nothing(spark: Any, tmp_path: Path) 
     other.put((2,))
     for row, message in (
         ((None, "bob", "I"), "source 'person': the key column 'id' is null in 1 row"),
-        ((2, None, "I"), "relation 'person': column 'name': None is no value of type str"),
+        ((2, None, "I"), "relation 'person': column 'name': expected str, got None"),
         (
             (2, "bob", "upsert"),
             "source 'person': the operation column 'op': expected insert, delete,",

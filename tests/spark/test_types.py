@@ -121,7 +121,7 @@ def test_types_that_spark_cannot_hold(spark: Any) -> None:
         dbsp.spark.struct_of(schema)
     with pytest.raises(SchemaError, match="column 'a': expected a Spark type for int, got string"):
         dbsp.spark.struct_of(schema, "a string, d decimal(3, 1)")
-    with pytest.raises(SchemaError, match="no column 'e'"):
+    with pytest.raises(SchemaError, match="unknown column 'e'"):
         dbsp.spark.struct_of(schema, "e string, d decimal(3, 1)")
     with pytest.raises(SchemaError, match="expected a StructType or DDL text, got 3"):
         dbsp.spark.struct_of(schema, 3)

@@ -175,7 +175,7 @@ SmallStepsMachine.TestCase.settings = settings(max_examples=50, stateful_step_co
 TestSmallStepsMachine = SmallStepsMachine.TestCase
 
 
-# --- how many runs, how much work --------------------------------------------------------------------
+# --- how many runs, how much work -----------------------------------------------------------------
 
 
 def test_single_row_ticks_keep_few_runs() -> None:
@@ -242,7 +242,7 @@ def test_a_merge_is_finished_at_once_when_there_are_too_many_runs() -> None:
     assert owner.value == interval(0, 100_000)
 
 
-# --- memory after churn ------------------------------------------------------------------------------
+# --- memory after churn ---------------------------------------------------------------------------
 
 
 def test_churn_that_returns_to_the_same_relation_returns_to_the_same_memory() -> None:
@@ -294,7 +294,7 @@ def test_compact_of_cancelled_rows_leaves_no_run() -> None:
     assert owner.value == interval(3, 9)
 
 
-# --- within a tick -----------------------------------------------------------------------------------
+# --- within a tick --------------------------------------------------------------------------------
 
 
 def test_many_appends_in_one_tick_stay_few_runs_and_apart_from_the_past() -> None:
@@ -329,14 +329,14 @@ def test_empty_integral() -> None:
     assert owner.value == {(): 2}
 
 
-# --- weights near the end of int64 -------------------------------------------------------------------
+# --- weights near the end of int64 ----------------------------------------------------------------
 
 
 def test_a_weight_that_leaves_int64_is_refused_on_append() -> None:
     owner = Owner()
     owner.tick({(1, 1): INT64_MAX, (2, 2): INT64_MIN})
     for row, weight in (((1, 1), 1), ((2, 2), -1)):
-        with pytest.raises(OverflowError, match="weight: the sum of weights leaves int64"):
+        with pytest.raises(OverflowError, match="weight: the sum of weights is outside the 64-bit range"):
             owner.append({row: weight})
         owner.rollback()
         assert owner.value == {(1, 1): INT64_MAX, (2, 2): INT64_MIN}

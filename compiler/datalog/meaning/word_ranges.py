@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dbsp.data.int_range import IntRange
-from dbsp.errors import ValueOutOfRangeError
 from dbsp.kernels.limits import INT64_MAX
 
 
@@ -20,11 +19,8 @@ class WordRange(IntRange):
     def expected(self) -> str:
         return self.description
 
-    def refusal(self, value: int) -> ValueOutOfRangeError:
-        return ValueOutOfRangeError(f"expected {self.description}, got {value}")
 
-
-UNSIGNED = WordRange(0, INT64_MAX, "unsigned", "an unsigned number, which is not negative")
+UNSIGNED = WordRange(0, INT64_MAX, "unsigned", "an unsigned number (0 to 2^63-1)")
 """The unsigned of 64 bits; the engine stores only the lower half of its range."""
 
 NUMBER_32 = WordRange(-(2**31), 2**31 - 1, "int32", "a whole number of 32 bits (-2^31 to 2^31-1)")

@@ -281,10 +281,10 @@ def test_only_the_final_sum_must_fit_int64() -> None:
     run.step({"a": [(1, 2**62)]})
     with pytest.raises(
         ValueOutOfRangeError,
-        match=r"^Aggregate at test_aggregate\.py:\d+: the sum of a group does not fit 64 bits",
+        match=r"^Aggregate at test_aggregate\.py:\d+: the sum of a group is outside the 64-bit range",
     ):
         run.step({"a": [(1, 2**62 + 1)]})
-    with pytest.raises(ValueOutOfRangeError, match="the sum of a group does not fit 64 bits"):
+    with pytest.raises(ValueOutOfRangeError, match="the sum of a group is outside the 64-bit range"):
         run.step({"a": {(1, 2**62): 1}})
     assert view(run) == {(1, 2**62): 1}
     assert run.step({"a": {(1, 2**62): -1, (1, -(2**62) - 5): 1}})["out"].to_dict() == {

@@ -82,7 +82,8 @@ def test_a_weight_that_leaves_int64() -> None:
     run = start(lambda c: c.input("a", x=int).distinct())
     run.step({"a": {(1,): 2**63 - 1}})
     with pytest.raises(
-        WeightOverflowError, match=r" at test_distinct\.py:\d+: the sum of weights leaves int64"
+        WeightOverflowError,
+        match=r" at test_distinct\.py:\d+: the sum of weights is outside the 64-bit range",
     ):
         run.step({"a": {(1,): 1}})
     assert run.step({"a": {(1,): -(2**63 - 1)}})["out"].to_dict() == {(1,): -1}

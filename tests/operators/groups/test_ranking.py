@@ -190,7 +190,7 @@ def test_what_is_refused() -> None:
         a.top_k(1, [])
     with pytest.raises(SchemaError, match=r"one of them for each of the 2 columns of by=; got \[True\]"):
         a.rank(["x", "y"], descending=[True])
-    with pytest.raises(SchemaError, match=r"Rank at .*no column 'z'"):
+    with pytest.raises(SchemaError, match=r"Rank at .*unknown column 'z'"):
         a.rank("z")
     with pytest.raises(SchemaError, match="column 'x' occurs twice"):
         a.row_number("x", name="x")

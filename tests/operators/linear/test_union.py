@@ -82,7 +82,10 @@ def test_the_lowest_int_is_refused_beside_none(operation: str) -> None:
 
     run = start(combine)
     run.step({"a": [(1,)], "b": [(None,)]})
-    with pytest.raises(ValueOutOfRangeError, match=r"at test_union\.py:\d+: -2\*\*63 stands for None"):
+    with pytest.raises(
+        ValueOutOfRangeError,
+        match=r"at test_union\.py:\d+: -2\*\*63 stands for None",
+    ):
         run.step({"a": [(-(2**63),)]})
     assert view(run) == {(1,): 1 if operation == "union" else -1, (None,): 1}
 
@@ -90,16 +93,18 @@ def test_the_lowest_int_is_refused_beside_none(operation: str) -> None:
 def test_sums_that_leave_int64() -> None:
     run = start(lambda c: (a := c.input("a", x=int)) + a)
     with pytest.raises(
-        WeightOverflowError, match=r"^Union at test_union\.py:\d+: the sum of weights leaves int64"
+        WeightOverflowError,
+        match=r"^Union at test_union\.py:\d+: the sum of weights is outside the 64-bit range",
     ):
         run.step({"a": {(1,): 2**62}})
     run = start(lambda c: -c.input("a", x=int))
     with pytest.raises(
-        WeightOverflowError, match=r"^Negate at test_union\.py:\d+: the negation of a weight leaves"
+        WeightOverflowError, match=r"^Negate at test_union\.py:\d+: the negation of a weight is outside"
     ):
         run.step({"a": {(1,): -(2**63)}})
     run = start(lambda c: (a := c.input("a", x=int)).union(a, a))
     with pytest.raises(
-        WeightOverflowError, match=r"^Union at test_union\.py:\d+: the sum of weights leaves int64"
+        WeightOverflowError,
+        match=r"^Union at test_union\.py:\d+: the sum of weights is outside the 64-bit range",
     ):
         run.step({"a": {(1,): 2**62}})

@@ -61,7 +61,9 @@ def test_objects_get_the_type_that_is_asked_for() -> None:
     table = SparkSink("out").table(zset, no_view, types)
     assert table.schema.types[:2] == list(types.values())
     assert table.to_pylist() == [{"d": Decimal("1.50"), "xs": [1, 2], "weight": 1}]
-    with pytest.raises(SchemaError, match="column 'xs': no column of type int64 holds these objects"):
+    with pytest.raises(
+        SchemaError, match="column 'xs': the objects cannot be converted to the Arrow type int64"
+    ):
         SparkSink("out").table(zset, no_view, {"xs": pa.int64()})
 
 

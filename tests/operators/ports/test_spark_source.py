@@ -188,7 +188,7 @@ def test_what_was_never_there_is_counted() -> None:
             table(ann, v=pa.array([None], pa.int64())),
             "the column 'v' of sequence_by is null in 1 row",
         ),
-        (source(), table((1, "ann", None)), "relation 'person'.*column 'age': None is no value of type int"),
+        (source(), table((1, "ann", None)), "relation 'person'.*column 'age': expected int, got None"),
     ],
 )
 def test_what_cannot_be_read_is_refused_and_changes_nothing(

@@ -109,7 +109,7 @@ def test_an_error_names_the_rule_the_functor_and_its_arguments(why: str, functio
 
 def test_results_are_checked() -> None:
     run = compiled(lambda n, s: n - 2, "unsigned").start({"r": [(2, "")]})
-    with pytest.raises(dbsp.DbspError, match="expected an unsigned number, got -1"):
+    with pytest.raises(dbsp.DbspError, match=r"expected an unsigned number .*, got -1"):
         run.step({"r": {(1, ""): 1}})
     assert compiled(lambda n, s: n, "float").start({"r": [(2, "")]}).view("out").rows() == [(2.0,)]
     assert compiled(lambda n, s: s * n, "symbol").start({"r": [(2, "é")]}).view("out").rows() == [("éé",)]

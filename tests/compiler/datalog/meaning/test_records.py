@@ -125,11 +125,11 @@ def test_rows_are_given_as_tuples_and_branches() -> None:
         ((Branch("Box", (1, 2), 3), None), "field 'b' of Pair: expected str, got 2 of type int"),
         (
             (Branch("Box", (1, "x"), -3), None),
-            "field 'size' of $Box: expected an unsigned number, got -3",
+            "field 'size' of $Box: expected an unsigned number (0 to 2^63-1), got -3",
         ),
         (
             (Branch("Dot"), [1, "x"]),
-            "expected Pair, a record, got [1, 'x'] of type list; write it as a tuple",
+            "expected Pair, a record, got [1, 'x'] of type list; write a record as a tuple",
         ),
         ((None, None), 'expected Shape, got None of type NoneType; write Branch("Dot", ...)'),
     ]:

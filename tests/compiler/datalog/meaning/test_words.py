@@ -110,34 +110,34 @@ def _one(values: list[int]) -> st.SearchStrategy[int]:
         (
             32,
             {"n": [(1,), (2**31,)]},
-            "relation 'n', column 'x': expected a whole number of 32 bits (..., got 2147483648",
+            "relation 'n', column 'x': expected a whole number of 32 bits (-2^31 to 2^31-1), got 2147483648",
         ),
         (
             32,
             {"n": {(-(2**31) - 1,): -1}},
-            "relation 'n', column 'x': expected a whole number of 32 bits (..., got -2147483649",
+            "relation 'n', column 'x': expected a whole number of 32 bits (-2^31 to 2^31-1), got -2147483649",
         ),
         (
             32,
             {"u": [(2**32,)]},
-            "relation 'u', column 'x': expected an unsigned number of 32 bits (..., got 4294967296",
+            "relation 'u', column 'x': expected an unsigned number of 32 bits (0 to 2^32-1), got 4294967296",
         ),
         (
             32,
             {"pair": [((2**31, 0),)]},
-            "field 'x' of Pair: expected a whole number of 32 bits (..., got 2147483648",
+            "field 'x' of Pair: expected a whole number of 32 bits (-2^31 to 2^31-1), got 2147483648",
         ),
         (
             32,
             {"pair": [((0, 2**32),)]},
-            "field 'u' of Pair: expected an unsigned number of 32 bits (..., got 4294967296",
+            "field 'u' of Pair: expected an unsigned number of 32 bits (0 to 2^32-1), got 4294967296",
         ),
-        (64, {"u": [(-1,)]}, "relation 'u', column 'x': expected an unsigned number, got -1"),
+        (64, {"u": [(-1,)]}, "relation 'u', column 'x': expected an unsigned number (0 to 2^63-1), got -1"),
     ],
 )
 def test_rows_out_of_range_are_refused(word_size: int, changes: dict[str, object], message: str) -> None:
     run = dbsp.compile(TEXT, word_size=word_size).start({"n": [(5,)]})
-    with pytest.raises(ValueOutOfRangeError, match=re.escape(message).replace(r"\.\.\.", ".*")):
+    with pytest.raises(ValueOutOfRangeError, match=re.escape(message)):
         run.step({"u": [(7,)], **changes})
     assert run.tick == 1 and not run.view("next")
     run.step({"n": [(2**31 - 1,)], "u": [(2**32 - 1,)], "pair": [((-(2**31), 2**32 - 1),)]})
