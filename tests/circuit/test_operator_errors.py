@@ -187,7 +187,6 @@ ERRORS: dict[Build, Refusal] = {
         "Output",
         "circuits, 'other' and 'c'; build both in one circuit",
     ),
-    output_of_another_circuit: (CircuitError, "Output", "circuits 'other' and 'c'; connect them inside one"),
     union_of_types: (
         SchemaError,
         "Union",
