@@ -82,7 +82,7 @@ def compile(
         {(1, 3): -1, (2, 3): -1}
     """
     if word_size not in (None, *WORD_SIZES):
-        raise ArgumentError(f"word_size: expected 32 or 64, got {word_size!r}")
+        raise ArgumentError(f"word_size= expects 32 or 64, got {word_size!r}")
     options = CompileOptions(
         strategy=join_strategy(strategy),
         disabled=_disabled(rewrites),
@@ -110,7 +110,7 @@ def _disabled(rewrites: bool | Iterable[str]) -> frozenset[str]:
         if name not in REWRITES:
             hint = did_you_mean(name, REWRITES)
             raise ArgumentError(
-                f"rewrites: unknown rewriting {name!r}; {f'{hint} ' if hint else ''}"
+                f"rewrites= names an unknown rewriting {name!r}; {f'{hint} ' if hint else ''}"
                 f"(the rewritings are {', '.join(REWRITES)})"
             )
     return frozenset(REWRITES).difference(names)

@@ -18,5 +18,6 @@ class Strategy(StrEnum):
 def join_strategy(name: Strategy | str) -> Strategy:
     """Return the strategy of this name. Raises ArgumentError for an unknown name."""
     if name not in list(Strategy):
-        raise ArgumentError(f"strategy: expected one of {', '.join(Strategy)}, got {name!r}")
+        known = ", ".join(repr(str(strategy)) for strategy in Strategy)
+        raise ArgumentError(f"strategy= expects one of {known}, got {name!r}")
     return Strategy(name)

@@ -56,8 +56,8 @@ class Recursion(StrEnum):
 def recursion_mode(name: Recursion | str) -> Recursion:
     """Return the mode of this name. Raises ArgumentError for an unknown name."""
     if name not in list(Recursion):
-        known = ", ".join(Recursion)
-        raise ArgumentError(f"recursion: expected one of {known}, got {name!r}")
+        known = ", ".join(repr(str(mode)) for mode in Recursion)
+        raise ArgumentError(f"recursion= expects one of {known}, got {name!r}")
     return Recursion(name)
 
 

@@ -222,7 +222,9 @@ def test_a_body_that_is_not_monotone_is_incremental() -> None:
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(ArgumentError) as refused:
         Circuit("test").fixpoint("path", recursion="eager")
-    assert refused.value.message == ("recursion: expected one of auto, incremental, insert-only, got 'eager'")
+    assert refused.value.message == (
+        "recursion= expects one of 'auto', 'incremental', 'insert-only', got 'eager'"
+    )
 
 
 def test_switching_to_a_circuit_that_keeps_fewer_integrals() -> None:

@@ -171,6 +171,6 @@ def test_magic_sets_and_rewritings_do_not_change_numbers() -> None:
 def test_proofs_end_at_numbers_and_plans_stay() -> None:
     program = dbsp.compile(f"{DECLARED}out($, s) :- r(_, s).")
     run = program.start({"r": [(1, "a")]})
-    assert str(program.why(run, "out", (0, "a"))).splitlines() == ['out(0, "a")   was numbered']
+    assert str(program.why(run, "out", (0, "a"))).splitlines() == ['out(0, "a")   was numbered by autoinc()']
     with pytest.raises(dbsp.CircuitError, match="this run has no planner"):
         run.replan()

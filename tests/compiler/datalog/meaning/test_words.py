@@ -38,7 +38,7 @@ def test_the_option_overrides_the_pragma() -> None:
     assert dbsp.compile(TEXT, word_size=32).start(row).view("twice").rows() == [(-(2**31),)]
     assert dbsp.compile(PRAGMA + TEXT).start(row).view("twice").rows() == [(-(2**31),)]
     assert dbsp.compile(PRAGMA + TEXT, word_size=64).start(row).view("twice").rows() == [(2**31,)]
-    with pytest.raises(dbsp.ArgumentError, match="word_size: expected 32 or 64, got 16"):
+    with pytest.raises(dbsp.ArgumentError, match="word_size= expects 32 or 64, got 16"):
         dbsp.compile(TEXT, word_size=16)
 
 

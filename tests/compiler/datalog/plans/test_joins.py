@@ -128,7 +128,9 @@ TRIANGLE = "ooo(x, y, z) :- e(x, y), e(y, z), e(x, z)."
 def test_a_strategy_is_for_all_rules() -> None:
     assert steps(TRIANGLE, "binary") == ["scan e(x, y)", "join e(y, z) on y", "join e(x, z) on x, z"]
     assert steps("oo(x, z) :- e(x, y), e(y, z).", "wcoj") == ["multi-way join e(x, y), e(y, z)"]
-    with pytest.raises(dbsp.ArgumentError, match="strategy: expected one of auto, binary, wcoj, got 'both'"):
+    with pytest.raises(
+        dbsp.ArgumentError, match="strategy= expects one of 'auto', 'binary', 'wcoj', got 'both'"
+    ):
         dbsp.compile(RELATIONS, "both")
 
 

@@ -314,7 +314,7 @@ def test_passes_are_chosen_by_name() -> None:
     assert [one.name for one in dbsp.compile(text, rewrites=["inline_once"]).rewrites] == ["inline_once"]
     with pytest.raises(
         dbsp.ArgumentError,
-        match=r"rewrites: unknown rewriting 'inlining'.*\(the rewritings are propagate_constants, ",
+        match=r"rewrites= names an unknown rewriting 'inlining'.*\(the rewritings are propagate_constants, ",
     ):
         dbsp.compile(text, rewrites=["inlining"])
 
