@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dbsp.compiler.datalog.meaning.show import show_literal, show_term
+from dbsp.compiler.datalog.meaning.show import show_literal, show_term, show_variable
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import Kind
 from dbsp.compiler.datalog.tree.traversal import children
@@ -54,11 +54,13 @@ class TermOrigin(Origin):
     def _named(self, node: syntax.Node) -> Iterator[tuple[str, syntax.Term]]:
         """Yield the terms with a name: variables, and terms that replaced a variable."""
         for term in children(node):
-            text = self.sources.between(term.span)
+            # All tokens of a macro have the place where it is used.
+            in_macro = term.span == written_at(self.node)
+            text = "" if in_macro else self.sources.between(term.span)
             match term:
                 case syntax.Variable(name=name):
                     # A variable that the compiler made has the place of the term that it holds.
-                    yield text or name, term
+                    yield text or show_variable(name), term
                 case syntax.Constant() if _NAME.match(text):
                     yield text, term
                 case syntax.Call(written=SourceSpan()) if _NAME.match(text):
@@ -70,7 +72,7 @@ class TermOrigin(Origin):
         """Return the term as written, or as the compiler shows it if a macro produced it."""
         text = self.sources.between(written_at(self.node))
         if self._is_whole(text):
-            return text
+            return text if '"' in text else " ".join(text.split())
         if isinstance(self.node, syntax.Comparison):
             return show_literal(self.node)
         return show_term(self.node)

@@ -209,6 +209,34 @@ CASES: dict[str, tuple[str, Any, str, str, str]] = {
         DIVISION.format("100 / n with n = 0"),
         "100, n",
     ),
+    "macro of a rule": (
+        "#define RULE r(1 / n) :- s(n, _).\nRULE",
+        {"s": [(0, "a")]},
+        "2:1",
+        DIVISION.format("1 / n with n = 0"),
+        "RULE",
+    ),
+    "macro of a constant": (
+        "#define ZERO 0\nr(n  /  ZERO) :- s(n, _), n > 3.",
+        {"s": [(4, "a")]},
+        "2:3",
+        DIVISION.format("n / ZERO with n = 4, ZERO = 0"),
+        "n  /  ZERO",
+    ),
+    "alternative": (
+        "r(x + 1) :- s(x, _); s(_, t), x = to_number(t).",
+        {"s": [(2**63 - 1, "5")]},
+        "1:3",
+        OVERFLOW.format("x + 1 with x = 9223372036854775807"),
+        "x + 1",
+    ),
+    "second head": (
+        ".decl o(x: unsigned)  .output o\nr(n), o(to_unsigned(n)) :- s(n, _).",
+        {"s": [(-1, "a")]},
+        "2:9",
+        "expected an unsigned number, got -1: to_unsigned(n) with n = -1 [value-out-of-range]",
+        "to_unsigned(n)",
+    ),
     "component": (
         """\
         .comp C { .decl q(x: number)
