@@ -119,3 +119,36 @@ def test_an_invalid_regular_expression_is_a_warning_of_one_line(
     shown = capsys.readouterr().err
     assert shown.startswith("dbsp: warning: '[a' is no regular expression, so nothing matches it")
     assert shown.count("\n") == 1
+
+
+def test_a_file_of_deltas_that_cannot_be_written(folder: Path, run: Command) -> None:
+    (folder / "out" / "deltas.txt").mkdir(parents=True)
+    (folder / "changes.txt").write_text("+edge(3, 4)\n")
+    done = run("run", "reach.dl", "-F", "facts", "-D", "out", "--deltas", "changes.txt")
+    assert done.code == 1
+    assert "out/deltas.txt: cannot be written: Is a directory [output-not-writable]" in done.err
+
+
+def test_a_file_that_the_system_refuses(folder: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise PermissionError(13, "Permission denied", "reach.dl")
+
+    monkeypatch.setattr("dbsp.cli.program_files.load_program", refuse)
+    done = run("check", "reach.dl")
+    message = "reach.dl: cannot be read or written: Permission denied [unreadable-file]"
+    assert (done.code, done.err) == (1, f"dbsp: error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--json", "--dot"], "expected --json or --dot, got both [invalid-option]"),
+        (["--dot", "--not"], "expected --dot or --not, got both; --dot draws proofs only [invalid-option]"),
+    ],
+)
+def test_options_that_exclude_each_other(
+    folder: Path, run: Command, options: list[str], message: str
+) -> None:
+    done = run("why", "reach.dl", "path(1, 2)", "-F", "facts", *options)
+    assert done.code == 2
+    assert message in " ".join(done.err.replace("│", " ").split())
