@@ -1,4 +1,4 @@
-"""The layout of the code: every module in a room, every file name once, every room described."""
+"""The layout of the code: modules are in rooms, file names are unique, rooms are described."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LOOSE = {"dbsp/__init__.py", "dbsp/__main__.py", "dbsp/errors.py", "dbsp/diagnos
 
 
 def modules() -> list[Path]:
-    """The files of the package, by their path from the root of the repository."""
+    """Return the files of the package, relative to the root of the repository."""
     found = (path for top in ("dbsp", "operators", "compiler") for path in (ROOT / top).rglob("*.py"))
     links = {ROOT / "dbsp" / "operators", ROOT / "dbsp" / "compiler"}
     return sorted(path.relative_to(ROOT) for path in found if not links.intersection(path.parents))
 
 
-def test_no_module_of_the_kernel_or_the_operators_stands_outside_a_room() -> None:
+def test_every_module_of_the_kernel_and_the_operators_is_in_a_room() -> None:
     loose = {str(path) for path in modules() if len(path.parts) == 2 and path.parts[0] != "compiler"}
     assert loose == LOOSE | {"operators/__init__.py"}
 
@@ -38,7 +38,7 @@ def test_every_room_is_described(top: str) -> None:
     assert [str(room) for room in rooms if room != Path("dbsp") and f"`{room}" not in page] == []
 
 
-def test_every_room_says_what_lives_there() -> None:
+def test_every_room_has_a_docstring() -> None:
     silent = [
         str(path)
         for path in modules()
@@ -47,14 +47,14 @@ def test_every_room_says_what_lives_there() -> None:
     assert silent == []
 
 
-def test_every_room_stands_on_a_floor() -> None:
+def test_every_room_is_in_a_layer() -> None:
     contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
-    floors = {room.strip() for layer in contract["layers"] for room in layer.split("|")}
+    layers = {room.strip() for layer in contract["layers"] for room in layer.split("|")}
     without = []
     for path in modules():
         parts = ("dbsp", *path.parts) if path.parts[0] != "dbsp" else path.parts
         name = ".".join(parts).removesuffix(".py").removesuffix(".__init__")
-        covers = any(f"{name}.".startswith(f"{room}.") or room.startswith(f"{name}.") for room in floors)
+        covers = any(f"{name}.".startswith(f"{room}.") or room.startswith(f"{name}.") for room in layers)
         if not covers:
             without.append(str(path))
     assert without == []
