@@ -27,7 +27,7 @@ def follow_everywhere(
 ) -> None:
     """Check views and deltas of `operator` after each tick, outside and inside a scope.
 
-    It reads the input 'a'. Inside, it reads a stream that changes in every iteration: the input
+    The operator reads the input 'a'. Inside, it reads a stream that changes in every iteration: the input
     with all its weights, plus the set of the rows in which the int column `grows` is incremented
     step by step.
     """
