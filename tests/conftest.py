@@ -20,12 +20,12 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") 
 settings.load_profile(PROFILE)
 
 _LONG = 900
-"""Seconds that tests of Spark, crashes and long properties may take; pyproject.toml has those of others."""
+"""The time limit, in seconds, of slow tests; pyproject.toml has the limit of the others."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of Spark by their folder, keep them in one worker, and set the longer time limits."""
+    """Mark the tests of Spark, group them in one worker, and set longer time limits."""
     for item in items:
         if "spark" in item.path.parts:
             item.add_marker("spark")
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module", params=["auto", "incremental"])
 def every_recursion(request: pytest.FixtureRequest) -> Iterator[None]:
-    """All scopes of a module's tests in one mode; small ticks would else all be begun anew."""
+    """Run tests also with incremental scopes, since small ticks usually restart the scope."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "incremental":
             options = fixpoint_step.evaluation_options

@@ -1,4 +1,4 @@
-"""A process that ends between two file operations, without ending the process of the test."""
+"""Simulation of a process that ends between two file operations."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _OPERATIONS = ("mkdir", "rename", "replace", "unlink", "rmdir", "fsync", "link")
 
 
 class Ended(BaseException):
-    """The process is gone."""
+    """The simulated process has ended."""
 
 
 @contextmanager
 def ends_after(count: int) -> Iterator[Callable[[], int]]:
-    """After `count` operations that change files, none succeeds any more: each raises Ended.
+    """Let `count` operations that change files succeed; every later one raises Ended.
 
-    So what `finally` and `except` do has no effect either, as when a process is killed. Yields a function
-    that tells how many operations there were.
+    So the code in `finally` and `except` has no effect on files either, as if the process were
+    killed. Yields a function that returns the number of operations.
     """
     done = 0
 

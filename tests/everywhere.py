@@ -1,4 +1,4 @@
-"""Runs an operator at the top level and inside a scope, in every stage, beside its batch definition."""
+"""Comparison of an operator with its batch definition, in and outside a scope, in every stage."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def follow_everywhere(
     *,
     stages: Sequence[Stage] = tuple(Stage),
 ) -> None:
-    """Check `operator` over the input 'a' after each tick: views and deltas, outside and inside a scope.
+    """Check views and deltas of `operator` after each tick, outside and inside a scope.
 
-    Inside it reads a stream that goes on changing over the iterations: the input with all its weights,
-    and the set of the rows that come of raising the int column `grows` one by one.
+    The operator reads the input 'a'. Inside, it reads a stream that changes in every iteration: the input
+    with all its weights, plus the set of the rows in which the int column `grows` is incremented
+    step by step.
     """
     place = Schema.of(**columns).index(grows)
     runs = {stage: _start(operator, columns, grows, stage) for stage in stages}
@@ -41,9 +42,9 @@ def follow_everywhere(
         for stage, run in runs.items():
             result = run.step(tick)
             for name, value in after.items():
-                told = f"{name}, {stage}, tick {number} of {ticks}"
-                assert view(run, name) == value, told
-                assert result[name].to_dict() == minus(value, before[name]), told
+                where = f"{name}, {stage}, tick {number} of {ticks}"
+                assert view(run, name) == value, where
+                assert result[name].to_dict() == minus(value, before[name]), where
         before = after
 
 

@@ -1,4 +1,4 @@
-"""Runs a circuit beside its model: after every tick each view and each delta must be what the model says."""
+"""Comparison of a circuit with its model: all views and deltas must agree after every tick."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Model = Callable[[dict[str, Z]], Any]
 
 
 def start(build: Build) -> Run:
-    """A run of the circuit that `build` makes; a single stream is handed out as 'out'."""
+    """Start the circuit that `build` builds; a single stream becomes the output 'out'."""
     circuit = Circuit("test")
-    made = build(circuit)
-    for name, stream in ({"out": made} if isinstance(made, Stream) else made).items():
+    built = build(circuit)
+    for name, stream in ({"out": built} if isinstance(built, Stream) else built).items():
         circuit.output(name, stream)
     return circuit.start()
 
@@ -34,12 +34,12 @@ def views(run: Run) -> dict[str, Z]:
 
 
 def deltas_of(result: Mapping[str, Any]) -> dict[str, Z]:
-    """The deltas of a tick that are not empty."""
+    """Return the deltas of a tick that are not empty."""
     return {name: delta.to_dict() for name, delta in result.items() if delta}
 
 
 def apply(inputs: dict[str, Z], tick: Tick, sets: Collection[str] = ()) -> None:
-    """Add a tick to the integrals of the inputs, of which `sets` are present or absent row by row."""
+    """Add a tick to the integrals of the inputs; the inputs in `sets` have set semantics."""
     for name, delta in tick.items():
         if name in sets:
             inputs[name] = apply_set(inputs.get(name, {}), delta)
@@ -58,10 +58,10 @@ def apply_set(before: Z, delta: Mapping[Row, int]) -> Z:
 
 
 def follow(build: Build, model: Model, ticks: Sequence[Tick], sets: Collection[str] = ()) -> Run:
-    """Step a fresh run through the ticks and check every delta and every view against the model.
+    """Step a new run through the ticks and compare every delta and every view with the model.
 
-    `model` maps the integrals of the inputs to the value of 'out', or of every output by name. Where it
-    finds no fixpoint the tick must fail and change nothing.
+    `model` maps the integrals of the inputs to the value of 'out', or to the values of all outputs
+    by name. If it finds no fixpoint, the tick must fail and change nothing.
     """
     run = start(build)
     names = tuple(run.inputs)

@@ -1,8 +1,8 @@
-"""A slow and obviously right model of the engine: Z-sets are dicts, operators are loops.
+"""A slow and simple model of the engine: Z-sets are dictionaries, operators are loops.
 
-Nothing here is incremental. Every function takes whole Z-sets `{row: weight}` and returns a new one without
-zero weights; the tests compare what the engine's deltas add up to with these functions of what its inputs
-add up to.
+Nothing here is incremental. Every function takes whole Z-sets `{row: weight}` and returns a new one
+without zero weights. The tests compare the sum of the output deltas of the engine with these
+functions of the sum of its input deltas.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ Row = tuple[Any, ...]
 Z = dict[Row, int]
 
 
-# --- the group -------------------------------------------------------------------------------------
+# --- the group ------------------------------------------------------------------------------------
 
 
 def consolidate(pairs: Iterable[tuple[Row, int]]) -> Z:
-    """The Z-set of (row, weight) pairs in any order, with repetitions."""
+    """Return the Z-set of (row, weight) pairs in any order, with repetitions."""
     total: dict[Row, int] = defaultdict(int)
     for row, weight in pairs:
         total[row] += weight
@@ -42,7 +42,7 @@ def minus(a: Mapping[Row, int], b: Mapping[Row, int]) -> Z:
     return add(a, negate(b))
 
 
-# --- operators -------------------------------------------------------------------------------------
+# --- operators ------------------------------------------------------------------------------------
 
 
 def distinct(zset: Mapping[Row, int]) -> Z:
@@ -58,7 +58,7 @@ def map_rows(zset: Mapping[Row, int], function: Callable[[Row], Row]) -> Z:
 
 
 def flat_map(zset: Mapping[Row, int], function: Callable[[Row], Iterable[Row]]) -> Z:
-    return consolidate((made, weight) for row, weight in zset.items() for made in function(row))
+    return consolidate((result, weight) for row, weight in zset.items() for result in function(row))
 
 
 def project(zset: Mapping[Row, int], columns: Sequence[int]) -> Z:
@@ -71,7 +71,7 @@ def join(
     on: Sequence[tuple[int, int]],
     columns: Sequence[tuple[int, int]],
 ) -> Z:
-    """All pairs that agree on `on`; output column (0, i) is column i of the left, (1, i) of the right."""
+    """Join rows that agree on `on`; output column (0, i) is column i of a, (1, i) column i of b."""
     pairs = []
     for left, w in a.items():
         for right, v in b.items():
@@ -81,7 +81,7 @@ def join(
 
 
 def semijoin(a: Mapping[Row, int], b: Mapping[Row, int], on: Sequence[tuple[int, int]]) -> Z:
-    """The rows of a with a partner in b: a key whose rows in b have a positive sum of weights."""
+    """Return the rows of a whose key in b has a positive sum of weights."""
     keys = distinct(project(b, [j for _, j in on]))
     return {row: weight for row, weight in a.items() if pick(row, [i for i, _ in on]) in keys}
 
@@ -90,7 +90,7 @@ def antijoin(a: Mapping[Row, int], b: Mapping[Row, int], on: Sequence[tuple[int,
     return minus(a, semijoin(a, b, on))
 
 
-# --- aggregates ------------------------------------------------------------------------------------
+# --- aggregates -----------------------------------------------------------------------------------
 
 
 def count(group: Mapping[Any, int]) -> int:
@@ -98,7 +98,7 @@ def count(group: Mapping[Any, int]) -> int:
 
 
 def total(group: Mapping[Any, int]) -> Any:
-    """None when the values that are not None cancel out by weight."""
+    """Return the weighted sum; None if the weights of the values that are not None sum to 0."""
     if not count(_values(group)):
         return None
     return sum(weight * value for value, weight in _values(group).items())
@@ -126,9 +126,9 @@ def aggregate(
     key: Sequence[int],
     functions: Sequence[tuple[Callable[[Mapping[Any, int]], Any], int | None]],
 ) -> Z:
-    """One row per group whose weights add up to more than zero.
+    """Return one row per group with a positive sum of weights.
 
-    A function gets `{value: weight}` of its column (of whole rows for None), zero weights left out.
+    A function gets `{value: weight}` of its column (of whole rows for None), without zero weights.
     """
     groups: dict[Row, Z] = defaultdict(dict)
     for row, weight in zset.items():
@@ -146,17 +146,17 @@ def aggregate(
     return result
 
 
-# --- recursion -------------------------------------------------------------------------------------
+# --- recursion ------------------------------------------------------------------------------------
 
 
 class NoFixpoint(Exception):
-    """The iteration did not settle within its cap."""
+    """The iteration did not converge within its limit."""
 
 
 def fixpoint(
     body: Callable[[dict[str, Z]], dict[str, Z]], names: Iterable[str], cap: int = 200
 ) -> dict[str, Z]:
-    """X[0] = 0, X[i + 1] = body(X[i]), until nothing changes."""
+    """Iterate X[0] = 0, X[i + 1] = body(X[i]) until nothing changes."""
     current: dict[str, Z] = {name: {} for name in names}
     for _ in range(cap):
         following = body(current)

@@ -1,8 +1,8 @@
-"""Putting an operator into nested scopes, where its inputs change from iteration to iteration.
+"""Operators in nested scopes, where their inputs change from iteration to iteration.
 
-Rows of the relations `a` and `b` begin with a level l, and what the operator makes of the rows of one level
-takes part again one level up. So nothing need be monotone for a fixpoint to exist, with any weights, and
-every level is settled later than the one below it.
+The first column of the relations `a` and `b` is a level l. The result of the operator for the rows
+of one level becomes input of the next level. So a fixpoint exists for operators that are not
+monotone, with any weights, and every level converges later than the level below it.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ PairModel = Callable[[Z, Z], Z]
 
 
 def scoped(operator: Pair, again: Callable[[Row], Row], depth: int = 1) -> Build:
-    """`operator(a, b)` as 'out' from within `depth` scopes; `again` makes a row of its result one of a.
+    """Build `operator(a, b)` inside `depth` scopes.
 
-    The row that `again` returns has to be of the level above.
+    `again` converts a row of the result to a row of a, which must be of the next level.
     """
 
     def solve(owner: Any, a0: Stream, b0: Stream, depth: int) -> Stream:
@@ -58,7 +58,7 @@ def scoped(operator: Pair, again: Callable[[Row], Row], depth: int = 1) -> Build
 
 
 def scoped_model(operator: PairModel, again: Callable[[Row], Row], depth: int = 1) -> Model:
-    """What `scoped` comes to."""
+    """Return the model of `scoped`."""
 
     def solve(a0: Z, b0: Z, depth: int) -> Z:
         def result(a: Z, b: Z) -> Z:
@@ -69,8 +69,8 @@ def scoped_model(operator: PairModel, again: Callable[[Row], Row], depth: int = 
             turned = flat_map(current["b"], lambda row: _raised(_turned(row)))
             return {"a": add(a0, fed), "b": add(b0, turned)}
 
-        at_last = reference.fixpoint(body, ["a", "b"])
-        return result(at_last["a"], at_last["b"])
+        solution = reference.fixpoint(body, ["a", "b"])
+        return result(solution["a"], solution["b"])
 
     return lambda inputs: solve(inputs["a"], inputs["b"], depth)
 

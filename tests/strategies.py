@@ -1,4 +1,4 @@
-"""What property tests feed the engine: deltas with any weights, ticks, and re-splits of the same changes."""
+"""Strategies of property tests: deltas, ticks, and other splits of the same changes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from .reference import Row, Z, add, consolidate
 
 Tick = dict[str, Z]
-"""The changes of one tick by input; an input that does not change is left out."""
+"""The changes of one tick by input, without inputs that do not change."""
 
 small = st.integers(0, 4)
-"""Few values, so that rows and keys meet each other all the time."""
+"""Few values, so that equal rows and keys are frequent."""
 
 weights = st.sampled_from([1, 1, 1, -1, -1, -1, 2, -2, 3, -7])
 heavy_weights = st.sampled_from([1, -1, 2, -3, 10**6, -(10**6), 2**40, -(2**40)])
@@ -31,7 +31,7 @@ def rows(*columns: st.SearchStrategy[Any]) -> st.SearchStrategy[Row]:
 def deltas(
     row: st.SearchStrategy[Row], weight: st.SearchStrategy[int] = weights, max_size: int = 6
 ) -> st.SearchStrategy[Z]:
-    """A Z-set of random rows; the empty one is among them."""
+    """Draw a Z-set of random rows, possibly empty."""
     return st.lists(st.tuples(row, weight), max_size=max_size).map(consolidate)
 
 
@@ -41,7 +41,7 @@ def ticks(
     max_ticks: int = 7,
     max_size: int = 6,
 ) -> st.SearchStrategy[list[Tick]]:
-    """A sequence of ticks; some are empty, some leave an input out, some undo an earlier one."""
+    """Draw a sequence of ticks; some are empty, some omit an input, some undo an earlier tick."""
     change = st.fixed_dictionaries(
         {}, optional={name: deltas(row, weight, max_size) for name, row in inputs.items()}
     )
@@ -50,7 +50,7 @@ def ticks(
 
 
 def _with_undone(entries: Sequence[Tick | int]) -> list[Tick]:
-    """A number n stands for the exact opposite of the n-th tick before."""
+    """Replace each number n by the exact opposite of the n-th tick before it."""
     done: list[Tick] = []
     for entry in entries:
         if isinstance(entry, int):
@@ -63,19 +63,19 @@ def _with_undone(entries: Sequence[Tick | int]) -> list[Tick]:
 def set_ticks(
     inputs: Mapping[str, st.SearchStrategy[Row]], max_ticks: int = 7, max_size: int = 6
 ) -> st.SearchStrategy[list[Tick]]:
-    """Ticks of assertions and retractions, as relations with set semantics take them."""
+    """Draw ticks of insertions and retractions, for relations with set semantics."""
     return ticks(inputs, st.sampled_from([1, 1, -1]), max_ticks, max_size)
 
 
 def totals(sequence: Sequence[Tick]) -> Tick:
-    """What all ticks together add up to, by input."""
+    """Return the sum of all ticks, by input."""
     names = {name for tick in sequence for name in tick}
     return {name: add(*(tick.get(name, {}) for tick in sequence)) for name in names}
 
 
 @st.composite
 def resplit(draw: st.DrawFn, sequence: Sequence[Tick]) -> list[Tick]:
-    """Other ticks with the same total: weights taken apart, pieces shuffled and dealt out anew."""
+    """Draw other ticks with the same sum: split the weights and redistribute the parts."""
     rng = random.Random(draw(st.integers(0, 2**32)))
     pieces: list[tuple[str, Row, int]] = []
     for tick in sequence:
@@ -84,8 +84,8 @@ def resplit(draw: st.DrawFn, sequence: Sequence[Tick]) -> list[Tick]:
                 part = rng.choice([0, 1, -1, weight // 2])
                 pieces += [(name, row, part), (name, row, weight - part)]
     rng.shuffle(pieces)
-    dealt: list[Tick] = [{} for _ in range(rng.randint(1, 6))]
+    redistributed: list[Tick] = [{} for _ in range(rng.randint(1, 6))]
     for name, row, weight in pieces:
-        tick = rng.choice(dealt)
+        tick = rng.choice(redistributed)
         tick[name] = add(tick.get(name, {}), {row: weight})
-    return dealt
+    return redistributed

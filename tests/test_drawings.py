@@ -1,4 +1,4 @@
-"""The drawings on the pages are those of the circuits they speak of."""
+"""The drawings on the pages show the circuits that the pages describe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Circuits drawn as DOT and as pictures."""
+"""Drawings of circuits as DOT and as pictures."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_stream_is_an_arrow_and_every_end_is_drawn() -> None:
     assert len(drawn) == plain + len(body.entered)
     for end in {name for edge in drawn for name in edge}:
         assert f"{end} [label=" in dot
-    # Nothing is drawn for the scope but its frame.
+    # The scope itself is drawn as a frame only.
     assert f"n{scope.id}" not in {name for edge in drawn for name in edge}
 
 
@@ -126,7 +126,7 @@ def test_the_dot_program_is_used_if_there_is_one(monkeypatch: pytest.MonkeyPatch
         drawing.render("digraph {}\n")
 
 
-def test_names_that_do_not_say_the_format(tmp_path: Path) -> None:
+def test_file_names_without_a_known_suffix(tmp_path: Path) -> None:
     with pytest.raises(
         ArgumentError, match=r"c.txt: expected a file name that ends in one of .dot, .gv, .svg"
     ):
@@ -143,7 +143,7 @@ def test_a_program_and_a_run_are_drawn_as_their_circuit() -> None:
 
 
 @pytest.mark.parametrize("value", [None, 3, "reach.dl", Schema.of(x=int)])
-def test_what_is_not_a_circuit_is_not_drawn(value: object) -> None:
+def test_other_values_are_not_drawn(value: object) -> None:
     with pytest.raises(
         ArgumentError, match=r"^circuit: expected a circuit, a program or a run, got .*\[invalid-argument\]$"
     ):

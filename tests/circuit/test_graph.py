@@ -15,7 +15,7 @@ from tests.circuit.support import edges
 
 
 def line_of(marker: str) -> int:
-    """The line of this file that ends in the comment."""
+    """Return the line of this file that ends in the comment."""
     lines = Path(__file__).read_text().splitlines()
     (found,) = [number for number, line in enumerate(lines, 1) if line.endswith(f"# {marker}")]
     return found
@@ -40,8 +40,8 @@ def test_at_names_another_source() -> None:
     assert e.filter(col("x") > 1).node.source.startswith("test_graph.py:")
 
 
-def test_files_beside_the_package_are_the_users_own(tmp_path: Path) -> None:
-    """A path that merely starts like the package's must not be taken for it."""
+def test_files_next_to_the_package_belong_to_the_caller(tmp_path: Path) -> None:
+    """A path that starts like the path of the package does not belong to the package."""
     package = Path(sys.modules["dbsp"].__file__ or "").parent
     (tmp_path / "dbsp").symlink_to(package)
     script = tmp_path / "dbsp_etl.py"
@@ -62,7 +62,7 @@ e.project("z")
 
 
 @pytest.mark.parametrize("code", ["-c", "exec"])
-def test_code_that_is_in_no_file_keeps_its_lines(code: str) -> None:
+def test_code_without_a_file_has_line_numbers(code: str) -> None:
     command = ["-c", CODE] if code == "-c" else ["-c", "import sys; exec(sys.argv[1])", CODE]
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
     assert done.stdout == "<string>:4 <string>:6\n"
@@ -81,7 +81,7 @@ def test_a_cycle_without_a_delay_is_found_in_a_graph_wired_by_hand() -> None:
         circuit.validate()
 
 
-def test_one_name_stands_for_itself_where_several_are_expected() -> None:
+def test_a_single_name_is_accepted_for_a_list_of_names() -> None:
     circuit = Circuit()
     left = circuit.input("left", name=str, x=int)
     right = circuit.input("right", name=str, y=int, key="name")
@@ -89,11 +89,11 @@ def test_one_name_stands_for_itself_where_several_are_expected() -> None:
     assert circuit.start().outputs["out"].names == ("name", "x", "y")
 
 
-def test_nodes_remember_where_they_were_made() -> None:
+def test_nodes_store_the_line_that_built_them() -> None:
     circuit, e = edges()
-    made = e.filter(col("x") > 1)  # made here
-    assert made.node.describe() == f"Filter at test_graph.py:{line_of('made here')}"
-    assert repr(made) == f"<stream of <c#1 {made.node.label}>: x: int, y: int>"
+    stream = e.filter(col("x") > 1)  # built here
+    assert stream.node.describe() == f"Filter at test_graph.py:{line_of('built here')}"
+    assert repr(stream) == f"<stream of <c#1 {stream.node.label}>: x: int, y: int>"
     assert repr(circuit) == "<circuit 'c': 2 nodes>"
     assert [node.label for node in circuit.walk()] == ["Input edge", 'Filter col("x") > 1']
 
@@ -117,7 +117,7 @@ def test_different_constants_in_expressions_are_different_work() -> None:
     assert [type(run.view(name).rows()[0][0]) for name in "ab"] == [int, float]
 
 
-def test_what_no_output_reads_is_not_run() -> None:
+def test_nodes_that_no_output_reads_do_not_run() -> None:
     circuit, e = edges()
 
     def fail(row: object) -> bool:
@@ -155,7 +155,7 @@ def test_work_that_does_not_depend_on_the_scope_is_done_outside_of_it() -> None:
     assert run.view("path").rows() == [(1, 2), (1, 3), (2, 3)]
 
 
-def test_an_outer_stream_leaves_a_scope_as_it_is() -> None:
+def test_an_outer_stream_leaves_a_scope_unchanged() -> None:
     circuit, e = edges()
     with circuit.fixpoint("closure") as scope:
         path = scope.variable("path", e.schema)

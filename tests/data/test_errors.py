@@ -1,4 +1,4 @@
-"""Helpers that narrow a type say what is wrong, and where, when the code of dbsp breaks its own promise."""
+"""Helpers that narrow types raise InvariantError, with the place, for defects of dbsp."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dbsp.circuit.step_roles import expect_arranged
 from dbsp.errors import InvariantError, expect_present, expect_type
 
 
-def test_a_value_that_is_there_is_returned() -> None:
+def test_a_present_value_is_returned() -> None:
     assert expect_present(0, "a number") == 0
     assert expect_type(True, int, "a number") is True
 

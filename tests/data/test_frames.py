@@ -1,4 +1,4 @@
-"""Z-sets from and to Arrow, pandas and Polars."""
+"""Conversions of Z-sets from and to Arrow, pandas and Polars."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def zsets(draw: st.DrawFn) -> ZSet:
 
 
 @given(zsets())
-def test_arrow_tables_come_back_as_they_were(zset: ZSet) -> None:
+def test_arrow_tables_round_trip(zset: ZSet) -> None:
     table = zset.to_arrow()
     assert table.column_names == [*zset.schema.names, "weight"]
     assert ZSet.from_arrow(table, "weight", zset.schema) == zset
@@ -56,20 +56,20 @@ def test_arrow_tables_come_back_as_they_were(zset: ZSet) -> None:
 
 
 @given(zsets())
-def test_polars_frames_come_back_as_they_were(zset: ZSet) -> None:
+def test_polars_frames_round_trip(zset: ZSet) -> None:
     frame = zset.to_polars()
     assert frame.columns == [*zset.schema.names, "weight"]
     assert ZSet.from_polars(frame, "weight", zset.schema) == zset
 
 
 @given(zsets().filter(lambda z: all(t.kind != "float" for t in z.schema.types)))
-def test_pandas_frames_come_back_as_they_were(zset: ZSet) -> None:
+def test_pandas_frames_round_trip(zset: ZSet) -> None:
     frame = zset.to_pandas()
     assert list(frame.columns) == [*zset.schema.names, "weight"]
     assert ZSet.from_pandas(frame, "weight", zset.schema) == zset
 
 
-def test_missing_values_of_pandas_are_none_or_nan_as_the_schema_says() -> None:
+def test_missing_values_of_pandas_are_none_or_nan_by_the_schema() -> None:
     frame = pd.DataFrame({"x": [1.5, math.nan], "s": ["a", None]})
     assert ZSet.from_pandas(frame) == {(1.5, "a"): 1, (None, None): 1}
     as_nan = ZSet.from_pandas(frame, schema={"x": float, "s": str | None})
@@ -170,7 +170,7 @@ def test_chunks_batches_and_empty_tables() -> None:
     assert ZSet.from_arrow(ZSet.empty(schema).to_arrow(), "weight", schema) == ZSet.empty(schema)
 
 
-def test_columns_meet_by_name_else_by_position() -> None:
+def test_columns_match_by_name_else_by_position() -> None:
     schema = Schema.of(x=int, y=float)
     interner = Interner()
     by_name = encode_table(pa.table({"y": [0.5], "x": [1]}), schema, interner)

@@ -29,7 +29,7 @@ VALUES = st.recursive(ATOMS, lambda inner: st.lists(inner, max_size=3).map(tuple
 
 
 def text_of(value: Any) -> str:
-    """A text that differs exactly where two values count as different."""
+    """Return a text that is equal exactly for equal values."""
     return repr(value).replace("-0.0", "0.0")
 
 
@@ -39,13 +39,13 @@ def test_equal_values_share_an_id_and_ids_are_dense(values: list[Any]) -> None:
     codes = [interner.encode(value) for value in values]
     assert [interner.encode(value) for value in values] == codes
     assert len(set(codes)) == len(set(map(text_of, values)))
-    # Inner tuples have ids of their own.
+    # Inner tuples have separate ids.
     assert set(codes) <= set(range(len(interner)))
     assert [text_of(interner.decode(code)) for code in codes] == list(map(text_of, values))
 
 
 @given(st.lists(VALUES, max_size=12), st.lists(VALUES, max_size=6))
-def test_many_values_get_the_ids_single_ones_get(values: list[Any], earlier: list[Any]) -> None:
+def test_many_values_get_the_same_ids_as_single_values(values: list[Any], earlier: list[Any]) -> None:
     one_by_one, at_once = Interner(), Interner()
     for value in earlier:
         one_by_one.encode(value)

@@ -1,4 +1,4 @@
-"""Prefix extenders against brute force, one prefix at a time, and the generic join made of them."""
+"""Prefix extenders against brute force, and the generic join built from them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def zsets(*columns: str, values: st.SearchStrategy[Any] = VALUES) -> st.SearchSt
 
 
 def offered(relation: ZSet, at: list[int], prefix: tuple[Any, ...]) -> set[Any]:
-    """The values of the column at[-1] in the rows whose columns before it in `at` are the prefix."""
+    """Return the values of column at[-1] in the rows whose columns at[:-1] are the prefix."""
     return {row[at[-1]] for row in relation.rows() if tuple(row[j] for j in at[:-1]) == prefix}
 
 
 @given(
     zsets("x", "y", "z"), zsets("p", "q"), st.permutations("xyz"), st.permutations("pq"), st.integers(0, 2)
 )
-def test_the_three_words_against_brute_force(
+def test_the_three_operations_against_brute_force(
     relation: ZSet, prefixes: ZSet, order: list[str], bound: list[str], looked_up: int
 ) -> None:
     index = relation.index_by(*order[: looked_up + 1])
@@ -50,11 +50,11 @@ def test_the_three_words_against_brute_force(
     result = extender.propose(prefixes)
     assert result == proposed
     assert result.schema.names == ("p", "q", "new")
-    # Intersect keeps what it would have proposed and drops the rest, in any Z-set of extended prefixes.
+    # Intersect keeps the extended prefixes that it would have proposed and drops the others.
     beside = ZSet({(*row[:2], value): 7 for row in proposed for value in (-5, 0, 1)}, result.schema)
     kept = extender.intersect(beside + result)
     assert kept == {row: (beside + result)[row] for row in proposed if (beside + result)[row]}
-    for zset in (result, kept):  # rows sorted and once each, as a batch must be
+    for zset in (result, kept):  # the rows are sorted and different, as in every batch
         codes = zset.batch.rows.tolist()
         assert codes == sorted(codes) and len(set(map(tuple, codes))) == len(codes)
 
@@ -69,7 +69,7 @@ def test_an_extender_over_a_node_below_a_prefix(relation: ZSet, x: int) -> None:
 
 
 @given(zsets("a"), zsets("a", "b"), zsets("b", "a"), zsets("b"))
-def test_a_level_is_the_intersection_of_what_all_offer(prefixes: ZSet, r: ZSet, s: ZSet, t: ZSet) -> None:
+def test_a_level_is_the_intersection_of_all_extenders(prefixes: ZSet, r: ZSet, s: ZSet, t: ZSet) -> None:
     indexes = [r.index_by("a", "b"), s.index_by("a", "b"), t.index_by("b")]
     extended = extend_prefixes(prefixes, [PrefixExtender(index) for index in indexes])
     wanted = {}
@@ -80,7 +80,7 @@ def test_a_level_is_the_intersection_of_what_all_offer(prefixes: ZSet, r: ZSet, 
 
 
 def test_the_smallest_proposes_for_each_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What makes it worst-case optimal: of two hubs, each prefix asks the side that has little to offer."""
+    """The join is worst-case optimal: of two hubs, each prefix uses the side with few values."""
     hub = {(1, y): 1 for y in range(100)} | {(2, 5): 1}
     other = {(2, y): 1 for y in range(100)} | {(1, 5): 1}
     schema = {"a": int, "b": int}
@@ -122,8 +122,8 @@ def test_strings_of_other_interners() -> None:
     assert extender.intersect(wanted) == {("ann", "cid"): 1}
 
 
-def test_none_is_no_int() -> None:
-    """Its code is an int of columns without None."""
+def test_none_is_not_an_int() -> None:
+    """The code of None is an int in a column that is not optional."""
     least = -(2**63)
     plain = ZSet({(least, 1): 1, (5, 2): 1}, {"x": int, "y": int})
     optional = ZSet({(None,): 1, (5,): 1}, {"x": int | None})
@@ -164,7 +164,7 @@ TRIANGLE = ("ab", "bc", "ac")
 
 
 def triangles(r: ZSet, s: ZSet, t: ZSet) -> Rows:
-    """By the definition: all (a, b, c), each with the product of the weights."""
+    """Return all (a, b, c) by the definition, each with the product of the weights."""
     total: Counter[Any] = Counter()
     for (a, b), x in r:
         for (b2, c), y in s:

@@ -1,4 +1,4 @@
-"""Schemas: names and types, rows in every form, and errors that say where."""
+"""Schemas: names and types, rows in every form, and errors with their place."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_misnamed_columns_get_a_suggestion() -> None:
         PEOPLE.index("q")
 
 
-def test_what_is_no_schema_is_refused() -> None:
+def test_other_values_are_not_schemas() -> None:
     with pytest.raises(SchemaError, match="column 'x': list cannot be the type of a column"):
         Schema.of(x=list)
     with pytest.raises(SchemaError, match=r"expected a schema, such as .*, got 3"):
@@ -106,7 +106,7 @@ MIXED = Schema.of(i=int, s=str, f=float | None, b=bool, d=dt.date, o="object?")
 
 
 @given(ROWS)
-def test_rows_come_back_as_they_were(rows: list[tuple[Any, ...]]) -> None:
+def test_rows_round_trip(rows: list[tuple[Any, ...]]) -> None:
     interner = Interner()
     codes = MIXED.encode_rows(rows, interner)
     assert codes.shape == (len(rows), 6) and codes.dtype == np.int64
@@ -117,7 +117,7 @@ def test_rows_come_back_as_they_were(rows: list[tuple[Any, ...]]) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(INT64_MIN, INT64_MAX), st.integers(-3, 3)), max_size=6))
-def test_rows_of_ints_come_back_as_they_were(rows: list[tuple[int, int]]) -> None:
+def test_rows_of_ints_round_trip(rows: list[tuple[int, int]]) -> None:
     schema = Schema.of(x=int, y=int)
     codes = schema.encode_rows(rows, Interner())
     assert codes.shape == (len(rows), 2) and codes.flags.c_contiguous and codes.flags.writeable

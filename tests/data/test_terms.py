@@ -1,4 +1,4 @@
-"""Records and branches: as Python values, as codes, as text, in order; however deep they are nested."""
+"""Records and branches: Python values, codes, text and order, at any nesting depth."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ DEEP = 100_000
 
 
 def listed(*items: int) -> Any:
-    """A linked list of pairs."""
+    """Return a linked list of pairs."""
     made = None
     for item in reversed(items):
         made = (item, made)
@@ -109,7 +109,7 @@ def test_a_text_that_defines_no_structure(text: str, message: str) -> None:
 
 
 @given(st.lists(LISTS | LISTS, max_size=8), st.lists(EXPRS, max_size=8))
-def test_equal_values_have_one_code_and_come_back(lists: list[Any], exprs: list[Branch]) -> None:
+def test_equal_values_have_one_code_and_round_trip(lists: list[Any], exprs: list[Branch]) -> None:
     interner = Interner()
     for type_, values in ((LIST, lists), (EXPR, exprs)):
         codes = [encode_value(type_, value, interner) for value in values]
@@ -137,7 +137,7 @@ def test_rows_constructed_at_once_and_one_by_one_have_the_same_codes(rows: list[
     assert interner.construct(layout, np.array(rows, np.int64)).tolist() == codes.tolist()
 
 
-def test_what_was_never_made_is_not_found() -> None:
+def test_a_value_that_was_never_constructed_is_not_found() -> None:
     interner = Interner()
     encode_value(LIST, (1, (2, None)), interner)
     before = len(interner)
@@ -206,7 +206,7 @@ def test_lists_are_ordered_by_length_and_then_by_their_elements(values: list[Any
 
 
 @given(st.lists(EXPRS, max_size=8), st.randoms())
-def test_the_order_does_not_depend_on_what_was_interned_first(values: list[Branch], shuffler: Any) -> None:
+def test_the_order_does_not_depend_on_the_order_of_interning(values: list[Branch], shuffler: Any) -> None:
     def sorted_by_rank(given: list[Branch]) -> list[Branch]:
         interner = Interner()
         codes = np.array([encode_value(EXPR, value, interner) for value in given], np.int64)
@@ -261,7 +261,7 @@ def test_a_branch_is_a_value() -> None:
 @pytest.mark.parametrize(
     ("type_", "make"), [(LIST, deep_list), (EXPR, deep_sum)], ids=["a list", "an expression"]
 )
-def test_nothing_goes_down_by_recursion(type_: Any, make: Any) -> None:
+def test_deep_values_need_no_recursion(type_: Any, make: Any) -> None:
     value, other = make(), make()
     assert value == other and hash(value) == hash(other)
     assert (value != other) is False
@@ -279,7 +279,7 @@ def test_nothing_goes_down_by_recursion(type_: Any, make: Any) -> None:
 
 
 @given(EXPRS)
-def test_text_in_quotation_marks_is_read_as_it_was_written(value: Branch) -> None:
+def test_quoted_text_round_trips(value: Branch) -> None:
     text = term_text(value, literal_of)
     assert read_term(EXPR, text, 0, lambda inside, at: inside) == (value, len(text))
 
@@ -320,7 +320,7 @@ def test_text_as_files_have_it(type_: Any, text: str, value: Any) -> None:
         (EXPR, "$Nothing(1)", "')'", 9),
     ],
 )
-def test_text_that_is_no_value(type_: Any, text: str, message: str, start: int) -> None:
+def test_text_that_is_not_a_value(type_: Any, text: str, message: str, start: int) -> None:
     with pytest.raises(TermTextError) as refused:
         read_cell(type_, text)
     assert (str(refused.value), refused.value.start) == (message, start)
@@ -339,7 +339,7 @@ def test_arrow_and_parquet_refuse_them_by_name(tmp_path: Any) -> None:
         DeltaLog(tmp_path).append(1, {"lists": rows})
 
 
-def test_another_interner_has_codes_of_its_own() -> None:
+def test_another_interner_has_different_codes() -> None:
     schema = dbsp.Schema.of(items=LIST)
     one = dbsp.ZSet({((1, (2, None)),): 1, (None,): 2}, schema)
     other = dbsp.ZSet({((5, None),): 1, (None,): 2, ((1, (2, None)),): 1}, schema)

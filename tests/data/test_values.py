@@ -1,4 +1,4 @@
-"""Types and codes: what goes in comes out, codes compare like values, and misfits are refused by name."""
+"""Types and codes: values round-trip, codes compare like values, and wrong values are refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ TYPES = st.sampled_from(list(VALUES))
 
 
 def identical(a: Any, b: Any) -> bool:
-    """Equal and of one class, all the way down; NaN is itself and -0.0 is 0.0."""
+    """Return whether values are equal and of one class, at all depths;
+
+    NaN is itself, -0.0 is 0.0.
+    """
     if type(a) is not type(b):
         return False
     if isinstance(a, tuple):
@@ -63,7 +66,7 @@ def columns(draw: st.DrawFn) -> tuple[Type, list[Any]]:
 
 
 @given(columns())
-def test_a_column_comes_back_as_it_was(column: tuple[Type, list[Any]]) -> None:
+def test_a_column_round_trips(column: tuple[Type, list[Any]]) -> None:
     type_, values = column
     interner = Interner()
     codes = encode_column(type_, values, interner)
@@ -90,14 +93,14 @@ def test_ordered_codes_compare_like_their_values(case: tuple[Type, Any, Any]) ->
     type_, a, b = case
     assert type_.ordered_codes
     code_a, code_b = (encode_value(type_, value, Interner()) for value in (a, b))
-    if a != a or b != b:  # NaN comes last and equals itself
+    if a != a or b != b:  # NaN is last and equals itself
         assert (code_a < code_b) == (a == a and b != b)
     else:
         assert (code_a < code_b) == (a < b) and (code_a == code_b) == (a == b)
 
 
 @given(st.lists(st.floats(allow_subnormal=True), max_size=20))
-def test_float_codes_in_bulk_agree_with_single_ones_and_come_back(values: list[float]) -> None:
+def test_float_codes_in_bulk_agree_with_single_ones_and_round_trip(values: list[float]) -> None:
     codes = float_codes(np.array(values, np.float64))
     assert codes.tolist() == [encode_value(FLOAT, value, Interner()) for value in values]
     assert all(map(identical, code_floats(codes).tolist(), values))
@@ -220,7 +223,7 @@ def test_numpy_scalars_and_subclasses_become_plain_values() -> None:
         assert identical(back, plain)
 
 
-def test_aware_timestamps_are_kept_in_utc_and_naive_ones_as_they_are() -> None:
+def test_aware_timestamps_are_stored_in_utc_and_naive_ones_unchanged() -> None:
     zone = dt.timezone(dt.timedelta(hours=2))
     aware, naive = dt.datetime(2024, 5, 6, 7, tzinfo=zone), dt.datetime(2024, 5, 6, 7)
     codes = encode_column(TIMESTAMP, [aware, naive], Interner())
@@ -259,7 +262,7 @@ def test_as_type(spec: Any, type_: Type) -> None:
     assert as_type(spec) == type_
 
 
-def test_what_is_no_type_is_refused() -> None:
+def test_other_values_are_not_types() -> None:
     with pytest.raises(SchemaError, match="unknown type 'integer'; the types are int, float"):
         as_type("integer")
     with pytest.raises(SchemaError, match=r"list cannot be the type of a column, .* not hashable; use tuple"):

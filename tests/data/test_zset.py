@@ -1,4 +1,4 @@
-"""Z-sets: the group laws, reading and writing them, and the trie view."""
+"""Z-sets: the group laws, construction, access, and the trie view."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_weights_beyond_64_bits_are_refused() -> None:
     assert -1 * big == ZSet({(1,): -INT64_MAX})
 
 
-def test_weights_that_are_no_ints_are_refused() -> None:
+def test_weights_that_are_not_ints_are_refused() -> None:
     with pytest.raises(InputError, match=r"expected an int as weight, got 1\.5 of type float"):
         ZSet({(1,): 1.5})
     with pytest.raises(InputError, match="got True of type bool"):
@@ -281,7 +281,7 @@ def test_prefixes_select_ranges(zset: ZSet, order: list[str], depth: int) -> Non
             assert node.as_zset_view() == below
             assert node.as_zset_view().schema.names == tuple(columns[length:])
             assert (prefix in index) == bool(below)
-            # A prefix of a prefix: down the trie one value at a time.
+            # Descend the trie one value at a time.
             stepped = index
             for value in prefix:
                 stepped = stepped.get_by_prefix(value)

@@ -43,7 +43,7 @@ def bags(value: st.SearchStrategy[int], arity: int, max_size: int = 20) -> st.Se
 
 
 class Stack:
-    """Sorted runs in a run table, as a trace hands them to kernels."""
+    """Sorted runs in a run table, as a trace passes them to kernels."""
 
     def __init__(self, zsets: Sequence[Z], arity: int) -> None:
         self.table = np.zeros((len(zsets) + 1, 3), np.int64)

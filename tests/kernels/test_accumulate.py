@@ -54,7 +54,7 @@ def test_assert_runs(bag: Pairs, stack: Stack) -> None:
 
 @given(bags(near, 1), stacks(near, 2), st.integers(0, 3), st.data())
 def test_distinct_at_an_iteration(bag: Pairs, stack: Stack, now: int, data: st.DataObject) -> None:
-    """The formula of section 5: what is visited, what comes out, what waits and until when."""
+    """The formula of section 5: visited rows, output, waiting rows and their times."""
     past = data.draw(st.integers(0, stack.count))
     visited = sorted({row for row, _ in bag})
     rows, found, agenda, times = distinct_timed_runs(
@@ -103,7 +103,7 @@ def test_accumulate(past: Pairs, bag: Pairs, m: int) -> None:
     before, after = sums_of(old, m, columns), sums_of(reference.add(old, delta), m, columns)
     if any(not INT64_MIN <= s <= INT64_MAX for group in before.values() for s in group):
         return
-    # the state as a trace would hold it: in two runs that partly cancel
+    # the state in two runs that partly cancel, as in a trace
     first: Z = {(*key, *group): 1 for key, group in before.items()}
     stale: Z = {(*key, *[s ^ 5 for s in group]): 1 for key, group in before.items()}
     stack = Stack([stale, reference.minus(first, stale)], m + 4)
@@ -120,8 +120,8 @@ def test_accumulate(past: Pairs, bag: Pairs, m: int) -> None:
     assert now.tolist() == wanted
 
 
-def test_accumulate_does_not_mind_the_order_of_its_parts() -> None:
-    """Partial sums leave int64, the sum does not; with a past or without."""
+def test_accumulate_does_not_depend_on_the_order_of_its_parts() -> None:
+    """Partial sums are outside int64, the sum is not; with and without a past."""
     columns = np.array([(0, SUM)], np.int64)
     nothing = Stack([], 2)
     delta: Z = {(2**62 + i,): 1 for i in range(5)} | {(-(2**62) - i,): 1 for i in range(5)}
@@ -132,7 +132,7 @@ def test_accumulate_does_not_mind_the_order_of_its_parts() -> None:
     assert now.tolist() == [[1, 2**62]]
 
 
-def test_accumulate_refuses_a_number_of_rows_that_leaves_int64() -> None:
+def test_accumulate_refuses_a_number_of_rows_outside_int64() -> None:
     delta: Z = {(0,): INT64_MAX, (1,): 1}
     with pytest.raises(
         OverflowError, match="weight: the number of rows of a group is outside the 64-bit range"
@@ -176,7 +176,7 @@ def _sum_floats(listed: Sequence[float], weights: Sequence[int], starts: Sequenc
 
 
 @given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.integers(-3, 3)), min_size=1, max_size=30))
-def test_sum_floats_loses_next_to_nothing(terms: list[tuple[float, int]]) -> None:
+def test_sum_floats_loses_almost_no_precision(terms: list[tuple[float, int]]) -> None:
     (found,) = _sum_floats([v for v, _ in terms], [w for _, w in terms], [0])
     exact = math.fsum(v * w for v, w in terms)
     assert math.isclose(

@@ -19,7 +19,7 @@ def test_consolidate(case: tuple[int, Pairs]) -> None:
     assert pairs_of(*consolidate(*arrays(bag, arity))) == model_pairs(reference.consolidate(bag))
 
 
-# How far the values of a column spread decides how many words a row is packed into.
+# The range of the values of a column decides the number of words of a packed row.
 SPREADS = {
     "one word": [(0, 100)] * 3,
     "one full word": [(INT64_MIN, INT64_MAX)],
@@ -34,7 +34,7 @@ SPREADS = {
 @pytest.mark.parametrize("size", [49, 300, 9000])
 @pytest.mark.parametrize("units", [True, False])
 def test_consolidate_many_rows(spread: str, size: int, units: bool) -> None:
-    """Sizes on both sides of the insertion sort and of the wider digits; rows repeat."""
+    """Sizes on both sides of the limits of insertion sort and of wide digits; rows repeat."""
     rng = np.random.default_rng(size)
     distinct = size // 3 + 1
     pool = np.stack(
@@ -57,7 +57,7 @@ def test_consolidate_rows_without_columns(listed: list[int]) -> None:
 
 
 @pytest.mark.parametrize("size", [2, 60])
-def test_consolidate_refuses_a_sum_that_leaves_int64(size: int) -> None:
+def test_consolidate_refuses_a_sum_outside_int64(size: int) -> None:
     rows = np.zeros((size, 2), np.int64)
     rows[: size - 2, 0] = np.arange(size - 2)[::-1] + 1
     weights = np.ones(size, np.int64)
@@ -89,7 +89,7 @@ def test_concatenate(a: Pairs, b: Pairs, sign: int) -> None:
     assert pairs_of(*found) == model_pairs(reference.add(left, reference.scale(sign, right)))
 
 
-def test_concatenate_refuses_what_leaves_int64() -> None:
+def test_concatenate_refuses_weights_outside_int64() -> None:
     row = np.zeros((1, 1), np.int64)
     largest, lowest, one = (np.array([w], np.int64) for w in (INT64_MAX, INT64_MIN, 1))
     with pytest.raises(OverflowError, match="weight: the sum"):
@@ -107,7 +107,7 @@ def test_with_time() -> None:
 
 
 @given(bags(near, 2, 30), bags(near, 2, 30), st.lists(st.integers(1, 9), min_size=1))
-def test_merge_in_instalments(a: Pairs, b: Pairs, fuels: list[int]) -> None:
+def test_incremental_merge(a: Pairs, b: Pairs, fuels: list[int]) -> None:
     left, right = reference.consolidate(a), reference.consolidate(b)
     size = len(left) + len(right)
     rows, out_weights = np.empty((size, 2), np.int64), np.empty(size, np.int64)

@@ -72,7 +72,7 @@ def test_join_runs(bag: Pairs, stack: Stack, m: int) -> None:
 
 @given(bags(near, 1), stacks(near, 3), st.integers(0, 3))
 def test_join_timed_runs(bag: Pairs, stack: Stack, now: int) -> None:
-    """The last column is the iteration; a match belongs to the later of both."""
+    """The last column is the iteration; the time of a match is the later one of both."""
     delta = reference.consolidate(bag)
     columns = np.array([0, -2], np.int64)
     rows, found, times, due = join_timed_runs(
@@ -94,7 +94,7 @@ def test_join_timed_runs(bag: Pairs, stack: Stack, now: int) -> None:
 def test_join_timed_runs_of_scopes_within_scopes(
     bag: Pairs, stack: Stack, outer: int, inner: int, coordinates: int
 ) -> None:
-    """A match belongs to the least upper bound of both times; a run of the outer scope has no inner time."""
+    """The time of a match is the least upper bound; runs of the outer scope have no inner time."""
     delta = reference.consolidate(bag)
     columns = np.array([0, -2], np.int64)
     now = np.array([outer, inner], np.int64)

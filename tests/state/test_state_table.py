@@ -1,4 +1,4 @@
-"""Tables: dictionaries that follow the tick's all or nothing."""
+"""State tables: dictionaries that commit and roll back with the tick."""
 
 from __future__ import annotations
 

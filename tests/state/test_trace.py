@@ -1,4 +1,4 @@
-"""Traces: old and new integrals, merging, memory after churn, rollback, weights near the end of int64."""
+"""Traces: old and new integrals, merging, memory, rollback, weights near the end of int64."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def model_of(batch: Batch) -> Z:
 
 
 class Owner:
-    """A trace with the journal that a scheduler would keep."""
+    """A trace with the journal that a scheduler keeps."""
 
     def __init__(self, width: int = 2) -> None:
         self.journal: list[Journalled] = []
@@ -72,12 +72,12 @@ def interval(start: int, stop: int, weight: int = 1) -> Z:
 
 
 def through_the_table(trace: Trace, runs: int, rows: Codes) -> list[int]:
-    """The weights of rows as kernels see them in the first `runs` runs."""
+    """Return the weights of rows in the first `runs` runs, as kernels compute them."""
     return sum_weights(rows, trace.table, runs).tolist()
 
 
 class TraceMachine(RuleBasedStateMachine):
-    """Ticks of several appends, committed or abandoned, with any fuel: always the same as a dict."""
+    """Ticks of several appends, committed or rolled back, agree with a dictionary."""
 
     sizes = st.sampled_from([1, 2, 10, 300, 600, 3000])
     weights = st.sampled_from([1, -1, 2])
@@ -100,7 +100,7 @@ class TraceMachine(RuleBasedStateMachine):
 
     @rule()
     def undo(self) -> None:
-        """Deletions meet their insertions."""
+        """Retractions cancel their insertions."""
         value = reference.add(self.committed, self.current)
         if value:
             delta = dict(sorted(reference.negate(value).items())[: len(value) // 2 + 1])
@@ -147,7 +147,7 @@ class TraceMachine(RuleBasedStateMachine):
 
 
 class SmallStepsMachine(TraceMachine):
-    """The same with runs merged all the time, in instalments of a few rows."""
+    """The same with frequent merges of a few rows each."""
 
     sizes = st.sampled_from([1, 2, 3, 5, 9])
     limits: ClassVar = {"SMALL": 2, "TAIL": 2, "RATIO": 2, "MAX_RUNS": 3}
@@ -200,7 +200,7 @@ def test_the_number_of_runs_grows_with_the_logarithm(size: int, ticks: int) -> N
 
 
 def merged_rows(owner: Owner, zset: Z, fuel: int) -> int:
-    """Rows written by merging in one tick."""
+    """Return the number of rows that merges write in one tick."""
     written = 0
     trace = owner.trace
     owner.append(zset)
@@ -214,7 +214,7 @@ def merged_rows(owner: Owner, zset: Z, fuel: int) -> int:
 
 
 def test_a_large_merge_is_spread_over_ticks() -> None:
-    """No tick merges much more than its fuel, though the runs are far larger."""
+    """No tick merges much more than its fuel, although the runs are far larger."""
     owner = Owner()
     owner.append(interval(0, 100_000))
     owner.commit(10**9)
@@ -257,13 +257,13 @@ def test_churn_that_returns_to_the_same_relation_returns_to_the_same_memory() ->
         owner.tick(change)
         owner.tick(reference.negate(change))
     assert owner.value == base
-    # at most the small runs at the new end are not merged yet
+    # at most the small runs at the newest end are not merged yet
     assert owner.trace.rows <= 20_000 + TAIL * SMALL
     owner.trace.compact()
     assert owner.trace.nbytes == start
 
 
-def test_deleting_most_rows_gives_their_memory_back_by_merging_alone() -> None:
+def test_merging_alone_releases_the_memory_of_retracted_rows() -> None:
     owner = Owner()
     owner.tick(interval(0, 50_000), 10**9)
     for i in range(49):
@@ -297,8 +297,8 @@ def test_compact_of_cancelled_rows_leaves_no_run() -> None:
 # --- within a tick --------------------------------------------------------------------------------
 
 
-def test_many_appends_in_one_tick_stay_few_runs_and_apart_from_the_past() -> None:
-    """As the iterations of a nested scope do; rows carry their iteration."""
+def test_many_appends_in_one_tick_form_few_runs_separate_from_the_past() -> None:
+    """As in the iterations of a nested scope; rows contain their iteration."""
     owner = Owner(width=3)
     owner.tick({(0, 0, 0): 1})
     for i in range(200):
@@ -332,7 +332,7 @@ def test_empty_integral() -> None:
 # --- weights near the end of int64 ----------------------------------------------------------------
 
 
-def test_a_weight_that_leaves_int64_is_refused_on_append() -> None:
+def test_a_weight_outside_int64_is_refused_on_append() -> None:
     owner = Owner()
     owner.tick({(1, 1): INT64_MAX, (2, 2): INT64_MIN})
     for row, weight in (((1, 1), 1), ((2, 2), -1)):
@@ -347,8 +347,8 @@ def test_a_weight_that_leaves_int64_is_refused_on_append() -> None:
 @given(
     st.lists(st.sampled_from([2**62, -(2**62), INT64_MAX, -INT64_MAX, 1, -1]), max_size=40), st.integers(1, 3)
 )
-def test_heavy_weights_go_to_and_fro(sequence: Sequence[int], rows: int) -> None:
-    """Whatever the order, a tick fails exactly if a weight leaves int64; nothing else ever does."""
+def test_heavy_weights_are_inserted_and_retracted(sequence: Sequence[int], rows: int) -> None:
+    """In any order, a tick fails exactly if a weight is outside int64."""
     owner = Owner()
     value: Z = {}
     for number, weight in enumerate(sequence):
@@ -364,7 +364,7 @@ def test_heavy_weights_go_to_and_fro(sequence: Sequence[int], rows: int) -> None
         assert owner.value == value
 
 
-def test_heavy_churn_does_not_pile_up_runs() -> None:
+def test_heavy_churn_does_not_accumulate_runs() -> None:
     owner = Owner()
     owner.tick(interval(0, 2000))
     for _ in range(200):
