@@ -357,4 +357,4 @@ def test_the_planner_is_compared_with_the_strategies_it_chooses_from() -> None:
     times = {"auto": Times(3.0, 1.0, 2.0), "binary": Times(2.0, 4.0, 2.0), "wcoj": Times(4.0, 2.0, 5.0)}
     assert Planned("triangle", "uniform", 1, 1, times).ratios == (1.5, 0.5, 1.0)
     print_planner(console, [Planned("triangle", "uniform", 1, 1, times)])
-    assert "1.50 at worst, 1 of 3 above 1.2" in console.file.getvalue()
+    assert "the worst is 1.50, 1 of 3 are above 1.2" in console.file.getvalue()
