@@ -58,7 +58,7 @@ try:
     with limited("1G"):
         run.step({"a": many})
 except dbsp.MemoryLimitError as error:
-    assert "nothing has changed" in str(error)
+    assert "the tick was rolled back" in str(error)
 else:
     raise AssertionError("expected MemoryLimitError")
 assert run.tick == 1
