@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from dbsp.data.terms import Branch, Record
     from dbsp.data.zset import ZSet
     from dbsp.errors import (
+        ArgumentError,
         CheckpointError,
         CircuitError,
         CompileError,
@@ -97,6 +98,7 @@ _HOME = {
     "dbsp.compiler.compile": ("compile",),
     "dbsp.compiler.program": ("Program",),
     "dbsp.errors": (
+        "ArgumentError",
         "CheckpointError",
         "CircuitError",
         "CompileError",
@@ -145,6 +147,7 @@ _HOME = {
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
+    "ArgumentError",
     "Branch",
     "CheckpointError",
     "Circuit",

@@ -47,6 +47,12 @@ class InputError(DbspError):
     """A change handed to a circuit is not acceptable: unknown relation, wrong arity, wrong type."""
 
 
+class ArgumentError(DbspError, ValueError):
+    """An argument of a call is not acceptable; the message names the argument and what it expects."""
+
+    code = "invalid-argument"
+
+
 class ValueOutOfRangeError(DbspError):
     """A value does not fit its 64-bit code; nothing wraps silently."""
 
