@@ -37,7 +37,7 @@ def test_live_shows_what_there_is(folder: Path, run: Command) -> None:
         "live", "reach.dl", "-F", "facts", stdin="show path\nshow\nshow paht\nhelp\nquit\n+edge(5, 6)\n"
     )
     assert done.out.startswith(PATHS + PATHS + '+edge(1, "text")')
-    assert done.err == "dbsp: error: there is no output 'paht'; did you mean 'path'?\n"
+    assert done.err == "dbsp: error: unknown output 'paht'; did you mean 'path'? [unknown-output]\n"
     assert done.code == 1
 
 

@@ -249,7 +249,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
             other.drain(PATHS.start())
     assert run.tick == 1
     assert [delivery.batch for delivery in inbox.waiting(run)] == [4]
-    with pytest.raises(InputError, match="there is no input 'edg'; did you mean 'edge'"):
+    with pytest.raises(InputError, match="unknown input 'edg'; did you mean 'edge'"):
         Inbox(tmp_path / "typo").put("edg", edges, 0)
         Inbox(tmp_path / "typo").drain(PATHS.start())
     (path,) = next(d for d in inbox.waiting(run) if d.writer == "edge").files
