@@ -112,6 +112,14 @@ class Program(QuestionMethods):
         }
 
     @property
+    def type_names(self) -> dict[str, dict[str, str]]:
+        """By relation, the declared type of each column."""
+        return {
+            name: {attribute.name: attribute.type_name for attribute in relation.attributes}
+            for name, relation in self.relations.items()
+        }
+
+    @property
     def outputs(self) -> dict[str, Schema]:
         """The relations that hand out deltas, those that are only counted (.printsize) included."""
         names = dict.fromkeys((*self.checked.outputs, *self.checked.sizes))
