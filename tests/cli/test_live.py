@@ -164,7 +164,7 @@ def test_saving_and_loading(folder: Path, commands: ConsoleCommands, say: Say) -
         ('edge("a", "b")', '\'+edge("a", "b")\' to insert it'),
         ('path("a", X)', "write '? path(\"a\", X)' to ask for rows"),
         ('+path("a", "b")', "computed by rules"),
-        ("+edge(1)", "this line gives 1"),
+        ("+edge(1)", "(x: symbol, y: symbol), got 1 [wrong-arity]"),
         ("+egde(1)", "did you mean 'edge'"),
         ("? pth(x)", "undefined relation 'pth'"),
         ("? path(x, y), x = 1", "type"),

@@ -109,6 +109,6 @@ def test_live_goes_on_after_bytes_that_are_no_text(folder: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stdout == b'+name("b")\ncommit  // tick 1\n'
-    assert b"<stdin>:1:8: error: this is not UTF-8 text" in done.stderr
-    assert b"<stdin>:4:8: error: \\ud800 is half of a character" in done.stderr
+    assert b"<stdin>:1:8: error: expected UTF-8 text [invalid-encoding]" in done.stderr
+    assert b"<stdin>:4:8: error: \\ud800 is only half of a character" in done.stderr
     assert b"Traceback" not in done.stderr

@@ -70,7 +70,9 @@ def test_quotes_that_do_not_fit(tmp_path: Path) -> None:
     text = refused(tmp_path, "rel.facts", b'1,"a"\n2,\xff\n', NAMED, rfc4180="true")
     assert text.startswith("rel.facts:2:3: error: expected UTF-8 text [invalid-encoding]\n")
     text = refused(tmp_path, "rel.facts", '1,"a\nb",7\n', NAMED, rfc4180="true")
-    assert text.startswith("rel.facts:1:1: error: relation 'rel' has 2 columns (id, name), got 3 [wrong-arity]\n")
+    assert text.startswith(
+        "rel.facts:1:1: error: relation 'rel' has 2 columns (id, name), got 3 [wrong-arity]\n"
+    )
     text = refused(tmp_path, "rel.facts", '"x",a\n', NAMED, rfc4180="true")
     assert text.startswith("rel.facts:1:1: error: column 'id' of relation 'rel' expects a whole number, got")
 
