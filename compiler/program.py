@@ -144,6 +144,14 @@ class Program(QuestionMethods):
         }
 
     @property
+    def type_names(self) -> dict[str, dict[str, str]]:
+        """By relation, the declared type of each column."""
+        return {
+            name: {attribute.name: attribute.type_name for attribute in relation.attributes}
+            for name, relation in self.relations.items()
+        }
+
+    @property
     def outputs(self) -> dict[str, Schema]:
         """The schema of every relation that emits deltas, including those with only a
         .printsize."""

@@ -167,13 +167,17 @@ def _concatenate(first: Any, second: Any) -> Any:
 def change_reader(program: Program, file: str) -> ChangeScriptReader:
     """Return a reader of changes to the program's inputs."""
     derived = program.relations.keys() - program.inputs.keys()
-    return ChangeScriptReader(program.inputs, file, derived=derived, ranges=program.ranges)
+    return ChangeScriptReader(
+        program.inputs, file, derived=derived, ranges=program.ranges, type_names=program.type_names
+    )
 
 
 def read_changes(program: Program, path: Path) -> list[ScriptTick]:
     """Read the ticks of the change script at `path`."""
     derived = program.relations.keys() - program.inputs.keys()
-    return read_change_script(path, program.inputs, derived=derived, ranges=program.ranges)
+    return read_change_script(
+        path, program.inputs, derived=derived, ranges=program.ranges, type_names=program.type_names
+    )
 
 
 def apply_tick(run: Run, tick: ScriptTick, file: str) -> TickResult:

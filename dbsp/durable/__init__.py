@@ -1,4 +1,4 @@
-"""Folders that outlive the process: checkpoints of runs, what runs have done, and what they are to take."""
+"""Durable folders: checkpoints of runs, logs of the deltas of runs, and inboxes of changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaLog", "Inbox", "Store"]
 
-# Whoever only reads files (a worker process of Spark) must not wait for the kernels.
+# Imported on first use: a process that only reads files, such as a Spark worker, needs no kernels.
 _HOME = {
     "DeltaLog": "dbsp.durable.delta_log",
     "Inbox": "dbsp.durable.inbox",

@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all, and reading JSON files."""
+"""Write files completely or not at all, and read JSON files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write_atomically(path: Path, content: bytes | pa.Buffer, sync: bool) -> None
 
 def sync_file(path: Path) -> None:
     """Make the content of a file survive a power loss."""
-    with open(path, "r+b") as file:  # Windows synchronizes no file that is open for reading only
+    with open(path, "r+b") as file:  # Windows does not synchronize a file opened for reading only
         os.fsync(file.fileno())
 
 
@@ -45,26 +45,34 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file; None if there is no file. Raises CheckpointError."""
+    """Return the content of a JSON file; None if there is no file. Raises CheckpointError."""
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from None
+        raise CheckpointError(f"cannot read {path}: {error}", code="checkpoint-unreadable") from None
 
 
 def read_header(path: Path, form: str, version: int) -> dict[str, Any] | None:
-    """The header of a folder of the format `form`, such as "dbsp checkpoint"; None if there is no
-    file.
+    """Return the header of a folder of the format `form`; None if there is no file.
 
-    Raises CheckpointError if the header has another format or version.
+    `form` is a text such as "dbsp checkpoint". Raises CheckpointError if the header has another
+    format or version.
     """
     if not path.exists():
         return None
     header = read_json(path)
     if not isinstance(header, dict) or header.get("format") != form:
-        raise CheckpointError(f'{path} is no {form.removeprefix("dbsp ")}: it lacks "format": "{form}"')
+        raise CheckpointError(
+            f"expected the header of a {form.removeprefix('dbsp ')} in {path}, but it lacks "
+            f'"format": "{form}"; choose another folder',
+            code="checkpoint-unreadable",
+        )
     if header["version"] != version:
-        raise CheckpointError(f"{path} is of version {header['version']}, not {version}")
+        raise CheckpointError(
+            f"{path} has format version {header['version']}, this version of dbsp expects {version}; "
+            "continue with the version of dbsp that wrote it, or start in an empty folder",
+            code="checkpoint-version",
+        )
     return header

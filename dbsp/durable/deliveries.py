@@ -1,14 +1,14 @@
-"""Batches of changes for a run, put into a folder by other processes, each batch once.
+"""Batches of changes for a run, which other processes write to a folder; each batch is used once.
 
     inbox.json                        the format of the folder, and its unique name
-    staged/edges/5f0c….parquet        rows that were written for a batch, which may never be published
-    batches/edges/000000000007.json   a published batch of the writer `edges`: its input, its files, its rows
-    taken.json                        the latest batch of every writer that a run has made durable
+    staged/edges/5f0c….parquet        rows written for a batch that may not yet be published
+    batches/edges/000000000007.json   a published batch of the writer `edges`: input, files, rows
+    taken.json                        by writer, the latest batch that is durable in a run
 
-A batch is published by renaming its manifest into place, so it is published completely or not at
-all. A writer numbers its batches and publishes the latest number again if it does not know whether
-it was published. `Inbox` interprets the rows. This module imports nothing heavy, as
-`dbsp.durable.ledger`.
+A batch is published by renaming its manifest, so it is published completely or not at all. A writer
+numbers its batches, and publishes the latest number again if it does not know whether that batch
+was published. `Inbox` interprets the rows. Like `dbsp.durable.ledger`, this module imports only
+small modules.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class StagedDelivery:
-    """Rows that were written for a batch: the file, "" if there were none, and their number."""
+    """Rows written for a batch: the name of the file, "" without rows, and the number of rows."""
 
     file: str
     rows: int
@@ -43,13 +43,13 @@ class StagedDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A published batch: changes of one input, in its order."""
+    """A published batch: changes of one input, in their order."""
 
     writer: str
     batch: int
     input: str
     weight_column: str
-    """The column that holds weights; "" if every row counts once."""
+    """The column of weights; "" if every row has weight 1."""
     files: tuple[Path, ...]
     rows: int
     manifest: Path
@@ -57,19 +57,19 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class TakenDelivery:
-    """The latest batch of a writer that is durable in a run."""
+    """The latest batch of a writer that is durable in a run, and its number of rows."""
 
     batch: int
     rows: int
 
 
 class Deliveries:
-    """One writer's side of an inbox."""
+    """The part of an inbox that one writer uses."""
 
     def __init__(
         self, folder: str | Path, writer: str, input: str, *, weight_column: str = "", sync: bool = True
     ) -> None:
-        """For changes of `input`. Each writer of an inbox is one process with its own name."""
+        """Write changes of `input`. Each writer of an inbox is one process with its own name."""
         self.folder = Path(folder)
         self.writer = writer
         self.input = input
@@ -79,7 +79,7 @@ class Deliveries:
         self._batches = self.folder / "batches" / _file(writer)
 
     def stage(self, batches: Iterable[pa.RecordBatch]) -> StagedDelivery:
-        """Write rows into a file with a name of its own, to be published or not."""
+        """Write rows to a new file, which `publish` may publish later."""
         import pyarrow.parquet as pq
 
         identify(self.folder, self.sync)
@@ -104,8 +104,8 @@ class Deliveries:
     def publish(self, staged: Sequence[StagedDelivery], batch: int) -> bool:
         """Publish a batch; return whether it is new. Staged files that no batch uses are removed.
 
-        Raises CheckpointError if the writer has published later batches, or the same with another
-        number of rows: then it is another writer of the same name.
+        Raises CheckpointError if a writer of this name has published later batches, or this batch
+        with another number of rows: then there are two writers of the same name.
         """
         identify(self.folder, self.sync)
         self._batches.mkdir(parents=True, exist_ok=True)
@@ -114,8 +114,10 @@ class Deliveries:
         known = latest is not None and batch <= latest.batch
         if latest is not None and known and latest != TakenDelivery(batch, rows):
             raise CheckpointError(
-                f"{self.folder} has batch {latest.batch} ({latest.rows} rows) of writer '{self.writer}' "
-                f"already, so batch {batch} ({rows} rows) is of another query: give it another writer name"
+                f"{self.folder} already has batch {latest.batch} ({latest.rows} rows) of writer "
+                f"'{self.writer}', so batch {batch} ({rows} rows) is of another query; give that query "
+                "another writer name",
+                code="writer-conflict",
             )
         files = [part.file for part in staged if part.file]
         if not known:
@@ -123,7 +125,8 @@ class Deliveries:
                 if not (self._staged / name).exists():
                     raise CheckpointError(
                         f"{self._staged / name} was removed before it was published: two queries write as "
-                        f"'{self.writer}'; give each a writer name of its own"
+                        f"'{self.writer}'; give each query its own writer name",
+                        code="writer-conflict",
                     )
             manifest = {"input": self.input, "weight": self.weight_column, "files": files, "rows": rows}
             write_atomically(self._batches / f"{batch:012d}.json", json.dumps(manifest).encode(), self.sync)
@@ -131,13 +134,13 @@ class Deliveries:
         return not known
 
     def discard(self, staged: Iterable[StagedDelivery]) -> None:
-        """Remove what was staged for a batch that will not be published."""
+        """Remove the staged files of a batch that will not be published."""
         for part in staged:
             if part.file:
                 (self._staged / part.file).unlink(missing_ok=True)
 
     def collect(self) -> None:
-        """Remove what ended processes have left. Only while nothing is being staged."""
+        """Remove the leftovers of ended processes. Call this only while no rows are staged."""
         used = {path.name for d in deliveries(self.folder) if d.writer == self.writer for path in d.files}
         for left in _listed(self._staged):
             if left.name not in used:
@@ -147,7 +150,7 @@ class Deliveries:
                 left.unlink(missing_ok=True)
 
     def latest(self) -> TakenDelivery | None:
-        """The latest batch that was published, whether or not a run has taken it."""
+        """Return the latest published batch, taken by a run or not."""
         published = [
             TakenDelivery(d.batch, d.rows) for d in deliveries(self.folder) if d.writer == self.writer
         ]
@@ -158,7 +161,7 @@ class Deliveries:
 
 
 def deliveries(folder: Path) -> list[Delivery]:
-    """The published batches that are still there, in the order they were published."""
+    """Return the published batches that are not removed, in the order of publication."""
     found = []
     for place in _listed(folder / "batches"):
         for path in _listed(place):
@@ -167,16 +170,16 @@ def deliveries(folder: Path) -> list[Delivery]:
             try:
                 manifest, at = json.loads(path.read_bytes()), path.stat().st_mtime_ns
             except FileNotFoundError:
-                continue  # a run has taken it meanwhile
+                continue  # a run has taken the batch in the meantime
             except (OSError, ValueError) as error:
-                raise CheckpointError(f"{path} cannot be read: {error}") from None
+                raise CheckpointError(f"cannot read {path}: {error}", code="checkpoint-unreadable") from None
             files = tuple(folder / "staged" / place.name / name for name in manifest["files"])
             writer = urllib.parse.unquote(place.name)
             delivery = Delivery(
                 writer, int(path.stem), manifest["input"], manifest["weight"], files, manifest["rows"], path
             )
             found.append((at, delivery))
-    # Of one writer the batches stay in order even where a clock was set back.
+    # The batches of one writer stay in order even if the clock was set back.
     found.sort(key=lambda entry: (entry[1].writer, entry[1].batch))
     clock: dict[str, int] = {}
     for i, (at, delivery) in enumerate(found):
@@ -186,7 +189,7 @@ def deliveries(folder: Path) -> list[Delivery]:
 
 
 def taken(folder: Path) -> dict[str, TakenDelivery]:
-    """The latest batch of every writer that is durable in a run."""
+    """Return by writer the latest batch that is durable in a run."""
     record = read_json(folder / "taken.json")
     return (
         {} if record is None else {name: TakenDelivery(*latest) for name, latest in record["batches"].items()}
@@ -194,13 +197,13 @@ def taken(folder: Path) -> dict[str, TakenDelivery]:
 
 
 def taken_tick(folder: Path) -> int:
-    """The tick of the run that wrote the record of taken batches; 0 without a record."""
+    """Return the tick of the run that wrote the record of taken batches; 0 without a record."""
     record = read_json(folder / "taken.json")
     return 0 if record is None else int(record["tick"])
 
 
 def take(folder: Path, batches: Mapping[str, TakenDelivery], tick: int, sync: bool) -> None:
-    """Record the batches that are durable in a run; only then may they be removed."""
+    """Record the batches that are durable in a run; after this they may be removed."""
     record = {
         "tick": tick,
         "batches": {name: [latest.batch, latest.rows] for name, latest in batches.items()},
@@ -209,7 +212,7 @@ def take(folder: Path, batches: Mapping[str, TakenDelivery], tick: int, sync: bo
 
 
 def identify(folder: Path, sync: bool) -> str:
-    """The unique name of an inbox; a folder that is not an inbox becomes one."""
+    """Return the unique name of an inbox; create the inbox if the folder is not one."""
     path = folder / "inbox.json"
     header = read_json(path)
     if header is None:
@@ -217,14 +220,19 @@ def identify(folder: Path, sync: bool) -> str:
         draft = folder / f".inbox.{uuid.uuid4().hex}"
         new_header = {"format": FORMAT, "version": VERSION, "id": uuid.uuid4().hex}
         write_atomically(draft, json.dumps(new_header).encode(), sync)
-        # Unlike renaming, a link is refused if another process was faster; then it may have cleared up, too.
+        # Unlike a rename, a link fails if another process was faster, which may also have removed
+        # the draft.
         with suppress(FileExistsError, FileNotFoundError):
             os.link(draft, path)
         for left in folder.glob(".inbox.*"):
             left.unlink(missing_ok=True)
         header = read_json(path)
     if not isinstance(header, dict) or header.get("format") != FORMAT or header["version"] != VERSION:
-        raise CheckpointError(f'{path} is no inbox of version {VERSION}: it lacks "format": "{FORMAT}"')
+        raise CheckpointError(
+            f'expected an inbox of version {VERSION} in {path}, but it lacks "format": "{FORMAT}"; '
+            "choose another folder",
+            code="checkpoint-unreadable",
+        )
     return str(header["id"])
 
 

@@ -1,4 +1,4 @@
-"""The recorded deltas of a run's outputs: read since a tick, or summed up as of a tick."""
+"""The recorded deltas of a run's outputs: read deltas since a tick, or the view as of a tick."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from dbsp.runtime.run import Run
 
 _KEEP_FROM = 100_000
-"""Up to so many rows of deltas are summed up to read a view; with more, the view is stored."""
+"""The most rows of deltas that are summed to read a view; beyond that the view is stored."""
 
 
 class DeltaLog:
     """A folder that holds the deltas of a run's outputs as Parquet files, one file set per tick.
 
-    `append` is all or nothing, and a stored tick is not written twice, so a caller that is not sure
-    whether a tick is stored appends it again. The view as of tick t is the sum of the
+    `append` is all or nothing, and a stored tick is not written twice, so a caller that does not
+    know whether a tick is stored may append it again. The view as of tick t is the sum of the
     deltas up to t.
 
     >>> import tempfile, dbsp
@@ -53,11 +53,11 @@ class DeltaLog:
         weight_column: str = "weight",
         sync: bool = True,
     ) -> None:
-        """The log of a folder, which is made with the first tick.
+        """Open the log in a folder; the first tick creates the folder.
 
-        `types` gives, by output, the Arrow types of its columns where they are not to be the usual
-        ones; columns of objects are of whatever type Arrow finds if they are not named there.
-        Without `sync` a tick outlives the process, but perhaps not a loss of power.
+        `types` has by output the Arrow types of columns that differ from the default types; Arrow
+        infers the type of a column of objects that is not named there. Without `sync` a tick
+        survives the end of the process, but perhaps not a power loss.
         """
         self.ledger = Ledger(folder, sync=sync)
         self.folder = self.ledger.folder
@@ -67,11 +67,11 @@ class DeltaLog:
     def __repr__(self) -> str:
         return f"DeltaLog('{self.folder}')"
 
-    # --- reading -----------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     @property
     def outputs(self) -> dict[str, Schema]:
-        """The outputs that are recorded and their columns; none before the first tick."""
+        """The recorded outputs and their columns; empty before the first tick."""
         header = self.ledger.header()
         return (
             {}
@@ -80,20 +80,20 @@ class DeltaLog:
         )
 
     def ticks(self) -> list[int]:
-        """The ticks that are recorded, ascending; those that changed nothing are among them."""
+        """Return the recorded ticks in ascending order, ticks without changes included."""
         return self.ledger.ticks()
 
     @property
     def last(self) -> int:
-        """The latest recorded tick, 0 if there is none."""
+        """The latest recorded tick; 0 if there is none."""
         return max(self.ledger.ticks(), default=0)
 
     def label(self, tick: int) -> Any:
-        """What a recorded tick was called. Raises CheckpointError if it is not recorded."""
+        """Return the label of a recorded tick. Raises CheckpointError if it is not recorded."""
         return self.ledger.entry(tick).label
 
     def deltas(self, output: str, after: int = 0, until: int | None = None) -> Iterator[tuple[int, ZSet]]:
-        """(tick, delta) of an output, for every recorded tick t with after < t <= until, ascending.
+        """Yield (tick, delta) of an output for every recorded tick t with after < t <= until.
 
         Raises InputError for an unknown output, CheckpointError for damaged files.
         """
@@ -102,11 +102,11 @@ class DeltaLog:
         return ((tick, self._read("ticks", tick, output, schema, interner)) for tick in ticks)
 
     def view(self, output: str, as_of: int | None = None) -> ZSet:
-        """What an output held after a tick, the latest one by default.
+        """Return the rows of an output after a tick, by default the latest.
 
-        As of a tick between two recorded ones it is the view of the earlier; before the first it is
-        empty. O(n log n) for the n rows of the view and of the deltas since one was kept. Errors as
-        `deltas`.
+        Between two recorded ticks this is the view of the earlier one; before the first it is
+        empty. O(n log n) for the n rows of the view and of the deltas since the latest stored view.
+        Raises as `deltas`.
         """
         schema, interner = self._schema_of(output), Interner()
         bases = [t for t in self.ledger.ticks("views") if as_of is None or t <= as_of]
@@ -125,9 +125,10 @@ class DeltaLog:
     def _schema_of(self, output: str) -> Schema:
         known = self.outputs
         if output not in known:
-            there = f"it has {', '.join(known)}" if known else "nothing is recorded yet"
+            outputs = f"the outputs are {', '.join(known)}" if known else "no tick is recorded yet"
             raise InputError(
-                f"{self.folder} records no output '{output}'{suggestion(output, known) or f'; {there}'}"
+                f"{self.folder}: unknown output '{output}'{suggestion(output, known) or f'; {outputs}'}",
+                code="unknown-output",
             )
         return known[output]
 
@@ -138,24 +139,24 @@ class DeltaLog:
         try:
             table = pq.ParquetFile(path).read()
         except (OSError, pa.ArrowInvalid) as error:
-            raise CheckpointError(f"{path} cannot be read: {error}") from None
-        if not schema.arity:  # a table of no columns has no rows either
+            raise CheckpointError(f"cannot read {path}: {error}", code="checkpoint-unreadable") from None
+        if not schema.arity:  # an Arrow table without columns has no rows
             weights = table.column(0).to_pylist()
             return ZSet.from_rows([()] * len(weights), weights, schema, interner)
         return ZSet.from_arrow(table, table.column_names[-1], schema, interner)
 
-    # --- writing -----------------------------------------------------------------------------------
+    # --- writing ----------------------------------------------------------------------------------
 
     def append(self, tick: int, deltas: Mapping[str, ZSet], label: Any = None) -> bool:
-        """Record what a tick did; whether it was written, and not there already.
+        """Record the deltas of a tick; return whether the tick is new.
 
-        `deltas` maps every recorded output to its delta; the first tick decides which outputs there
-        are. `label` is a JSON value. When this returns, the tick is durable; a process that ends
-        before has recorded nothing. Ticks count from 1 without a gap.
+        `deltas` maps every recorded output to its delta; the first tick determines the outputs.
+        `label` is a JSON value. The tick is durable when this returns; a process that ends before
+        that has recorded nothing. Ticks count from 1 without a gap.
 
-        Raises CheckpointError if a tick is missing before this one (`catch_up` fills in), or if the
-        recorded tick differs from this one in its label or its numbers of rows; SchemaError if an
-        output has other columns than before, or values that no Arrow type holds.
+        Raises CheckpointError if a tick before this one is missing (`catch_up` records it), or if
+        the recorded tick differs from this one in its label or its numbers of rows; SchemaError if
+        an output has other columns than before, or values that Arrow does not support.
         """
         with self.ledger.writing():
             self._prepare(deltas)
@@ -165,26 +166,27 @@ class DeltaLog:
             if tick != 1 and not self.ledger.has(tick - 1):
                 raise CheckpointError(
                     f"{self.folder} ends with tick {self.last}, so tick {tick} would leave a gap; "
-                    "log.catch_up(run) brings it to where a run is"
+                    "record the missing ticks with log.catch_up(run)",
+                    code="missing-tick",
                 )
             self._publish(tick, deltas, label)
         return True
 
     def catch_up(self, run: Run) -> bool:
-        """Bring the log to the latest tick of a run: what is missing is recorded as one change.
+        """Bring the log to the latest tick of a run; record all missing ticks as one change.
 
-        For the facts of a program, which are its first tick, and for a run that continues from its
-        checkpoint after the process ended between the tick and its record. Returns whether
-        something was missing. Raises CheckpointError if the log is ahead of the run, and as
-        `append`.
+        Use this for the facts of a program, which are its first tick, and for a run that continues
+        from its checkpoint after the process ended between a tick and its record. Return whether a
+        tick was missing. Raises CheckpointError if the log is ahead of the run, and as `append`.
         """
         last = self.last
         label = None if run.log is None else run.log.label
         result = None if run.log is None else run.log.result
         if last > run.tick:
             raise CheckpointError(
-                f"{self.folder} has ticks up to {last}, but the run stands after tick {run.tick}: "
-                "it is the log of another run"
+                f"{self.folder} has ticks up to {last}, but the run is at tick {run.tick}: "
+                "it is the log of another run; choose another folder",
+                code="checkpoint-other-program",
             )
         if last == run.tick:
             return False
@@ -202,13 +204,14 @@ class DeltaLog:
         return {name: delta for name, delta in deltas.items() if name in known} if known else deltas
 
     def _prepare(self, deltas: Mapping[str, ZSet]) -> None:
-        """See that the deltas are of the log's outputs; the first ones say what these are."""
+        """Check that the deltas are of the log's outputs; the first tick determines the outputs."""
         known = self.outputs
         if not self.ledger.ticks():
             for name, delta in deltas.items():
                 if self._weight in delta.schema.names:
                     raise SchemaError(
-                        f"output '{name}' has a column '{self._weight}' itself; name another weight_column"
+                        f"output '{name}' has a column '{self._weight}'; choose another weight_column",
+                        code="duplicate-column",
                     )
             outputs = {name: self._output_header(name, delta.schema) for name, delta in deltas.items()}
             self.ledger.write_header({"weight": self._weight, "outputs": outputs})
@@ -216,19 +219,17 @@ class DeltaLog:
         missing = [name for name in known if name not in deltas]
         unknown = [name for name in deltas if name not in known]
         if missing or unknown:
+            problem = f"missing: '{missing[0]}'" if missing else f"unknown: '{unknown[0]}'"
             raise SchemaError(
-                f"{self.folder} records {', '.join(known)}; "
-                + (
-                    f"the delta of '{missing[0]}' is missing"
-                    if missing
-                    else f"'{unknown[0]}' is none of them"
-                )
+                f"{self.folder}: expected the deltas of {', '.join(known)}; {problem}",
+                code="schema-mismatch",
             )
         for name, delta in deltas.items():
             if known[name] != delta.schema:
                 raise SchemaError(
-                    f"output '{name}' was recorded with the columns ({known[name].describe()}), not "
-                    f"({delta.schema.describe()})"
+                    f"output '{name}' was recorded with the columns ({known[name].describe()}), got "
+                    f"({delta.schema.describe()})",
+                    code="schema-mismatch",
                 )
 
     def _output_header(self, output: str, schema: Schema) -> dict[str, Any]:
@@ -247,8 +248,9 @@ class DeltaLog:
         rows = {name: len(delta) for name, delta in deltas.items() if delta}
         if entry.label != label or entry.rows != rows:
             raise CheckpointError(
-                f"{self.folder} has another tick {tick}, labelled {entry.label!r} with {dict(entry.rows)} "
-                f"rows, than this one, labelled {label!r} with {rows}: it is the log of another run"
+                f"{self.folder} has tick {tick} with label {entry.label!r} and rows {dict(entry.rows)}, got "
+                f"label {label!r} and rows {rows}: it is the log of another run; choose another folder",
+                code="checkpoint-other-program",
             )
 
     def _publish(self, tick: int, deltas: Mapping[str, ZSet], label: Any) -> None:
@@ -269,7 +271,7 @@ class DeltaLog:
         pending = before + sum(rows.values())
         self.ledger.publish(tick, label, rows, pending, write)
         base = sum(self.ledger.entry(kept[-1], "views").rows.values()) if kept else 0
-        if pending >= max(_KEEP_FROM, 2 * base):  # so that keeping views costs a constant factor
+        if pending >= max(_KEEP_FROM, 2 * base):  # stored views then cost a constant factor
             changed = {name: view for name in deltas if (view := self.view(name))}
             rows = {name: len(view) for name, view in changed.items()}
             self.ledger.publish(tick, label, rows, 0, write, "views")
@@ -285,7 +287,7 @@ def _arrow_type(given: pa.Schema | None, name: str) -> pa.DataType | None:
 
 
 def _table(output: str, delta: ZSet, types: pa.Schema, weight: str) -> pa.Table:
-    """The rows of a delta under the Arrow types of the log, with a last column of weights."""
+    """Return the rows of a delta with the Arrow types of the log, and a last column of weights."""
     columns = []
     for j, (name, type_) in enumerate(zip(delta.schema.names, delta.schema.types, strict=True)):
         codes, arrow = delta.batch.rows[:, j], types.field(j).type
@@ -294,8 +296,9 @@ def _table(output: str, delta: ZSet, types: pa.Schema, weight: str) -> pa.Table:
             column = decode_arrow_column(codes, type_, delta.interner, name, given)
             column = column if given is None else column.cast(given)
         except SchemaError as error:
-            raise SchemaError(error.message, where=f"output '{output}'") from None
+            raise SchemaError(error.message, where=f"output '{output}'", code=error.code) from None
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeError) as error:
-            raise SchemaError(f"output '{output}', column '{name}': {error}") from None
+            where = f"output '{output}', column '{name}'"
+            raise SchemaError(str(error), where=where, code="unsupported-value") from None
         columns.append(column)
     return pa.table([*columns, pa.array(delta.batch.weights)], [*delta.schema.names, weight])

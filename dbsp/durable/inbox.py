@@ -1,4 +1,4 @@
-"""A folder of changes that other processes have put there, for a run to take, each batch once."""
+"""A folder of changes that other processes write and a run takes, each batch exactly once."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 class Inbox:
-    """A folder into which batches of changes are put, and from which a run takes them.
+    """A folder to which other processes write batches of changes, and from which a run takes them.
 
-    Other processes put them there: a Spark stream (`df.writeStream.format("dbsp")`), or `put`. A
-    batch is one tick. With a checkpoint, a batch is applied exactly once, wherever any of the
-    processes ends, and its files are removed when its tick is durable.
+    A Spark stream (`df.writeStream.format("dbsp")`) or `put` writes the batches. A batch is one
+    tick. With a checkpoint, a batch is applied exactly once, at whatever point any of the processes
+    ends, and its files are removed when its tick is durable.
 
     >>> import tempfile, dbsp
     >>> circuit = dbsp.Circuit("double")
@@ -49,12 +49,12 @@ class Inbox:
     """
 
     def __init__(self, folder: str | Path, *, sync: bool = True) -> None:
-        """The inbox in a folder, which is made if it is not there."""
+        """Open the inbox in a folder; create it if it does not exist."""
         self.folder = Path(folder)
         self.sync = sync
         self.id = identify(self.folder, sync)
         self._seen: WeakKeyDictionary[Run, dict[str, TakenDelivery]] = WeakKeyDictionary()
-        """What runs without a checkpoint have taken."""
+        """The batches that runs without a checkpoint have taken."""
 
     def __repr__(self) -> str:
         return f"Inbox('{self.folder}')"
@@ -62,16 +62,16 @@ class Inbox:
     def put(
         self, input: str, table: pa.Table, batch: int, *, writer: str | None = None, weight_column: str = ""
     ) -> bool:
-        """Publish a batch of changes of an input; whether it was not there already.
+        """Publish a batch of changes of an input; return whether the batch is new.
 
-        `batch` counts up; after a crash the writer (by default called as the input) comes again
-        with the latest one. Errors as `Deliveries.publish`.
+        `batch` counts up; after a crash the writer publishes its latest batch again. The default
+        name of the writer is that of the input. Raises as `Deliveries.publish`.
         """
         side = Deliveries(self.folder, writer or input, input, weight_column=weight_column, sync=self.sync)
         return side.publish([side.stage(table.to_batches())], batch)
 
     def waiting(self, run: Run) -> list[Delivery]:
-        """The published batches that a run has not taken, in the order they were published."""
+        """Return the published batches that a run has not taken, in the order of publication."""
         before = self._positions(run)
         return [
             delivery
@@ -80,11 +80,12 @@ class Inbox:
         ]
 
     def drain(self, run: Run, then: Callable[[TickResult], object] | None = None) -> int:
-        """Take every batch that is waiting, each as one tick; returns the number of ticks.
+        """Take every waiting batch, each as one tick; return the number of ticks.
 
-        `then` is called with what each tick did, before the next one. Empty batches are taken
-        without a tick. Raises as `Run.step` if a batch does not fit; then it waits, and so do those
-        after it. Raises CheckpointError if another run has taken batches that this one has not.
+        `then` is called with the result of each tick, before the next one. Empty batches are taken
+        without a tick. Raises as `Run.step` if a batch does not fit; this batch and the later ones
+        then stay in the inbox. Raises CheckpointError if another run has taken batches that this
+        run has not.
         """
         positions = self._positions(run)
         ticks = 0
@@ -111,13 +112,15 @@ class Inbox:
         return ticks
 
     def _positions(self, run: Run) -> dict[str, TakenDelivery]:
-        """By writer, the latest batch that is in the run."""
+        """Return by writer the latest batch that the run has taken."""
         if run.log is None:
             return self._seen.get(run, {})
         if taken_tick(self.folder) > run.tick:
             raise CheckpointError(
-                f"{self.folder} was drained by a run up to its tick {taken_tick(self.folder)}, and this one "
-                f"stands after tick {run.tick}: it goes on from another checkpoint"
+                f"a run has taken batches of {self.folder} up to its tick {taken_tick(self.folder)}, but "
+                f"this run is at tick {run.tick}: it has another checkpoint; use the checkpoint of that "
+                "run, or another inbox",
+                code="checkpoint-other-program",
             )
         positions = taken(self.folder)
         label: Any = run.log.label
@@ -130,7 +133,7 @@ class Inbox:
         return positions
 
     def _settle(self, run: Run, positions: dict[str, TakenDelivery]) -> None:
-        """Record and remove durable batches; without a checkpoint a later run needs all of them."""
+        """Record and remove durable batches; without a checkpoint a later run needs all batches."""
         if run.log is None or not positions:
             return
         if positions != taken(self.folder):
@@ -148,18 +151,20 @@ def _place(delivery: Delivery) -> str:
 
 
 def _change(delivery: Delivery, run: Run) -> TableChange:
-    """The rows of a batch in order: of several changes of a row or key the last one counts."""
+    """Return the rows of a batch in order: the last change of a row or key wins."""
     where = f"{_place(delivery)}, relation '{delivery.input}'"
     try:
         table = pa.concat_tables(pq.ParquetFile(path).read() for path in delivery.files)
     except (OSError, pa.ArrowInvalid) as error:
-        raise CheckpointError(f"it cannot be read: {error}", where=where) from None
+        raise CheckpointError(f"cannot be read: {error}", where=where, code="checkpoint-unreadable") from None
     run.input(delivery.input)  # raises for an unknown one
     schema, weight = run.inputs[delivery.input], delivery.weight_column
     expected = [*schema.names, *([weight] if weight else [])]
     if sorted(table.column_names) != sorted(expected):
         raise SchemaError(
-            f"its columns are {', '.join(table.column_names)}, not {', '.join(expected)}", where=where
+            f"expected the columns {', '.join(expected)}, got {', '.join(table.column_names)}",
+            where=where,
+            code="schema-mismatch",
         )
     weights = np.ones(table.num_rows, np.int64)
     if weight:

@@ -1,7 +1,7 @@
-"""The values of an interner on disk: strings as Arrow strings, cells as codes, anything else pickled.
+"""The values of an interner on disk: strings as Arrow strings, cells as codes, others pickled.
 
-Ids count up from 0, so a piece of the interner is a number to begin with and a table of values. Reading what
-is pickled runs code that it names: a checkpoint is for whoever wrote it.
+Ids count up from 0, so a piece of the interner is its first id and a table of values. Unpickling
+can run arbitrary code: open only checkpoints from trusted sources.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dbsp.errors import CheckpointError, shorten
 
 
 def values_table(interner: Interner, start: int, end: int) -> pa.Table:
-    """The values with ids from `start` to `end`, in order. Raises CheckpointError.
+    """Return the values with ids from `start` to `end`, in order. Raises CheckpointError.
 
-    Of the columns text, other and fields each row fills one: fields are the codes of a constructed value,
-    whose layout stands beside them.
+    Each row has a value in one of the columns text, other and fields: fields are the codes of a
+    constructed value, and the column layout has its layout.
     """
     values = interner.decode_many(range(start, end))
     texts = [value if _is_text(value) else None for value in values]
@@ -48,7 +48,7 @@ def values_table(interner: Interner, start: int, end: int) -> pa.Table:
 
 
 def restore_values(interner: Interner, table: pa.Table) -> None:
-    """Give the values of such a table their ids again; those before them have theirs."""
+    """Add the values of such a table to an interner, which then gives them their previous ids."""
     layouts: dict[str, Layout] = {}
     columns = (table.column(name).to_pylist() for name in ("text", "other", "layout", "fields"))
     for text, other, written, fields in zip(*columns, strict=True):
@@ -66,7 +66,7 @@ def _is_text(value: Any) -> bool:
         return False
     try:
         value.encode()
-    except UnicodeEncodeError:  # lone surrogates are strings and no UTF-8
+    except UnicodeEncodeError:  # a string with a lone surrogate has no UTF-8 form
         return False
     return True
 
@@ -76,5 +76,6 @@ def _pickled(value: Any) -> bytes:
         return pickle.dumps(value, protocol=5)
     except Exception as error:
         raise CheckpointError(
-            f"{shorten(value)} of type {type(value).__name__} cannot be written to a checkpoint: {error}"
+            f"cannot write {shorten(value)} of type {type(value).__name__} to a checkpoint: {error}",
+            code="checkpoint-write",
         ) from None

@@ -1,16 +1,16 @@
 """A folder of file sets, one per tick, each of which is published completely or not at all.
 
-    log.json                         what the log is, written before its first tick
-    ticks/tick=000000000041/         the file set of a tick, renamed into its place: the names are the ledger
-        tick.json                    the tick's number and label, and the files of the outputs that changed
-        path.parquet                 one output's delta
-    views/tick=000000000040/         now and then, what the outputs held after a tick
-    drafts/                          file sets being written; without a writer these are leftovers
+    log.json                         the format and the outputs of the log, written before a tick
+    ticks/tick=000000000041/         the file set of a tick, published by a rename
+        tick.json                    the tick's number, label, and files of the changed outputs
+        path.parquet                 the delta of one output
+    views/tick=000000000040/         sometimes, the views of the outputs after a tick
+    drafts/                          file sets being written; leftovers if there is no writer
     lock                             held while writing
 
-Reading takes no lock: what has been published never changes. Only numbers, names and paths are
-known here; what the files hold is `DeltaLog`'s business. Imports nothing heavy, for it is read in
-processes that live for a moment.
+Reading takes no lock, because published files never change. This module knows only numbers, names
+and paths; `DeltaLog` interprets the files. It imports only small modules, because short-lived
+processes use it.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the `tick.json` of a tick says; `rows` and `files` are by output that changed."""
+    """The content of the `tick.json` of a tick; `rows` and `files` are by changed output."""
 
     tick: int
     label: Any
     rows: Mapping[str, int]
     files: Mapping[str, Path]
     pending: int
-    """Rows of all deltas since the latest view that was kept, those of this tick included."""
+    """The rows of all deltas since the latest stored view, this tick included."""
 
 
 class Ledger:
@@ -52,14 +52,14 @@ class Ledger:
         self.folder = Path(folder)
         self.sync = sync
 
-    # --- reading -----------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     def header(self) -> dict[str, Any] | None:
-        """The content of `log.json`; None before the first tick. Raises CheckpointError."""
+        """Return the content of `log.json`; None before the first tick. Raises CheckpointError."""
         return read_header(self.folder / "log.json", FORMAT, VERSION)
 
     def ticks(self, part: str = "ticks") -> list[int]:
-        """The published ticks, ascending. O(n log n) for n ticks."""
+        """Return the published ticks in ascending order. O(n log n) for n ticks."""
         try:
             names = os.listdir(self.folder / part)
         except FileNotFoundError:
@@ -72,23 +72,23 @@ class Ledger:
         return self._place(tick, part).exists()
 
     def entry(self, tick: int, part: str = "ticks") -> Entry:
-        """What a published tick consists of. Raises CheckpointError if there is no such tick."""
+        """Return the entry of a published tick. Raises CheckpointError if there is no such tick."""
         place = self._place(tick, part)
         try:
             manifest = json.loads((place / "tick.json").read_bytes())
         except (OSError, ValueError) as error:
-            raise CheckpointError(f"{place} cannot be read: {error}") from None
+            raise CheckpointError(f"cannot read {place}: {error}", code="checkpoint-unreadable") from None
         files = {name: place / file_name(name) for name in manifest["rows"]}
         return Entry(manifest["tick"], manifest["label"], manifest["rows"], files, manifest["pending"])
 
     def _place(self, tick: int, part: str) -> Path:
         return self.folder / part / f"tick={tick:012d}"
 
-    # --- writing -----------------------------------------------------------------------------------
+    # --- writing ----------------------------------------------------------------------------------
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Lock the folder against other writers, and remove what ended writers left behind.
+        """Lock the folder against other writers, and remove the leftovers of ended writers.
 
         Raises CheckpointError if the folder cannot be used.
         """
@@ -98,7 +98,9 @@ class Ledger:
             lock = folder_lock(self.folder)
             lock.acquire()
         except OSError as error:
-            raise CheckpointError(f"{self.folder} cannot be used: {error.strerror}") from None
+            raise CheckpointError(
+                f"cannot use the folder {self.folder}: {error.strerror}", code="checkpoint-write"
+            ) from None
         try:
             for left in (self.folder / "drafts").iterdir():
                 shutil.rmtree(left)
@@ -107,7 +109,7 @@ class Ledger:
             lock.release()
 
     def write_header(self, header: Mapping[str, Any]) -> None:
-        """Write the header of the log. Only while `writing`."""
+        """Write the header of the log. Call this only within `writing`."""
         document = {"format": FORMAT, "version": VERSION, **header}
         write_atomically(self.folder / "log.json", json.dumps(document, indent=1).encode(), self.sync)
 
@@ -120,10 +122,10 @@ class Ledger:
         write: Callable[[str, Path], None],
         part: str = "ticks",
     ) -> None:
-        """Put the file set of a tick in its place; `write(output, path)` writes each file.
+        """Publish the file set of a tick; `write(output, path)` writes each file.
 
-        Only while `writing`, and only a tick that is not there. The tick is published when this
-        returns; whatever raises before that leaves nothing but a draft.
+        Call this only within `writing`, and only for a tick that is not published. The tick is
+        published when this returns; an error before that leaves only a draft.
         """
         place = self._place(tick, part)
         draft = self.folder / "drafts" / f"{part}-{place.name}"
@@ -142,7 +144,7 @@ class Ledger:
 
 
 def file_name(output: str) -> str:
-    """The file of an output's delta: its name, escaped where file systems or Spark would mind."""
+    """Return the file name of an output's delta: its name, escaped for file systems and Spark."""
     quoted = urllib.parse.quote(output, safe="")
     if quoted[:1] in ("_", "."):  # such files are hidden from Spark
         quoted = f"%{ord(quoted[0]):02X}{quoted[1:]}"

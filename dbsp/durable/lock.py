@@ -11,26 +11,29 @@ from dbsp.errors import CheckpointError
 
 
 def folder_lock(folder: Path) -> FileLock:
-    """The lock that a writer of a folder holds, in the file `lock`; any thread may release it.
+    """Return the lock of a folder, in the file `lock`; any thread may release it.
 
-    The system releases it when the process ends, however it ends.
+    The system releases it when the process ends in any way.
     """
     return FileLock(folder / "lock", thread_local=False)
 
 
 def own_folder(folder: Path) -> FileLock:
-    """Take the lock of a folder without waiting, and write this process's number to the file `owner`.
+    """Take the lock of a folder without waiting, and write the process id to the file `owner`.
 
-    Raises CheckpointError naming the owner if the lock is taken, OSError if the folder cannot be used.
+    Raises CheckpointError with the owner if the lock is taken, OSError if the folder cannot be
+    used.
     """
     lock = folder_lock(folder)
-    owner = folder / "owner"  # not in the lock file: Windows does not let others read a locked file
+    owner = folder / "owner"  # a separate file, since Windows lets nobody read a locked file
     try:
         lock.acquire(blocking=False)
     except Timeout:
         number = owner.read_text().strip() if owner.exists() else ""
         raise CheckpointError(
-            f"{folder} is in use by process {number or 'unknown'}; a checkpoint belongs to one run at a time"
+            f"{folder} is in use by process {number or 'unknown'}; a checkpoint belongs to one run at a "
+            "time: close the other run, or choose another folder",
+            code="checkpoint-in-use",
         ) from None
     try:
         owner.write_text(str(os.getpid()))

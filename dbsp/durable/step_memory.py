@@ -1,9 +1,8 @@
-"""What a run keeps between two ticks, taken out of its scope and put back into one of the same
-circuit.
+"""Save the state of a run that is not in traces, and restore it in a scope of the same circuit.
 
-State is runs of traces, tables, and what some steps remember of the tick before
-(`RememberingStep.memory`). All of it is found by walking the scopes in the order of the schedule,
-which is the same for the same circuit.
+The state of a run is the sorted runs of traces, the tables, and the memory of some steps about the
+tick before (`RememberingStep.memory`). Both functions visit the scopes in the order of the
+schedule, which is the same for the same circuit.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from dbsp.runtime.scope import Scope
 
 @dataclass(frozen=True)
 class Memories:
-    """State that is not in traces: by step what it remembers, and the entries of every table."""
+    """State that is not in traces: the memory of every step, and the entries of every table."""
 
     steps: tuple[Any, ...]
     tables: tuple[tuple[tuple[Any, Any], ...], ...]
 
 
 def memories_of(scope: Scope) -> Memories:
-    """What the steps and tables of a scope and those within it hold."""
+    """Return the memory of the steps and the entries of the tables of a scope and its scopes."""
     return Memories(
         tuple(_memory(step) for step in _steps(scope)), tuple(tuple(table.items()) for table in scope.tables)
     )
 
 
 def recall(scope: Scope, memories: Memories) -> None:
-    """Put it back."""
+    """Restore the memory of the steps and the entries of the tables."""
     for step, memory in zip(_steps(scope), memories.steps, strict=True):
         if isinstance(step, RememberingStep):
             step.recall(memory)
@@ -56,7 +55,7 @@ def _steps(scope: Scope) -> Iterator[Step]:
 
 
 def signature(graph: Graph) -> str:
-    """A hash of the operators, columns and connections, on which a circuit's state depends."""
+    """Return a hash of the operators, columns and connections, on which the state depends."""
     digest = hashlib.sha256()
     for line in _lines(graph):
         digest.update(line.encode("utf-8", "surrogatepass"))

@@ -1,17 +1,17 @@
 """A checkpoint folder: a run continues from it after the process ended at any point.
 
-    manifest.json      the latest snapshot: written last and atomically
-    runs/7.arrow       a large run of a trace; runs never change, so a snapshot writes only those that are new
-    small/40.arrow     the small runs of all traces at that tick
-    interned/0.arrow   values of the interner, from that number on
-    memory/40.pickle   what steps and tables hold besides traces, at that tick
-    journal/41.arrow   what changed the inputs in a tick after the snapshot
-    lock, owner        held by the run that writes here, and the number of its process
+    manifest.json      the latest snapshot, written last and atomically
+    runs/7.arrow       a large sorted run of a trace; a snapshot writes only new ones
+    small/40.arrow     the small sorted runs of all traces at that tick
+    interned/0.arrow   values of the interner, starting with that id
+    memory/40.pickle   the state of steps and tables outside of traces, at that tick
+    journal/41.arrow   the changes of the inputs in a tick after the snapshot
+    lock, owner        the lock of the run that writes here, and its process id
 
 A tick is written to the journal before it becomes final in memory, so it is durable when `step`
-returns. Opening reads the snapshot and steps the ticks of the journal again. A tick costs its own
-size. A snapshot costs the size of the runs merged since the previous one; one is made every
-`snapshot_every` ticks.
+returns. Opening a checkpoint reads the snapshot and repeats the ticks of the journal. A tick costs
+the size of its changes. A snapshot costs the size of the sorted runs merged since the previous
+snapshot; there is a snapshot every `snapshot_every` ticks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from dbsp.durable.atomic_files import read_header, write_atomically
 from dbsp.durable.interner_file import restore_values, values_table
 from dbsp.durable.lock import own_folder
 from dbsp.durable.step_memory import memories_of, recall, signature
-from dbsp.errors import CheckpointError, CircuitError, expect_present
+from dbsp.errors import ArgumentError, CheckpointError, CircuitError, expect_present, shorten
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
@@ -53,48 +53,46 @@ FORMAT = "dbsp checkpoint"
 VERSION = 1
 _PARTS = ("runs", "small", "interned", "memory", "journal")
 _LARGE = 4096
-"""Runs of so many rows have files of their own; every snapshot writes the others again."""
+"""Sorted runs of at least this many rows have their own files; snapshots rewrite the others."""
 
 
 class Store:
-    """The checkpoint of one run, and the lock that keeps a second one from it."""
+    """The checkpoint of one run, with a lock against a second run."""
 
     def __init__(self, folder: str | Path, *, snapshot_every: int = 100, sync: bool = True) -> None:
-        """Take hold of a folder, which is made if it is not there.
+        """Open and lock a folder; create it if it does not exist.
 
-        `snapshot_every` is in ticks. Without `sync` a checkpoint outlives the process, but perhaps
-        not a loss of power. Raises CheckpointError when another process has the folder, or it is no
-        checkpoint.
+        `snapshot_every` is in ticks. Without `sync` a checkpoint survives the end of the process,
+        but perhaps not a power loss. Raises CheckpointError when another process uses the folder,
+        or the folder is not a checkpoint, ArgumentError when `snapshot_every` is less than 1.
         """
         if snapshot_every < 1:
-            raise CheckpointError(
-                f"snapshot_every={snapshot_every}: there is a tick at least between snapshots"
-            )
+            raise ArgumentError(f"snapshot_every must be at least 1, got {snapshot_every}")
         self.folder = Path(folder)
         self.snapshot_every = snapshot_every
         self.sync = sync
         self.label: Any = None
-        """What the latest durable tick was called."""
+        """The label of the latest durable tick."""
         self.result: TickResult | None = None
-        """What the latest durable tick did, if it is known: not when a snapshot is all there is."""
+        """The result of the latest durable tick; None if there are no ticks after the snapshot."""
         self._run: Run | None = None
         self._query = ""
         self._lock: FileLock | None = _locked(self.folder)
         self._manifest = read_header(self.folder / "manifest.json", FORMAT, VERSION)
         self._files: dict[int, tuple[SortedRun, str]] = {}
         self._pieces: list[dict[str, Any]] = []
-        """The files of interned values, with the numbers they begin and end with."""
+        """The files of interned values, with the end of their ids."""
         self._written = 0
-        """Values of the interner that are in the snapshot or the journal."""
+        """The number of values of the interner that are in the snapshot or the journal."""
         self._next_file = 0
         self._snapshot_tick = 0
 
     @property
     def circuit(self) -> str | None:
-        """The circuit of the snapshot as JSON, if there is a snapshot and it could be written."""
+        """The circuit of the snapshot as JSON; None without a snapshot or a JSON form."""
         return None if self._manifest is None else self._manifest["circuit"]
 
-    # --- going on ----------------------------------------------------------------------------------
+    # --- continuing a run -------------------------------------------------------------------------
 
     def check(self, query: str) -> None:
         """Raise CheckpointError unless the checkpoint is of this query, given by its identity."""
@@ -102,7 +100,8 @@ class Store:
             self.close()
             raise CheckpointError(
                 f"{self.folder} is the checkpoint of another query ('{self._manifest['name']}'); "
-                "start the same one, or choose another folder"
+                "start the same query, or choose another folder",
+                code="checkpoint-other-program",
             )
 
     def resume(self, query: Graph | str, start: Callable[[str | None], Run]) -> Run:
@@ -116,8 +115,9 @@ class Store:
             if self.circuit is None:
                 raise
             raise CheckpointError(
-                f"{self.folder} holds a circuit that cannot be read: {error.message}. Continue with"
-                " the version of dbsp that wrote it, or start in an empty folder"
+                f"cannot read the circuit of {self.folder}: {error.message}. Continue with"
+                " the version of dbsp that wrote it, or start in an empty folder",
+                code="checkpoint-version",
             ) from None
         except BaseException:
             self.close()
@@ -126,13 +126,17 @@ class Store:
         return run
 
     def attach(self, run: Run, query: str) -> None:
-        """Bring a run that has not been stepped to the latest durable tick, and log it from now on.
+        """Bring a run without ticks to the latest durable tick, and log its next ticks.
 
-        Raises CheckpointError when the checkpoint is of another query or circuit, or damaged; then
-        the folder is released.
+        Raises CheckpointError when the checkpoint is of another query or circuit, or damaged; the
+        folder is then released.
         """
         if run.tick:
-            raise CheckpointError("only a run that has not been stepped can go on from a checkpoint")
+            raise CheckpointError(
+                f"only a run without ticks can continue from a checkpoint, got a run at tick {run.tick}; "
+                "attach the checkpoint before the first step",
+                code="run-already-stepped",
+            )
         self.check(query)
         self._query = query
         try:
@@ -148,22 +152,31 @@ class Store:
             self._restore(run, self._manifest)
         for tick, path in self._journal():
             if tick <= run.tick:
-                continue  # the snapshot has it; the process ended before the file was removed
+                continue  # in the snapshot; the process ended before it removed the file
             if tick != run.tick + 1:
-                raise CheckpointError(f"tick {run.tick + 1} is missing: the journal goes on with {path}")
+                raise CheckpointError(
+                    f"tick {run.tick + 1} is missing from the journal, which continues with {path}; "
+                    "restore the folder from a copy, or start in an empty folder",
+                    code="checkpoint-unreadable",
+                )
             self._replay(run, path)
         self._written = len(run.interner)
 
     def _restore(self, run: Run, manifest: Mapping[str, Any]) -> None:
         if manifest["signature"] != signature(run.graph):
             raise CheckpointError(
-                f"the circuit that {self.folder} was written by had other operators: start the same stage of "
-                "the query with the same version of this package"
+                f"{self.folder} was written by a circuit with other operators; start the same stage of "
+                "the query with the same version of dbsp, or choose another folder",
+                code="checkpoint-other-program",
             )
         for piece in manifest["interned"]:
             restore_values(run.interner, read_arrow(self.folder / piece["file"]))
             if len(run.interner) != piece["end"]:
-                raise CheckpointError(f"{self.folder / piece['file']} does not hold what the manifest says")
+                raise CheckpointError(
+                    f"{self.folder / piece['file']} does not have the values that the manifest names; "
+                    "restore the folder from a copy, or start in an empty folder",
+                    code="checkpoint-unreadable",
+                )
         scope = run.scope
         with open(self.folder / manifest["memory"], "rb") as source:
             recall(scope, pickle.load(source))  # first: the traces depend on it
@@ -185,7 +198,11 @@ class Store:
         metadata = json.loads(table.schema.metadata[b"dbsp"])
         restore_values(run.interner, pa.ipc.open_file(table.column("rows")[0].as_buffer()).read_all())
         if len(run.interner) != metadata["interned"]:
-            raise CheckpointError(f"{path} does not follow on what was read before it")
+            raise CheckpointError(
+                f"{path} does not continue the ticks before it; restore the folder from a copy, or "
+                "start in an empty folder",
+                code="checkpoint-unreadable",
+            )
         staged = {}
         names, rows, weights = (table.column(name) for name in ("input", "rows", "weights"))
         for at in range(1, table.num_rows):
@@ -199,15 +216,15 @@ class Store:
         files = [path for path in (self.folder / "journal").glob("*.arrow") if path.stem.isdigit()]
         return iter(sorted((int(path.stem), path) for path in files))
 
-    # --- writing -----------------------------------------------------------------------------------
+    # --- writing ----------------------------------------------------------------------------------
 
     def begin(self, run: RunBase) -> None:
-        """Before a tick: the ticks before it are committed, so a snapshot may contain them."""
+        """Write a snapshot before a tick if it is time; the ticks before it are committed."""
         if run.tick - self._snapshot_tick >= self.snapshot_every:
             self.snapshot()
 
     def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
-        """Write what changes the inputs in a tick; it is durable when this returns."""
+        """Write the changes of the inputs in a tick; they are durable when this returns."""
         new = values_table(run.interner, self._written, len(run.interner))
         entries = [("", arrow_bytes(new).to_pybytes(), b"")]
         for name, batch in staged.items():
@@ -216,7 +233,7 @@ class Store:
         try:
             metadata = json.dumps({"label": label, "interned": len(run.interner)})
         except TypeError as error:
-            raise CheckpointError(f"the label of a tick has to be a JSON value: {error}") from None
+            raise ArgumentError(f"label: expected a JSON value, got {shorten(label)}: {error}") from None
         binary = pa.large_binary()
         table = pa.table(
             {
@@ -229,22 +246,28 @@ class Store:
         try:
             write_atomically(path, arrow_bytes(table), self.sync)
         except BaseException as error:
-            path.unlink(missing_ok=True)  # the tick is undone, so it must not come back
+            path.unlink(missing_ok=True)  # the tick is rolled back, so it must not be read later
             if isinstance(error, OSError):
-                raise CheckpointError(f"tick {tick} cannot be written to {path}: {error.strerror}") from None
+                raise CheckpointError(
+                    f"cannot write tick {tick} to {path}: {error.strerror}; the tick was rolled back",
+                    code="checkpoint-write",
+                ) from None
             raise
         self._written = len(run.interner)
 
     def committed(self, result: TickResult, label: Any) -> None:
-        """The tick that was recorded has become final."""
+        """Note the commit of the recorded tick."""
         self.result = result
         self.label = label
 
     def snapshot(self) -> None:
-        """Write the whole state as it is after the latest tick, as far as it is not written yet."""
+        """Write the state after the latest tick, except for the parts that are already written."""
         run = self._run
         if run is None:
-            raise CheckpointError("there is no run to write; `attach` one")
+            raise CheckpointError(
+                "this checkpoint has no run to write; attach one with `attach`, or it was closed",
+                code="run-closed",
+            )
         if run.tick == self._snapshot_tick:
             return
         files: dict[int, tuple[SortedRun, str]] = {}
@@ -299,7 +322,7 @@ class Store:
         self._collect(manifest)
 
     def _collect(self, manifest: Mapping[str, Any]) -> None:
-        """Remove the files that the manifest does not name: older state and leftovers."""
+        """Remove the files that the manifest does not name: earlier state and leftovers."""
         manifest = expect_present(self._manifest, "the manifest of the snapshot just written")
         kept = {file for files in manifest["traces"] for file in files if isinstance(file, str)}
         kept.update(piece["file"] for piece in manifest["interned"])
@@ -323,7 +346,7 @@ class Store:
 def _written_circuit(run: Run) -> str | None:
     try:
         return run.graph.to_json()
-    except CircuitError:  # it holds functions that have no name; the same program makes it again
+    except CircuitError:  # it has functions without a name; the same program builds it again
         return None
 
 
@@ -333,4 +356,6 @@ def _locked(folder: Path) -> FileLock:
             (folder / part).mkdir(parents=True, exist_ok=True)
         return own_folder(folder)
     except OSError as error:
-        raise CheckpointError(f"{folder} cannot be used: {error.strerror}") from None
+        raise CheckpointError(
+            f"cannot use the folder {folder}: {error.strerror}", code="checkpoint-write"
+        ) from None

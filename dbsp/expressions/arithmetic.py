@@ -14,7 +14,7 @@ from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import Array, GiveUp, Operation
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
-# --- ints: the meaning -------------------------------------------------------------------------------
+# --- ints: the meaning ----------------------------------------------------------------------------
 
 
 def _fit(result: int) -> int:
@@ -177,7 +177,7 @@ def _abs_vector(a: Any) -> Array:
     return result
 
 
-# --- floats ------------------------------------------------------------------------------------------
+# --- floats ---------------------------------------------------------------------------------------
 # Overflow gives an infinity, as IEEE 754 has it; division by zero is an error, as in Python.
 
 
@@ -226,7 +226,7 @@ def _float_div_vector(a: Any, b: Any) -> Array:
     return result
 
 
-# --- the table ---------------------------------------------------------------------------------------
+# --- the table ------------------------------------------------------------------------------------
 
 
 def _concat(a: str, b: str) -> str:

@@ -115,7 +115,7 @@ define("le", "<= expects two values of one type", _comparison(lambda kind: _nega
 define("ge", ">= expects two values of one type", _comparison(lambda kind: _negated(_less(kind))))
 
 
-# --- the smallest and largest ------------------------------------------------------------------------
+# --- the smallest and largest ---------------------------------------------------------------------
 
 _KEYS: dict[str, Callable[[Any], Any]] = {"float": _float_key, "object": order_key}
 _MIN_VECTORS: dict[str, Callable[..., Array]] = {"float": np.fmin}  # fmin takes NaN for the larger
@@ -143,7 +143,7 @@ define("min_of", "min_of expects values of one type", _extreme(min, _MIN_VECTORS
 define("max_of", "max_of expects values of one type", _extreme(max, {}, np.maximum))
 
 
-# --- logic -------------------------------------------------------------------------------------------
+# --- logic ----------------------------------------------------------------------------------------
 
 
 def _booleans(nodes: Sequence[ExpressionNode]) -> list[ExpressionNode] | None:

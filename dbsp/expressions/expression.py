@@ -62,7 +62,7 @@ class Expression:
         """The text of the expression within a call."""
         return Operand(repr(self))
 
-    # --- arithmetic --------------------------------------------------------------------------------
+    # --- arithmetic -------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Expression:
         return call("add", self, other)
@@ -120,7 +120,7 @@ class Expression:
         """The remainder with the sign of the dividend, as in C."""
         return call("truncmod", self, other)
 
-    # --- comparison and logic ----------------------------------------------------------------------
+    # --- comparison and logic ---------------------------------------------------------------------
 
     def __eq__(self, other: object) -> Expression:  # type: ignore[override]
         return call("eq", self, other)
@@ -163,7 +163,7 @@ class Expression:
         """The value, or `other` where it is None."""
         return call("fill_null", self, other)
 
-    # --- bits (64, two's complement; shift counts modulo 64) ---------------------------------------
+    # --- bits (64, two's complement; shift counts modulo 64) --------------------------------------
 
     def band(self, other: Any) -> Expression:
         """Bitwise and."""
@@ -193,7 +193,7 @@ class Expression:
         """Shift right, filling with zeros."""
         return call("shr_unsigned", self, count)
 
-    # --- strings -----------------------------------------------------------------------------------
+    # --- strings ----------------------------------------------------------------------------------
 
     def concat(self, *others: Any) -> Expression:
         """The strings joined end to end."""
@@ -237,7 +237,7 @@ class Expression:
         """A number that tells this string from every other within a run; it says nothing about order."""
         return call("ord", self)
 
-    # --- conversion --------------------------------------------------------------------------------
+    # --- conversion -------------------------------------------------------------------------------
 
     def to_string(self) -> Expression:
         """The value as text, as Python's `str` writes it."""

@@ -1,6 +1,6 @@
-"""Files in, files out: fact files, result files and change scripts.
+"""Reading and writing files: fact files, result files and change scripts.
 
-The formats are described for users in docs/reference/file-formats.md and docs/reference/change-scripts.md.
+docs/reference/file-formats.md and docs/reference/change-scripts.md describe the formats.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One cell of a file: its text to a value, or ValueError saying what was expected."""
+"""Read one cell of a file: from its text to a value, or a ValueError with the expected form."""
 
 from __future__ import annotations
 
@@ -7,8 +7,27 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from dbsp.data.int_range import IntRange
 from dbsp.data.types import Type
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+
+
+class OutOfRange(ValueError):
+    """A number is outside the range of its column; the message is the expected range."""
+
+    code = "value-out-of-range"
+
+
+def check_range(range_: IntRange | None, value: Any) -> None:
+    """Raise OutOfRange for a value outside of the range, if there is a range."""
+    if range_ is not None and not range_.low <= value <= range_.high:
+        raise OutOfRange(range_.expected)
+
+
+def code_of(error: ValueError) -> str:
+    """Return the code of the error for a cell that does not fit its column."""
+    return str(getattr(error, "code", "wrong-type"))
+
 
 _INTEGER = re.compile(r"[ ]*([+-]?)(?:(0[xX][0-9a-fA-F]+)|(0[bB][01]+)|([0-9]+))[ ]*")
 _FLOAT = re.compile(
@@ -26,13 +45,13 @@ def _integer(text: str) -> int:
         value = int(hexadecimal, 16)
     elif binary:
         value = int(binary, 2)
-    elif len(decimal) > 4000:  # int() refuses to read more; no such number fits anyway
+    elif len(decimal) > 4000:  # int() refuses more digits, and such a number does not fit 64 bits
         value = INT64_MAX + 1
     else:
         value = int(decimal)
     value = -value if sign == "-" else value
     if not INT64_MIN <= value <= INT64_MAX:
-        raise ValueError("a whole number of 64 bits (-2^63 to 2^63-1)")
+        raise OutOfRange("a whole number of 64 bits (-2^63 to 2^63-1)")
     return value
 
 
@@ -76,7 +95,7 @@ CELLS: dict[str, Callable[[str], Any]] = {
 
 
 def arrow_type(type_: Type) -> Any:
-    """How a column of a type is held in an Arrow table."""
+    """Return the Arrow type of a column of this type."""
     import pyarrow as pa
 
     types = {

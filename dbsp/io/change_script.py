@@ -1,13 +1,13 @@
 """Change scripts: the rows to insert and to delete, tick by tick, as lines of text.
 
     +edge(1, 2)              insert a row
-    -edge(2, 3)              delete one
+    -edge(2, 3)              delete a row
     +name(1, "Ada \\"A\\"")    numbers, texts in double quotes, true, false
     +list([1, [2, nil]])     records; +tree($Node($Leaf, "a")) branches of algebraic data types
     // a comment             also # a comment, and blank lines
-    commit                   everything since the last commit is one tick
+    commit                   all changes since the last commit are one tick
 
-Within a tick the last change of a row decides. Changes after the last `commit` are a tick of their own.
+Within a tick the last change of a row wins. Changes after the last `commit` are a separate tick.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean
 from dbsp.errors import InputError
-from dbsp.io.problems import MAX_PROBLEMS, DataError, missing_file
+from dbsp.io.cell_text import check_range, code_of
+from dbsp.io.problems import MAX_PROBLEMS, DataError, counted, missing_file, unreadable
 from dbsp.io.script_literals import fit_value, read_number
 from dbsp.io.term_text import TermTextError, read_term
 
@@ -54,7 +55,7 @@ _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "t": "\t", "r": "\r", "b"
 
 @dataclass(frozen=True, slots=True)
 class ChangeLine:
-    """One line that changes a row: `weight` is +1 or -1."""
+    """A line that changes a row: `weight` is +1 or -1."""
 
     relation: str
     row: Row
@@ -71,14 +72,14 @@ class CommitLine:
 
 @dataclass(slots=True)
 class ScriptTick:
-    """The changes of one tick in the form `Run.step` takes, and the lines they stand on."""
+    """The changes of one tick in the form that `Run.step` takes, and their lines."""
 
     first_line: int
     last_line: int
     changes: dict[str, dict[Row, int]] = field(default_factory=dict)
 
     def add(self, change: ChangeLine) -> None:
-        """Take in one more change; the last change of a row decides."""
+        """Add a change; the last change of a row wins."""
         self.changes.setdefault(change.relation, {})[change.row] = change.weight
         self.last_line = max(self.last_line, change.line)
 
@@ -87,7 +88,7 @@ class ScriptTick:
 
     @property
     def lines(self) -> str:
-        """`12` or `12-15`."""
+        """The lines as text: `12` or `12-15`."""
         return (
             f"{self.first_line}"
             if self.first_line == self.last_line
@@ -96,10 +97,11 @@ class ScriptTick:
 
 
 class ChangeScriptReader:
-    """Reads a change script line by line, checking each against the relations' columns.
+    """Reads a change script line by line and checks each line against the columns of its relation.
 
-    `inputs` are the relations that may be changed; `derived` names those that exist but are computed,
-    for a better message; `ranges` has, by relation, the columns that refuse some numbers.
+    `inputs` are the relations that may be changed; `derived` names the relations that rules
+    compute; `ranges` has by relation the columns with a smaller range than 64 bits; `type_names`
+    has by relation and column the declared types, which messages show.
     """
 
     def __init__(
@@ -109,24 +111,26 @@ class ChangeScriptReader:
         *,
         derived: Collection[str] = (),
         ranges: Mapping[str, Mapping[str, IntRange]] | None = None,
+        type_names: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self.file = file
         self.line = 0
         self._inputs = inputs
         self._derived = derived
         self._ranges = ranges or {}
+        self._type_names = type_names or {}
 
     def feed(self, text: str) -> ChangeLine | CommitLine | None:
         """Read the next line: a change, a commit, or None for a blank line or a comment.
 
-        Raises DataError, with the line, a caret and what was expected; the line counts as read.
+        Raises DataError with the line, a caret and the expected form; the line counts as read.
         """
         self.line += 1
         text = text.rstrip("\r\n")
         surrogate = _SURROGATE.search(text)
         if surrogate is not None:
             shown = _SURROGATE.sub("\ufffd", text)
-            raise self._error(shown, "this is not UTF-8 text", surrogate.start())
+            raise self._error(shown, "expected UTF-8 text", surrogate.start(), code="invalid-encoding")
         head = _HEAD.match(text)
         if head is None:
             if _BLANK.fullmatch(text):
@@ -142,7 +146,7 @@ class ChangeScriptReader:
         return ChangeLine(relation, row, 1 if sign == "+" else -1, self.line)
 
     def _row(self, text: str, relation: str, schema: Schema, start: int, position: int) -> Row:
-        """The values between the parentheses; `position` is just behind the opening one."""
+        """Read the values between the parentheses; `position` is behind the opening parenthesis."""
         values: list[tuple[Any, int, int]] = []
         closing = re.compile(r"\s*\)").match(text, position)
         if closing is not None:
@@ -167,8 +171,8 @@ class ChangeScriptReader:
                 if mark == ")":
                     break
                 if mark != ",":
-                    actual = "the line ends here" if not mark else f"found {mark!r}"
-                    raise self._error(text, f"expected ',' or ')', {actual}", position - 1)
+                    actual = repr(mark) if mark else "the end of the line"
+                    raise self._error(text, f"expected ',' or ')', got {actual}", position - 1)
         if not _END.fullmatch(text, position):
             blanks = len(text[position:]) - len(text[position:].lstrip())
             raise self._error(
@@ -176,14 +180,11 @@ class ChangeScriptReader:
                 "expected the end of the line",
                 position + blanks,
                 len(text),
-                hint="one change stands on one line",
+                hint="write each change on its own line",
             )
         if len(values) != schema.arity:
-            columns = f"{schema.arity} column{'' if schema.arity == 1 else 's'}"
-            expected = f"{columns} ({schema.describe()})" if schema.arity else columns
-            raise self._error(
-                text, f"relation '{relation}' has {expected}, this line gives {len(values)}", start, position
-            )
+            message = f"relation '{relation}' has {self._columns(relation, schema)}, got {len(values)}"
+            raise self._error(text, message, start, position, code="wrong-arity")
         ranges = self._ranges.get(relation, {})
         row = []
         for (value, begin, end), name, type_ in zip(values, schema.names, schema.types, strict=True):
@@ -192,16 +193,24 @@ class ChangeScriptReader:
                     row.append(value)
                     continue
                 fitted = fit_value(type_, value)
-                if name in ranges:
-                    ranges[name].fit(fitted)
+                check_range(ranges.get(name), fitted)
             except ValueError as error:
                 message = f"column '{name}' of relation '{relation}' expects {error}"
-                raise self._error(text, message, begin, end) from None
+                raise self._error(text, message, begin, end, code=code_of(error)) from None
             row.append(fitted)
         return tuple(row)
 
+    def _columns(self, relation: str, schema: Schema) -> str:
+        """Return the columns of a relation with their types, as declared if that is known."""
+        columns = counted(schema.arity, "column")
+        if not schema.arity:
+            return columns
+        declared = self._type_names.get(relation, {})
+        pairs = zip(schema.names, schema.types, strict=True)
+        return f"{columns} ({', '.join(f'{name}: {declared.get(name, type_)}' for name, type_ in pairs)})"
+
     def _term(self, text: str, type_: Type, position: int, column: str) -> tuple[Any, int, int]:
-        """A record or a branch, and where it begins and ends."""
+        """Read a record or a branch; return its value and the positions of its start and end."""
         blanks = _BLANKS.match(text, position)
         begin = blanks.end() if blanks else position
 
@@ -211,7 +220,8 @@ class ChangeScriptReader:
         try:
             value, end = read_term(type_, text, begin, unquote)
         except TermTextError as error:
-            raise self._error(text, f"{column} expects {error}", error.start, error.end) from None
+            message = f"{column} expects {error}"
+            raise self._error(text, message, error.start, error.end, code=code_of(error)) from None
         return value, begin, end
 
     def _value(self, text: str, match: re.Match[str], kind: str) -> Any:
@@ -226,38 +236,42 @@ class ChangeScriptReader:
 
     def _unescape(self, text: str, escape: re.Match[str], offset: int) -> str:
         start = offset + escape.start()
-        if escape[1]:  # a character beyond 16 bits, in two halves as JSON has it
+        if escape[1]:  # a character beyond 16 bits, as two halves like in JSON
             return chr(0x10000 + (int(escape[1], 16) - 0xD800 << 10) + int(escape[2], 16) - 0xDC00)
         if escape[3]:
             character = chr(int(escape[3], 16))
             if _SURROGATE.match(character):
-                message = f"{escape[0]} is half of a character and no text"
-                raise self._error(
-                    text, message, start, start + 6, hint="the other half has to stand next to it"
-                )
+                message = f"{escape[0]} is only half of a character"
+                raise self._error(text, message, start, start + 6, hint="write the other half next to it")
             return character
         if escape[4] not in _ESCAPES:
             known = " ".join(f"\\{letter}" for letter in _ESCAPES)
-            raise self._error(
-                text, f"unknown escape {escape[0]}", start, start + 2, hint=f"known are {known} and \\u0041"
-            )
+            hint = f"the escapes are {known} and \\u0041"
+            raise self._error(text, f"unknown escape {escape[0]}", start, start + 2, hint=hint)
         return _ESCAPES[escape[4]]
 
-    # --- messages ------------------------------------------------------------------------------------
+    # --- messages ---------------------------------------------------------------------------------
 
     def _error(
-        self, text: str, message: str, start: int, end: int | None = None, hint: str | None = None
+        self,
+        text: str,
+        message: str,
+        start: int,
+        end: int | None = None,
+        hint: str | None = None,
+        code: str = "invalid-line",
     ) -> DataError:
         span = SourceSpan(self.file, self.line, start + 1, self.line, (start + 1 if end is None else end) + 1)
-        return DataError([Diagnostic(message, span, hint=hint, line_text=text)])
+        return DataError([Diagnostic(message, span, hint=hint, line_text=text, code=code)])
 
     def _unknown(self, text: str, relation: str, start: int, end: int) -> DataError:
         if relation in self._derived:
             names = ", ".join(self._inputs) or "none"
             message = f"relation '{relation}' is computed by rules; only input relations can be changed"
-            return self._error(text, message, start, end, hint=f"input relations: {names}")
-        hint = did_you_mean(relation, self._inputs)
-        return self._error(text, f"unknown relation '{relation}'", start, end, hint=hint)
+            hint = f"the input relations are {names}"
+            return self._error(text, message, start, end, hint=hint, code="not-an-input")
+        message, suggested = f"unknown relation '{relation}'", did_you_mean(relation, self._inputs)
+        return self._error(text, message, start, end, hint=suggested, code="unknown-relation")
 
     def _not_a_change(self, text: str) -> DataError:
         start = len(text) - len(text.lstrip())
@@ -266,7 +280,7 @@ class ChangeScriptReader:
             hint = f"write + or - before '{match[1]}'"
         elif match := re.match(r"\s*[+-]\s*([A-Za-z_?][\w?.]*)", text):
             return self._error(text, f"expected '(' after '{match[1]}'", match.end(), hint=hint)
-        return self._error(text, "this is neither a change nor commit", start, len(text), hint=hint)
+        return self._error(text, "expected a change or commit", start, len(text), hint=hint)
 
     def _no_value(self, text: str, position: int) -> DataError:
         tail = text[position:]
@@ -275,17 +289,17 @@ class ChangeScriptReader:
         if tail.startswith('"'):
             return self._error(text, "this text has no closing quote", position, len(text))
         if not tail:
-            return self._error(text, "expected a value, the line ends here", position)
+            return self._error(text, "expected a value, got the end of the line", position)
         word = re.match(r"[^\s,()]+", tail)
         end = position + (len(word[0]) if word else 1)
-        hint = 'a text is written in double quotes: "like this"' if word else None
+        hint = 'write a text in double quotes: "like this"' if word else None
         return self._error(text, "expected a number or a text in quotes", position, end, hint=hint)
 
 
 def parse_change_script(lines: Iterable[str], reader: ChangeScriptReader) -> list[ScriptTick]:
-    """All ticks of a script. An empty one (a `commit` with nothing before it) is a tick as well.
+    """Return all ticks of a script; a `commit` without changes before it is an empty tick.
 
-    Raises DataError with up to ten problems; nothing of the script is meant to be applied then.
+    Raises DataError with up to ten problems; the caller must not apply any part of such a script.
     """
     ticks: list[ScriptTick] = []
     problems: list[Diagnostic] = []
@@ -321,10 +335,11 @@ def read_change_script(
     *,
     derived: Collection[str] = (),
     ranges: Mapping[str, Mapping[str, IntRange]] | None = None,
+    type_names: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[ScriptTick]:
-    """The ticks of the change script at `path`; see `parse_change_script`.
+    """Return the ticks of the change script at `path`; see `parse_change_script`.
 
-    Raises InputError if it cannot be read and DataError if it does not fit `inputs`.
+    Raises InputError if the file cannot be read and DataError if it does not fit `inputs`.
     """
     path = Path(path)
     try:
@@ -332,12 +347,11 @@ def read_change_script(
     except FileNotFoundError:
         raise missing_file(str(path), "change script") from None
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
+        raise unreadable(str(path), error) from error
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(
-            "this is not UTF-8 text", where=f"{path}:{data.count(b'%c' % 10, 0, error.start) + 1}"
-        ) from None
-    reader = ChangeScriptReader(inputs, str(path), derived=derived, ranges=ranges)
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError("expected UTF-8 text", where=f"{path}:{line}", code="invalid-encoding") from None
+    reader = ChangeScriptReader(inputs, str(path), derived=derived, ranges=ranges, type_names=type_names)
     return parse_change_script(text.split("\n"), reader)

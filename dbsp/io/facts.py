@@ -1,8 +1,8 @@
-"""Fact files in: one row per line, columns separated by tabs, nothing quoted or escaped.
+"""Read fact files: one row per line, columns separated by tabs, no quotes or escapes by default.
 
-The file is parsed in bulk, column by column, text by way of its distinct values. Only when that refuses
-the file, or might take it differently from how it is meant, is it read line by line: to find out which
-line is wrong, or to accept spellings the bulk parser does not know (`+5`). Both ways give the same rows.
+The file is parsed in bulk, column by column, and texts by their distinct values. If the bulk parser
+refuses the file or might misread it, the file is read line by line: to find the wrong line, or to
+accept forms that the bulk parser does not know (`+5`). Both ways return the same rows.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import SchemaError, shorten
-from dbsp.io.cell_text import CELLS, arrow_type
-from dbsp.io.problems import MAX_PROBLEMS, DataError, read_file
+from dbsp.io.cell_text import CELLS, arrow_type, check_range, code_of
+from dbsp.io.problems import MAX_PROBLEMS, DataError, counted, read_file
 from dbsp.io.quoted import Cell, Unbalanced, lines_of, quoted_lines
 from dbsp.io.term_text import TermTextError, cell_end, value_of
 
 Facts: TypeAlias = Any
-"""What `Run.step` takes as a change of one relation: an Arrow table, or a list of rows."""
+"""A change of one relation as `Run.step` takes it: an Arrow table, or a list of rows."""
 
 _EMPTY_ROW = "()"
 _TAB = "\t"
@@ -39,18 +39,19 @@ def read_facts(
     quoted: bool = False,
     columns: Sequence[int] | None = None,
 ) -> Facts:
-    """The rows of a fact file, in a form that `Run.step` takes as a change.
+    """Return the rows of a fact file, in a form that `Run.step` takes as a change.
 
-    `relation` is the name used in errors (the file's stem if not given). With `headers` the first line is
-    skipped. `ranges` has the columns that refuse some numbers, by name. With `quoted` cells may stand in
-    quotation marks, as RFC 4180 has it. `columns` has for each column of the relation the place in a line
-    where it is found, counted from 0; other places are let be. A relation without columns holds its one
-    row if the file has a line `()`. A file packed by gzip is unpacked.
-    Cost: O(bytes), about 10 M rows of three columns a second and core; quotation marks cost ten times that.
+    `relation` is the name used in errors (by default the stem of the file). With `headers` the
+    first line is skipped. `ranges` has by name the columns with a smaller range than 64 bits. With
+    `quoted` cells may be in quotation marks, as in RFC 4180. `columns` has for each column of the
+    relation its position in a line, counted from 0; other positions are ignored. A relation without
+    columns has its row if the file has a line `()`. Files compressed by gzip are detected.
+    Cost: O(bytes), about 10 M rows of three columns per second and core; a tenth of that with
+    quotation marks.
 
-    Raises InputError if there is no such file, and DataError (naming file, line and text) for a line with
-    too few or too many columns, a value that is not of the column's type or does not fit it, and text that
-    is not UTF-8.
+    Raises InputError if there is no such file, and DataError (with file, line and text) for a line
+    with too few or too many columns, a value that does not fit its column, and text that is not
+    UTF-8.
     """
     path = Path(path)
     name = relation or path.stem
@@ -69,13 +70,13 @@ def parse_facts(
     quoted: bool = False,
     columns: Sequence[int] | None = None,
 ) -> Facts:
-    """The rows of a fact file that has been read: `read_facts` from there on."""
+    """Return the rows of a fact file whose bytes have been read; otherwise as `read_facts`."""
     reader = _Reader(file, schema, relation, delimiter, headers, ranges, quoted, columns)
     return reader.read(data)
 
 
 class _Reader:
-    """One file being read: its bytes to a table."""
+    """Reads one file: from its bytes to a table."""
 
     def __init__(
         self,
@@ -97,7 +98,7 @@ class _Reader:
         self.quoted = quoted
         self.columns = None if columns is None else tuple(columns)
         self.problems: list[Diagnostic] = []
-        # The places in a line of what is constructed, which may have the delimiter within its brackets.
+        # Positions of records and branches, which may contain the delimiter within their brackets.
         places = range(schema.arity) if columns is None else columns
         self.nested = {
             place for place, type_ in zip(places, schema.types, strict=True) if type_.structure is not None
@@ -105,14 +106,15 @@ class _Reader:
         for name, type_ in zip(schema.names, schema.types, strict=True):
             if type_.kind not in CELLS and type_.structure is None:
                 raise SchemaError(
-                    f"column '{name}' has type {type_}, which fact files cannot hold",
+                    f"column '{name}' has type {type_}, which fact files do not support",
                     where=f"relation '{relation}'",
+                    code="invalid-type",
                 )
 
     def read(self, data: bytes) -> Facts:
         if not self.schema.arity:
             return self._read_without_columns(data)
-        # The bulk parser ends a line at a lone carriage return; here that is a character like any other.
+        # The bulk parser ends a line at a lone carriage return; here that is an ordinary character.
         plain = data.count(b"\r") == data.count(b"\r\n") if b"\r" in data else True
         if self.nested or (self.quoted and b'"' in data):
             plain = False
@@ -120,7 +122,7 @@ class _Reader:
         return self._read_by_line(data) if table is None else table
 
     def _read_in_bulk(self, data: bytes) -> Any | None:
-        """The table, or None where the line by line way has to decide."""
+        """Return the table, or None if the file must be read line by line."""
         import pyarrow as pa
         import pyarrow.compute as pc
         from pyarrow import csv
@@ -128,7 +130,7 @@ class _Reader:
         wanted = {n: arrow_type(t) for n, t in zip(self.schema.names, self.schema.types, strict=True)}
         if not data:
             return pa.table({name: pa.array([], type_) for name, type_ in wanted.items()})
-        # The bulk parser would take 0xffffffffffffffff for -1; such columns are looked at as text first.
+        # The bulk parser reads 0xffffffffffffffff as -1; such columns are read as text first.
         parsed = wanted
         hexadecimal = b"0x" in data or b"0X" in data
         if hexadecimal:
@@ -175,7 +177,7 @@ class _Reader:
         return table
 
     def _read_by_line(self, data: bytes) -> Facts:
-        """The same, slowly, with an error for every line that does not fit."""
+        """Read the file line by line, which is slower, and report every line that does not fit."""
         import pyarrow as pa
 
         columns: list[list[Any]] = [[] for _ in self.schema.types]
@@ -194,8 +196,7 @@ class _Reader:
             ):
                 try:
                     value = value_of(type_, text)
-                    if name in self.ranges:
-                        self.ranges[name].fit(value)
+                    check_range(self.ranges.get(name), value)
                     column.append(value)
                 except ValueError as error:
                     message = (
@@ -203,7 +204,7 @@ class _Reader:
                     )
                     if isinstance(error, TermTextError):
                         start, length = start + error.start, error.end - error.start
-                    self._problem(row, line, message, start, start + length)
+                    self._problem(row, line, message, start, start + length, code=code_of(error))
         if self.problems:
             raise DataError(self.problems)
         if self.nested:
@@ -212,12 +213,13 @@ class _Reader:
         return pa.table(arrays, names=list(self.schema.names))
 
     def _split(self, data: bytes) -> Iterator[tuple[int, str, list[Cell]]]:
-        """Each line: its number, its text, and its cells."""
+        """Yield of each line its number, its text, and its cells."""
         if self.quoted:
             try:
                 yield from quoted_lines(data, self.delimiter, self.headers)
             except Unbalanced as error:
-                self._problem(error.number, error.line, str(error), error.start, error.start + 1)
+                at = error.start
+                self._problem(error.number, error.line, str(error), at, at + 1, code=error.code)
             return
         for number, raw in enumerate(lines_of(data), 1):
             if number == 1 and self.headers:
@@ -227,7 +229,8 @@ class _Reader:
             except UnicodeDecodeError as error:
                 shown = raw.decode("utf-8", "replace")
                 before = len(raw[: error.start].decode("utf-8"))
-                self._problem(number, shown, "this is not UTF-8 text", before, before + 1)
+                message = "expected UTF-8 text"
+                self._problem(number, shown, message, before, before + 1, code="invalid-encoding")
                 continue
             yield number, line, self._cells(number, line)
 
@@ -257,7 +260,7 @@ class _Reader:
             if line.strip() in ("", _EMPTY_ROW):
                 rows.append(())
             else:
-                message = f"relation '{self.relation}' has no columns; its only row is written {_EMPTY_ROW}"
+                message = f"relation '{self.relation}' has no columns; write its only row as {_EMPTY_ROW}"
                 self._problem(number, line, message, 0, len(line))
         if self.problems:
             raise DataError(self.problems)
@@ -266,32 +269,34 @@ class _Reader:
     def _wrong_count(self, number: int, line: str, actual: int) -> None:
         expected = self.schema.arity
         between = "tabs" if self.delimiter == _TAB else f"{self.delimiter!r}"
-        message = (
-            f"relation '{self.relation}' has {_count(expected, 'column')} ({', '.join(self.schema.names)}), "
-            f"this line has {actual}"
-        )
+        columns = f"relation '{self.relation}' has {counted(expected, 'column')}"
+        message = f"{columns} ({', '.join(self.schema.names)}), got {actual}"
         hint = f"columns are separated by {between}"
         if not line:
-            message = f"relation '{self.relation}' has {_count(expected, 'column')}, this line is empty"
+            message = f"{columns}, got an empty line"
             hint = "remove the empty line"
         elif actual == 1 and self.delimiter == _TAB and len(re.split(r"[ ,;]+", line.strip())) == expected:
-            hint += "; these look separated by something else"
-        self._problem(number, line, message, 0, len(line), hint)
+            hint += "; this line seems to use another separator"
+        self._problem(number, line, message, 0, len(line), hint, code="wrong-arity")
 
     def _too_few(self, number: int, line: str, actual: int) -> None:
         places = ":".join(map(str, self.columns or ()))
-        message = f"this line has {_count(actual, 'column')}, and columns='{places}' asks for more"
-        self._problem(number, line, message, 0, len(line))
+        needed = counted(max(self.columns or (0,)) + 1, "column")
+        message = f"expected at least {needed} for columns='{places}', got {actual}"
+        self._problem(number, line, message, 0, len(line), code="wrong-arity")
 
     def _problem(
-        self, number: int, line: str, message: str, start: int, end: int, hint: str | None = None
+        self,
+        number: int,
+        line: str,
+        message: str,
+        start: int,
+        end: int,
+        hint: str | None = None,
+        code: str = "invalid-line",
     ) -> None:
         span = SourceSpan(self.file, number, start + 1, number, max(end, start + 1) + 1)
         shown = line if len(line) <= 200 else line[:200] + "..."
-        self.problems.append(Diagnostic(message, span, hint=hint, line_text=shown))
+        self.problems.append(Diagnostic(message, span, hint=hint, line_text=shown, code=code))
         if len(self.problems) >= MAX_PROBLEMS:
             raise DataError(self.problems, more=True)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Rows as JSON: an array whose elements are arrays of values, or objects with a member per column."""
+"""Rows as a JSON array; each row is an array of values, or an object with a member per column."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from dbsp.data.types import Type
 from dbsp.data.zset import ZSet
 from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import InputError, shorten
+from dbsp.io.cell_text import OutOfRange, check_range, code_of
 from dbsp.io.json_terms import Members, json_text, term_of_json
-from dbsp.io.problems import MAX_PROBLEMS, DataError
+from dbsp.io.problems import MAX_PROBLEMS, DataError, counted
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 _BLANK = " \t\n\r"
@@ -25,12 +26,18 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def parse_json_rows(
     data: bytes, file: str, schema: Schema, relation: str, ranges: Mapping[str, IntRange] = NO_RANGES
 ) -> list[tuple[Any, ...]]:
-    """The rows of a JSON text: `[[1, "a"], [2, "b"]]` or `[{"x": 1, "s": "a"}, ...]`, also mixed.
+    """Return the rows of a JSON text: `[[1, "a"], ...]` or `[{"x": 1, "s": "a"}, ...]`, also mixed.
 
-    Cost: O(bytes). Raises DataError, with the line and column of the row, for a row that lacks a column or
-    has others, for a value that is not of its column's type, and for a text that is not JSON.
+    Cost: O(bytes). Raises DataError, with the line and column of the row, for a row with missing or
+    unknown columns, for a value that does not fit its column, and for a text that is not JSON.
     """
     return _Reader(data, file, schema, relation, ranges).rows()
+
+
+class _WrongColumns(ValueError):
+    """The columns of a row are not those of the relation."""
+
+    code = "wrong-arity"
 
 
 class _Reader:
@@ -46,7 +53,7 @@ class _Reader:
             self.text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             self.text = data[: error.start].decode("utf-8", "replace")
-            raise self._broken("this is not UTF-8 text", len(self.text)) from None
+            raise self._broken("expected UTF-8 text", len(self.text), "invalid-encoding") from None
 
     def rows(self) -> list[tuple[Any, ...]]:
         decoder = json.JSONDecoder(object_pairs_hook=Members)
@@ -59,15 +66,16 @@ class _Reader:
             try:
                 value, end = decoder.raw_decode(self.text, at)
             except JSONDecodeError as error:
-                raise self._broken(f"this is not JSON: {error.msg}", error.pos) from None
-            except ValueError:  # from `int`, which takes no text of thousands of digits
-                raise self._broken("a number of this row is too large", at) from None
+                raise self._broken(f"invalid JSON: {error.msg}", error.pos) from None
+            except ValueError:  # from `int`, which refuses texts of thousands of digits
+                message = "a number of this row is too large"
+                raise self._broken(message, at, "value-out-of-range") from None
             except RecursionError:
                 raise self._broken("this row is nested too deeply", at) from None
             try:
                 rows.append(self._row(value))
             except ValueError as error:
-                self._problem(str(error), at, end)
+                self._problem(str(error), at, end, code_of(error))
             at = self._blank(end)
             if not self.text.startswith(",", at):
                 break
@@ -79,39 +87,37 @@ class _Reader:
 
     def _row(self, value: Any) -> tuple[Any, ...]:
         names = self.schema.names
-        columns = f"{len(names)} column{'' if len(names) == 1 else 's'}"
+        columns = f"relation '{self.relation}' has {counted(len(names), 'column')} ({', '.join(names)})"
         if isinstance(value, Members):
             members = value.members
             missing = [name for name in names if name not in members]
             if missing:
-                raise ValueError(f"this row of relation '{self.relation}' has no member '{missing[0]}'")
+                raise _WrongColumns(f"{columns}; this row has no member '{missing[0]}'")
             if len(value.names) != len(names):
-                other = next((name for name in value.names if name not in names), value.names[-1])
-                raise ValueError(f"relation '{self.relation}' has {columns}; '{other}' is one too many")
+                other = next((name for name in value.names if name not in names), None)
+                problem = f"an unknown member '{other}'" if other is not None else "a duplicate member"
+                raise _WrongColumns(f"{columns}; this row has {problem}")
             value = [members[name] for name in names]
         elif value is None and not names:
             return ()
         elif not isinstance(value, list):
-            raise ValueError(f"a row of relation '{self.relation}' is an array or an object")
+            shown = shorten(json.dumps(value, ensure_ascii=False))
+            raise ValueError(f"expected an array or an object as a row of '{self.relation}', got {shown}")
         if len(value) != len(names):
-            raise ValueError(
-                f"relation '{self.relation}' has {columns} ({', '.join(names)}), this row has {len(value)}"
-            )
+            raise _WrongColumns(f"{columns}, got {len(value)}")
         row = []
         for name, type_, cell in zip(names, self.schema.types, value, strict=True):
             try:
                 fitted = _fit(type_, cell)
-                if name in self.ranges:
-                    self.ranges[name].fit(fitted)
+                check_range(self.ranges.get(name), fitted)
             except ValueError as error:
                 shown = shorten(json.dumps(cell, ensure_ascii=False, default=_plain))
-                raise ValueError(
-                    f"column '{name}' of relation '{self.relation}' expects {error}, got {shown}"
-                ) from None
+                message = f"column '{name}' of relation '{self.relation}' expects {error}, got {shown}"
+                raise (OutOfRange if isinstance(error, OutOfRange) else ValueError)(message) from None
             row.append(fitted)
         return tuple(row)
 
-    # --- places --------------------------------------------------------------------------------------
+    # --- places -----------------------------------------------------------------------------------
 
     def _blank(self, at: int) -> int:
         while at < len(self.text) and self.text[at] in _BLANK:
@@ -129,7 +135,7 @@ class _Reader:
         if at < len(self.text):
             raise self._broken("expected the end of the file", at)
 
-    def _problem(self, message: str, start: int, end: int) -> None:
+    def _problem(self, message: str, start: int, end: int, code: str) -> None:
         line = self.text.count("\n", 0, start) + 1
         first = self.text.rfind("\n", 0, start) + 1
         last = self.text.find("\n", first)
@@ -137,12 +143,12 @@ class _Reader:
         column = start - first
         until = max(column + 1, min(end - first, len(shown)))
         span = SourceSpan(self.file, line, column + 1, line, until + 1)
-        self.problems.append(Diagnostic(message, span, line_text=shown))
+        self.problems.append(Diagnostic(message, span, line_text=shown, code=code))
         if len(self.problems) >= MAX_PROBLEMS:
             raise DataError(self.problems, more=True)
 
-    def _broken(self, message: str, at: int) -> DataError:
-        self._problem(message, at, at + 1)
+    def _broken(self, message: str, at: int, code: str = "invalid-json") -> DataError:
+        self._problem(message, at, at + 1, code)
         return DataError(self.problems)
 
 
@@ -151,12 +157,12 @@ def _plain(members: Members) -> dict[str, Any]:
 
 
 def _fit(type_: Type, value: Any) -> Any:
-    """The value as one of the type; ValueError says what was expected."""
+    """Convert a JSON value to a value of the type. Raises ValueError with the expected form."""
     if type_.kind == "int":
         if type(value) is not int:
             raise ValueError("a whole number")
         if not INT64_MIN <= value <= INT64_MAX:
-            raise ValueError("a whole number of 64 bits (-2^63 to 2^63-1)")
+            raise OutOfRange("a whole number of 64 bits (-2^63 to 2^63-1)")
         return value
     if type_.kind == "float":
         if type(value) not in (int, float):
@@ -164,24 +170,24 @@ def _fit(type_: Type, value: Any) -> Any:
         try:
             return float(value)
         except OverflowError:
-            raise ValueError("a number that a float can hold") from None
+            raise OutOfRange("a number within the range of a float") from None
     if type_.kind == "str":
         if not isinstance(value, str):
             raise ValueError("a text")
         if _SURROGATE.search(value):
-            raise ValueError("a text, and not half of a character (\\ud800 to \\udfff)")
+            raise ValueError("a text without half characters (\\ud800 to \\udfff)")
         return value
     if type_.structure is not None:
         return term_of_json(type_.structure, value, _fit)
-    raise ValueError(f"a value of type {type_}, which JSON cannot hold")
+    raise ValueError(f"a value of type {type_}, which JSON files do not support")
 
 
 def format_json_rows(zset: ZSet, *, objects: bool = False) -> bytes:
-    """The rows of `zset`, sorted, one a line in a JSON array; as objects with a member per column if asked.
+    """Return the rows of `zset` as a JSON array, sorted, one per line.
 
-    The row of a relation without columns is null. NaN and the infinities are written as Python's json does,
-    which other readers may refuse.
-    Cost: O(n log n) for n rows.
+    A row is an array, or with `objects` an object with a member per column; the row of a relation
+    without columns is null. NaN and the infinities are written as Python's json writes them, which
+    other readers may refuse. Cost: O(n log n) for n rows.
     """
     names = zset.schema.names
     types = zset.schema.types
@@ -196,4 +202,5 @@ def format_json_rows(zset: ZSet, *, objects: bool = False) -> bytes:
         return ("[" + ",\n".join(lines) + "]\n").encode()
     except UnicodeEncodeError as error:
         text = error.object[max(0, error.start - 30) : error.end + 30]
-        raise InputError(f"{text!r} cannot be written: it is not valid Unicode text") from None
+        message = f"cannot write {text!r}: expected valid Unicode text"
+        raise InputError(message, code="invalid-encoding") from None

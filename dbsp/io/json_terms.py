@@ -1,8 +1,8 @@
 """Records and branches of algebraic data types as JSON.
 
-A record is an array of its fields, or an object with a member for each; nil is null. A branch `$Node(1, t)`
-is the array `["$Node", 1, t]`, or the object `{"$Node": {"value": 1, "next": t}}`. Nothing here is
-recursive: lists may be very long.
+A record is an array of its fields, or an object with a member for each; nil is null. A branch
+`$Node(1, t)` is the array `["$Node", 1, t]`, or the object `{"$Node": {"value": 1, "next": t}}`.
+No function here is recursive, because lists may be very long.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import Any
 
 from dbsp.data.terms import Branch, Record, parts_of
 from dbsp.data.types import Constructor, Field, Structure, Type
+from dbsp.io.cell_text import OutOfRange, check_range
 
 
 class Members:
-    """A JSON object as it stands, so that a member written twice is seen."""
+    """A JSON object with all of its members, so that a duplicate member is detected."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         self.names = [name for name, _ in pairs]
@@ -24,7 +25,7 @@ class Members:
 
 
 def json_text(type_: Type, value: Any, objects: bool) -> str:
-    """The value of a column as JSON. O(length)."""
+    """Return the value of a column as JSON. O(length)."""
     if type_.structure is None:
         return json.dumps(value, ensure_ascii=False)
     texts: list[str] = []
@@ -41,7 +42,7 @@ def json_text(type_: Type, value: Any, objects: bool) -> str:
 
 
 def _pieces(structure: Structure, value: Any, objects: bool) -> list[str | tuple[Type, Any]]:
-    """A record or a branch, with its fields left to be written."""
+    """Return the pieces of a record or a branch: texts, and fields that are still to be written."""
     name = value.name if isinstance(value, Branch) else ""
     fields = structure.by_name[name].fields
     tag = json.dumps(f"${name}")
@@ -56,7 +57,7 @@ def _pieces(structure: Structure, value: Any, objects: bool) -> list[str | tuple
 
 
 class _Frame:
-    """A value of which some fields have been read; `left` has the others, the next one last."""
+    """A partly read value; `left` has the fields that are still to be read, the next one last."""
 
     def __init__(self, constructor: Constructor, values: list[Any]) -> None:
         self.constructor = constructor
@@ -69,9 +70,9 @@ class _Frame:
 
 
 def term_of_json(structure: Structure, value: Any, scalar: Callable[[Type, Any], Any]) -> Any:
-    """The record or branch that a decoded JSON value stands for; `scalar` reads fields of other types.
+    """Convert a decoded JSON value to a record or branch; `scalar` converts fields of other types.
 
-    Objects are `Members`. Raises ValueError that says what was expected.
+    Objects are `Members`. Raises ValueError with the expected form.
     """
     first = _frame(structure, value)
     if first is None:
@@ -98,15 +99,15 @@ def term_of_json(structure: Structure, value: Any, scalar: Callable[[Type, Any],
 def _fitted(field: Field, part: Any, scalar: Callable[[Type, Any], Any]) -> Any:
     try:
         fitted = scalar(field.type, part)
-        if field.range is not None:
-            field.range.fit(fitted)
+        check_range(field.range, fitted)
     except ValueError as error:
-        raise ValueError(f"{error} as field '{field.name}'") from None
+        class_ = OutOfRange if isinstance(error, OutOfRange) else ValueError
+        raise class_(f"{error} as field '{field.name}'") from None
     return fitted
 
 
 def _frame(structure: Structure, value: Any) -> _Frame | None:
-    """The beginning of a value; None for nil."""
+    """Start to read a value; return None for nil."""
     if structure.is_record:
         if value is None:
             return None

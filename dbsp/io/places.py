@@ -1,4 +1,4 @@
-"""Where rows of a relation are kept (files, databases, standard streams), reading and writing them."""
+"""Read and write the rows of a relation in files, databases and standard streams."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dbsp.io.sqlite_rows import read_table, write_table
 
 
 class Medium(enum.Enum):
-    """What rows are kept in."""
+    """The kind of place that stores rows."""
 
     TEXT = "a file of lines"
     JSON = "a JSON array of rows"
@@ -31,10 +31,10 @@ class Medium(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the rows of a relation are, and their format.
+    """The place of the rows of a relation, and their format.
 
-    A `path` of None is standard input or output. `name` is the table of a database, or the name that
-    stands above printed rows; `columns` has, for each column of the relation, its place in a line.
+    A `path` of None is standard input or output. `name` is the table of a database, or the heading
+    of printed rows; `columns` has for each column of the relation its position in a line.
     """
 
     medium: Medium
@@ -57,10 +57,10 @@ _DOUBLE_LINE = b"===============\n"
 def read_place(
     place: Place, schema: Schema, relation: str, ranges: Mapping[str, IntRange] = NO_RANGES
 ) -> Facts:
-    """The rows that are there, in a form that `Run.step` takes as a change.
+    """Return the rows of a place, in a form that `Run.step` takes as a change.
 
-    Raises InputError if there is nothing that could be read, and DataError, with file, line and column, for
-    what does not fit the relation.
+    Raises InputError if the place cannot be read, and DataError, with file, line and column, for
+    rows that do not fit the relation.
     """
     if place.medium is Medium.SQLITE:
         return read_table(
@@ -79,9 +79,10 @@ def read_place(
 
 
 def write_place(place: Place, zset: ZSet) -> int:
-    """Put the rows of `zset` there. Returns how many texts cannot be read back from there.
+    """Write the rows of `zset` to a place; return the number of texts that cannot be read back.
 
-    A reader never sees half of a file, nor of a table. Raises InputError if it cannot be written.
+    A reader never sees half of a file or of a table. Raises InputError if the place cannot be
+    written.
     """
     if place.medium is Medium.SQLITE:
         write_table(expect_present(place.path, "the path of a database"), place.name, zset)
@@ -110,5 +111,5 @@ def write_place(place: Place, zset: ZSet) -> int:
 
 
 def _header(place: Place, names: Sequence[str]) -> str:
-    """The line with the names of the columns."""
+    """Return the line with the names of the columns."""
     return place.delimiter.join(names) if place.title is None else place.title

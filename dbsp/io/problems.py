@@ -1,4 +1,4 @@
-"""The error of a file that does not hold what it should, pointing at the places in it."""
+"""Errors of data files, with the places of the problems."""
 
 from __future__ import annotations
 
@@ -11,33 +11,47 @@ from dbsp.diagnostics import Diagnostic, did_you_mean, render_all
 from dbsp.errors import InputError
 
 MAX_PROBLEMS = 10
-"""Reading goes on after a problem, so that one run shows several, but not a screenful."""
+"""The most problems of one file that are reported; reading continues after a problem until then."""
 
 _GZIP = b"\x1f\x8b"
 
 
 class DataError(InputError):
-    """A data file was refused. `diagnostics` has one entry per problem found, each with file, line and text.
+    """A data file has errors. `diagnostics` has one entry per problem, with file, line and text.
 
-    `more` says that the file was not read to its end because there were too many of them.
+    `code` is the code of the first problem; the text shows the code of each. `more` says that the
+    rest of the file was not read because there were too many problems.
     """
 
     def __init__(self, diagnostics: Sequence[Diagnostic], *, more: bool = False) -> None:
         text = render_all(diagnostics)
-        super().__init__(
-            f"{text}\n... and perhaps more; only the first {len(diagnostics)} are shown" if more else text
-        )
+        rest = f"\n... and perhaps more; only the first {len(diagnostics)} are shown" if more else ""
+        super().__init__(text + rest, code=diagnostics[0].code)
         self.diagnostics = tuple(diagnostics)
         self.more = more
 
+    def __str__(self) -> str:
+        return self.message
+
 
 def missing_file(path: str, kind: str, hint: str | None = None) -> InputError:
-    """The error for a file that should be there."""
-    return InputError(f"there is no such {kind}" + (f"; {hint}" if hint else ""), where=path)
+    """Return the error for a file that does not exist."""
+    message = f"there is no such {kind}" + (f"; {hint}" if hint else "")
+    return InputError(message, where=path, code="file-not-found")
+
+
+def unreadable(path: str, error: OSError) -> InputError:
+    """Return the error for a file that cannot be read."""
+    return InputError(f"cannot be read: {error.strerror}", where=path, code="unreadable-file")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 column`, `2 columns`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def read_file(path: Path, kind: str) -> bytes:
-    """The bytes of a file, unpacked if gzip has packed them; `kind` names it in the error.
+    """Return the bytes of a file, decompressed if gzip compressed them; `kind` names it in errors.
 
     Raises InputError if it cannot be read.
     """
@@ -50,15 +64,16 @@ def read_file(path: Path, kind: str) -> bytes:
             hint = f"the folder {path.parent} does not exist"
         raise missing_file(str(path), kind, hint) from None
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
+        raise unreadable(str(path), error) from error
     return unpacked(data, str(path))
 
 
 def unpacked(data: bytes, file: str) -> bytes:
-    """The data, unpacked if gzip has packed it. Raises InputError naming the file if it is damaged."""
+    """Return the data, decompressed if gzip compressed it. Raises InputError if it is damaged."""
     if not data.startswith(_GZIP):
         return data
     try:
         return gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"cannot be unpacked: {error}", where=file) from None
+        message = f"cannot be decompressed: {error}"
+        raise InputError(message, where=file, code="unreadable-file") from None

@@ -1,7 +1,8 @@
-"""Lines and their cells where cells may be quoted, as RFC 4180 has it.
+"""Split lines into cells that may be quoted, as in RFC 4180.
 
-A cell that begins with a quotation mark ends at the next one that is not doubled; within it delimiters and
-line ends are text. A cell that does not begin with one is taken as it stands.
+A cell that starts with a quotation mark ends at the next quotation mark that is not doubled;
+delimiters and line ends within the cell are text. A cell that does not start with a quotation mark
+is read without changes.
 """
 
 from __future__ import annotations
@@ -11,23 +12,24 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 Cell: TypeAlias = tuple[str, int, int, int]
-"""A cell's text, and where it stands: its line, and in it the column and the length, counted from 0."""
+"""The text of a cell, the number of its line, and in that line its column (from 0) and length."""
 
 _QUOTE = '"'
 
 
 class Unbalanced(ValueError):
-    """The text cannot be cut into cells from a place on: the number and the text of its line, the column."""
+    """The text cannot be split into cells: the number and text of the line, and the column."""
 
-    def __init__(self, message: str, number: int, line: str, start: int) -> None:
+    def __init__(self, message: str, number: int, line: str, start: int, code: str = "invalid-line") -> None:
         super().__init__(message)
+        self.code = code
         self.number = number
         self.line = line
         self.start = start
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    """The lines without their ends; the last one may lack its end, and a byte order mark is no text."""
+    """Return the lines without line ends and byte order mark; the last line may lack its end."""
     lines = data.removeprefix(codecs.BOM_UTF8).split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -35,17 +37,18 @@ def lines_of(data: bytes) -> list[bytes]:
 
 
 def quoted_lines(data: bytes, delimiter: str, headers: bool) -> Iterator[tuple[int, str, list[Cell]]]:
-    """Each row: the number and the text of its first line, and its cells.
+    """Yield of each row the number and the text of its first line, and its cells.
 
-    Cost: O(bytes). Raises Unbalanced where a quotation mark is left open, where a cell goes on behind the one
-    that closes it, and where the text is not UTF-8.
+    Cost: O(bytes). Raises Unbalanced for a quotation mark that is not closed, for text behind a
+    closing quotation mark, and for text that is not UTF-8.
     """
     try:
         text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8", "replace")
         line = before.rpartition("\n")[2]
-        raise Unbalanced("this is not UTF-8 text", before.count("\n") + 1, line, len(line)) from None
+        number, message = before.count("\n") + 1, "expected UTF-8 text"
+        raise Unbalanced(message, number, line, len(line), "invalid-encoding") from None
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -60,7 +63,8 @@ def quoted_lines(data: bytes, delimiter: str, headers: bool) -> Iterator[tuple[i
             if end >= len(line):
                 break
             if not line.startswith(delimiter, end):
-                raise Unbalanced("the cell goes on behind its closing quotation mark", number + 1, line, end)
+                message = f"expected {delimiter!r} or the end of the line behind the closing quotation mark"
+                raise Unbalanced(message, number + 1, line, end)
             start = end + len(delimiter)
         number += 1
         if not (headers and first == 1):
@@ -68,7 +72,7 @@ def quoted_lines(data: bytes, delimiter: str, headers: bool) -> Iterator[tuple[i
 
 
 def _cell(lines: list[str], number: int, start: int, delimiter: str) -> tuple[Cell, int, int]:
-    """The cell from there on, the line in which it ends, and the column behind it."""
+    """Return the cell that starts here, the line in which it ends, and the column behind it."""
     line = lines[number].removesuffix("\r")
     if not line.startswith(_QUOTE, start):
         end = line.find(delimiter, start)
@@ -83,7 +87,7 @@ def _cell(lines: list[str], number: int, start: int, delimiter: str) -> tuple[Ce
             parts.append(text[position:] + "\n")
             at, position = at + 1, 0
             if at == len(lines):
-                raise Unbalanced("this quotation mark is never closed", number + 1, line, start)
+                raise Unbalanced("this quotation mark is not closed", number + 1, line, start)
             continue
         parts.append(text[position:end])
         if text.startswith(_QUOTE, end + 1):

@@ -1,10 +1,12 @@
-"""Results out: relations as sorted lines, and deltas as change scripts."""
+"""Write results: relations as sorted lines, and deltas as change scripts."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,9 @@ from dbsp.kernels.limits import NULL
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Make the file hold these bytes; a reader sees what was there before, or all of them.
+    """Write these bytes to a file; a reader sees the old content or the new, never a part.
 
-    It is written beside the old one and then put in its place. Raises InputError if that cannot be done.
+    A temporary file in the same folder is renamed to `path`. Raises InputError if that fails.
     """
     partial = path.with_name(f".{path.name}.partial")
     try:
@@ -33,20 +35,21 @@ def replace_file(path: Path, data: bytes) -> None:
         partial.write_bytes(data)
         partial.replace(path)
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", where=str(path)) from error
+        message = f"cannot be written: {error.strerror}"
+        raise InputError(message, where=str(path), code="unwritable-file") from error
 
 
 _DOUBTFUL = re.compile(r'[,\[\]()]|^["\s]|\s$')
-"""Symbols that may end elsewhere, or lose something, where they stand in a record as they are."""
+"""Symbols that may be read back differently when they are written in a record without quotes."""
 
 
 def format_rows(zset: ZSet, *, delimiter: str = "\t", quoted: bool = False) -> tuple[bytes, int]:
-    """The rows of `zset` as lines, sorted by value (None first, numbers as numbers, text by code points).
+    """Return the rows of `zset` as lines, sorted by value (None first, text by code points).
 
-    Weights are not shown: a row stands once. A row without columns is written `()`. With `quoted`, texts
-    stand in quotation marks, as in RFC 4180; without, a text that contains the delimiter or a line break
-    cannot be read back, nor some symbols in records; the second result counts the distinct values like that.
-    Cost: O(n log n) for n rows, in bulk.
+    Each row is written once, whatever its weight. A row without columns is written `()`. With
+    `quoted`, texts are in quotation marks, as in RFC 4180. Without, a text that contains the
+    delimiter or a line break cannot be read back, nor some symbols in records; the second result is
+    the number of distinct values of this kind. Cost: O(n log n) for n rows, in bulk.
     """
     if not len(zset):
         return b"", 0
@@ -67,13 +70,13 @@ def format_rows(zset: ZSet, *, delimiter: str = "\t", quoted: bool = False) -> t
     text = pa.large_string()
     lines = pc.binary_join_element_wise(*columns, pa.scalar(delimiter, text))
     ended = pc.binary_join_element_wise(lines, pa.scalar("", text), pa.scalar("\n", text))
-    # The texts of an Arrow array lie one behind the other in one buffer: the file as it is to be.
+    # The texts of an Arrow array are adjacent in one buffer, which is the content of the file.
     offsets = np.frombuffer(ended.buffers()[1], np.int64)[ended.offset : ended.offset + len(ended) + 1]
     return ended.buffers()[2][int(offsets[0]) : int(offsets[-1])].to_pybytes(), ambiguous
 
 
 def _texts(type_: Type, codes: Codes, interner: Interner, delimiter: str, quoted: bool) -> tuple[Any, int]:
-    """A column as an Arrow array of texts, and how many distinct ones would be ambiguous in a file."""
+    """Return a column as an Arrow array of texts, and the number of distinct ambiguous texts."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -102,45 +105,57 @@ def _texts(type_: Type, codes: Codes, interner: Interner, delimiter: str, quoted
     try:
         return pa.array(values, pa.large_string()).take(pa.array(inverse)), unclear
     except UnicodeEncodeError as error:
-        raise InputError(f"{error.object[:60]!r} cannot be written: it is not valid Unicode text") from None
+        message = f"cannot write {error.object[:60]!r}: expected valid Unicode text"
+        raise InputError(message, code="invalid-encoding") from None
 
 
 def text_of(value: Any) -> str:
-    """A value as it stands in a result file."""
+    """Return a value as result files show it."""
     if isinstance(value, str):
         return value
     if value is None or isinstance(value, Record | Branch):
-        return term_text(value, _part_text)
+        return term_text(value, text_of)
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        return float_text(value)
     if hasattr(value, "isoformat"):
         return str(value.isoformat())
     return repr(value)
 
 
+def float_text(value: float) -> str:
+    """Return the shortest text that reads back as this float: `240`, `0.1`, `1e+20`, `nan`.
+
+    It is the text that the bulk writer of float columns produces, so that a float looks the same in
+    result files, in records and in change scripts.
+    """
+    size = abs(value)
+    if not math.isfinite(value) or value == 0 or 1e-4 <= size < 1e10:
+        return repr(value).removesuffix(".0")
+    sign, digits, _ = Decimal(repr(value)).normalize().as_tuple()
+    text, exponent = "".join(map(str, digits)), Decimal(repr(value)).adjusted()
+    if size < 1e-6 or size >= 1e10:
+        text = f"{text[0]}{'.' if text[1:] else ''}{text[1:]}e{exponent:+d}"
+    else:
+        text = f"0.{'0' * (-exponent - 1)}{text}"
+    return "-" * sign + text
+
+
 def _quoted_text_of(value: Any) -> str:
-    """A value for a cell in quotation marks; as in Soufflé, the symbols in a record have their own."""
+    """Return a value for a quoted cell; symbols in a record have their own quotes as in Soufflé."""
     return term_text(value, _quoted_part) if isinstance(value, Record | Branch) else text_of(value)
 
 
 def _quoted_part(value: Any) -> str:
     if not isinstance(value, str):
-        return _part_text(value)
+        return text_of(value)
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def _part_text(value: Any) -> str:
-    # As numbers of whole columns are written: 1.0 is 1.
-    return (
-        str(int(value))
-        if isinstance(value, float) and value.is_integer() and abs(value) < 1e15
-        else text_of(value)
-    )
-
-
 def _is_unclear(type_: Type, term: Any, text: str) -> bool:
-    """Whether a record or branch is not what its text is read as: only looked at if a symbol is doubtful."""
+    """Whether the text of a record or branch reads back as another value."""
     doubtful = False
 
     def look(part: Any) -> str:
@@ -158,13 +173,11 @@ def _is_unclear(type_: Type, term: Any, text: str) -> bool:
 
 
 def literal_of(value: Any) -> str:
-    """A value as it stands in a change script."""
+    """Return a value as change scripts write it."""
     if value is None:
         return "nil"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
+    if isinstance(value, bool | int | float):
+        return text_of(value)
     if isinstance(value, Record | Branch):
         return term_text(value, literal_of)
     if isinstance(value, str):
@@ -173,9 +186,9 @@ def literal_of(value: Any) -> str:
 
 
 def format_delta(deltas: Mapping[str, ZSet]) -> Iterator[str]:
-    """The lines of a change script that say what changed: `-path(1, 2)`, `+path(1, 3)`, without the `commit`.
+    """Yield the lines of a change script for these deltas, without `commit`: `-path(1, 2)`.
 
-    Relations in the order of the mapping, rows sorted; a weight of n is n equal lines.
+    Relations are in the order of the mapping, rows are sorted; a weight of n is n equal lines.
     """
     for name, delta in deltas.items():
         for row, weight in delta.items():

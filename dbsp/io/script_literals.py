@@ -1,4 +1,4 @@
-"""The literals of change scripts as values of a column's type."""
+"""Convert the literals of change scripts to values of a column's type."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 from dbsp.data.types import Type
+from dbsp.io.cell_text import OutOfRange
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 
 def fit_value(type_: Type, value: Any) -> Any:
-    """The value of a literal in a column of a type without structure; None is nil.
+    """Return the value of a literal in a column of a type without structure; None is nil.
 
-    Raises ValueError, with what was expected, if it does not fit.
+    Raises ValueError with the expected form if the literal does not fit.
     """
     if value is None:
         if not type_.nullable:
@@ -24,14 +25,14 @@ def fit_value(type_: Type, value: Any) -> Any:
 
 
 def read_number(token: str) -> int | float:
-    """The number that a literal spells; an int of more than 4,000 digits is one that no column holds."""
+    """Return the number of a literal; an int of more than 4,000 digits becomes one out of range."""
     lowered = token.lower().lstrip("+-")
     sign = -1 if token.startswith("-") else 1
     if lowered.startswith(("0x", "0b")):
         return sign * int(lowered, 0)
     if lowered.isdigit():
         return sign * int(lowered) if len(lowered) <= 4000 else sign * (INT64_MAX + 2)
-    # One NaN object for all, so that the row it stands in is equal to itself as a key.
+    # Always the same NaN object, so that rows with NaN are equal as keys of a dictionary.
     return math.nan if lowered == "nan" else float(token)
 
 
@@ -39,7 +40,7 @@ def _fit_int(value: Any) -> int:
     if type(value) is not int:
         raise ValueError(f"a whole number, got {_describe(value)}")
     if not INT64_MIN <= value <= INT64_MAX:
-        raise ValueError("a whole number of 64 bits (-2^63 to 2^63-1)")
+        raise OutOfRange("a whole number of 64 bits (-2^63 to 2^63-1)")
     return value
 
 
@@ -49,7 +50,7 @@ def _fit_float(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise ValueError("a number that a float can hold") from None
+        raise OutOfRange("a number within the range of a float") from None
 
 
 def _fit_bool(value: Any) -> bool:
@@ -79,7 +80,7 @@ def _fit_timestamp(value: Any) -> dt.datetime:
 
 
 def _refuse(value: Any) -> Any:
-    raise ValueError("a value of a type that change scripts cannot write")
+    raise ValueError("a value of a type that change scripts do not support")
 
 
 def _describe(value: Any) -> str:

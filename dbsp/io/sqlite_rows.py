@@ -1,7 +1,7 @@
-"""Rows in tables of SQLite databases, in the form that Soufflé writes and reads.
+"""Read and write rows in tables of SQLite databases, in the form of Soufflé.
 
-Written, a relation `r` is a table `_r` of numbers and a view `r` that has the texts, which stand once each
-in the table `__SymbolTable`. Read, it is whatever table or view has its name.
+Writing stores a relation `r` as a table `_r` of numbers and a view `r` with the texts; the table
+`__SymbolTable` has each text once. Reading uses the table or view with the name of the relation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError, shorten
-from dbsp.io.problems import MAX_PROBLEMS, missing_file
+from dbsp.io.cell_text import OutOfRange, check_range, code_of
+from dbsp.io.problems import MAX_PROBLEMS, counted, missing_file
 from dbsp.io.results import text_of
 from dbsp.io.term_text import value_of
 
@@ -27,10 +28,10 @@ _SYMBOLS = "__SymbolTable"
 def read_table(
     path: Path, table: str, schema: Schema, relation: str, ranges: Mapping[str, IntRange] = NO_RANGES
 ) -> list[tuple[Any, ...]]:
-    """The rows of a table or view, its columns taken in their order, NULL as the empty text.
+    """Return the rows of a table or view, its columns in their order; NULL is the empty text.
 
-    Raises InputError, naming the file, the table and the row (counted from 1), if there is no such table,
-    if it has too few or too many columns, and for a value that is not of its column's type.
+    Raises InputError, with the file, the table and the row (counted from 1), if there is no such
+    table, if it has too few or too many columns, and for a value that does not fit its column.
     """
     if not path.is_file():
         raise missing_file(str(path), f"database (for relation '{relation}')")
@@ -38,16 +39,18 @@ def read_table(
         rows = _select(database, path, table, schema, relation)
         fitted_rows: list[tuple[Any, ...]] = []
         problems: list[str] = []
+        code = "wrong-type"
         for number, row in enumerate(rows, 1):
             try:
                 fitted_rows.append(_fitted(row, schema, ranges))
             except ValueError as error:
+                code = code if problems else code_of(error)
                 problems.append(f"{path}: row {number} of '{table}' (for relation '{relation}'): {error}")
                 if len(problems) >= MAX_PROBLEMS:
                     problems.append(f"... and perhaps more; only the first {MAX_PROBLEMS} are shown")
                     break
     if problems:
-        raise InputError("\n".join(problems))
+        raise InputError("\n".join(problems), code=code)
     return fitted_rows
 
 
@@ -59,14 +62,14 @@ def _select(
     ]
     if table not in names:
         hint = did_you_mean(table, [name for name in names if not name.startswith("_")])
-        message = f"has no table '{table}' (for relation '{relation}')"
-        raise InputError(message + (f"; {hint}" if hint else ""), where=str(path))
+        message = f"unknown table '{table}' (for relation '{relation}')"
+        raise InputError(message + (f"; {hint}" if hint else ""), where=str(path), code="unknown-table")
     cursor = database.execute(f"SELECT * FROM {_name(table)}")
     width = len(cursor.description)
     if width != schema.arity:
-        raise InputError(
-            f"'{table}' has {width} columns, relation '{relation}' has {schema.arity}", where=str(path)
-        )
+        columns = f"{counted(schema.arity, 'column')} ({', '.join(schema.names)})"
+        message = f"relation '{relation}' has {columns}, table '{table}' has {width}"
+        raise InputError(message, where=str(path), code="wrong-arity")
     return cursor
 
 
@@ -77,26 +80,26 @@ def _fitted(row: tuple[Any, ...], schema: Schema, ranges: Mapping[str, IntRange]
             if isinstance(value, bytes):
                 value = value.decode("utf-8")
             text = "" if value is None else str(value)
-            # A whole number may be kept in a column of numbers with a point.
+            # A REAL column may store whole numbers.
             if type_.kind == "int" and isinstance(value, float) and value.is_integer():
                 text = str(int(value))
             fit = value_of(type_, text)
-            if name in ranges:
-                ranges[name].fit(fit)
+            check_range(ranges.get(name), fit)
         except UnicodeDecodeError:
             raise ValueError(f"column '{name}' expects UTF-8 text, got {shorten(value)}") from None
         except ValueError as error:
-            raise ValueError(f"column '{name}' expects {error}, got {shorten(value)}") from None
+            class_ = OutOfRange if isinstance(error, OutOfRange) else ValueError
+            raise class_(f"column '{name}' expects {error}, got {shorten(value)}") from None
         fitted.append(fit)
     return tuple(fitted)
 
 
 def write_table(path: Path, table: str, zset: ZSet) -> None:
-    """Make the table hold the rows of `zset`; other tables of the database stay as they are.
+    """Write the rows of `zset` to the table; other tables of the database do not change.
 
-    All or nothing: a reader sees the rows from before, or these. Raises InputError if the file cannot be
-    written or holds something else of that name. A relation without columns becomes a view of one column
-    that has a row or none. Cost: O(n log n) for n rows.
+    All or nothing: a reader sees the old rows or the new. Raises InputError if the file cannot be
+    written or has another object of this name. A relation without columns becomes a view of one
+    column with one row or none. Cost: O(n log n) for n rows.
     """
     symbols = [type_.kind in ("str", "record") for type_ in zset.schema.types]
     with _opened(path) as database:
@@ -132,7 +135,7 @@ def write_table(path: Path, table: str, zset: ZSet) -> None:
 
 
 def _view(table: str, schema: Schema, symbols: list[bool]) -> str:
-    """The view that shows the texts in place of their numbers."""
+    """Return the statement that creates the view with the texts in place of their numbers."""
     columns, joins = [], []
     for place, (name, text) in enumerate(zip(schema.names, symbols, strict=True)):
         column = f"{_name('_' + table)}.{_name(str(place))}"
@@ -153,10 +156,10 @@ def _name(name: str) -> str:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """The database; what was begun and not committed is undone. Errors of SQLite become InputErrors."""
+    """Open the database; roll back what is not committed. Errors of SQLite become InputErrors."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
             yield database
     except (sqlite3.Error, OSError, UnicodeEncodeError) as error:
-        raise InputError(f"SQLite: {error}", where=str(path)) from None
+        raise InputError(f"SQLite: {error}", where=str(path), code="database-error") from None

@@ -1,7 +1,7 @@
-"""Records and branches of algebraic data types as text: `[1, [2, nil]]`, `$Add($Number(1), $Nothing)`.
+"""Read records and branches of algebraic data types: `[1, [2, nil]]`, `$Add($Number(1), $Nothing)`.
 
-What a text is read as is decided by the type. In files symbols stand as they are, up to the next comma or the
-bracket that closes, or in quotation marks, as in Souffle; in change scripts they are in quotation marks.
+The type determines how a text is read. In files, symbols end at the next comma or closing bracket,
+or are in quotation marks, as in Souffle. In change scripts they are always in quotation marks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from dbsp.data.terms import Branch, Record
 from dbsp.data.types import Constructor, Field, Structure, Type
 from dbsp.errors import expect_present
-from dbsp.io.cell_text import CELLS
+from dbsp.io.cell_text import CELLS, check_range, code_of
 
 _BLANKS = re.compile(r"[ \t]*")
 _NAME = re.compile(r"\$[ \t]*([A-Za-z_?][A-Za-z0-9_?.]*)")
@@ -23,29 +23,30 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 Unquote: TypeAlias = Callable[[str, int], str]
-"""From a text in quotation marks, and where it stands, to what it means."""
+"""From a text in quotation marks and its position to its value."""
 
 
 class TermTextError(ValueError):
-    """The text is no value of the type: what was expected, and between which columns, counted from 0."""
+    """A text is not a value of the type: the expected form, and the columns, counted from 0."""
 
-    def __init__(self, expected: str, start: int, end: int) -> None:
+    def __init__(self, expected: str, start: int, end: int, code: str = "wrong-type") -> None:
         super().__init__(expected)
+        self.code = code
         self.start = start
         self.end = max(end, start + 1)
 
 
 def read_term(type_: Type, text: str, start: int = 0, unquote: Unquote | None = None) -> tuple[Any, int]:
-    """The value that a text has from `start` on, and where it ends. O(length), however deep it is nested.
+    """Return the value that starts at `start`, and its end. O(length), however deep it is nested.
 
-    With `unquote` symbols stand in quotation marks. Raises TermTextError.
+    With `unquote`, symbols are in quotation marks. Raises TermTextError.
     """
     structure = expect_present(type_.structure, "a type of constructed values")
     return _Reader(text, unquote).read(structure, start)
 
 
 def read_cell(type_: Type, text: str) -> Any:
-    """The value of a whole cell of a file. Raises TermTextError."""
+    """Return the value of a whole cell of a file. Raises TermTextError."""
     value, end = read_term(type_, text)
     end = _skip(text, end)
     if end < len(text):
@@ -54,12 +55,12 @@ def read_cell(type_: Type, text: str) -> Any:
 
 
 def value_of(type_: Type, text: str) -> Any:
-    """The value of a cell of any type. Raises ValueError that says what was expected."""
+    """Return the value of a cell of any type. Raises ValueError with the expected form."""
     return CELLS[type_.kind](text) if type_.structure is None else read_cell(type_, text)
 
 
 def cell_end(text: str, start: int, delimiter: str) -> int:
-    """Where a cell with a record or a branch ends: at a delimiter outside of all brackets."""
+    """Return the end of a cell with a record or a branch: the next delimiter outside brackets."""
     depth = 0
     for at in range(start, len(text)):
         mark = text[at]
@@ -78,7 +79,7 @@ def _skip(text: str, position: int) -> int:
 
 
 class _Open:
-    """A value of which some parts have been read."""
+    """A partly read value."""
 
     __slots__ = ("closing", "constructor", "parts", "structure")
 
@@ -121,7 +122,7 @@ class _Reader:
         return value, position
 
     def begin(self, structure: Structure, position: int) -> tuple[Any, int]:
-        """A value without parts; or its beginning, and then it is open."""
+        """Read a value without parts, or start to read a value with parts, which is then open."""
         position = _skip(self.text, position)
         if structure.is_record:
             if nil := _NIL.match(self.text, position):
@@ -145,14 +146,13 @@ class _Reader:
         return _NO_VALUE, bracket + 1
 
     def plain(self, field: Field, position: int) -> tuple[Any, int]:
-        """A part that is a number or a symbol."""
+        """Read a part that is a number or a symbol."""
         end = self.plain_end(field, position)
         text = self.text[position:end]
         try:
             if field.type.kind != "str":
                 value = CELLS[field.type.kind](text.strip())
-                if field.range is not None:
-                    field.range.fit(value)
+                check_range(field.range, value)
             elif self.unquote is None:
                 quoted = text.startswith('"') and _QUOTED.fullmatch(text)
                 value = _ESCAPED.sub(r"\1", text[1:-1]) if quoted else text
@@ -163,7 +163,8 @@ class _Reader:
         except ValueError as error:
             if isinstance(error, TermTextError):
                 raise
-            raise TermTextError(f"{error} in field '{field.name}'", position, end) from None
+            message = f"{error} in field '{field.name}'"
+            raise TermTextError(message, position, end, code_of(error)) from None
         return value, end
 
     def plain_end(self, field: Field, position: int) -> int:

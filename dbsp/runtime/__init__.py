@@ -1,5 +1,5 @@
-"""A circuit at work: scopes that step it, the run with its inputs and outputs, switching circuits.
+"""Running a circuit: scopes that step it, runs with inputs and outputs, and switching circuits.
 
-A run steps its circuit once per tick, all or nothing. Imports circuit and what is below it.
-Checkpoints, operators, the compiler and the two faces (command line, Spark) build on this room.
+A run steps its circuit once per tick, all or nothing. This package imports `dbsp.circuit` and the
+packages below it. Checkpoints, operators, the compiler, the command line and Spark import it.
 """

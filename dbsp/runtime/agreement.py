@@ -1,5 +1,4 @@
-"""Checking that the forms of a circuit agree: the same random changes through each, tick by
-tick."""
+"""Check that all forms of a circuit agree: apply the same random changes to each, tick by tick."""
 
 from __future__ import annotations
 
@@ -17,7 +16,9 @@ from dbsp.runtime.run import Run
 
 
 class Disagreement(DbspError):
-    """Two forms of one circuit answered differently; the message has the changes to repeat it."""
+    """Two forms of one circuit returned different results; the message lists the changes."""
+
+    code = "disagreement"
 
 
 def check_agreement(
@@ -28,11 +29,12 @@ def check_agreement(
     values: int = 4,
     progress: Callable[[int], None] = lambda tick: None,
 ) -> int:
-    """Feed `ticks` random changes to a run of every stage; returns how many rows came out.
+    """Apply `ticks` random changes to a run of every stage; return the number of output rows.
 
-    Columns take one of `values` different values, so that rows meet; about a third of the changes
-    are deletions. Changes that an operator refuses (a division by zero, say) have to be refused by
-    every stage. Raises Disagreement at the first tick in which a delta or a view differs.
+    Each column has one of `values` different values, so that rows join; about a third of the
+    changes are deletions. Changes that an operator refuses, for example for a division by zero,
+    must be refused by every stage. Raises Disagreement at the first tick in which a delta or a view
+    differs.
     """
     draw = random.Random(seed)
     runs = {stage: start(stage) for stage in Stage}
@@ -47,8 +49,8 @@ def check_agreement(
         for stage, result in results.items():
             if result != expected:
                 raise Disagreement(
-                    f"in tick {tick + 1} the {stage} circuit answers\n  {_answer_text(result)}\n"
-                    f"and the query\n  {_answer_text(expected)}\nafter the changes\n"
+                    f"in tick {tick + 1} the {stage} circuit returned\n  {_answer_text(result)}\n"
+                    f"and the query circuit returned\n  {_answer_text(expected)}\nafter the changes\n"
                     + "\n".join(f"  {change}" for change in history)
                 )
         if not isinstance(expected, str):
@@ -61,7 +63,7 @@ Answer = dict[str, tuple[dict[Any, int], dict[Any, int]]] | str
 
 
 def _answer(run: Run, changes: Mapping[str, dict[Any, int]]) -> Answer:
-    """Every output's delta and view, or the kind of error with which the tick was refused."""
+    """Return the delta and the view of every output, or the class of the error of the tick."""
     try:
         result = run.step(changes)
     except DbspError as error:
@@ -103,7 +105,7 @@ def _value(draw: random.Random, type_: Type, values: int) -> Any:
 
 
 def _constructed(draw: random.Random, structure: Structure, values: int, depth: int) -> Any:
-    """A record or a branch, nested a few levels deep where it has an end at all."""
+    """Return a record or a branch, nested at most a few levels deep if its type allows that."""
     if structure.is_record and (depth == 0 or draw.randrange(values) == 0):
         return None
     flat = [candidate for candidate in structure.constructors if not any(candidate.layout.nested)]

@@ -1,7 +1,8 @@
-"""Checkpoints as circuits and programs see them: a protocol, and the function that opens a folder.
+"""The interface of checkpoints to circuits and programs: a protocol, and opening a folder.
 
-`circuit.start(checkpoint=...)` takes a folder or a `Checkpoint`. The package `dbsp` registers the function
-that opens a folder, so neither the builders nor the compiler import the code that writes files.
+`circuit.start(checkpoint=...)` takes a folder or a `Checkpoint`. The package `dbsp` registers the
+function that opens a folder, so neither the builders nor the compiler import the code that writes
+files.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ class Checkpoint(Protocol):
     def resume(self, query: Graph | str, start: Callable[[str | None], Run]) -> Run:
         """Return a run at the latest durable tick, and make its further ticks durable.
 
-        `query` is the query circuit, or a text that identifies the query. `start` returns a run that has not
-        been stepped; its argument is the circuit of the checkpoint as JSON, or None if there is none.
-        Raises CheckpointError when the checkpoint belongs to another query or is damaged.
+        `query` is the query circuit, or a text that identifies the query. `start` returns a run
+        that has not been stepped; its argument is the circuit of the checkpoint as JSON, or None if
+        there is none. Raises CheckpointError when the checkpoint belongs to another query or is
+        damaged.
         """
 
 
@@ -39,9 +41,9 @@ def register_opener(opener: Callable[[Path], Checkpoint]) -> None:
 
 
 def open_checkpoint(place: str | Path | Checkpoint) -> Checkpoint:
-    """The checkpoint in a folder, with the default settings; a checkpoint is returned as it is."""
+    """Open the checkpoint in a folder with default settings; return a `Checkpoint` unchanged."""
     if not isinstance(place, str | Path):
         return place
     if _opener is None:
-        raise SetupError(f"no function is registered that opens the checkpoint {place}")
+        raise SetupError(f"cannot open the checkpoint {place}: no function to open folders is registered")
     return _opener(Path(place))

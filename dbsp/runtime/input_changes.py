@@ -1,16 +1,17 @@
-"""What a change of an input means: from the user's form to the delta of the stored relation.
+"""The meaning of a change of an input: from the caller's form to the delta of the stored relation.
 
-A change is encoded into pieces, in the order given; the pieces of one tick are netted into the
-batch that is staged at the input's port; the input's step turns that batch into its delta:
+A change is encoded into pieces, in the order given. The pieces of one tick are netted into the
+batch that is staged at the input's port. The input's step turns that batch into its delta:
 
-| kind   | a positive weight                | a negative weight      | several changes in a tick       |
-|--------|----------------------------------|------------------------|---------------------------------|
-| `zset` | adds to the weight of the row    | subtracts from it      | are summed                      |
-| `set`  | asserts the row                  | retracts the row       | the last one of a row decides   |
-| `key`  | replaces the row of the same key | removes the row of it  | the last one of a key decides   |
+| kind   | positive weight         | negative weight        | several changes in a tick  |
+|--------|-------------------------|------------------------|----------------------------|
+| `zset` | adds to the row's weight| subtracts from it      | are summed                 |
+| `set`  | asserts the row         | retracts the row       | the last one of a row wins |
+| `key`  | replaces the key's row  | removes the key's row  | the last one of a key wins |
 
-"The last one" needs an order. Rows, tables and staged changes have one; a mapping {row: weight} and
-a ZSet have none: their weights are summed, and a second row of one key is an error.
+"The last one" needs an order. Rows, tables and staged changes have an order. A mapping
+{row: weight} and a ZSet have none: their weights are summed, and a second row of one key is an
+error.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.weights import overflow_text
 from dbsp.data.zset import ZSet
-from dbsp.errors import DbspError, InputError, WeightOverflowError
+from dbsp.errors import DbspError, InputError, WeightOverflowError, shorten
 from dbsp.kernels import assert_runs, consolidate, gather, project
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.ports import InputPort
@@ -36,7 +37,7 @@ from dbsp.runtime.ports import InputPort
 class TableChange:
     """The rows of an Arrow table in their order, with a weight for each, int64[n].
 
-    It is what a change feed gives. Of a row that is removed by its key only the key columns are
+    This is the form of a change feed. Of a row that is removed by its key only the key columns are
     read.
     """
 
@@ -49,18 +50,14 @@ InputChange: TypeAlias = Mapping[Any, int] | Iterable[Any] | ZSet | TableChange
 
 Piece: TypeAlias = tuple[Codes, Codes, bool]
 """An encoded change: rows and weights as given, not consolidated, and whether their order counts.
-(A plain tuple, since a tick of one row makes one.)"""
+A plain tuple, because every tick of one row builds one."""
 
 
-# --- encoding ------------------------------------------------------------------------------------
+# --- encoding -------------------------------------------------------------------------------------
 
 
 def encode_change(change: Any, port: InputPort, interner: Interner) -> Piece:
-    """A change in one of its forms.
-
-    Accepts {row: weight}, an iterable of rows (weight 1 each), a ZSet, an Arrow table, a
-    TableChange.
-    """
+    """Encode a change: {row: weight}, rows (weight 1 each), a ZSet, an Arrow table, TableChange."""
     if isinstance(change, TableChange):
         return *_encode_table_change(change, port, interner), True
     rows, weights = _encoded(change, port.columns, port.relation, interner)
@@ -68,13 +65,13 @@ def encode_change(change: Any, port: InputPort, interner: Interner) -> Piece:
 
 
 def encode_staged(change: Any, port: InputPort, interner: Interner) -> Piece:
-    """A change that takes its place among others of the same tick."""
+    """Encode a change that is ordered among the other changes of the tick."""
     rows, weights, _ = encode_change(change, port, interner)
     return rows, weights, True
 
 
 def encode_deletions(rows: Sequence[Any], port: InputPort, interner: Interner) -> Piece:
-    """Every row with weight -1. On a keyed input the values of the key columns are enough."""
+    """Encode every row with weight -1. On a keyed input the key values are enough."""
     codes = _encode_keys(rows, port, interner) if port.kind == "key" else _rows(rows, port, interner)
     return codes, np.full(len(codes), -1), True
 
@@ -83,7 +80,9 @@ def encode_upserts(rows: Sequence[Any], port: InputPort, interner: Interner) -> 
     """Replace the rows with the same keys. Raises InputError on an input without a key."""
     if port.kind != "key":
         raise InputError(
-            "upsert needs a key; declare the input with key=(...)", where=f"relation '{port.relation}'"
+            "upsert needs an input with a key; declare it with key=(...), or use insert and delete",
+            where=f"relation '{port.relation}'",
+            code="missing-key",
         )
     return encode_staged(rows, port, interner)
 
@@ -107,7 +106,11 @@ def _encoded(change: Any, schema: Schema, relation: str, interner: Interner) -> 
             batch = ZSet.from_arrow(change, schema=schema).recoded(schema, interner)
             return batch.rows, batch.weights
         if isinstance(change, str | bytes) or not isinstance(change, Iterable):
-            raise InputError(f"a change is a collection of rows, not {change!r}")
+            raise InputError(
+                "expected a collection of rows, a mapping from rows to weights, a ZSet or an Arrow "
+                f"table, got {shorten(change)} of type {type(change).__name__}",
+                code="invalid-change",
+            )
         rows = list(change)
         return schema.encode_rows(rows, interner), np.ones(len(rows), np.int64)
     except DbspError as error:
@@ -139,7 +142,7 @@ def _encode_table_change(change: TableChange, port: InputPort, interner: Interne
 
 
 def _encode_keys(rows: Sequence[Any], port: InputPort, interner: Interner) -> Codes:
-    """Codes of rows of which only the key matters, given as full rows or as key values."""
+    """Encode rows of which only the key matters, given as full rows or as key values."""
     schema, key = port.columns, port.key
     short = {_is_key(row, schema, key) for row in rows}
     if len(short) > 1:
@@ -152,7 +155,7 @@ def _encode_keys(rows: Sequence[Any], port: InputPort, interner: Interner) -> Co
 
 
 def _is_key(row: Any, schema: Schema, key: Sequence[int]) -> bool:
-    """Whether a row gives the key columns and no others."""
+    """Whether a row has the key columns and no others."""
     if len(key) == schema.arity:
         return False
     if isinstance(row, Mapping):
@@ -163,19 +166,23 @@ def _is_key(row: Any, schema: Schema, key: Sequence[int]) -> bool:
 def _weights(weights: Sequence[Any]) -> Codes:
     for weight in weights:
         if type(weight) is not int and not isinstance(weight, np.integer):
-            raise InputError(f"a weight is an int, not {weight!r} ({type(weight).__name__})")
+            raise InputError(
+                f"expected an int as the weight of a row, got {shorten(weight)} of type "
+                f"{type(weight).__name__}",
+                code="invalid-weight",
+            )
     try:
         return np.array(weights, np.int64)
     except OverflowError:
         largest = max(weights, key=abs)
-        raise WeightOverflowError(f"weight {largest} does not fit 64 bits") from None
+        raise WeightOverflowError(f"the weight {largest} is outside the 64-bit range") from None
 
 
-# --- netting -------------------------------------------------------------------------------------
+# --- netting --------------------------------------------------------------------------------------
 
 
 def net_change(pieces: Sequence[Piece], port: InputPort) -> Batch | None:
-    """What the pieces of one tick amount to, to be staged at the port; None if nothing.
+    """Return the net change of the pieces of one tick, to stage at the port; None if it is empty.
 
     Raises WeightOverflowError. O(n log n).
     """
@@ -196,7 +203,7 @@ def net_change(pieces: Sequence[Piece], port: InputPort) -> Batch | None:
 
 
 def _last_of_each(rows: Codes, weights: Codes, key: Sequence[int]) -> tuple[Codes, Codes]:
-    """The last of the rows that share a key; a weight of 0 gives none. O(n log n)."""
+    """Return the last of the rows that share a key; drop rows of weight 0. O(n log n)."""
     rows, weights = rows[weights != 0], weights[weights != 0]
     n = len(rows)
     numbered = np.empty((n, len(key) + 1), np.int64)
@@ -210,16 +217,16 @@ def _last_of_each(rows: Codes, weights: Codes, key: Sequence[int]) -> tuple[Code
     return np.ascontiguousarray(rows[chosen]), weights[chosen]
 
 
-# --- the delta of the stored relation ------------------------------------------------------------
+# --- the delta of the stored relation -------------------------------------------------------------
 
 
 Applied: TypeAlias = tuple[Codes, Codes, int, int]
-"""The delta of a stored relation, rows and weights in the order of its runs; how many assertions
-found their row present already; how many retractions found nothing to retract."""
+"""The delta of a stored relation, rows and weights in the order of its sorted runs; the number of
+assertions of rows that were already present; the number of retractions of absent rows."""
 
 
 def apply_to_set(rows: Codes, weights: Codes, table: Codes, runs: int) -> Applied:
-    """A batch staged at an input with set semantics, against the runs that hold the relation.
+    """Apply a batch staged at an input with set semantics to the sorted runs of the relation.
 
     out(x) = [w(x) > 0] - [x is stored]         for the rows x of the batch
     """
@@ -227,16 +234,16 @@ def apply_to_set(rows: Codes, weights: Codes, table: Codes, runs: int) -> Applie
 
 
 def apply_by_key(rows: Codes, weights: Codes, key: int, table: Codes, runs: int, relation: str) -> Applied:
-    """A batch staged at a keyed input; the key is the first `key` columns of the rows and the runs.
+    """Apply a batch staged at a keyed input; the key is the first `key` columns of rows and runs.
 
     Raises InputError when the batch has two rows for one key.
     """
     upserts = np.ascontiguousarray(rows[weights > 0])
     if (clash := _repeated_key(upserts, key)) >= 0:
         raise InputError(
-            f"two rows for one key of relation '{relation}' in one change "
-            f"(row {clash + 1} of the change in key order); stage them one by one if the last "
-            "is to win"
+            f"relation '{relation}': a change without an order has two rows of one key "
+            f"(row {clash + 1} of the change in key order); give a list of rows, of which the last wins",
+            code="duplicate-key",
         )
     columns = np.arange(key)
     keys, _ = project(rows, np.ones(len(rows), np.int64), columns)
@@ -253,6 +260,6 @@ def apply_by_key(rows: Codes, weights: Codes, key: int, table: Codes, runs: int,
 
 
 def _repeated_key(rows: Codes, m: int) -> int:
-    """The index of the first sorted row that has its predecessor's m-column key, else -1."""
+    """Return the index of the first sorted row with the m-column key of the row before, else -1."""
     same = (rows[1:, :m] == rows[:-1, :m]).all(axis=1)
     return int(np.argmax(same)) + 1 if same.any() else -1

@@ -1,4 +1,4 @@
-"""Staging changes of one input for the next tick."""
+"""Stage changes of one input for the next tick."""
 
 from __future__ import annotations
 
@@ -13,44 +13,122 @@ from dbsp.runtime.ports import InputPort
 
 
 class InputHandle:
-    """Changes of one input, staged until the next `run.step()`.
+    """The changes of one input that are staged for the next `run.step()`.
 
-    On an input with set semantics or with a key, the last change of a row or key decides. Rows are
+    On an input with set semantics or with a key, the last change of a row or key wins. Rows are
     checked when they are staged; a call that raises has staged nothing.
+
+    Examples:
+        >>> circuit = Circuit("shop")
+        >>> circuit.output("all", circuit.input("sale", id=int, x=float, key=["id"]))
+        >>> run = circuit.start()
+        >>> run.input("sale").insert([(1, 7.0), (2, 3.0)])
+        >>> run.input("sale")
+        <input 'sale' (id: int, x: float): 2 rows staged>
     """
 
     __slots__ = ("_interner", "_pieces", "port")
 
     def __init__(self, port: InputPort, interner: Interner) -> None:
         self.port = port
-        """The input's port in the circuit that the run steps at present."""
+        """The input's port in the current circuit of the run."""
         self._interner = interner
         self._pieces: list[Piece] = []
 
+    def __repr__(self) -> str:
+        rows = sum(len(weights) for _, weights, _ in self._pieces)
+        return f"<input '{self.port.relation}' ({self.schema.describe()}): {rows} rows staged>"
+
     @property
     def schema(self) -> Schema:
+        """The columns of the input."""
         return self.port.columns
 
     def insert(self, rows: Iterable[Any]) -> None:
-        """Add every row once (assert it, on a set; replace the row of its key, on a keyed input)."""
+        """Insert every row with weight 1.
+
+        On an input with set semantics this asserts the row; on an input with a key it replaces the
+        row of the same key.
+
+        Parameters:
+            rows: tuples, or mappings from column names to values.
+
+        Raises:
+            InputError: a row does not fit the schema.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("all", circuit.input("sale", x=int))
+            >>> run = circuit.start()
+            >>> run.input("sale").insert([(7,), {"x": 3}])
+            >>> run.step()["all"].to_dict()
+            {(3,): 1, (7,): 1}
+        """
         self._pieces.append(encode_staged(list(rows), self.port, self._interner))
 
     def delete(self, rows: Iterable[Any]) -> None:
-        """Take every row away once (retract it; on a keyed input, remove the row of its key).
+        """Retract every row with weight 1; on an input with a key, remove the row of the key.
 
-        On a keyed input the values of the key columns are enough, in the order the key was declared.
+        On an input with a key the values of the key columns are enough, in the order in which the
+        key was declared.
+
+        Parameters:
+            rows: tuples, or mappings from column names to values.
+
+        Raises:
+            InputError: a row does not fit the schema.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("all", circuit.input("sale", id=int, x=float, key=["id"]))
+            >>> run = circuit.start()
+            >>> _ = run.step({"sale": [(1, 7.0), (2, 3.0)]})
+            >>> run.input("sale").delete([(1,)])
+            >>> run.step()["all"].to_dict()
+            {(1, 7.0): -1}
         """
         self._pieces.append(encode_deletions(list(rows), self.port, self._interner))
 
     def add(self, weights: Mapping[Any, int] | ZSet) -> None:
-        """Change rows by the given weights."""
+        """Change rows by the given weights.
+
+        Parameters:
+            weights: a mapping from rows to weights, or a ZSet.
+
+        Raises:
+            InputError: a row does not fit the schema, or a weight is not an int.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("all", circuit.input("sale", x=int))
+            >>> run = circuit.start()
+            >>> run.input("sale").add({(7,): 2, (3,): -1})
+            >>> run.step()["all"].to_dict()
+            {(3,): -1, (7,): 2}
+        """
         self._pieces.append(encode_staged(weights, self.port, self._interner))
 
     def upsert(self, rows: Iterable[Any]) -> None:
-        """Put every row in place of the one with the same key, if there is one."""
+        """Insert every row; a row replaces the row with the same key, if there is one.
+
+        Parameters:
+            rows: tuples, or mappings from column names to values.
+
+        Raises:
+            InputError: the input has no key, or a row does not fit the schema.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("all", circuit.input("sale", id=int, x=float, key=["id"]))
+            >>> run = circuit.start()
+            >>> _ = run.step({"sale": [(1, 7.0)]})
+            >>> run.input("sale").upsert([(1, 8.0)])
+            >>> run.step()["all"].to_dict()
+            {(1, 7.0): -1, (1, 8.0): 1}
+        """
         self._pieces.append(encode_upserts(list(rows), self.port, self._interner))
 
     def take(self) -> list[Piece]:
-        """Remove and return what is staged."""
+        """Remove and return the staged changes."""
         pieces, self._pieces = self._pieces, []
         return pieces

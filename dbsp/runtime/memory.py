@@ -1,7 +1,7 @@
-"""Giving memory back to the system, and taking no more of it than is allowed.
+"""Return freed memory to the system, and limit the memory of the process.
 
-The C library keeps what was freed, for the next time; after large arrays were merged that can be as
-much as is in use.
+The C library keeps freed memory for later allocations; after merges of large arrays that can be as
+much memory as is in use.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ def _trim() -> Callable[[int], int] | None:
     return found
 
 
-# --- limits --------------------------------------------------------------------------------------------
+# --- limits ---------------------------------------------------------------------------------------
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?|%)", re.IGNORECASE)
 
 
 def capacity(text: str) -> int | None:
-    """The bytes that a text such as "8G", "500M" or "90%" denotes; % is of the machine's memory.
+    """Return the bytes of a text such as "8G", "500M" or "90%"; % is of the installed memory.
 
-    None for a percentage if the memory is not known. Raises ValueError.
+    None for a percentage if the installed memory is unknown. Raises ValueError.
     """
     found = _SIZE.fullmatch(text)
     number, unit = (float(found[1]), found[2].lower()) if found else (0.0, "")
     if number <= 0 or (unit == "%" and number > 100):
-        raise ValueError(f"'{text}' is no amount of memory, such as 8G, 500M or 90%")
+        raise ValueError(f"expected an amount of memory such as 8G, 500M or 90%, got '{text}'")
     if unit == "%":
         installed = _installed()
         return None if installed is None else int(installed * number / 100)
@@ -61,7 +61,7 @@ def capacity(text: str) -> int | None:
 
 
 def _installed() -> int | None:
-    """The memory of the machine in bytes, or the limit of the container."""
+    """Return the memory of the machine in bytes, or the limit of the container if that is lower."""
     try:
         available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -77,10 +77,10 @@ def _installed() -> int | None:
 
 
 def limit(size: int) -> None:
-    """Let this process have at most so many bytes of data; an allocation beyond that is a
-    MemoryError.
+    """Limit the data of this process to `size` bytes; an allocation beyond that is a MemoryError.
 
-    By the system's limit of data segments, where it enforces one (Linux). One that is lower stays.
+    Uses the system's limit of data segments, where the system enforces one (Linux). A lower limit
+    that exists already stays.
     """
     if _resource is not None:
         soft, hard = _resource.getrlimit(_resource.RLIMIT_DATA)
@@ -89,7 +89,7 @@ def limit(size: int) -> None:
 
 
 def limit_text() -> str:
-    """The limit as a person reads it, "" if there is none."""
+    """Return the limit as text such as "1.5 GB"; "" if there is none."""
     if _resource is None:
         return ""
     soft, _ = _resource.getrlimit(_resource.RLIMIT_DATA)
@@ -109,15 +109,15 @@ def limited(size: str | None = None) -> Iterator[None]:
         yield
     finally:
         if before is not None:
-            resource = expect_present(_resource, "the module resource, which the limit was set by")
+            resource = expect_present(_resource, "the module resource, which has set the limit")
             resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 def memory_message() -> str:
-    """What an error says when an allocation has failed."""
-    there = limit_text()
+    """Return the message of an error for a failed allocation."""
+    limit_ = limit_text()
     return (
-        f"this needs more memory than {f'the {there} that there are' if there else 'there is'}; a recursion "
-        "may be without bound (it makes new values for ever), or a join may have too little to join on; give "
-        "it more (--max-memory) if that is not so"
+        f"the memory limit{f' of {limit_}' if limit_ else ''} is exceeded. Possible causes: a recursion "
+        "that never ends because it creates new values, or a join on too few columns. If the data "
+        "really needs more memory, raise the limit with --max-memory"
     )

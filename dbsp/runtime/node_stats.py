@@ -1,4 +1,4 @@
-"""What one node has done since statistics were switched on."""
+"""The statistics of one node since they were switched on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,20 @@ from dbsp.circuit.graph import Node
 
 
 class NodeStats:
-    """The counts of one node (see `Run.observe`): steps, rows put out, seconds."""
+    """The counts of one node since `Run.observe()`; `Run.stats()` returns them.
+
+    `node` is the node, `steps` counts its steps, `rows_out` the rows that it emitted, and `seconds`
+    is the time that its steps took. A node of a fixpoint takes one step per iteration.
+
+    Examples:
+        >>> circuit = Circuit("shop")
+        >>> circuit.output("big", circuit.input("sale", x=int).filter(col("x") > 5))
+        >>> run = circuit.start()
+        >>> run.observe()
+        >>> result = run.step({"sale": [(7,), (3,), (9,)]})
+        >>> [(stats.steps, stats.rows_out) for stats in run.stats()]
+        [(1, 3), (1, 2), (1, 2)]
+    """
 
     __slots__ = ("node", "rows_out", "seconds", "steps")
 
@@ -16,6 +29,10 @@ class NodeStats:
         self.rows_out = 0
         self.seconds = 0.0
 
+    def __repr__(self) -> str:
+        place = f"{self.node.label} at {self.node.source}" if self.node.source else self.node.label
+        return f"<{place}: {self.steps} steps, {self.rows_out} rows, {self.seconds:.6f} s>"
+
     def resume(self, before: NodeStats) -> None:
-        """Count on from the figures of another node."""
+        """Continue counting from the counts of another node."""
         self.steps, self.rows_out, self.seconds = before.steps, before.rows_out, before.seconds

@@ -16,14 +16,14 @@ def observe(scope: Scope, on: bool) -> None:
 
 
 def collect(scope: Scope) -> list[NodeStats]:
-    """The statistics of the nodes, those of nested scopes after their scope."""
+    """Return the statistics of the nodes, those of a nested scope after the scope."""
     return [stats for each in scope.scopes() for stats in each.stats or ()]
 
 
 def resume(scope: Scope, old: Scope, pairs: Mapping[Node, Node]) -> None:
-    """Count on from the statistics of an old scope; `pairs` maps new nodes to old ones.
+    """Continue the statistics of an old scope; `pairs` maps new nodes to old ones.
 
-    A nested scope also takes over the number of iterations from the old scope of the same name.
+    A nested scope also takes over the number of iterations of the old scope of the same name.
     """
     scope.stats = None
     if old.stats is not None:

@@ -1,4 +1,4 @@
-"""The ends of a circuit: what a run needs to know of the operators that face the outside."""
+"""Ports: the interface of a run to the steps of the inputs and outputs of its circuit."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dbsp.data.schema import Schema
 
 
 class InputPort(Step):
-    """The step of an input. A run stages a batch before the tick; `kind` says what it means.
+    """The step of an input. A run stages a batch before the tick; `kind` gives its meaning.
 
-    `zset`: a delta as it is. `set`: positive weights assert rows, negative ones retract them.
+    `zset`: the batch is the delta. `set`: positive weights assert rows, negative ones retract them.
     `key`: one row per key (the columns `key`); a positive weight replaces, a negative one removes.
     """
 
@@ -26,13 +26,13 @@ class InputPort(Step):
         self.key = key
         self.staged: Batch | None = None
         self.present = 0
-        """Assertions of this tick that found their row present already."""
+        """The number of assertions in this tick whose row was already present."""
         self.absent = 0
-        """Retractions of this tick that found nothing to retract."""
+        """The number of retractions in this tick whose row was absent."""
 
 
 class CommitListener(ABC):
-    """A step that notifies a callback of what a tick did, after the commit."""
+    """A step that notifies a callback after the commit of a tick."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ class CommitListener(ABC):
 
     @abstractmethod
     def drop(self) -> None:
-        """Drop what is known of a tick that was rolled back."""
+        """Discard the changes of a tick that was rolled back."""
 
 
 class OutputPort(Step):
@@ -57,4 +57,4 @@ class OutputPort(Step):
 
     @abstractmethod
     def view(self) -> Batch:
-        """The integral of the output."""
+        """Return the integral of the output."""

@@ -1,7 +1,7 @@
-"""What a run needs of a planner, and what replanning returns.
+"""The interface between a run and a planner, and the result of replanning.
 
 A planner chooses among the physical circuits of one query by its statistics of the data. The run
-knows nothing of queries: it gets a circuit and switches to it (see `dbsp.runtime.transplant`).
+does not know the query: it gets a circuit and switches to it (see `dbsp.runtime.transplant`).
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A physical circuit to switch to, and the changes of its plan in words."""
+    """A physical circuit to switch to, and a description of the changes of its plan."""
 
     graph: Graph
     changes: tuple[str, ...] = ()
 
 
 class Planner(Protocol):
-    """Provided by the compiler of the query."""
+    """Chooses circuits for a run; the compiler of the query provides it."""
 
     def propose(self, run: Run) -> Proposal | None:
-        """The circuit for the data that the run holds; None if the present plan is chosen again."""
+        """Return the circuit for the current data of the run; None if the plan does not change."""
         ...
 
     def adopt(self, proposal: Proposal) -> None:
-        """Note that the run uses this proposal from now on."""
+        """Record that the run now uses this proposal."""
         ...
 
 
 @dataclass(frozen=True)
 class Replanned:
-    """What `Run.replan` did."""
+    """The result of `Run.replan`."""
 
     changes: tuple[str, ...] = ()
-    """What is planned differently, in the words of the planner; empty if nothing is."""
+    """The planner's description of each change of the plan; empty if the plan is the same."""
     kept: int = 0
-    """Traces and tables that went over as they are."""
+    """The number of traces and tables that the new circuit took over unchanged."""
     rebuilt: int = 0
-    """Traces and tables that were rebuilt from others."""
+    """The number of traces and tables that were rebuilt from others."""
     dropped: int = 0
-    """Traces and tables that are not kept any more."""
+    """The number of traces and tables that the new circuit does not need."""
     seconds: float = 0.0
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A running circuit: changes in, exact deltas out, one tick at a time."""
+"""A running circuit: it takes changes and returns exact deltas, one tick at a time."""
 
 from __future__ import annotations
 
@@ -15,17 +15,25 @@ from dbsp.runtime.transplant import Transplant
 
 
 class Run(Ticks, StoredRelations, Inspection):
-    """A circuit at work. `step` applies changes and returns the deltas of every output.
+    """A running circuit. `step` applies changes and returns the delta of every output.
 
-    A tick is all or nothing: when `step` raises, every view is as it was after the previous tick.
-    A run is not thread-safe. `Ticks` applies changes, `StoredRelations` reads what the circuit keeps,
-    `Inspection` reports what its steps did; replanning exchanges the circuit.
+    `Circuit.start` and `Program.start` return runs. A tick is all or nothing: when `step` raises,
+    every view is as it was after the previous tick. A run is not thread-safe.
+
+    Examples:
+        >>> circuit = Circuit("shop")
+        >>> circuit.output("big", circuit.input("sale", x=int).filter(col("x") > 5))
+        >>> run = circuit.start()
+        >>> run.step({"sale": [(7,), (3,)]})["big"].to_dict()
+        {(7,): 1}
+        >>> run
+        <run of 'shop': (sale) -> (big), 1 ticks, 1 rows kept>
     """
 
     def __init__(self, graph: Graph, planner: Planner | None = None) -> None:
         super().__init__(graph)
         self.planner = planner
-        """Who chooses the circuit when the run is replanned, if anybody."""
+        """The planner that chooses the circuit when the run is replanned, if there is one."""
 
     def __repr__(self) -> str:
         ports = f"({', '.join(self.input_ports)}) -> ({', '.join(self.output_ports)})"
@@ -40,28 +48,51 @@ class Run(Ticks, StoredRelations, Inspection):
         """Switch to the circuit best suited to the current data, without losing a tick.
 
         A run of a compiled program has a planner, which chooses the circuit by counting the stored
-        rows. For a circuit built by hand give the physical form of another one of the same query,
-        `run.replan(other.circuit("physical"))`. State that both circuits keep is taken over, the rest
-        is rebuilt from it (see `dbsp.runtime.transplant`); no output emits anything. All or nothing:
-        when this raises, the run continues with its present circuit. A checkpoint restores the new
-        circuit from the next snapshot on.
+        rows. State that both circuits keep is taken over, the rest is rebuilt from it (see
+        `dbsp.runtime.transplant`); no output emits anything. All or nothing: when this raises, the
+        run continues with its current circuit. A checkpoint restores the new circuit from the next
+        snapshot on.
 
-        Raises CircuitError when there is no planner and no circuit is given, when the circuit is of
-        another query, needs rows that the run does not keep, or has a node that depends on ticks (a
-        delay, a watermark) and is not in the present one; also what evaluating new nodes raises.
+        Parameters:
+            circuit: the physical form of another circuit of the same query, as
+                `other.circuit("physical")` returns it; needed if the circuit was built by hand.
+
+        Returns:
+            The changes of the plan, and the number of traces and tables kept, rebuilt and dropped.
+
+        Raises:
+            CircuitError: there is no planner and no circuit; or the circuit is of another query,
+                needs rows that the run does not keep, or has a new node that depends on ticks (a
+                delay, a watermark).
+            DbspError: the evaluation of a new node fails.
+
+        Examples:
+            >>> program = dbsp.compile('''
+            ...     .decl a(x: number) .input a
+            ...     .decl b(x: number) .output b
+            ...     b(x) :- a(x).
+            ... ''')
+            >>> run = program.start()
+            >>> _ = run.step({"a": [(1,), (2,)]})
+            >>> run.replan().changes
+            ()
         """
         if self._stepping:
-            raise CircuitError("replan was called from inside a step, by a function of the circuit")
+            raise CircuitError(
+                "replan was called inside a tick, by a function of the circuit; call it after the tick",
+                code="tick-in-progress",
+            )
         started = time.perf_counter()
         if circuit is not None:
             done = self.switch_to(Proposal(circuit))
         elif self.planner is None:
             raise CircuitError(
-                "this run has no planner, for its circuit was built by hand or is not the physical one; "
-                'give the circuit to go on with: run.replan(other.circuit("physical"))'
+                "this run has no planner, because its circuit was built by hand or is not physical; "
+                'give the new circuit: run.replan(other.circuit("physical"))',
+                code="no-planner",
             )
         else:
-            planner = expect_present(self.planner, "a planner of a run without a circuit to go on with")
+            planner = expect_present(self.planner, "a planner of a run without a circuit to switch to")
             proposal = planner.propose(self)
             done = Replanned() if proposal is None else self.switch_to(proposal)
             if proposal is not None:
@@ -70,7 +101,27 @@ class Run(Ticks, StoredRelations, Inspection):
         return replace(done, seconds=time.perf_counter() - started)
 
     def switch_to(self, proposal: Proposal) -> Replanned:
-        """Switch to a circuit that the caller has chosen, as `replan` does."""
+        """Switch to a circuit that the caller has chosen, as `replan` does.
+
+        Parameters:
+            proposal: the circuit, and a description of the changes of its plan.
+
+        Returns:
+            The changes, and the number of traces and tables kept, rebuilt and dropped.
+
+        Raises:
+            CircuitError: as `replan`; or the run has a checkpoint and the circuit cannot be written
+                as JSON.
+
+        Examples:
+            >>> from dbsp.runtime.replanning import Proposal
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("all", circuit.input("sale", x=int, kind="set"))
+            >>> run = circuit.start()
+            >>> _ = run.step({"sale": [(7,)]})
+            >>> run.switch_to(Proposal(circuit.circuit("physical"))).rebuilt
+            0
+        """
         if self.log is not None:
             proposal.graph.to_json()  # a later snapshot writes the circuit; raises if it cannot
         self._stepping = True

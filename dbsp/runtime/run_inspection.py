@@ -1,4 +1,4 @@
-"""What a run reports of its steps: statistics, iterations, what is kept, how it is evaluated."""
+"""Reports of a run about its steps: statistics, iterations, kept rows, modes of evaluation."""
 
 from __future__ import annotations
 
@@ -19,35 +19,59 @@ class Inspection(RunBase):
     """The part of a run that observes its steps and their state."""
 
     def observe(self, on: bool = True) -> None:
-        """Switch statistics per node on (from zero) or off."""
+        """Switch statistics per node on, starting at zero, or off.
+
+        Parameters:
+            on: whether to collect statistics.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("big", circuit.input("sale", x=int).filter(col("x") > 5))
+            >>> run = circuit.start()
+            >>> run.observe()
+            >>> _ = run.step({"sale": [(7,), (3,)]})
+            >>> [stats.rows_out for stats in run.stats()]
+            [2, 1, 1]
+        """
         observation.observe(self.scope, on)
 
     def stats(self) -> list[NodeStats]:
-        """What every node has done since `observe()`, those of nested scopes after their scope."""
+        """Return the statistics of every node since `observe()`; empty if they are off.
+
+        The nodes of a nested scope come after the scope.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("all", circuit.input("sale", x=int))
+            >>> run = circuit.start()
+            >>> run.observe()
+            >>> _ = run.step({"sale": [(7,), (3,)]})
+            >>> [(stats.node.label, stats.steps, stats.rows_out) for stats in run.stats()]
+            [('Input sale', 1, 2), ('Output all', 1, 2)]
+        """
         return observation.collect(self.scope)
 
     def join_terms(self) -> dict[Node, tuple[Any, ...]]:
-        """By multi-way join, what each of its delta terms has met: changed rows, prefixes per
-        level.
+        """Return by multi-way join the counts of its delta terms: changed rows, prefixes per level.
 
-        Counted since the start of the run, in ticks that failed too; nested scopes over all
+        Counted since the start of the run, failed ticks included; nested scopes over all
         iterations.
         """
         return self.reported("join terms")
 
     def evaluations(self) -> dict[Node, str]:
-        """By fixpoint, how it is evaluated at present (see `dbsp.operators.recursion.modes`)."""
+        """Return the recursion mode of each fixpoint (see `dbsp.operators.recursion.modes`)."""
         return self.reported("evaluation")
 
     def reported(self, fact: str) -> dict[Node, Any]:
-        """By node, a fact that steps of its kind report of themselves (see `ReportingStep`)."""
+        """Return by node a fact that the steps report about themselves (see `ReportingStep`)."""
         reports = {
             node: step.report() for node, step in _steps(self.scope) if isinstance(step, ReportingStep)
         }
         return {node: facts[fact] for node, facts in reports.items() if fact in facts}
 
     def kept(self) -> dict[Node, tuple[int, int]]:
-        """The rows and bytes of every trace, by node; includes retracted rows not merged yet."""
+        """Return the rows and bytes of every trace by node, retracted unmerged rows included."""
         return {
             node: (step.trace.rows, step.trace.nbytes)
             for node, step in _steps(self.scope)
@@ -55,30 +79,52 @@ class Inspection(RunBase):
         }
 
     def iterations(self) -> dict[str, int]:
-        """How often each fixpoint was iterated in the latest tick, by name; 0 when it had nothing
-        to do.
+        """Return the number of iterations of each fixpoint in the latest tick, by name.
 
-        A scope within another one is named `outer/inner`, and counts its latest run.
+        It is 0 when no input of the fixpoint changed. A scope within another one is named
+        `outer/inner`, and counts its latest run.
+
+        Examples:
+            >>> program = dbsp.compile('''
+            ...     .decl edge(x: number, y: number) .input edge
+            ...     .decl path(x: number, y: number) .output path
+            ...     path(x, y) :- edge(x, y).
+            ...     path(x, z) :- path(x, y), edge(y, z).
+            ... ''')
+            >>> run = program.start()
+            >>> _ = run.step({"edge": [(1, 2), (2, 3), (3, 4)]})
+            >>> run.iterations()
+            {'path': 4}
         """
         return dict(_iterations(self.scope, ""))
 
     @property
     def state_rows(self) -> int:
-        """Rows kept in all traces and tables."""
+        """The number of rows kept in all traces and tables."""
         scope = self.scope
         return sum(trace.rows for trace in scope.traces) + sum(table.rows for table in scope.tables)
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the rows and weights kept in all traces, and of the tables."""
+        """The bytes of the rows and weights in all traces, and of the tables."""
         scope = self.scope
         return sum(trace.nbytes for trace in scope.traces) + sum(table.nbytes for table in scope.tables)
 
     def compact(self) -> None:
-        """Merge every trace into one run, so that nothing retracted takes room any more.
+        """Merge every trace into one sorted run, so that retracted rows take no memory.
 
-        Also lets go of the deltas of the latest tick inside of the circuit, and gives freed memory
-        back to the system.
+        Also releases the deltas of the latest tick inside the circuit, and returns freed memory to
+        the system. O(n) for n kept rows.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("sales", circuit.input("sale", x=int, kind="set"))
+            >>> run = circuit.start()
+            >>> _ = run.step({"sale": [(7,), (3,)]})
+            >>> _ = run.step({"sale": {(3,): -1}})
+            >>> run.compact()
+            >>> run.state_rows
+            1
         """
         self.scope.forget()
         for trace in self.scope.traces:
@@ -87,7 +133,7 @@ class Inspection(RunBase):
 
 
 def _steps(scope: Scope) -> Iterator[tuple[Node, Step]]:
-    """Every node with its step, those of nested scopes after their scope."""
+    """Yield every node with its step, those of a nested scope after the scope."""
     for each_scope in scope.scopes():
         yield from each_scope.by_node.items()
 

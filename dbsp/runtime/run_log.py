@@ -1,4 +1,4 @@
-"""What a run needs of a checkpoint (see `dbsp.durable`)."""
+"""The interface of a run to its checkpoint (see `dbsp.durable`)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class RunLog(Protocol):
     label: Any
     """The label of the latest durable tick."""
     result: TickResult | None
-    """What that tick did, if it is known."""
+    """The result of that tick, if it is known."""
 
     def begin(self, run: RunBase) -> None:
-        """A tick is about to begin; the one before it is settled."""
+        """Called before a tick; the tick before it is committed."""
 
     def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
-        """The tick can become final; it does once this returns, and else is undone."""
+        """Called before the commit. When this returns, the tick commits; when it raises, not."""
 
     def committed(self, result: TickResult, label: Any) -> None:
-        """The tick has become final."""
+        """Called after the commit of a tick."""
 
     def snapshot(self) -> None:
         """Write the whole state now."""
 
     def close(self) -> None:
-        """Let go of the run."""
+        """Release the run."""

@@ -1,4 +1,4 @@
-"""Running a graph: steps in a fixed order, once per tick, all or nothing."""
+"""Run a graph: its steps in a fixed order, once per tick, all or nothing."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ T = TypeVar("T")
 
 
 class Scope:
-    """The steps of one graph at run time, in schedule order, with what they share.
+    """The steps of one graph at run time, in schedule order, with their shared objects.
 
     The schedule is the order in which the nodes were added: every node comes after its inputs, and
-    strict inputs, which close cycles, are read as they were one step before. `now` is the time
-    within the tick: the iterations of the nested scopes down to this one, outermost first; it is
-    empty at the top level. A nested scope that is not `timed` keeps no iterations: each of them is like
-    a tick of its own, and `now` is that of the outer scope.
+    strict inputs, which close cycles, are read with their values of one step before. `now` is the
+    time within the tick: the iterations of the nested scopes down to this one, outermost first; it
+    is empty at the top level. A nested scope that is not `timed` has no iteration in its time: each
+    iteration is like a separate tick, and `now` is that of the outer scope.
 
-    Every scope has its own journal; the step that holds a nested scope commits it and rolls it back,
-    and lists it among the `children` of the outer one. `shared` are objects that the steps of this
-    scope find by their class.
+    Every scope has its own journal. The step that holds a nested scope commits it and rolls it
+    back, and lists it among the `children` of the outer scope. `shared` are objects that the steps
+    of this scope find by their class.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Scope:
         self.now = np.zeros(self.depth, np.int64)
         self.iteration = 0
         self.iterations = 0
-        """Times a nested scope was iterated in the latest tick it had work in."""
+        """The number of iterations of a nested scope in the latest tick that changed its inputs."""
         self.stats: list[NodeStats] | None = None
         """The statistics per node, while they are switched on (see `dbsp.runtime.observation`)."""
         self.listeners: list[CommitListener] = [] if outer is None else outer.listeners
@@ -86,7 +86,7 @@ class Scope:
             raise AssertionError(f"{type(step).__name__} has strict inputs, but is not a StrictStep")
         return step
 
-    # --- what a step may ask (`dbsp.circuit.step_scope`) -----------------------------------------
+    # --- the interface to steps (`dbsp.circuit.step_scope`) ---------------------------------------
 
     @property
     def first_tick(self) -> bool:
@@ -104,12 +104,12 @@ class Scope:
             found = self._shared[kind] = kind()
         return found
 
-    # --- who keeps what --------------------------------------------------------------------------
+    # --- keepers of integrals ---------------------------------------------------------------------
 
     def keeper(self, node: Node) -> KeepingStep | None:
-        """The step that keeps the integral of what a node puts out: its own, or an arrangement of it.
+        """Return the step that keeps the integral of a node's output: its own, or an arrangement.
 
-        Of several arrangements it is one in the stream's own column order, if there is one.
+        Of several arrangements prefer one in the column order of the stream.
         """
         step = self.by_node[node]
         if node.operator.keeps_integral and not isinstance(step, Arranged):
@@ -122,7 +122,7 @@ class Scope:
 
     @cached_property
     def _arrangements(self) -> dict[Node, list[Arranged]]:
-        """The steps that keep a node's stream sorted."""
+        """By node, the steps that keep its stream sorted."""
         found: dict[Node, list[Arranged]] = {}
         for node, step in self.by_node.items():
             if isinstance(step, Arranged) and node.operator.keeps_integral and len(node.inputs) == 1:
@@ -130,19 +130,19 @@ class Scope:
         return found
 
     def scopes(self) -> Iterator[Scope]:
-        """This scope and all within it."""
+        """Yield this scope and all scopes within it."""
         yield self
         for child in self.children:
             yield from child.scopes()
 
     @property
     def traces(self) -> list[Trace]:
-        """All traces of this scope and of those within it. A new list each time, as of `tables`."""
+        """All traces of this scope and of the scopes within it; a new list at each access."""
         return [state for state in self._all_states() if isinstance(state, Trace)]
 
     @property
     def tables(self) -> list[StateTable[Any, Any]]:
-        """All tables of this scope and of those within it."""
+        """All tables of this scope and of the scopes within it; a new list at each access."""
         return [state for state in self._all_states() if isinstance(state, StateTable)]
 
     def _all_states(self) -> Iterator[State]:
@@ -150,10 +150,10 @@ class Scope:
             for states in scope.state.by_node.values():
                 yield from states
 
-    # --- a tick ----------------------------------------------------------------------------------
+    # --- a tick -----------------------------------------------------------------------------------
 
     def iterate(self, iteration: int) -> None:
-        """Set the iteration that the next `run` is for; those of the outer scopes are taken over."""
+        """Set the iteration of the next `run`; copy the iterations of the outer scopes."""
         self.iteration = iteration
         if self.timed and self.outer is not None:
             self.now[:-1] = self.outer.now
@@ -164,7 +164,7 @@ class Scope:
         self.run_steps(self.steps)
 
     def run_steps(self, steps: Sequence[Step]) -> None:
-        """Step these, in order; whatever one of them raises names its node."""
+        """Run these steps in order; an error names the node of its step."""
         step: Step | None = None
         try:
             if self.stats is None:
@@ -183,7 +183,7 @@ class Scope:
             family = WeightOverflowError if kind == "weight" else ValueOutOfRangeError
             raise self._raised(family, text or kind, step) from None
         except MemoryError as error:
-            error.__traceback__ = None  # it would keep alive what the tick has made so far
+            error.__traceback__ = None  # it would keep the arrays of the tick alive
             raise self._raised(MemoryLimitError, memory_message(), step) from None
         except DbspError as error:
             self._located(error, step)
@@ -208,25 +208,25 @@ class Scope:
         return error
 
     def commit(self) -> None:
-        """Make everything that this tick did to any state final, then merge runs a little."""
+        """Make all changes of this tick final, then merge sorted runs within the merge budget."""
         self.state.commit()
 
     def rollback(self) -> None:
-        """Put every state back to where the previous tick left it."""
+        """Restore every state to the end of the previous tick."""
         self.state.rollback()
         if self.outer is None:
             for listener in self.listeners:
                 listener.drop()
 
     def forget(self) -> None:
-        """Let go of the deltas of the latest tick; the next one makes its own."""
+        """Release the deltas of the latest tick."""
         for step in self.steps:
             step.forget()
         for child in self.children:
             child.forget()
 
     def release(self) -> None:
-        """Let go of all that was kept; nothing can be stepped any more."""
+        """Release all kept state; the scope cannot be stepped after this."""
         self.forget()
         for trace in self.traces:
             trace.release()

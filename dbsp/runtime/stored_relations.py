@@ -1,4 +1,4 @@
-"""The relations that a run stores: their rows, and how far their sizes are from those planned for."""
+"""The relations that a run stores: their rows, and the drift of their sizes since planning."""
 
 from __future__ import annotations
 
@@ -6,33 +6,49 @@ import numpy as np
 
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.step_roles import KeepingStep
-from dbsp.data.schema import suggestion
 from dbsp.data.zset import ZSet
-from dbsp.errors import CircuitError, InputError
+from dbsp.errors import CircuitError
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.run_base import RunBase
 
 
 class StoredRelations(RunBase):
-    """The part of a run that reads the integrals which the circuit keeps."""
+    """The part of a run that reads the integrals that the circuit keeps."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
         self.record_sizes()
 
     def view(self, name: str) -> ZSet:
-        """The integral of an output: what it holds after the latest tick. O(n log n) for n rows."""
-        port = self.output_ports.get(name)
-        if port is None:
-            raise InputError(f"there is no output '{name}'{suggestion(name, self.output_ports)}")
+        """Return the integral of an output: its rows after the latest tick. O(n log n) for n rows.
+
+        Parameters:
+            name: the name of the output.
+
+        Returns:
+            The rows with their weights, as a Z-set that later ticks do not change.
+
+        Raises:
+            InputError: there is no such output; the error is also a KeyError.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("big", circuit.input("sale", x=int).filter(col("x") > 5))
+            >>> run = circuit.start()
+            >>> _ = run.step({"sale": [(7,), (3,)]})
+            >>> _ = run.step({"sale": [(9,)]})
+            >>> run.view("big").to_dict()
+            {(7,): 1, (9,): 1}
+        """
+        port = self.output_port(name)
         return ZSet.wrap(port.columns, self.interner, port.view())
 
     def rows(self, relation: str) -> Codes | None:
-        """The rows of positive weight of a relation as int64[n, arity] codes, sorted, if it is kept.
+        """Return the rows of positive weight of a relation as int64[n, arity] codes, sorted.
 
-        A relation is an input, or what a program calls one. None when the circuit keeps its
-        integral nowhere. O(n log n) for n rows; the very array of the trace if that is one run in
-        the relation's column order.
+        The relation is an input, or any relation of a program. None if the circuit does not keep
+        its integral. O(n log n) for n rows. The result is the array of the trace itself if the
+        trace is a single sorted run in the relation's column order.
         """
         keeper = self.keeper(relation)
         if keeper is None:
@@ -42,35 +58,51 @@ class StoredRelations(RunBase):
         return batch.rows if present.all() else np.ascontiguousarray(batch.rows[present])
 
     def asserted(self, name: str) -> ZSet:
-        """The rows that were put into an input, without those that rules of a program derive for it.
+        """Return the inserted rows of an input, without the rows that rules derive for it.
 
-        O(n log n) for n rows. Raises InputError when there is no such input, CircuitError when the circuit
-        keeps no integral of it, as one built by hand may for an input of kind "zset".
+        O(n log n) for n rows. Raises InputError when there is no such input, CircuitError when the
+        circuit keeps no integral of it; a circuit built by hand need not keep the integral of an
+        input of kind "zset".
         """
         port = self.input_port(name)
         keeper = self.scope.keeper(port.node)
         if keeper is None:
-            raise CircuitError(f"the circuit does not keep the rows of its input '{name}'")
+            raise CircuitError(
+                f"the circuit does not keep the rows of its input '{name}'; declare the input with "
+                'kind="set" or with a key to keep them',
+                code="rows-not-kept",
+            )
         batch = keeper.integral()
         return ZSet.wrap(port.columns, self.interner, batch).positive()
 
     def drift(self) -> float:
-        """How far the data is from what it was at the time of planning: 1.0 is not at all.
+        """Return the largest factor by which a stored relation has grown or shrunk since planning.
 
-        The largest factor by which the rows kept of any relation have become more or fewer since the
-        start or the latest `replan`, counted from 1 up; rows that were retracted but not merged yet
-        count. O(relations).
+        1.0 means no change since the start or the latest `replan`. Retracted rows that are not yet
+        merged count. O(relations).
         """
         now = self._sizes()
         pairs = [(rows + 1, self._planned_for.get(name, 0) + 1) for name, rows in now.items()]
         return max((max(a, b) / min(a, b) for a, b in pairs), default=1.0)
 
     def record_sizes(self) -> None:
-        """From now on `drift` compares with the sizes that the relations have now."""
+        """Make `drift` compare with the current sizes of the relations.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("sales", circuit.input("sale", x=int, kind="set"))
+            >>> run = circuit.start()
+            >>> _ = run.step({"sale": [(7,), (3,), (9,)]})
+            >>> run.drift()
+            4.0
+            >>> run.record_sizes()
+            >>> run.drift()
+            1.0
+        """
         self._planned_for = self._sizes()
 
     def _sizes(self) -> dict[str, int]:
-        """The rows kept of every relation that is kept."""
+        """Return the number of kept rows of every kept relation."""
         sizes = {}
         for name in self.graph.named:
             keeper = self.keeper(name)
@@ -79,7 +111,7 @@ class StoredRelations(RunBase):
         return sizes
 
     def keeper(self, relation: str) -> KeepingStep | None:
-        """The step that keeps the integral of a relation."""
+        """Return the step that keeps the integral of a relation; None if no step does."""
         port = self.input_ports.get(relation)
         stream = self.graph.named.get(relation)
         if stream is None and port is not None:

@@ -1,21 +1,28 @@
-"""What one tick did."""
+"""The result of one tick."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from dbsp.data.zset import ZSet
+from dbsp.runtime.unknown_names import UnknownOutputError
 
 
 class TickResult(Mapping[str, ZSet]):
-    """What one tick did: the delta of every output, by name; empty for those that did not change.
+    """The result of one tick: a mapping from the name of every output to its delta.
 
-    `number` counts ticks from 1, `seconds` is the tick's own duration. `absent` and `present` count,
-    by input, the retractions that found nothing to retract and the assertions of rows that were
-    there already: both changed nothing.
+    The delta of an output that did not change is empty. `result[name]` raises an error that is both
+    an InputError and a KeyError if there is no such output; `result.get(name)` returns None.
+
+    Examples:
+        >>> circuit = Circuit("shop")
+        >>> circuit.output("big", circuit.input("sale", x=int, kind="set").filter(col("x") > 5))
+        >>> result = circuit.start().step({"sale": [(7,), (3,)]})
+        >>> result["big"].to_dict(), result.number
+        ({(7,): 1}, 1)
     """
 
-    __slots__ = ("_deltas", "absent", "number", "present", "seconds")
+    __slots__ = ("_deltas", "_inputs", "absent", "number", "present", "seconds")
 
     def __init__(
         self,
@@ -24,15 +31,24 @@ class TickResult(Mapping[str, ZSet]):
         seconds: float,
         absent: dict[str, int],
         present: dict[str, int],
+        inputs: Collection[str] = (),
     ) -> None:
         self._deltas = deltas
+        self._inputs = inputs
         self.number = number
+        """The number of the tick, counted from 1."""
         self.seconds = seconds
+        """The duration of the tick in seconds."""
         self.absent = absent
+        """By input, the number of retractions of rows that were absent; they changed nothing."""
         self.present = present
+        """By input, the number of assertions of rows already present; they changed nothing."""
 
     def __getitem__(self, name: str) -> ZSet:
-        return self._deltas[name]
+        try:
+            return self._deltas[name]
+        except KeyError:
+            raise UnknownOutputError(name, self._inputs, self._deltas) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._deltas)

@@ -1,4 +1,4 @@
-"""The ticks of a run: staging changes, stepping the circuit, all or nothing."""
+"""The ticks of a run: stage changes and step the circuit, all or nothing."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ Changes: TypeAlias = Mapping[str, InputChange]
 
 
 _MANY = 1_000
-"""After a tick of more changes than this, the deltas it made inside the circuit are released at
-once."""
+"""After a tick of more changes than this, the deltas inside the circuit are released."""
 
 
 class Ticks(RunBase):
@@ -43,9 +42,9 @@ class Ticks(RunBase):
         }
         self._stepping = False
         self.ranges: Mapping[str, Mapping[str, IntRange]] = {}
-        """By input, the columns that take fewer ints than there are of 64 bits, and which."""
+        """By input, the columns that accept a smaller range of ints than 64 bits, and the range."""
         self.log: RunLog | None = None
-        """Where ticks are made durable, if anywhere (see `dbsp.durable`)."""
+        """The checkpoint that makes ticks durable, if there is one (see `dbsp.durable`)."""
 
     def install(self, graph: Graph, scope: Scope) -> None:
         super().install(graph, scope)
@@ -54,44 +53,100 @@ class Ticks(RunBase):
 
     @property
     def stepping(self) -> bool:
-        """Whether a tick is being computed: an exception raised now, by a signal say, undoes it."""
+        """Whether a tick is being computed: an exception raised now, as by a signal, undoes it."""
         return self._stepping
 
     def input(self, name: str) -> InputHandle:
-        """The handle by which changes of one input are staged for the next step."""
+        """Return the handle that stages changes of one input for the next step.
+
+        Parameters:
+            name: the name of the input.
+
+        Raises:
+            InputError: there is no such input.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("all", circuit.input("sale", x=int))
+            >>> run = circuit.start()
+            >>> run.input("sale").insert([(7,), (3,)])
+            >>> run.step()["all"].to_dict()
+            {(3,): 1, (7,): 1}
+        """
         self.input_port(name)
         return self._handles[name]
 
     def step(self, changes: Changes | None = None, *, label: Any = None) -> TickResult:
-        """Apply the changes, and those staged before, as one tick.
+        """Apply the changes, and the changes staged before, as one tick.
 
-        `changes` maps input names to {row: weight}, an iterable of rows (weight 1 each), a ZSet or
-        an Arrow table. Raises InputError (unknown relation, a row that does not fit),
-        WeightOverflowError, EvaluationError, UserFunctionError, InvariantError, IterationLimitError
-        or MemoryLimitError; then nothing has changed and the staged changes are dropped. (Callbacks
-        of `inspect` run after the commit; the UserFunctionError of such a callback says so.)
+        The tick is all or nothing: when `step` raises, nothing has changed and the staged changes
+        are dropped. Only callbacks of `inspect` run after the commit; their UserFunctionError says
+        that the tick stays. With a checkpoint the tick is durable when `step` returns.
 
-        With a checkpoint the tick is durable when this returns, with its `label`, a JSON value by
-        which a caller knows it again (`run.log.label`); raises CheckpointError if it cannot be
-        written.
+        Parameters:
+            changes: for each input a mapping from rows to weights, a collection of rows (weight 1
+                each), a ZSet or an Arrow table.
+            label: a JSON value that the checkpoint stores with the tick; `run.log.label` is the
+                label of the latest durable tick.
+
+        Returns:
+            The delta of every output.
+
+        Raises:
+            InputError: an input does not exist, or a row does not fit its schema.
+            EvaluationError: an expression has no value for a row, as for a division by zero.
+            WeightOverflowError: a weight is outside the 64-bit range.
+            ValueOutOfRangeError: an int is outside the range of its column.
+            UserFunctionError: a function of the circuit raised an exception.
+            InvariantError: a validator of the circuit found invalid data.
+            IterationLimitError: a fixpoint takes too many iterations.
+            MemoryLimitError: the tick needs more memory than allowed.
+            CheckpointError: the tick cannot be written to the checkpoint.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("big", circuit.input("sale", x=int).filter(col("x") > 5))
+            >>> run = circuit.start()
+            >>> run.step({"sale": [(7,), (3,)]})["big"].to_dict()
+            {(7,): 1}
+            >>> run.step({"sale": {(7,): -1, (8,): 2}})["big"].to_dict()
+            {(7,): -1, (8,): 2}
         """
         if self._stepping:
-            raise CircuitError("step was called from inside a step, by a function of the circuit")
-        return self._tick(lambda: self._put(self.prepare(changes)), label)
+            raise CircuitError(
+                "step was called inside a tick, by a function of the circuit; call it after the tick",
+                code="tick-in-progress",
+            )
+        return self._tick(lambda: self._stage(self.prepare(changes)), label)
 
     def step_staged(self, staged: Mapping[str, Batch]) -> TickResult:
-        """One tick of batches that were staged once, as the journal of a checkpoint has them."""
+        """Apply encoded batches as one tick, as the journal of a checkpoint stores them.
 
-        return self._tick(lambda: self._put(staged), None)
+        Parameters:
+            staged: for each input a batch of codes, as `prepare` returns it.
+
+        Returns:
+            The delta of every output.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("all", circuit.input("sale", x=int))
+            >>> run = circuit.start()
+            >>> run.step_staged(run.prepare({"sale": [(7,)]}))["all"].to_dict()
+            {(7,): 1}
+        """
+
+        return self._tick(lambda: self._stage(staged), None)
 
     def prepare(self, changes: Changes | None = None) -> dict[str, Batch]:
-        """The changes and the staged ones, by input, for `step_staged`. Errors as `step`."""
+        """Return the given and the staged changes by input, for `step_staged`. Raises as `step`."""
         pieces = {n: taken for n, handle in self._handles.items() if (taken := handle.take())}
         if changes is not None:
             if not isinstance(changes, Mapping):
                 raise InputError(
-                    "the changes of a step are a mapping from inputs to changes of each,"
-                    f" not {shorten(changes)} ({type(changes).__name__})"
+                    "expected a mapping from the names of inputs to their changes, got "
+                    f"{shorten(changes)} of type {type(changes).__name__}",
+                    code="invalid-change",
                 )
             for name, change in changes.items():
                 try:
@@ -115,7 +170,7 @@ class Ticks(RunBase):
             error.message = error.message.replace(f"{place}{ANY_INT}", f"{place}{range_.expected}")
 
     def _check_ranges(self, name: str, codes: Codes) -> None:
-        """Raises ValueOutOfRangeError for a value that its column does not take."""
+        """Raise ValueOutOfRangeError for a value outside the range of its column."""
         for column, range_ in self.ranges.get(name, {}).items():
             values = codes[:, self.input_ports[name].columns.index(column)]
             outside = (values < range_.low) | (values > range_.high)
@@ -124,8 +179,8 @@ class Ticks(RunBase):
                 error.where = f"relation '{name}', column '{column}'"
                 raise error
 
-    def _put(self, staged: Mapping[str, Batch]) -> int:
-        """Put each input's part of the changes into its port; returns the number of rows."""
+    def _stage(self, staged: Mapping[str, Batch]) -> int:
+        """Stage the batch of each input at its port; return the number of rows."""
         for name, batch in staged.items():
             self.input_ports[name].staged = batch
         return sum(map(len, staged.values()))
@@ -142,7 +197,8 @@ class Ticks(RunBase):
             self.scope.run()
             if log is not None:
                 log.record(self.tick + 1, self._staged(), self, label)
-            self._stepping = False  # here and not below: who interrupts only while it is set is undone
+            # Cleared before the commit: an interrupt that arrives while it is set is undone.
+            self._stepping = False
         except BaseException:
             self._stepping = False
             self.scope.rollback()
@@ -163,7 +219,8 @@ class Ticks(RunBase):
         present = {name: port.present for name, port in self.input_ports.items() if port.present}
         if rows > _MANY:
             self.scope.forget()
-        result = TickResult(deltas, self.tick, time.perf_counter() - started, absent, present)
+        seconds = time.perf_counter() - started
+        result = TickResult(deltas, self.tick, seconds, absent, present, self.input_ports)
         if log is not None:
             log.committed(result, label)
         if self.scope.listeners:
@@ -171,12 +228,12 @@ class Ticks(RunBase):
         return result
 
     def _staged(self) -> dict[str, Batch]:
-        """The batches of this tick by input."""
+        """Return the batches of this tick by input."""
         ports = self.input_ports
         return {name: port.staged for name, port in ports.items() if port.staged is not None}
 
     def _notify(self) -> None:
-        """Notify every listener of the committed tick, also when one of them fails."""
+        """Notify every listener of the committed tick, even if one of them fails."""
         failures = []
         self._stepping = True
         try:

@@ -7,16 +7,16 @@ incrementally:
     sum over t of Q^D(d)[t] = Q(sum over t of d[t])      (DBSP paper, arXiv 2203.16684, theorem 3.2)
 
 Therefore one step can apply all past changes. Nodes that compute the same in both circuits
-(`dbsp.circuit.equality`) keep their very traces and tables. The others are rebuilt by one step in
-which
+(`dbsp.circuit.equality`) keep their traces and tables. One step rebuilds the others; in this step
 
     kept nodes     replay: they emit their integral as the delta, if another node requires it;
     other nodes    step as usual, if another node requires their output;
-    inputs         emit the rows that an arrangement of the old circuit keeps of them.
+    inputs         emit their rows, as an arrangement of the old circuit keeps them.
 
-What depends on ticks and not on sums (a delay, a watermark) is kept, or the transplant is refused.
-Nothing of the old scope changes but for traces that are merged, so an error leaves it as it was.
-Cost: what the rebuilt nodes cost in one step, and O(n) for a trace of n rows that is replayed.
+A node whose state depends on ticks and not on sums (a delay, a watermark) must be in both circuits,
+else the transplant is refused. The old scope does not change, except that traces may be merged, so
+it stays usable after an error. Cost: one step of the rebuilt nodes, and O(n) for a replayed trace
+of n rows.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from dbsp.runtime.scope_state import CarriedState, NestedCarriedState, State
 
 
 class Transplant:
-    """One transplant: `old` is left usable until `scope`, which takes its place, is taken over.
+    """One transplant: `scope` replaces `old`, which stays usable until the run switches.
 
     Raises CircuitError when the new circuit has other inputs or outputs, needs rows that the old
-    one does not keep, has a node that depends on ticks and is not in the old one, or yields other
-    views. Also raises whatever evaluating the new nodes raises.
+    one does not keep, has a node that depends on ticks and is not in the old one, or has other
+    views. Also raises the errors of evaluating the new nodes.
     """
 
     def __init__(self, old: Scope, graph: Graph) -> None:
@@ -53,11 +53,11 @@ class Transplant:
             self._equal.setdefault(numbers[node], []).append(node)
         self._numbers = numbers
         self._pairs = self._paired(graph)
-        """The old node whose state each new one takes over."""
+        """For each new node the old node whose state it takes over."""
         self._actions: dict[Node, Callable[[Step], None]] = {}
-        """What every node does that takes part in the step that rebuilds the rest."""
+        """The action of every node that takes part in the rebuilding step."""
         if old.first_tick:
-            # There is no past yet.
+            # There are no past ticks.
             self.scope = self._draft
         else:
             self._decide(graph)
@@ -66,19 +66,19 @@ class Transplant:
         observation.resume(self.scope, old, self._inside_too())
         kept = {id(state) for states in self.scope.state.carried.states.values() for state in states}
         self.kept = len(kept)
-        """Traces and tables taken over."""
+        """The number of traces and tables taken over."""
         self.rebuilt = len(self.scope.traces) + len(self.scope.tables) - len(kept)
-        """Those rebuilt."""
+        """The number of traces and tables rebuilt."""
         self._dropped = [state for state in old.traces if id(state) not in kept]
         self.dropped = len(old.traces) + len(old.tables) - len(kept)
-        """Those that are not needed any more."""
+        """The number of traces and tables that the new circuit does not need."""
 
     def release(self) -> None:
-        """Release what the old scope keeps and the new one does not."""
+        """Release the traces that only the old scope keeps."""
         for trace in self._dropped:
             trace.release()
 
-    # --- who is who ------------------------------------------------------------------------------
+    # --- pairs of equal nodes ---------------------------------------------------------------------
 
     def _paired(self, graph: Graph) -> dict[Node, Node]:
         pairs: dict[Node, Node] = {}
@@ -89,15 +89,16 @@ class Transplant:
         return pairs
 
     def _decide(self, graph: Graph) -> None:
-        """Which nodes take part in the rebuilding step, and how."""
+        """Decide which nodes take part in the rebuilding step, and how."""
         for node in graph.nodes:
             if node in self._pairs:
                 continue
             if depends_on_ticks(node):
                 raise CircuitError(
-                    "what it puts out depends on the ticks so far, and the running circuit has no such node "
-                    "over the same inputs; the run goes on as it was",
+                    "the output of this node depends on the past ticks, and the running circuit has no "
+                    "equal node over the same inputs; the run continues with its current circuit",
                     where=node.describe(),
+                    code="different-circuits",
                 )
             own = hasattr(self._draft.by_node[node], "rollback")
             if own or self._draft.state.by_node.get(node) or node.operator.children():
@@ -119,21 +120,22 @@ class Transplant:
                 continue
             if isinstance(self._draft.by_node[node], InputPort) or depends_on_ticks(node):
                 raise CircuitError(
-                    "the new circuit needs all of its rows so far, and the running one does not keep them; "
-                    "the run goes on as it was",
+                    "the new circuit needs all past rows of this node, and the running circuit does not "
+                    "keep them; the run continues with its current circuit",
                     where=node.describe(),
+                    code="rows-not-kept",
                 )
             self._pairs.pop(node, None)
             self._actions[node] = _step
             waiting += (stream.node for stream in node.inputs)
 
     def _keeper(self, node: Node) -> KeepingStep | None:
-        """A step of the old scope that keeps the integral of the node's output, or None."""
+        """Return a step of the old scope that keeps the integral of the node's output, or None."""
         keepers = map(self.old.keeper, self._equal.get(self._numbers[node], ()))
         return next((keeper for keeper in keepers if keeper is not None), None)
 
     def _inside_too(self) -> dict[Node, Node]:
-        """The pairs of nodes, those of nested scopes included."""
+        """Return the pairs of nodes, those of nested scopes included."""
         pairs = dict(self._pairs)
         waiting = list(pairs.items())
         while waiting:
@@ -144,7 +146,7 @@ class Transplant:
                 waiting += inside
         return pairs
 
-    # --- the new scope ---------------------------------------------------------------------------
+    # --- the new scope ----------------------------------------------------------------------------
 
     def _new_scope(self, graph: Graph) -> Scope:
         pairs = self._inside_too()
@@ -169,7 +171,7 @@ class Transplant:
         return scope
 
     def _rebuild(self) -> None:
-        """The one step that rebuilds what is not kept; it becomes final unless something raises."""
+        """Run the step that rebuilds the missing state; commit it unless something raises."""
         scope = self.scope
         taking_part = [
             (scope.by_node[node], self._actions[node]) for node in scope.graph.nodes if node in self._actions
@@ -180,7 +182,7 @@ class Transplant:
         except BaseException as error:
             scope.rollback()
             if isinstance(error, DbspError):
-                error.add_note("This happened while the run was replanned; it goes on as it was.")
+                error.add_note("This happened during replanning; the run continues with its current circuit.")
             raise
         finally:
             for step, action in taking_part:
@@ -192,7 +194,7 @@ class Transplant:
         scope.forget()
 
     def _check_views(self) -> None:
-        """An equal query has equal views: a last check of what was rebuilt."""
+        """Check that the rebuilt views equal the old ones, as those of an equal query do."""
         before = _outputs(self.old)
         for name, port in _outputs(self.scope).items():
             if port.node in self._pairs and not any(s.node in self._actions for s in port.node.inputs):
@@ -202,13 +204,14 @@ class Transplant:
                 len(old) == len(new) and (old.rows == new.rows).all() and (old.weights == new.weights).all()
             ):
                 raise CircuitError(
-                    f"the new circuit is of another query: output '{name}' would hold other rows",
+                    f"the new circuit is of another query: output '{name}' would have other rows",
                     where=port.node.describe(),
+                    code="different-circuits",
                 )
 
 
 class _Acting(Step):
-    """Another step's part in the rebuilding step."""
+    """Runs the action of another step in the rebuilding step."""
 
     __slots__ = ("_action", "_step")
 
@@ -233,7 +236,7 @@ def _replay(step: Step) -> None:
 
 
 class _EmitIntegral:
-    """Lets a step emit the integral that a step of the old scope keeps of its stream."""
+    """Makes a step emit the integral that a step of the old scope keeps of its stream."""
 
     __slots__ = ("_keeper",)
 
@@ -249,10 +252,11 @@ def _inherit(step: Step, old: Step) -> None:
         step.recall(old.memory())
     elif hasattr(step, "rollback"):
         raise CircuitError(
-            "its step keeps state of its own kind and is not a RememberingStep; inherit from it and "
-            "define `memory` and `recall`, or keep the state in a table of the scope; the run continues "
-            "with its present circuit",
+            "the step of this operator keeps state that replanning cannot copy; derive it from "
+            "RememberingStep and define `memory` and `recall`, or keep the state in a table of the "
+            "scope. The run continues with its current circuit",
             where=step.node.describe(),
+            code="state-not-copied",
         )
 
 
@@ -268,11 +272,12 @@ def _check_ports(old: Scope, new: Scope) -> None:
             raise CircuitError(
                 f"the new circuit is of another query: {kind} '{name}' is not the same in both",
                 where=f"circuit '{new.graph.name}'",
+                code="different-circuits",
             )
 
 
 def _ports(scope: Scope) -> dict[tuple[str, str], tuple[object, ...]]:
-    """The inputs and outputs of a scope, with the properties that a new circuit must keep."""
+    """Return the inputs and outputs of a scope with the properties that a new circuit must keep."""
     ports: dict[tuple[str, str], tuple[object, ...]] = {}
     for step in scope.steps:
         if isinstance(step, InputPort):

@@ -72,7 +72,8 @@ def test_words_of_32_bits(run: Command, folder: Path) -> None:
     done = run("run", "sum.dl", "--word-size", "32")
     assert done.code == 1
     expected = (
-        "column 'x' of relation 'r' expects a whole number of 32 bits (-2^31 to 2^31-1), got '2147483648'"
+        "column 'x' of relation 'r' expects a whole number of 32 bits (-2^31 to 2^31-1), "
+        "got '2147483648' [value-out-of-range]"
     )
     assert f"r.facts:2:1: error: {expected}\n    2147483648\t4294967296\n    ^^^^^^^^^^\n" in done.err
     assert "r.facts:2:12: error: column 'u' of relation 'r' expects an unsigned number of 32 bits" in done.err

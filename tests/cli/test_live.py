@@ -169,7 +169,7 @@ def test_saving_and_loading(folder: Path, commands: ConsoleCommands, say: Say) -
             "expected a command, got the relation 'path'; write '? path(\"a\", X)' to query rows",
         ),
         ('+path("a", "b")', "computed by rules"),
-        ("+edge(1)", "this line gives 1"),
+        ("+edge(1)", "(x: symbol, y: symbol), got 1 [wrong-arity]"),
         ("+egde(1)", "did you mean 'edge'"),
         ("? pth(x)", "unknown relation 'pth'; did you mean 'path'?"),
         ("? path(x, y), x = 1", "type"),

@@ -37,7 +37,7 @@ def test_live_shows_results(folder: Path, run: Command) -> None:
         "live", "reach.dl", "-F", "facts", stdin="show path\nshow\nshow paht\nhelp\nquit\n+edge(5, 6)\n"
     )
     assert done.out.startswith(PATHS + PATHS + '+edge(1, "text")')
-    assert done.err == "dbsp: error: there is no output 'paht'; did you mean 'path'?\n"
+    assert done.err == "dbsp: error: unknown output 'paht'; did you mean 'path'? [unknown-output]\n"
     assert done.code == 1
 
 
@@ -110,6 +110,6 @@ def test_live_continues_after_bytes_that_are_not_text(folder: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stdout == b'+name("b")\ncommit  // tick 1\n'
-    assert b"<stdin>:1:8: error: this is not UTF-8 text" in done.stderr
-    assert b"<stdin>:4:8: error: \\ud800 is half of a character" in done.stderr
+    assert b"<stdin>:1:8: error: expected UTF-8 text [invalid-encoding]" in done.stderr
+    assert b"<stdin>:4:8: error: \\ud800 is only half of a character" in done.stderr
     assert b"Traceback" not in done.stderr

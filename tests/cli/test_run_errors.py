@@ -35,7 +35,9 @@ def test_errors_of_all_fact_files_are_shown(folder: Path, run: Command) -> None:
     (folder / "facts" / "edge.facts").write_text("1\t2\n1\n")
     done = run("run", "reach.dl", "-F", "facts", "-D", "out")
     assert (done.code, done.out) == (1, "")
-    assert "facts/edge.facts:2:1: error: relation 'edge' has 2 columns (x, y), this line has 1" in done.err
+    assert (
+        "facts/edge.facts:2:1: error: relation 'edge' has 2 columns (x, y), got 1 [wrong-arity]" in done.err
+    )
     assert "facts/more.facts: there is no such fact file (for relation 'more')" in done.err
     assert not (folder / "out").exists()
 
@@ -59,7 +61,7 @@ def test_an_invalid_change_script_is_an_error_before_the_first_tick(folder: Path
     assert (done.code, done.out) == (1, "")
     assert "changes.txt:3:2: error: relation 'path' is computed by rules" in done.err
     assert (
-        "changes.txt:4:2: error: relation 'edge' has 2 columns (x: int, y: int), this line gives 1"
+        "changes.txt:4:2: error: relation 'edge' has 2 columns (x: number, y: number), got 1 [wrong-arity]"
         in done.err
     )
     assert not (folder / "out").exists()

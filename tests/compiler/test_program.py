@@ -207,8 +207,8 @@ o(n) :- n = sum x : { a(x, _) }.
         ),
         ({"s": {("abc",): 1}}, EvaluationError, "<program>:12:3", 'to_number(x) with x = "abc"'),
         ({"a": {("x", 1): 1}}, InputError, "relation 'a'", "'x'"),
-        ({"b": {(1,): 1}}, InputError, "", "there is no input 'b'"),
-        ({"o": {(1,): 1}}, InputError, "", "relation 'o' is derived"),
+        ({"b": {(1,): 1}}, InputError, "", "unknown input 'b'"),
+        ({"o": {(1,): 1}}, InputError, "", "'o' is an output, so it cannot be changed directly"),
     ],
 )
 def test_errors_name_the_rule_and_change_nothing(

@@ -1,4 +1,4 @@
-"""The delta log: what was appended is what is read, and wherever the process ends, it is there or not."""
+"""The log of deltas: reading, catching up with a run, writers that end at any point, refusals."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def test_a_process_that_ends_between_two_file_operations(sequence: Ticks, data: 
             assert list((Path(folder) / "drafts").iterdir()) == []
 
 
-def test_every_end_leaves_a_log_that_goes_on(tmp_path: Path) -> None:
-    """All points of one append, with synchronising: the tick is there or it is not."""
+def test_every_end_leaves_a_log_that_continues(tmp_path: Path) -> None:
+    """An append may end between any two file operations: the tick is recorded or it is not."""
     with ends_after(10**9) as done:
         DeltaLog(tmp_path / "whole").append(1, delta({(1, 2, "a"): 3}), "one")
     seen = set()
@@ -116,7 +116,7 @@ def test_every_end_leaves_a_log_that_goes_on(tmp_path: Path) -> None:
 def test_a_run_and_its_log_end_together(
     plan: Plan, out: list[int], sequence: list[Tick], data: st.DataObject
 ) -> None:
-    """The log catches up with a run that went on from its checkpoint, whichever of them was behind."""
+    """The log catches up with a run that continues from its checkpoint, before or after the log."""
     with tempfile.TemporaryDirectory() as folder:
 
         def start() -> Run:
@@ -206,66 +206,73 @@ def test_outputs_without_columns_and_with_odd_names(tmp_path: Path) -> None:
     assert not any(path.name.startswith((".", "_")) for path in tmp_path.rglob("*"))
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_refused_ticks_and_questions(tmp_path: Path) -> None:
     log = log_of(tmp_path / "log")
     one = delta({(1, 2, "a"): 1})
     assert (log.outputs, log.ticks(), log.last) == ({}, [], 0)
-    with pytest.raises(InputError, match="records no output 'out'; nothing is recorded yet"):
+    with pytest.raises(InputError, match=r"unknown output 'out'; no tick is recorded yet \[unknown-output\]"):
         log.view("out")
-    with pytest.raises(
-        CheckpointError, match=r"ends with tick 0, so tick 2 would leave a gap; log\.catch_up"
-    ):
+    gap = r"ends with tick 0, so tick 2 would leave a gap; .* log\.catch_up\(run\) \[missing-tick\]"
+    with pytest.raises(CheckpointError, match=gap):
         log.append(2, one)
     log.append(1, one, "a")
-    with pytest.raises(CheckpointError, match=r"another tick 1, labelled 'a' .* this one, labelled 'b'"):
+    with pytest.raises(CheckpointError, match=r"has tick 1 with label 'a' .*, got label 'b' "):
         log.append(1, one, "b")
-    with pytest.raises(CheckpointError, match=r"with \{'out': 1\} rows, .* it is the log of another run"):
+    with pytest.raises(CheckpointError, match=r"rows \{'out': 1\}, .* it is the log of another run"):
         log.append(1, delta({}), "a")
     with pytest.raises(CheckpointError, match="would leave a gap"):
         log.append(3, one)
-    with pytest.raises(SchemaError, match="records out; the delta of 'out' is missing"):
+    with pytest.raises(SchemaError, match="expected the deltas of out; missing: 'out'"):
         log.append(2, {})
-    with pytest.raises(SchemaError, match="records out; 'more' is none of them"):
+    with pytest.raises(SchemaError, match=r"expected the deltas of out; unknown: 'more' \[schema-mismatch\]"):
         log.append(2, one | {"more": one["out"]})
     with pytest.raises(
-        SchemaError, match=r"'out' was recorded with the columns \(x: int, .*, not \(x: int\)"
+        SchemaError, match=r"'out' was recorded with the columns \(x: int, .*, got \(x: int\)"
     ):
         log.append(2, {"out": ZSet({}, {"x": int})})
-    with pytest.raises(InputError, match="records no output 'oui'; did you mean 'out'"):
+    with pytest.raises(InputError, match="unknown output 'oui'; did you mean 'out'"):
         log.deltas("oui")
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(CheckpointError, match=r"cannot read .* \[checkpoint-unreadable\]"):
         log.label(2)
-    with pytest.raises(SchemaError, match=r"output 'out', column 's': .*surrogates"):
+    with pytest.raises(
+        SchemaError, match=r"(?s)output 'out', column 's': .*surrogates.* \[unsupported-value\]"
+    ):
         log.append(2, delta({(1, 2, "\udc80"): 1}))
     assert log.ticks() == [1]
     assert list((tmp_path / "log" / "drafts").iterdir()) == [] or log.append(2, one)
     run = Circuit("empty").start()
-    with pytest.raises(CheckpointError, match="has ticks up to 2, but the run stands after tick 0"):
+    with pytest.raises(CheckpointError, match="has ticks up to 2, but the run is at tick 0"):
         log.catch_up(run)
-    with pytest.raises(SchemaError, match="has a column 'weight' itself; name another weight_column"):
+    with pytest.raises(
+        SchemaError, match=r"has a column 'weight'; choose another weight_column \[duplicate-column\]"
+    ):
         log_of(tmp_path / "w").append(1, {"out": ZSet({}, {"weight": int})})
     mixed = ZSet({(1,): 1, ("a",): 1}, {"o": object})
     with pytest.raises(SchemaError, match="output 'out': column 'o': no one Arrow type"):
         log_of(tmp_path / "mixed").append(1, {"out": mixed})
     assert log_of(tmp_path / "mixed").append(1, {"out": ZSet({(1,): 1}, {"o": int})})
-    for text, message in (("{", "cannot be read"), ("{}", "is no delta log"), (VERSION_2, "of version 2")):
+    for text, message in (
+        ("{", r"cannot read .* \[checkpoint-unreadable\]"),
+        ("{}", r"expected the header of a delta log in .* \[checkpoint-unreadable\]"),
+        (VERSION_2, r"has format version 2, this version of dbsp expects 1.* \[checkpoint-version\]"),
+    ):
         (tmp_path / "log" / "log.json").write_text(text)
         with pytest.raises(CheckpointError, match=message):
             log.view("out")
     (tmp_path / "file").touch()
-    with pytest.raises(CheckpointError, match="cannot be used"):
+    with pytest.raises(CheckpointError, match=r"cannot use the folder .* \[checkpoint-write\]"):
         log_of(tmp_path / "file").append(1, one)
 
 
 VERSION_2 = '{"format": "dbsp delta log", "version": 2}'
 
 
-def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     log.append(1, delta({(1, 2, "a"): 1}))
     path = log.ledger.entry(1).files["out"]
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(CheckpointError, match=r"out\.parquet cannot be read"):
+    with pytest.raises(CheckpointError, match=r"cannot read .*out\.parquet"):
         log.view("out")
 
 

@@ -102,7 +102,10 @@ OPEN = """
 
 def test_a_second_process_gets_an_error_that_names_the_first(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    in_use = f"{tmp_path} is in use by process {os.getpid()}; a checkpoint belongs to one run at a time"
+    in_use = (
+        f"{tmp_path} is in use by process {os.getpid()}; a checkpoint belongs to one run at a time: "
+        "close the other run, or choose another folder [checkpoint-in-use]"
+    )
     assert run_python(OPEN, tmp_path).stdout.strip() == in_use
     closing = threading.Thread(target=store.close)  # any thread may close it
     closing.start()

@@ -74,7 +74,7 @@ def test_only_the_side_that_counts_is_evaluated(copies: int) -> None:
         values_of((x // y > 2) & (y != 0), schema, rows)
 
 
-# --- strings, objects, dates -------------------------------------------------------------------------
+# --- strings, objects, dates ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("copies", [1, 10])

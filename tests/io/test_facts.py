@@ -1,4 +1,4 @@
-"""Fact files in and result files out."""
+"""Reading fact files and writing result files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMED = Schema.of(id=int, name=str)
 
 
 def rows_of(facts: Any) -> list[tuple[Any, ...]]:
-    """The rows of what `read_facts` returned."""
+    """Return the rows of a result of `read_facts`."""
     if isinstance(facts, list):
         return facts
     return list(zip(*(column.to_pylist() for column in facts.columns), strict=True))
@@ -96,16 +96,17 @@ def test_a_relation_without_columns(tmp_path: Path) -> None:
     nothing = Schema.of()
     assert read(tmp_path, "", nothing) == []
     assert read(tmp_path, "()\n", nothing) == [()]
-    assert "its only row is written ()" in refused(tmp_path, "1\n", nothing)
+    message = "relation 'rel' has no columns; write its only row as () [invalid-line]"
+    assert message in refused(tmp_path, "1\n", nothing)
 
 
 def test_too_few_and_too_many_columns(tmp_path: Path) -> None:
     assert refused(tmp_path, "1\t2\n3\n4\t5\t6\n", EDGE, relation="edge") == (
-        "rel.facts:2:1: error: relation 'edge' has 2 columns (x, y), this line has 1\n"
+        "rel.facts:2:1: error: relation 'edge' has 2 columns (x, y), got 1 [wrong-arity]\n"
         "    3\n"
         "    ^\n"
         "    hint: columns are separated by tabs\n"
-        "rel.facts:3:1: error: relation 'edge' has 2 columns (x, y), this line has 3\n"
+        "rel.facts:3:1: error: relation 'edge' has 2 columns (x, y), got 3 [wrong-arity]\n"
         "    4\t5\t6\n"
         "    ^^^^^\n"
         "    hint: columns are separated by tabs"
@@ -113,19 +114,19 @@ def test_too_few_and_too_many_columns(tmp_path: Path) -> None:
 
 
 def test_columns_separated_by_something_else(tmp_path: Path) -> None:
-    assert "these look separated by something else" in refused(tmp_path, "1 2\n", EDGE)
-    assert "these look separated by something else" in refused(tmp_path, "1,2\n", EDGE)
+    assert "this line seems to use another separator" in refused(tmp_path, "1 2\n", EDGE)
+    assert "this line seems to use another separator" in refused(tmp_path, "1,2\n", EDGE)
 
 
-def test_an_empty_line_is_no_row(tmp_path: Path) -> None:
+def test_an_empty_line_is_refused(tmp_path: Path) -> None:
     text = refused(tmp_path, "1\t2\n\n", EDGE, relation="edge")
-    assert "rel.facts:2:1: error: relation 'edge' has 2 columns, this line is empty" in text
+    assert "rel.facts:2:1: error: relation 'edge' has 2 columns, got an empty line [wrong-arity]" in text
     assert "hint: remove the empty line" in text
 
 
 def test_not_a_number(tmp_path: Path) -> None:
     assert refused(tmp_path, "1\t2\n1\tabc\n", EDGE, relation="edge") == (
-        "rel.facts:2:3: error: column 'y' of relation 'edge' expects a whole number, got 'abc'\n"
+        "rel.facts:2:3: error: column 'y' of relation 'edge' expects a whole number, got 'abc' [wrong-type]\n"
         "    1\tabc\n"
         "     \t^^^"
     )
@@ -140,17 +141,20 @@ def test_not_a_number(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [str(INT64_MAX + 1), str(INT64_MIN - 1), "0xFFFFFFFFFFFFFFFF", "9" * 5000])
 def test_a_number_beyond_64_bits_does_not_wrap(tmp_path: Path, text: str) -> None:
-    assert "expects a whole number of 64 bits" in refused(tmp_path, f"1\t{text}\n", EDGE)
+    message = refused(tmp_path, f"1\t{text}\n", EDGE)
+    assert "expects a whole number of 64 bits (-2^63 to 2^63-1), got " in message
+    assert "[value-out-of-range]" in message
 
 
 def test_unsigned_columns_refuse_negative_numbers(tmp_path: Path) -> None:
     assert read(tmp_path, "-1\t1\n", EDGE, ranges={"y": UNSIGNED}) == [(-1, 1)]
     message = refused(tmp_path, "1\t-1\n", EDGE, ranges={"y": UNSIGNED})
-    assert "expects an unsigned number (0 to 2^63-1), got '-1'" in message
+    assert "expects an unsigned number (0 to 2^63-1), got '-1' [value-out-of-range]" in message
 
 
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
-    assert "rel.facts:2:3: error: this is not UTF-8 text" in refused(tmp_path, b"1\ta\n2\t\xff\n", NAMED)
+def test_bytes_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
+    message = "rel.facts:2:3: error: expected UTF-8 text [invalid-encoding]"
+    assert message in refused(tmp_path, b"1\ta\n2\t\xff\n", NAMED)
 
 
 def test_many_problems_are_cut_short(tmp_path: Path) -> None:
@@ -169,19 +173,21 @@ def test_a_missing_file(tmp_path: Path) -> None:
         read_facts(tmp_path / "egde.facts", EDGE)
     text = (
         f"{tmp_path}/egde.facts: there is no such fact file (for relation 'egde'); did you mean 'edge.facts'?"
+        " [file-not-found]"
     )
     assert str(caught.value) == text
     with pytest.raises(InputError, match=r"the folder .*/none does not exist"):
         read_facts(tmp_path / "none" / "edge.facts", EDGE)
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot be read: Is a directory \[unreadable-file\]"):
         read_facts(tmp_path, EDGE)
 
 
-def test_a_type_that_files_cannot_hold(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match="column 't' has type object, which fact files cannot hold"):
+def test_a_type_that_files_do_not_support(tmp_path: Path) -> None:
+    message = r"column 't' has type object, which fact files do not support \[invalid-type\]"
+    with pytest.raises(SchemaError, match=message):
         read_facts(tmp_path / "r.facts", Schema.of(t=tuple))
 
 
@@ -191,18 +197,18 @@ integers = st.integers(INT64_MIN, INT64_MAX)
 
 @settings(deadline=None)  # the first example may have to load compiled kernels
 @given(st.lists(st.tuples(integers, texts, st.floats(allow_nan=False))))
-def test_what_is_written_is_read_back(rows: list[tuple[int, str, float]]) -> None:
+def test_written_rows_are_read_back(rows: list[tuple[int, str, float]]) -> None:
     schema = Schema.of(i=int, s=str, f=float)
     data, ambiguous = format_rows(ZSet.from_rows(rows, schema=schema).distinct())
     assert ambiguous == 0
-    by_line = rows_of(_Reader("r", schema, "r", "\t", False, frozenset())._read_by_line(data))
-    in_bulk = rows_of(_Reader("r", schema, "r", "\t", False, frozenset()).read(data))
+    by_line = rows_of(_Reader("r", schema, "r", "\t", False, {})._read_by_line(data))
+    in_bulk = rows_of(_Reader("r", schema, "r", "\t", False, {}).read(data))
     assert by_line == in_bulk == sorted(set(rows))
 
 
 def test_rows_are_written_sorted_by_value() -> None:
     schema = Schema.of(s=str, i=int)
-    # Interned in another order than that of the texts.
+    # The order of the interned texts is not their alphabetical order.
     zset = ZSet({("b", 1): 1, ("a", 10): 1, ("a", 9): 1, ("a", -1): 1, ("Z", 0): 1}, schema=schema)
     assert format_rows(zset) == (b"Z\t0\na\t-1\na\t9\na\t10\nb\t1\n", 0)
 
@@ -242,13 +248,13 @@ def test_records_that_cannot_be_read_back_are_counted(symbol: str) -> None:
     assert unclear == (not same)
 
 
-def test_files_are_replaced_whole(tmp_path: Path) -> None:
+def test_files_are_replaced(tmp_path: Path) -> None:
     path = tmp_path / "new" / "path.csv"
     write_place(Place(Medium.TEXT, path, "path"), ZSet({(1, 2): 1}))
     write_place(Place(Medium.TEXT, path, "path"), ZSet({(3, 4): 1}))
     assert path.read_text() == "3\t4\n"
     assert [p.name for p in path.parent.iterdir()] == ["path.csv"]
-    with pytest.raises(InputError, match=r"path.csv/x.csv: cannot be written: (File exists|Not a directory)"):
+    with pytest.raises(InputError, match=r"path.csv/x.csv: cannot be written: .* \[unwritable-file\]"):
         write_place(Place(Medium.TEXT, path / "x.csv", "x"), ZSet({(1,): 1}))
 
 

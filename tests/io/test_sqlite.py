@@ -45,9 +45,13 @@ def test_tables_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"d.sqlite: there is no such database \(for relation 'rel'\)"):
         from_table(tmp_path, NAMED)
     database(tmp_path / "d.sqlite", "CREATE TABLE rel (a)", "INSERT INTO rel VALUES (1), (1.5), ('x'), (-1)")
-    with pytest.raises(InputError, match=r"d.sqlite: has no table 'rle'.*; did you mean 'rel'\?"):
+    with pytest.raises(
+        InputError, match=r"d.sqlite: unknown table 'rle'.*; did you mean 'rel'\? \[unknown-table\]"
+    ):
         from_table(tmp_path, NAMED, name="rle")
-    with pytest.raises(InputError, match="'rel' has 1 columns, relation 'rel' has 2"):
+    with pytest.raises(
+        InputError, match=r"relation 'rel' has 2 columns \(id, name\), table 'rel' has 1 \[wrong-arity\]"
+    ):
         from_table(tmp_path, NAMED)
     with pytest.raises(InputError) as caught:
         from_table(tmp_path, Schema.of(u=int))
@@ -56,7 +60,7 @@ def test_tables_that_do_not_fit(tmp_path: Path) -> None:
         f"{where} 2 of 'rel' (for relation 'rel'): column 'u' expects a whole number, got 1.5",
         f"{where} 3 of 'rel' (for relation 'rel'): column 'u' expects a whole number, got 'x'",
         f"{where} 4 of 'rel' (for relation 'rel'): column 'u' expects an unsigned number "
-        "(0 to 2^63-1), got -1",
+        "(0 to 2^63-1), got -1 [wrong-type]",
     ]
     (tmp_path / "d.sqlite").write_text("no database " * 99)
     with pytest.raises(InputError, match="SQLite: file is not a database"):

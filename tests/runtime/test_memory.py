@@ -1,4 +1,4 @@
-"""Memory that was freed goes back to the system, where the C library can do that."""
+"""Freed memory returns to the system where the C library supports that."""
 
 from __future__ import annotations
 

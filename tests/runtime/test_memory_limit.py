@@ -1,4 +1,4 @@
-"""Programs that need more memory than they may have end with an error, and the tick is undone."""
+"""A program that exceeds its memory limit ends with an error, and the tick is rolled back."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def test_growth_without_bound_ends_with_an_error_that_names_the_rule(tmp_path: P
     assert done.returncode == 1
     assert done.stdout == ""
     assert "tree.dl:7" in done.stderr
-    assert "more memory than the 700 MB that there are" in done.stderr
+    assert "the memory limit of 700 MB is exceeded" in done.stderr
+    assert "[memory-limit]" in done.stderr
     assert "--max-memory" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "tree.csv").exists()

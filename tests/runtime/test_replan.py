@@ -1,4 +1,4 @@
-"""A run that goes on with another circuit of its query answers as if it had had it from the start."""
+"""A run that switches to another circuit of its query returns the same results as before."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ disguises = st.frozensets(st.integers(0, 14), max_size=4)
 """Which streams of a plan are written differently."""
 
 schedules = st.lists(st.lists(disguises, max_size=2), min_size=1, max_size=6)
-"""For some ticks the circuits that the run goes on with before it, one after the other."""
+"""For some ticks the circuits to which the run switches before the tick, one after the other."""
 
 
 def answer(run: Run, tick: Tick) -> Any:
@@ -37,7 +37,7 @@ def answer(run: Run, tick: Tick) -> Any:
 
 
 def follow_both(plan: Plan, out: list[int], sequence: list[Tick], schedule: Any, refusals: bool) -> None:
-    """Step a run that is replanned beside one that never is; both have to answer the same."""
+    """Step a replanned run and a run that is never replanned; both must return the same results."""
     run, other = (build(plan, out, CAP).start() for _ in range(2))
     for number, tick in enumerate(sequence):
         for disguised in schedule[number % len(schedule)]:
@@ -50,7 +50,7 @@ def follow_both(plan: Plan, out: list[int], sequence: list[Tick], schedule: Any,
             except CircuitError as error:
                 event("refused")
                 assert refusals, error
-                assert "the run goes on as it was" in str(error)
+                assert "the run continues with its current circuit" in str(error)
             assert views(run) == before
         expected = answer(other, tick)
         assert answer(run, tick) == expected, f"tick {number} of {sequence}"
@@ -60,17 +60,15 @@ def follow_both(plan: Plan, out: list[int], sequence: list[Tick], schedule: Any,
 @pytest.mark.slow
 @settings(max_examples=150)
 @given(plans(timeless=True), outputs, changes(), schedules)
-def test_ticks_go_on_as_if_nothing_was(
-    plan: Plan, out: list[int], sequence: list[Tick], schedule: Any
-) -> None:
-    """Of the bag alone not every row need be kept, so that it may be refused."""
+def test_ticks_after_replanning(plan: Plan, out: list[int], sequence: list[Tick], schedule: Any) -> None:
+    """The circuit need not keep every row of the bag, so replanning may be refused."""
     follow_both(plan, out, sequence, schedule, refusals=True)
 
 
 @pytest.mark.slow
 @settings(max_examples=80)
 @given(plans(), outputs, changes(), schedules)
-def test_what_depends_on_ticks_is_kept_or_refused(
+def test_state_that_depends_on_ticks_is_kept_or_refused(
     plan: Plan, out: list[int], sequence: list[Tick], schedule: Any
 ) -> None:
     follow_both(plan, out, sequence, schedule, refusals=True)
@@ -83,7 +81,7 @@ def test_after_ticks_that_failed(plan: Plan, out: list[int], sequence: list[Tick
     follow_both(plan, out, sequence, schedule, refusals=True)
 
 
-# --- by hand -----------------------------------------------------------------------------------------
+# --- by hand --------------------------------------------------------------------------------------
 
 
 def triangles(first: str, kind: str = "set") -> Circuit:
@@ -106,7 +104,7 @@ def triangles(first: str, kind: str = "set") -> Circuit:
 EDGES = {"e": [(1, 2), (4, 2)], "f": [(2, 3)], "g": [(3, 1)]}
 
 
-def test_what_both_circuits_keep_goes_over_as_it_is() -> None:
+def test_state_that_both_circuits_keep_is_taken_over() -> None:
     run = triangles("f").start()
     run.step(EDGES)
     before = {id(trace) for trace in run.scope.traces}
@@ -121,7 +119,7 @@ def test_what_both_circuits_keep_goes_over_as_it_is() -> None:
     assert str(done).startswith(f"{done.kept} traces kept, {done.rebuilt} rebuilt, {done.dropped} dropped")
 
 
-def test_handles_staged_changes_statistics_and_tick_numbers_go_on() -> None:
+def test_handles_staged_changes_statistics_and_tick_numbers_continue() -> None:
     run = triangles("f").start()
     run.observe()
     run.step(EDGES)
@@ -140,7 +138,7 @@ def test_handles_staged_changes_statistics_and_tick_numbers_go_on() -> None:
     assert run.step()["triangle"].to_dict() == {(1, 2, 3): -1}
 
 
-def test_before_the_first_tick_anything_may_be_exchanged() -> None:
+def test_before_the_first_tick_any_circuit_is_accepted() -> None:
     run = triangles("f").start()
     run.input("e").insert([(1, 2)])
     assert run.replan(triangles("g").circuit("physical")).kept == 0
@@ -163,10 +161,10 @@ def test_an_error_while_rebuilding_leaves_the_run_as_it_was() -> None:
     graph, kept = run.graph, run.state_rows
     with pytest.raises(UserFunctionError, match="no") as raised:
         run.replan(built(refuse).circuit("physical"))
-    assert "it goes on as it was" in raised.value.__notes__[0]
+    assert "the run continues with its current circuit" in raised.value.__notes__[0]
     assert run.graph is graph and run.state_rows == kept
     assert deltas_of(run.step({"a": [(2,)]})) == {"small": {(2,): 1}, "all": {(2,): 1}}
-    with pytest.raises(CircuitError, match="of another query: output 'small' would hold other rows"):
+    with pytest.raises(CircuitError, match="of another query: output 'small' would have other rows"):
         run.replan(built(lambda row: row.x < 2).circuit("physical"))
     assert run.step({"a": {(1,): -1}})["small"].to_dict() == {(1,): -1}
 
@@ -179,7 +177,7 @@ def test_other_inputs_or_outputs_are_refused() -> None:
         run.replan()
 
 
-def test_rows_that_are_not_kept_are_asked_for_in_vain() -> None:
+def test_a_circuit_that_needs_rows_that_are_not_kept_is_refused() -> None:
     def built(late: bool) -> Circuit:
         circuit = Circuit("c")
         a, b = circuit.input("a", x=int), circuit.input("b", x=int)
@@ -190,7 +188,9 @@ def test_rows_that_are_not_kept_are_asked_for_in_vain() -> None:
 
     run = built(late=False).start()
     run.step({"a": [(1,), (2,)], "b": [(1,), (2,)]})
-    with pytest.raises(CircuitError, match=r"Input at .*needs all of its rows so far"):
+    with pytest.raises(
+        CircuitError, match=r"Input at .*needs all past rows of this node.* \[rows-not-kept\]$"
+    ):
         run.replan(built(late=True).circuit("physical"))
     assert run.step({"b": [(2,)]})["out"].to_dict() == {(2,): 1}
 
@@ -208,26 +208,26 @@ def test_a_watermark_is_kept_and_a_new_one_refused() -> None:
         return circuit
 
     run, other = built(5, False).start(), built(5, False).start()
-    for one in (run, other):
-        one.step({"a": [(10, 1)], "b": [(1, 7)]})
+    for each_run in (run, other):
+        each_run.step({"a": [(10, 1)], "b": [(1, 7)]})
     run.replan(built(5, True).circuit("physical"))
-    with pytest.raises(CircuitError, match="depends on the ticks so far"):
+    with pytest.raises(CircuitError, match=r"depends on the past ticks.* \[different-circuits\]$"):
         run.replan(built(6, True).circuit("physical"))
     for tick in ({"a": [(4, 1), (5, 1)]}, {"b": {(1, 7): -1}}, {"b": [(1, 8)]}):
         assert deltas_of(run.step(tick)) == deltas_of(other.step(tick))
 
 
-def test_state_of_its_own_kind_that_a_step_does_not_tell_is_refused() -> None:
+def test_state_that_replanning_cannot_copy_is_refused() -> None:
     run = counted(0).start()
     run.step({"a": [(1,)]})
-    with pytest.raises(CircuitError, match="define `memory` and `recall`"):
+    with pytest.raises(CircuitError, match=r"define `memory` and `recall`.* \[state-not-copied\]$"):
         run.replan(counted(0).circuit("physical"))
     assert run.step({"a": [(2,)]})["out"].to_dict() == {(2,): 1}
 
 
 @dataclass(frozen=True)
 class Secretive(Operator):
-    """Passes its input on, with a step that keeps state that only it knows."""
+    """Emits its input; its step keeps state that is neither a trace nor a table."""
 
     n: int
 
@@ -253,7 +253,7 @@ class SecretiveStep(Step):
         self.seen += 1
 
     def rollback(self) -> None:
-        """Nothing was counted yet."""
+        """Restore nothing, since a tick is counted at its commit."""
 
 
 def counted(n: int) -> Circuit:
@@ -276,7 +276,7 @@ def test_live_rows_and_drift() -> None:
     assert rows is not None and rows.tolist() == [[1, 2], [1, 3], [2, 1]]
 
 
-def test_a_recursion_of_equal_shape_is_kept_whole_and_its_result_read() -> None:
+def test_an_equal_recursion_keeps_all_of_its_state() -> None:
     def built(extra: bool) -> Circuit:
         circuit = Circuit("c")
         edge = circuit.input("edge", x=int, y=int, kind="set")
@@ -305,7 +305,7 @@ def test_a_recursion_of_equal_shape_is_kept_whole_and_its_result_read() -> None:
 
 
 def inner_states(run: Run) -> list[State]:
-    """What the scopes within that of the run keep."""
+    """Return the state of the nested scopes of a run."""
     return [
         state for child in run.scope.children for states in child.state.by_node.values() for state in states
     ]

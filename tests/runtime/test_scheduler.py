@@ -1,4 +1,4 @@
-"""Ticks are all or nothing: whatever fails wherever, the run goes on as if the tick had not been tried."""
+"""Ticks are all or nothing: after a failure the run continues as if the tick had not happened."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EDGE = {"x": int, "y": int}
 
 
 class Bombs:
-    """An input whose rows (place, depth) make the circuit fail at a place, inside scopes at an iteration."""
+    """An input whose rows (place, depth) make the circuit fail at a place, in scopes at an iteration."""
 
     def __init__(self, circuit: Circuit) -> None:
         self.rows = circuit.input("bomb", place=int, depth=int)
@@ -190,20 +190,20 @@ def fails(run: Run, tick: Tick, place: int, depth: int) -> bool:
 @settings(max_examples=40)
 @given(entries)
 def test_failed_ticks_leave_no_trace(sequence: list[tuple[Tick, tuple[int, int] | None]]) -> None:
-    """Run A tries failing ticks in between, run B does not: every later delta and view is the same."""
+    """Failing ticks of run A change no later delta or view: run B without them returns the same."""
     a, b = started(), started()
     for tick, armed in sequence:
         if armed is not None:
             before, number = views(a), a.tick
             if fails(a, tick, *armed):
                 assert views(a) == before and a.tick == number
-            else:  # it was a tick after all, and one that took the bomb away
+            else:  # the tick succeeded, and retracted the bomb
                 b.step({**tick, "bomb": {}})
                 b.step()
                 continue
-        one, other = a.step(tick), b.step(tick)
-        assert deltas_of(one) == deltas_of(other)
-        assert (one.absent, one.present) == (other.absent, other.present)
+        result, other = a.step(tick), b.step(tick)
+        assert deltas_of(result) == deltas_of(other)
+        assert (result.absent, result.present) == (other.absent, other.present)
         assert views(a) == views(b)
     a.compact()
     b.compact()
@@ -241,7 +241,7 @@ def test_every_place_fails_as_it_should_and_again(place: int, depth: int) -> Non
 
 
 def test_failures_during_large_merges_do_not_disturb_them() -> None:
-    """Merges go on over ticks; a failed tick in between must neither lose nor repeat a part of one."""
+    """A merge takes several ticks; a failed tick must neither lose nor repeat a part of it."""
 
     def build() -> Run:
         circuit = Circuit()
@@ -263,7 +263,7 @@ def test_failures_during_large_merges_do_not_disturb_them() -> None:
     assert run.state_rows == other.state_rows
 
 
-def test_a_merge_goes_on_in_ticks_that_do_not_touch_its_trace() -> None:
+def test_a_merge_continues_in_ticks_that_do_not_change_its_trace() -> None:
     circuit = Circuit()
     circuit.output("a", circuit.input("a", x=int).distinct())
     circuit.output("b", circuit.input("b", x=int).filter(col("x") < 0))

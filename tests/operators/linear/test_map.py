@@ -170,7 +170,7 @@ def test_step_from_inside_a_step_is_refused() -> None:
         return (row.x,)
 
     runs.append(start(lambda c: c.input("a", x=int).map(again, {"y": int})))
-    with pytest.raises(UserFunctionError, match="step was called from inside a step"):
+    with pytest.raises(UserFunctionError, match="step was called inside a tick"):
         runs[0].step({"a": [(1,)]})
     assert runs[0].step()["out"].to_dict() == {}
 

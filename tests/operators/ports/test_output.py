@@ -84,7 +84,9 @@ def test_empty_outputs_have_their_schema() -> None:
 
 def test_unknown_output() -> None:
     run = start(lambda c: {"paths": c.input("a", x=int)})
-    with pytest.raises(InputError, match=r"^there is no output 'path'; did you mean 'paths'\?$"):
+    with pytest.raises(
+        InputError, match=r"^unknown output 'path'; did you mean 'paths'\? \[unknown-output\]$"
+    ):
         run.view("path")
 
 
