@@ -71,12 +71,6 @@ class ArgumentError(DbspError, ValueError):
     code = "invalid-argument"
 
 
-class ArgumentError(DbspError, ValueError):
-    """An argument of a call is not acceptable; the message names the argument and what it expects."""
-
-    code = "invalid-argument"
-
-
 class ValueOutOfRangeError(DbspError):
     """A value is outside the range of its type. Arithmetic and conversions never wrap around."""
 
