@@ -41,4 +41,4 @@ try:
     run.step({"score": {("bob", "four"): 1}})
 except dbsp.DbspError as error:
     print(error)
-# -> relation 'score': row ('bob', 'four'), column 'n': expected int, got 'four' of type str
+# -> relation 'score': row ('bob', 'four'), column 'n': expected int, got 'four' of type str [wrong-type]

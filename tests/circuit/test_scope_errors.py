@@ -157,7 +157,7 @@ ERRORS: dict[Build, Refusal] = {
         "Leave",
         "scope 'closure' is not complete; call leave() after its with block",
     ),
-    leave_another_circuit: (CircuitError, "Leave", "circuits 'other' and 'c'"),
+    leave_another_circuit: (CircuitError, "Leave", "circuits, 'other' and 'c'"),
     inner_stream_used_outside: (
         CircuitError,
         "Join",
@@ -169,9 +169,9 @@ ERRORS: dict[Build, Refusal] = {
         "a stream inside scope 'closure' cannot be used outside it; use scope.leave(stream) instead [scope",
     ),
     streams_of_two_scopes: (CircuitError, "Delay", "a stream inside scope 'one' cannot be used outside"),
-    cycle_without_delay: (CircuitError, "Filter", "a cycle must pass through a strict operator (a delay)"),
+    cycle_without_delay: (CircuitError, "Filter", "expected a delay to close the cycle at"),
     feedback_of_other_types: (SchemaError, "Delay", "the delay expects (x: int), got (x: int, y: int)"),
-    feedback_twice: (CircuitError, "Delay", "the input of this delay is connected already"),
+    feedback_twice: (CircuitError, "Delay", "this delay already has an input; connect it once"),
     feedback_of_another_circuit: (
         CircuitError,
         "Delay",

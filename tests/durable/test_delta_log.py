@@ -248,7 +248,9 @@ def test_refused_ticks_and_questions(tmp_path: Path) -> None:
     ):
         log_of(tmp_path / "w").append(1, {"out": ZSet({}, {"weight": int})})
     mixed = ZSet({(1,): 1, ("a",): 1}, {"o": object})
-    with pytest.raises(SchemaError, match="output 'out': column 'o': no one Arrow type"):
+    with pytest.raises(
+        SchemaError, match="output 'out': column 'o': the objects cannot be converted to one Arrow type"
+    ):
         log_of(tmp_path / "mixed").append(1, {"out": mixed})
     assert log_of(tmp_path / "mixed").append(1, {"out": ZSet({(1,): 1}, {"o": int})})
     for text, message in (

@@ -299,7 +299,7 @@ def test_refused() -> None:
             "expected an int, float, date or timestamp column, got str: its values have no distance",
             {"left": "s"},
         ),
-        ("no column 'w'", {"right": "w"}),
+        ("unknown column 'w'", {"right": "w"}),
         ("low: expected an int for an int column, got 0.5", {"right": "z", "low": 0.5}),
         (
             "high: expected a timedelta of whole days for a date column",

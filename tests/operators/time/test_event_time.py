@@ -251,7 +251,10 @@ def test_refused() -> None:
         ("size= expects a length of time above 0, got 0", lambda: a.window("t", 0)),
         ("hop= expects a length of time above 0, got -1", lambda: a.window("t", 3, -1)),
         ("size= expects a length of time above 0, got None", lambda: a.window("t", None)),
-        ("size is a timedelta of whole days", lambda: a.window("d", timedelta(hours=1))),
+        (
+            "size: expected a timedelta of whole days for a date column",
+            lambda: a.window("d", timedelta(hours=1)),
+        ),
         ("lateness= expects a length of time that is not negative, got -1", lambda: a.watermark("t", -1)),
         (r"Watermark at .*'u: int\?' may be None", lambda: a.watermark("u", 1)),
         ("closes= expects a grouping column", lambda: a.group_by("t").final(a, "d", n=count())),

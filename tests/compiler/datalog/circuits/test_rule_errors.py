@@ -115,14 +115,14 @@ CASES: dict[str, tuple[str, Any, str, str, str]] = {
         ".decl o(x: unsigned)  .output o\no(a - b) :- u(a, b).",
         {"u": [(3, 5)]},
         "2:3",
-        "expected an unsigned number, got -2: a - b with a = 3, b = 5 [value-out-of-range]",
+        "expected an unsigned number (0 to 2^63-1), got -2: a - b with a = 3, b = 5 [value-out-of-range]",
         "a - b",
     ),
     "conversion to unsigned": (
         ".decl o(x: unsigned)  .output o\no(to_unsigned(n)) :- s(n, _).",
         {"s": [(-3, "a")]},
         "2:3",
-        "expected an unsigned number, got -3: to_unsigned(n) with n = -3 [value-out-of-range]",
+        "expected an unsigned number (0 to 2^63-1), got -3: to_unsigned(n) with n = -3 [value-out-of-range]",
         "to_unsigned(n)",
     ),
     "functor": (
@@ -171,7 +171,7 @@ CASES: dict[str, tuple[str, Any, str, str, str]] = {
         "r(x) :- s(_, _), x = sum n : { k(n, _) }.",
         {"k": [(2**63 - 1, 1)]},
         "1:22",
-        "the sum of a group does not fit 64 bits [value-out-of-range]",
+        "the sum of a group is outside the 64-bit range [value-out-of-range]",
         "sum n : { k(n, _) }",
     ),
     "range": (
@@ -234,7 +234,7 @@ CASES: dict[str, tuple[str, Any, str, str, str]] = {
         ".decl o(x: unsigned)  .output o\nr(n), o(to_unsigned(n)) :- s(n, _).",
         {"s": [(-1, "a")]},
         "2:9",
-        "expected an unsigned number, got -1: to_unsigned(n) with n = -1 [value-out-of-range]",
+        "expected an unsigned number (0 to 2^63-1), got -1: to_unsigned(n) with n = -1 [value-out-of-range]",
         "to_unsigned(n)",
     ),
     "component": (
