@@ -251,7 +251,7 @@ def test_refused_batches(tmp_path: Path) -> None:
         other.put("edge", edges.append_column("w", pa.array(wrong)), 0, weight_column="w")
         with pytest.raises(
             InputError,
-            match="expected integers without nulls in the weight column 'w', got int64 with 1 null",
+            match="expected integers without nulls in the weight column 'w'",
         ):
             other.drain(PATHS.start())
     assert run.tick == 1

@@ -306,7 +306,7 @@ def test_refused() -> None:
             {"left": "d", "high": timedelta(hours=5)},
         ),
         ("expected low <= high, got low=3 and high=1: no pair matches", {"right": "z", "low": 3, "high": 1}),
-        ("name every column once", {"on": [("x", "k")], "right": "z"}),
+        ("name each column once", {"on": [("x", "k")], "right": "z"}),
     ]:
         with pytest.raises(SchemaError, match=message):
             a.range_join(b, **{"left": "x", "right": "y"} | options)  # type: ignore[arg-type]
