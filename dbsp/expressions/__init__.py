@@ -3,10 +3,10 @@
     from dbsp import col, when
 
     adults = people.filter(col("age") >= 18)
-    prices = items.map(name=col("name"), net=when(col("vat").is_null()).then(col("price")).otherwise(0.0))
+    prices = items.map(price=when(col("vat").is_null()).then(col("net")).otherwise(0.0))
 
-`col` and `lit` start one; operators and methods build on (`Expression`); `bind` checks it against a
-schema and gives a `Bound`, which evaluates.
+`col` and `lit` return expressions; their operators and methods build larger ones (`Expression`).
+`bind` checks an expression against a schema and returns a `Bound`, which evaluates it.
 """
 
 from dbsp.expressions.bound_expression import Bound, bind

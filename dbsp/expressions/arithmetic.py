@@ -79,7 +79,8 @@ def _abs(a: int) -> int:
     return _fit(abs(a))
 
 
-# --- ints: the kernels. Bounds of the operands prove most columns safe; else each result is checked. --
+# --- ints: the kernels ---------------------------------------------------------------------------
+# The bounds of the operands prove most columns safe; otherwise each result is checked.
 
 
 def _bounds(values: Any) -> tuple[int, int]:
@@ -111,7 +112,7 @@ def _sub_vector(a: Any, b: Any) -> Array:
 def _mul_vector(a: Any, b: Any) -> Array:
     (a_low, a_high), (b_low, b_high) = _bounds(a), _bounds(b)
     if not _safe(a_low * b_low, a_low * b_high, a_high * b_low, a_high * b_high):
-        # The product in floats is off by less than one part in 2**51; near the limit `_mul` decides.
+        # The float product has a relative error below 2**-51; near the limit `_mul` decides.
         about = np.abs(np.multiply(a, b, dtype=np.float64))
         if (about > 2.0**63 * (1 - 2.0**-50)).any():
             raise GiveUp
@@ -120,7 +121,7 @@ def _mul_vector(a: Any, b: Any) -> Array:
 
 
 def _divisible(a: Any, b: Any) -> None:
-    """GiveUp unless every division is defined: no zero divisor, and not -2**63 by -1."""
+    """Raise GiveUp unless every division is defined: no zero divisor, and not -2**63 by -1."""
     b_low, b_high = _bounds(b)
     if b_low <= 0 <= b_high and np.any(np.equal(b, 0)):
         raise GiveUp
@@ -178,7 +179,7 @@ def _abs_vector(a: Any) -> Array:
 
 
 # --- floats ---------------------------------------------------------------------------------------
-# Overflow gives an infinity, as IEEE 754 has it; division by zero is an error, as in Python.
+# Overflow results in an infinity, as in IEEE 754; division by zero is an error, as in Python.
 
 
 def _float_div(a: float, b: float) -> float:
@@ -242,7 +243,7 @@ def _two_floats(scalar: Callable[..., Any], vector: Callable[..., Array] | None 
 
 
 def _exact(scalar: Callable[..., Any]) -> Overload:
-    """An operation that numpy and Python both do by one IEEE 754 instruction."""
+    """Return an operation that is one IEEE 754 instruction in both numpy and Python."""
     return Overload((FLOAT, FLOAT), FLOAT, Operation(scalar, scalar))
 
 
@@ -274,7 +275,7 @@ define(
     "truncmod expects two numbers",
     overloads(_two(_truncmod, _truncmod_vector), _two_floats(_float_truncmod)),
 )
-# Powers of floats go through the C library one by one: numpy's own may differ in the last bit.
+# Powers of floats use the C library one by one, since numpy's may differ in the last bit.
 define("pow", "** expects two numbers", overloads(_two(_pow, _pow_vector), _two_floats(_float_pow)))
 define(
     "neg",

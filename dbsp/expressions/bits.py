@@ -1,6 +1,6 @@
 """Operations on the bits of ints.
 
-Two's complement; shift counts are taken modulo 64 and what is shifted out is lost.
+Two's complement; shift counts are modulo 64, and bits shifted out are dropped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Binding: an expression checked against a schema, ready to be evaluated over code rows."""
+"""Binding: check an expression against a schema and prepare its evaluation over code rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.interner import Interner
-from dbsp.data.schema import Schema
+from dbsp.data.schema import Schema, suggestion
 from dbsp.data.type_inference import as_type, infer_type
 from dbsp.data.types import INT, OBJECT, Type
 from dbsp.data.values import decode_value, decoder, encode_value, encoder
@@ -44,13 +44,13 @@ from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 
 _FEW = 8
-"""Up to this many rows the scalar functions are faster than numpy's fixed cost per call."""
+"""Up to this many rows, the scalar functions are faster than the fixed cost of numpy per call."""
 
 
 class Bound:
-    """An expression bound to a schema: `type` is that of its result.
+    """An expression bound to a schema; `type` is the type of its result.
 
-    A bound expression keeps the evaluators it prepared for the last interner it met.
+    A bound expression keeps the evaluators that it prepared for its latest interner.
     """
 
     def __init__(self, expression: Expression, schema: Schema, node: ExpressionNode) -> None:
@@ -101,7 +101,7 @@ class Bound:
             return self._evaluate_by_row(rows, interner)
 
     def mask(self, rows: Codes, interner: Interner) -> Mask:
-        """Which rows a condition holds for; None counts as false. Raises as `evaluate`."""
+        """Return the mask of the rows for which a condition is true; None counts as false."""
         return np.equal(self.evaluate(rows, interner), 1)
 
     def _prepare(self, interner: Interner) -> None:
@@ -177,7 +177,7 @@ def _contains(expression: Expression, part: Expression) -> bool:
 
 
 def _encoder(type_: Type) -> Callable[[Any, Interner], int]:
-    """As `encoder`, for values as they are within expressions: constructed ones are their codes."""
+    """Return the encoder of a type within expressions, where constructed values are their codes."""
     if type_.structure is None:
         return encoder(type_)
     return lambda value, interner: NULL if value is None else value
@@ -194,7 +194,7 @@ def bind(expression: Expression, schema: Schema) -> Bound:
     try:
         return Bound(expression, schema, _bind(expression, schema))
     except SchemaError as error:
-        raise SchemaError(f"{expression!r}: {error.message}") from None
+        raise SchemaError(f"{expression!r}: {error.message}", code=error.code) from None
 
 
 def _bind(expression: Expression, schema: Schema) -> ExpressionNode:
@@ -204,12 +204,16 @@ def _bind(expression: Expression, schema: Schema) -> ExpressionNode:
     if isinstance(expression, Literal):
         return _constant(expression)
     if not isinstance(expression, Call):
-        raise SchemaError(f"{expression!r} is no expression over columns")
+        raise SchemaError(
+            f"expected an expression over columns, got {expression!r} of type {type(expression).__name__}",
+            code="invalid-expression",
+        )
     if isinstance(expression, FunctorCall):
         return _functor_node(expression, [_bind(argument, schema) for argument in expression.arguments])
     function = FUNCTIONS.get(expression.function)
     if function is None:
-        raise SchemaError(f"there is no function {expression.function!r}")
+        message = f"unknown function {expression.function!r}{suggestion(expression.function, FUNCTIONS)}"
+        raise SchemaError(message, code="invalid-expression")
     arguments = [_bind(argument, schema) for argument in expression.arguments]
     node = function.resolve(arguments)
     if node is None:
@@ -241,5 +245,5 @@ def _constant(literal: Literal) -> ConstantNode:
         return ConstantNode((type_ or OBJECT).optional(), None)
     interner = Interner()
     type_ = infer_type([value]) if type_ is None else as_type(type_).required()
-    # Through its code, so that the constant is what a column of the type would hold.
+    # Encoded and decoded, so that the constant equals the value that a column would store.
     return ConstantNode(type_, decode_value(type_, encode_value(type_, value, interner), interner))

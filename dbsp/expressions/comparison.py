@@ -1,7 +1,7 @@
 """Comparison, and the smallest and largest of several values.
 
-Floats are compared in the order of their codes: NaN equals itself and comes after every other float.
-Strings are compared as Python does, by code points; objects by `dbsp.data.value_order.order_key`.
+Floats are compared in the order of their codes: NaN equals itself and is after every other float.
+Strings are compared by code points, as in Python; objects by `dbsp.data.value_order.order_key`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _float_lt_vector(a: Any, b: Any) -> Array:
 
 
 def _object_eq(interner: Interner, a: Any, b: Any) -> bool:
-    # By id, not by ==, which takes 1, True and 1.0 for the same.
+    # Compared by id, since 1 == True == 1.0 in Python.
     return interner.encode(a) == interner.encode(b)
 
 
@@ -118,7 +118,7 @@ define("ge", ">= expects two values of one type", _comparison(lambda kind: _nega
 # --- the smallest and largest ---------------------------------------------------------------------
 
 _KEYS: dict[str, Callable[[Any], Any]] = {"float": _float_key, "object": order_key}
-_MIN_VECTORS: dict[str, Callable[..., Array]] = {"float": np.fmin}  # fmin takes NaN for the larger
+_MIN_VECTORS: dict[str, Callable[..., Array]] = {"float": np.fmin}  # fmin ignores NaN
 
 
 def _extreme(

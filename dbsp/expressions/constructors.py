@@ -1,10 +1,10 @@
-"""Making constructed values (records, branches of algebraic data types) and taking them apart.
+"""Construct values (records, branches of algebraic data types) and read their fields.
 
-Within expressions such a value is its code. To construct is to look up rows of field codes in the table of
-the constructor, to take a field is to look up a row: neither makes a Python object per value.
+Within expressions such a value is its code. Constructing looks up rows of field codes in the table
+of the constructor, reading a field looks up a row: neither builds a Python object per value.
 
-A field of a value that was made otherwise (of nil, of another branch) is a filler of the field's type: 0, an
-empty text, nil. It is for conditions by `made_by` to sort such rows out, in whatever order they are asked.
+A field of nil or of another branch is a filler of the field's type: 0, an empty text, nil.
+Conditions with `made_by` must exclude such rows; they may be evaluated before or after the field.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ _FILLERS: dict[str, Any] = {"int": 0, "float": 0.0, "bool": False, "str": "", "b
 
 
 def construct(type_: Type, constructor: str, *fields: Any) -> Expression:
-    """The value that a constructor of a structure makes of these fields; that of a record is named ""."""
+    """Return the value of a constructor with these fields; the constructor of a record is ""."""
     return call("construct", type_.written, constructor, *fields)
 
 
 def nil(type_: Type) -> Expression:
-    """The record nil."""
+    """Return the record nil."""
     return call("nil", type_.written)
 
 
 def made_by(value: Expression, constructor: str) -> Expression:
-    """Whether a value is made by this constructor."""
+    """Return whether this constructor made a value."""
     return call("made_by", value, constructor)
 
 
 def field_of(value: Expression, constructor: str, position: int) -> Expression:
-    """A field of a value made by this constructor; see above for others."""
+    """Return a field of a value that this constructor made; a filler for other values."""
     return call("field", value, constructor, position)
 
 
 def code_of(value: Expression) -> Expression:
-    """A number that tells a value from all others of its type; 0 for nil."""
+    """Return a number that differs for different values of a type; 0 for nil."""
     return call("code_of", value)
 
 
@@ -130,7 +130,7 @@ class CodeNode(ExpressionNode):
 
 
 class MadeByNode(ExpressionNode):
-    """Whether a value is made by a constructor."""
+    """Whether a constructor made a value."""
 
     type = BOOL
 
@@ -155,7 +155,7 @@ class MadeByNode(ExpressionNode):
 
 
 class FieldNode(ExpressionNode):
-    """A field of a value, or the filler."""
+    """A field of a value, or the filler of its type."""
 
     def __init__(self, value: ExpressionNode, constructor: Constructor, position: int) -> None:
         self.value = value
@@ -215,12 +215,12 @@ def _resolve_construct(arguments: Sequence[ExpressionNode]) -> ExpressionNode | 
     if constructor is None or len(fields) != len(constructor.fields):
         return None
     types = [field.type for field in constructor.fields]
-    if not all(map(_may_stand_for, fields, types)):
+    if not all(map(_fits_exactly, fields, types)):
         return None
     return ConstructNode(structure_type(structure), constructor, list(map(convert, fields, types)))
 
 
-def _may_stand_for(argument: ExpressionNode, type_: Type) -> bool:
+def _fits_exactly(argument: ExpressionNode, type_: Type) -> bool:
     return fits(argument, type_) and argument.type.structure == type_.structure and not argument.type.nullable
 
 

@@ -1,4 +1,4 @@
-"""What users write: a tree of columns, constants and calls, without types until it is bound to a schema."""
+"""Expressions: trees of columns, constants and calls, without types until they are bound."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from dbsp.data.types import Type
-from dbsp.errors import EvaluationError, shorten
+from dbsp.errors import ArgumentError, EvaluationError, shorten
 from dbsp.expressions.notation import Operand, call_strength, call_text, literal_operand
 from dbsp.expressions.origin import Origin
 
@@ -18,18 +18,19 @@ from dbsp.expressions.origin import Origin
 class Expression:
     """A value computed from the columns of a row. Immutable and hashable.
 
-    Operators build larger expressions, `==` included; so compare expressions with `same_as`, or use `key`
-    in sets and dicts. The operators and methods are those of Python where it has them. An expression
-    over None is None, except for `is_null`, `fill_null`, `when` and `&`, `|` whose other side decides.
+    Operators, `==` included, build larger expressions; compare expressions with `same_as`, or use
+    `key` in sets and dicts. The operators and methods mean the same as in Python where Python has
+    them. An expression over None is None, except for `is_null`, `fill_null`, `when`, and `&` or `|`
+    if the other side determines the result.
 
-    >>> from dbsp.expressions import col
-    >>> (col("x") + 1) * 2 <= col("y")
-    (col("x") + 1) * 2 <= col("y")
+    Examples:
+        >>> (col("x") + 1) * 2 <= col("y")
+        (col("x") + 1) * 2 <= col("y")
     """
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
-        """A plain tuple that is equal for expressions of the same structure and for no others."""
+        """A tuple that is equal for two expressions if and only if their structure is equal."""
         return self._key()
 
     def same_as(self, other: object) -> bool:
@@ -45,12 +46,13 @@ class Expression:
         return hash(self.key)
 
     def __bool__(self) -> NoReturn:
-        raise TypeError(
-            f"{self!r} has no truth value before it meets a row; use & | ~ in place of and, or, not, "
-            "and same_as() to compare expressions"
+        raise ArgumentError(
+            f"{self!r} has no truth value without a row; use & | ~ instead of and, or, not, and "
+            "same_as() to compare expressions",
+            code="invalid-expression",
         )
 
-    # Supplied by the three forms below.
+    # The subclasses below define these methods.
     def _key(self) -> tuple[Any, ...]:
         raise TypeError(f"{type(self).__name__} is not a form of expression")
 
@@ -113,11 +115,37 @@ class Expression:
         return call("abs", self)
 
     def truncdiv(self, other: Any) -> Expression:
-        """The quotient rounded toward zero, as in C."""
+        """Return the quotient rounded toward zero, as in C.
+
+        Parameters:
+            other: the divisor, a number or an expression.
+
+        Raises:
+            EvaluationError: the divisor of a row is 0.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", x=int).map(v=col("x").truncdiv(2)))
+            >>> circuit.start().step({"a": [(7,), (-7,)]})["out"].rows()
+            [(-3,), (3,)]
+        """
         return call("truncdiv", self, other)
 
     def truncmod(self, other: Any) -> Expression:
-        """The remainder with the sign of the dividend, as in C."""
+        """Return the remainder with the sign of the dividend, as in C.
+
+        Parameters:
+            other: the divisor, a number or an expression.
+
+        Raises:
+            EvaluationError: the divisor of a row is 0.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", x=int).map(v=col("x").truncmod(4)))
+            >>> circuit.start().step({"a": [(7,), (-7,)]})["out"].rows()
+            [(-3,), (3,)]
+        """
         return call("truncmod", self, other)
 
     # --- comparison and logic ---------------------------------------------------------------------
@@ -156,103 +184,320 @@ class Expression:
         return call("not", self)
 
     def is_null(self) -> Expression:
-        """Whether the value is None; itself never None."""
+        """Return whether the value is None; the result is never None.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", x=int | None).map(v=col("x").is_null()))
+            >>> circuit.start().step({"a": [(7,), (None,)]})["out"].rows()
+            [(False,), (True,)]
+        """
         return call("is_null", self)
 
     def fill_null(self, other: Any) -> Expression:
-        """The value, or `other` where it is None."""
+        """Return the value, or `other` where the value is None.
+
+        Parameters:
+            other: a value or an expression of the same type.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", x=int | None).map(v=col("x").fill_null(0)))
+            >>> circuit.start().step({"a": [(7,), (None,)]})["out"].rows()
+            [(0,), (7,)]
+        """
         return call("fill_null", self, other)
 
     # --- bits (64, two's complement; shift counts modulo 64) --------------------------------------
 
     def band(self, other: Any) -> Expression:
-        """Bitwise and."""
+        """Return the bitwise and of two ints of 64 bits.
+
+        Parameters:
+            other: an int or an expression.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", x=int).map(v=col("x").band(6)))
+            >>> circuit.start().step({"a": [(13,), (7,)]})["out"].rows()
+            [(4,), (6,)]
+        """
         return call("band", self, other)
 
     def bor(self, other: Any) -> Expression:
-        """Bitwise or."""
+        """Return the bitwise or of two ints of 64 bits.
+
+        Parameters:
+            other: an int or an expression.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", x=int).map(v=col("x").bor(6)))
+            >>> circuit.start().step({"a": [(8,), (7,)]})["out"].rows()
+            [(7,), (14,)]
+        """
         return call("bor", self, other)
 
     def bxor(self, other: Any) -> Expression:
-        """Bitwise exclusive or."""
+        """Return the bitwise exclusive or of two ints of 64 bits.
+
+        Parameters:
+            other: an int or an expression.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", x=int).map(v=col("x").bxor(6)))
+            >>> circuit.start().step({"a": [(8,), (7,)]})["out"].rows()
+            [(1,), (14,)]
+        """
         return call("bxor", self, other)
 
     def bnot(self) -> Expression:
-        """Bitwise not."""
+        """Return the bitwise not of an int of 64 bits in two's complement.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", x=int).map(v=col("x").bnot()))
+            >>> circuit.start().step({"a": [(0,), (7,)]})["out"].rows()
+            [(-8,), (-1,)]
+        """
         return call("bnot", self)
 
     def shl(self, count: Any) -> Expression:
-        """Shift left; bits beyond the 64th are dropped."""
+        """Shift left; bits beyond the 64th are dropped.
+
+        Parameters:
+            count: the number of bits, modulo 64.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", x=int).map(v=col("x").shl(3)))
+            >>> circuit.start().step({"a": [(1,), (7,)]})["out"].rows()
+            [(8,), (56,)]
+        """
         return call("shl", self, count)
 
     def shr(self, count: Any) -> Expression:
-        """Shift right, keeping the sign."""
+        """Shift right and keep the sign.
+
+        Parameters:
+            count: the number of bits, modulo 64.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", x=int).map(v=col("x").shr(1)))
+            >>> circuit.start().step({"a": [(9,), (-9,)]})["out"].rows()
+            [(-5,), (4,)]
+        """
         return call("shr", self, count)
 
     def shr_unsigned(self, count: Any) -> Expression:
-        """Shift right, filling with zeros."""
+        """Shift right and fill with zeros.
+
+        Parameters:
+            count: the number of bits, modulo 64.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", x=int).map(v=col("x").shr_unsigned(60)))
+            >>> circuit.start().step({"a": [(9,), (-9,)]})["out"].rows()
+            [(0,), (15,)]
+        """
         return call("shr_unsigned", self, count)
 
     # --- strings ----------------------------------------------------------------------------------
 
     def concat(self, *others: Any) -> Expression:
-        """The strings joined end to end."""
+        """Return the strings joined end to end.
+
+        Parameters:
+            others: strings or expressions.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").concat("-", col("s"))))
+            >>> circuit.start().step({"a": [("ab",)]})["out"].rows()
+            [('ab-ab',)]
+        """
         return call("cat", self, *others)
 
     cat = concat
 
     def length(self) -> Expression:
-        """The number of characters (of a string) or bytes."""
+        """Return the number of characters of a string, or of bytes.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").length()))
+            >>> circuit.start().step({"a": [("ab",), ("é",)]})["out"].rows()
+            [(1,), (2,)]
+        """
         return call("length", self)
 
     def substr(self, start: Any, count: Any) -> Expression:
-        """At most `count` characters from position `start` (0 is the first); empty if outside."""
+        """Return at most `count` characters from position `start`; "" if `start` is outside.
+
+        Parameters:
+            start: the position of the first character, counted from 0.
+            count: the largest number of characters.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").substr(1, 2)))
+            >>> circuit.start().step({"a": [("abcd",), ("a",)]})["out"].rows()
+            [('',), ('bc',)]
+        """
         return call("substr", self, start, count)
 
     def upper(self) -> Expression:
-        """In upper case."""
+        """Return the string in upper case.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").upper()))
+            >>> circuit.start().step({"a": [("ab",)]})["out"].rows()
+            [('AB',)]
+        """
         return call("upper", self)
 
     def lower(self) -> Expression:
-        """In lower case."""
+        """Return the string in lower case.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").lower()))
+            >>> circuit.start().step({"a": [("AB",)]})["out"].rows()
+            [('ab',)]
+        """
         return call("lower", self)
 
     def contains(self, part: Any) -> Expression:
-        """Whether `part` occurs in the string."""
+        """Return whether `part` occurs in the string.
+
+        Parameters:
+            part: a string or an expression.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").contains("b")))
+            >>> circuit.start().step({"a": [("abc",), ("xyz",)]})["out"].rows()
+            [(False,), (True,)]
+        """
         return call("contains", self, part)
 
     def startswith(self, prefix: Any) -> Expression:
-        """Whether the string starts with `prefix`."""
+        """Return whether the string starts with `prefix`.
+
+        Parameters:
+            prefix: a string or an expression.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").startswith("a")))
+            >>> circuit.start().step({"a": [("abc",), ("xyz",)]})["out"].rows()
+            [(False,), (True,)]
+        """
         return call("startswith", self, prefix)
 
     def endswith(self, suffix: Any) -> Expression:
-        """Whether the string ends with `suffix`."""
+        """Return whether the string ends with `suffix`.
+
+        Parameters:
+            suffix: a string or an expression.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").endswith("c")))
+            >>> circuit.start().step({"a": [("abc",), ("xyz",)]})["out"].rows()
+            [(False,), (True,)]
+        """
         return call("endswith", self, suffix)
 
     def matches(self, pattern: Any) -> Expression:
-        """Whether the whole string matches a regular expression (of Python's `re`)."""
+        """Return whether the whole string matches a regular expression of Python's `re`.
+
+        Parameters:
+            pattern: the regular expression, a string or an expression.
+
+        Raises:
+            EvaluationError: the pattern is not a regular expression.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").matches("a.*")))
+            >>> circuit.start().step({"a": [("abc",), ("xyz",)]})["out"].rows()
+            [(False,), (True,)]
+        """
         return call("matches", self, pattern)
 
     def ord(self) -> Expression:
-        """A number that tells this string from every other within a run; it says nothing about order."""
+        """Return a number that differs for different strings of a run; not in their order.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", s=str).map(v=(col("s").ord() == lit("b").ord())))
+            >>> circuit.start().step({"a": [("a",), ("b",)]})["out"].rows()
+            [(False,), (True,)]
+        """
         return call("ord", self)
 
     # --- conversion -------------------------------------------------------------------------------
 
     def to_string(self) -> Expression:
-        """The value as text, as Python's `str` writes it."""
+        """Return the value as text, as Python's `str` writes it.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", x=float).map(v=col("x").to_string()))
+            >>> circuit.start().step({"a": [(2.5,), (7.0,)]})["out"].rows()
+            [('2.5',), ('7.0',)]
+        """
         return call("to_string", self)
 
     def to_number(self) -> Expression:
-        """The integer a string spells (decimal, 0x... or 0b...). EvaluationError if it spells none."""
+        """Return the integer that a string contains: decimal, 0x... or 0b...
+
+        Raises:
+            EvaluationError: a string is not an integer.
+            ValueOutOfRangeError: the integer does not fit 64 bits.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").to_number()))
+            >>> circuit.start().step({"a": [("7",), ("0x1F",)]})["out"].rows()
+            [(7,), (31,)]
+        """
         return call("to_number", self)
 
     def to_int(self) -> Expression:
-        """As an int: floats are cut toward zero, strings read as `to_number` does, booleans 0 or 1."""
+        """Convert a float, a boolean or a string to an int.
+
+        Floats are cut toward zero, booleans are 0 or 1, strings are read as by `to_number`.
+
+        Raises:
+            EvaluationError: a string is not an integer, or a float is infinite or NaN.
+            ValueOutOfRangeError: the integer does not fit 64 bits.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", x=float).map(v=col("x").to_int()))
+            >>> circuit.start().step({"a": [(2.9,), (-2.9,)]})["out"].rows()
+            [(-2,), (2,)]
+        """
         return call("to_int", self)
 
     def to_float(self) -> Expression:
-        """As a float: from an int, a boolean, or a string that spells one."""
+        """Convert an int, a boolean or a string to a float.
+
+        Raises:
+            EvaluationError: a string is not a number.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").to_float()))
+            >>> circuit.start().step({"a": [("2.5",), ("1e3",)]})["out"].rows()
+            [(2.5,), (1000.0,)]
+        """
         return call("to_float", self)
 
 
@@ -318,9 +563,9 @@ class Call(Expression):
 class Functor:
     """A function of the user's with the types of its arguments and of its result.
 
-    It is called once for the same arguments, mostly: so it must be a function of them alone, and change
-    nothing. It gets and gives Python values; a result of another type, and whatever it raises, is an
-    EvaluationError that names it and the arguments.
+    It is usually called once for the same arguments, so the result must depend only on the
+    arguments, and the function must have no side effects. Arguments and result are Python values.
+    An exception, or a result of another type, becomes an EvaluationError that names the functor.
     """
 
     name: str
@@ -352,12 +597,12 @@ class Functor:
 
 
 _REMEMBERED = 65_536
-"""Results of a functor that are kept for arguments that come again."""
+"""The number of results of a functor that are kept for equal arguments."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FunctorCall(Call):
-    """A functor applied to other expressions; `function` is the functor's name with `@` before it."""
+    """A functor applied to other expressions; `function` is `@` and the name of the functor."""
 
     functor: Functor
 
@@ -366,7 +611,7 @@ class FunctorCall(Call):
 
 
 def _value_key(value: Any) -> tuple[Any, ...]:
-    """Equal for the same constant only: 1, True and 1.0 differ, NaN is itself."""
+    """Return a key that is equal for the same constant only: 1, True and 1.0 differ, NaN is NaN."""
     if isinstance(value, tuple):
         return (type(value), *map(_value_key, value))
     if isinstance(value, float):
@@ -377,10 +622,10 @@ def _value_key(value: Any) -> tuple[Any, ...]:
 
 
 def as_expression(value: Any) -> Expression:
-    """The value itself if it is an expression, else it as a constant."""
+    """Return the value if it is an expression, else a constant expression of the value."""
     return value if isinstance(value, Expression) else Literal(value)
 
 
 def call(function: str, *arguments: Any) -> Expression:
-    """The call of a function by name, constants allowed as arguments."""
+    """Return the call of a function by name; arguments are expressions or constants."""
     return Call(function, tuple(map(as_expression, arguments)))

@@ -1,4 +1,4 @@
-"""The table of functions, and how a call finds the operation for the types of its operands."""
+"""The table of functions, and the choice of an operation by the types of its operands."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dbsp.errors import SchemaError
 from dbsp.expressions.nodes import Array, ConstantNode, ExpressionNode, Operation, StrictNode, fold
 
 Resolver: TypeAlias = Callable[[Sequence[ExpressionNode]], "ExpressionNode | None"]
-"""From bound operands to the node of the call; None if their types do not fit."""
+"""Returns the node of a call with these bound operands; None if their types do not fit."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function by name: what it expects (for messages), and how it is bound."""
+    """A named function: the text of its expected operands for messages, and its resolver."""
 
     name: str
     expects: str
@@ -27,15 +27,15 @@ FUNCTIONS: dict[str, Function] = {}
 
 
 def define(name: str, expects: str, resolve: Resolver) -> None:
-    """Enter a function into the table. Raises SchemaError if the name is taken."""
+    """Add a function to the table. Raises SchemaError if the name exists."""
     if name in FUNCTIONS:
-        raise SchemaError(f"there is a function {name!r} already")
+        raise SchemaError(f"a function {name!r} exists already; choose another name", code="duplicate-name")
     FUNCTIONS[name] = Function(name, expects, resolve)
 
 
 @dataclass(frozen=True)
 class Overload:
-    """One signature: the types of the operands, the type of the result, what to do."""
+    """One signature: the types of the operands, the type of the result, the operation."""
 
     operands: tuple[Type, ...]
     result: Type
@@ -43,7 +43,10 @@ class Overload:
 
 
 def overloads(*signatures: Overload) -> Resolver:
-    """Resolve by the first signature that fits; an int fits where a float is expected, None fits anywhere."""
+    """Return a resolver that uses the first fitting signature.
+
+    An int fits where a float is expected, and None fits any type.
+    """
 
     def resolve(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
         for signature in signatures:
@@ -58,19 +61,19 @@ def overloads(*signatures: Overload) -> Resolver:
 
 
 def fits(node: ExpressionNode, type_: Type) -> bool:
-    """Whether a node may stand where a type is expected."""
+    """Whether a node is acceptable where a type is expected."""
     return (
         is_none(node) or node.type.kind == type_.kind or (node.type.kind == "int" and type_.kind == "float")
     )
 
 
 def is_none(node: ExpressionNode) -> bool:
-    """Whether the node is the constant None, which takes any type."""
+    """Whether the node is the constant None, which fits any type."""
     return isinstance(node, ConstantNode) and node.value is None
 
 
 def convert(node: ExpressionNode, type_: Type) -> ExpressionNode:
-    """The node as a value of another kind: int to float, anything to object."""
+    """Convert a node to another kind: int to float, any kind to object."""
     if node.type.kind == type_.kind:
         return node
     if is_none(node):
@@ -79,10 +82,10 @@ def convert(node: ExpressionNode, type_: Type) -> ExpressionNode:
 
 
 def unify(nodes: Sequence[ExpressionNode]) -> Type | None:
-    """The type in which all nodes meet (optional if one is); None if there is none.
+    """Return the common type of all nodes (optional if one is); None if there is none.
 
-    Equal kinds meet in themselves, int and float in float, and anything meets an object in object, except
-    for constructed values, which meet those of their own structure only.
+    The common kind of int and float is float. The common kind of an object and any other kind is
+    object, except for constructed values, which have a common type only with their own structure.
     """
     kinds = {node.type.kind for node in nodes if not is_none(node)}
     if kinds == {"int", "float"}:
@@ -97,12 +100,12 @@ def unify(nodes: Sequence[ExpressionNode]) -> Type | None:
 
 
 def refuse(function: Function, written: Sequence[str], arguments: Sequence[ExpressionNode]) -> SchemaError:
-    """The error for operands that do not fit; `written` is their text."""
+    """Return the error for operands that do not fit; `written` is their text."""
     actual = " and ".join(
         "None" if is_none(argument) else f"{text} ({argument.type})"
         for text, argument in zip(written, arguments, strict=True)
     )
-    return SchemaError(f"{function.expects}, not {actual}")
+    return SchemaError(f"{function.expects}, got {actual}", code="wrong-type")
 
 
 def _int_to_float(value: int) -> float:

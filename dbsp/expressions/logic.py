@@ -1,4 +1,4 @@
-"""Nodes that look at one operand before they evaluate another: and, or, when; and the tests for None."""
+"""Nodes that evaluate one operand before another: and, or, when; and the tests for None."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from dbsp.kernels.arrays import Codes
 class ConnectiveNode(ExpressionNode):
     """`and` (decided by False) or `or` (decided by True), in the three-valued logic of SQL.
 
-    If either side decides, the other may be None. The right side is evaluated only where the left does not
-    decide, so `(y != 0) & (x / y > 1)` never divides by zero.
+    If one side decides, the other may be None. The right side is evaluated only where the left side
+    does not decide, so `(y != 0) & (x / y > 1)` never divides by zero.
     """
 
     def __init__(self, decider: bool, left: ExpressionNode, right: ExpressionNode) -> None:
@@ -73,13 +73,13 @@ class ConnectiveNode(ExpressionNode):
 
 
 def _known(vector: Vector, value: bool) -> Mask:
-    """Where the vector is `value` and not None."""
+    """Return the mask of the rows where the vector is `value` and not None."""
     mask: Mask = vector.values if value else ~vector.values
     return mask if vector.null is None else mask & ~vector.null
 
 
 class WhenNode(ExpressionNode):
-    """The value of one side or the other; only the chosen side is evaluated. A condition of None is false."""
+    """The value of one of two sides; only the chosen side is evaluated. None counts as false."""
 
     def __init__(
         self, type_: Type, condition: ExpressionNode, chosen: ExpressionNode, other: ExpressionNode
@@ -166,7 +166,7 @@ def _filled(null: Mask | None, rows: Codes) -> Mask:
 
 
 def on_subset(part: VectorFn, rows: Codes, mask: Mask, dtype: np.dtype[Any]) -> Vector:
-    """The vector of `part` evaluated on the marked rows only; zeros, not None, on the others."""
+    """Return the vector of `part`, evaluated on the marked rows only; zeros on the other rows."""
     if mask.all():
         return part(rows)
     values: Array = np.zeros(len(rows), dtype)

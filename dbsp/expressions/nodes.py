@@ -1,9 +1,9 @@
-"""Bound expressions: nodes that know their types and evaluate.
+"""Bound expressions: typed nodes that evaluate rows.
 
-Every operation has one meaning, its `scalar` function over Python values. That is what runs for a
-handful of rows, for strings (once per distinct value), and to find and word an error. Where it matters
-an operation also has a `vector` kernel over numpy arrays. A kernel gives the same results bit for bit (a
-row inserted by a bulk load must be retracted by a single-row tick) or raises `GiveUp`, and then the
+The `scalar` function of an operation, over Python values, defines its meaning. It runs for a few
+rows, for strings (once per distinct value), and to find the row of an error. For speed an operation
+may also have a `vector` kernel over numpy arrays. A kernel returns exactly the same results, since
+a tick of one row must be able to retract a row of a bulk load; or it raises `GiveUp`, and the
 scalar function decides.
 """
 
@@ -29,11 +29,11 @@ from dbsp.kernels.limits import NULL
 Array: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Scalar: TypeAlias = Callable[[Sequence[Any]], Any]
-"""From the row's values to the result; None stands for None."""
+"""Returns the result for the values of a row."""
 
 
 class GiveUp(Exception):
-    """A kernel met values it does not handle: overflow, a zero divisor."""
+    """A kernel does not support these values: overflow, a zero divisor."""
 
 
 class CallFailed(Exception):
@@ -46,7 +46,10 @@ class CallFailed(Exception):
 
 
 class Vector(NamedTuple):
-    """Values of many rows: int64 (ints, days, microseconds, ids), float64 or bool; garbage where `null`."""
+    """Values of many rows: int64 (ints, days, microseconds, ids), float64 or bool.
+
+    The values of rows marked by `null` are undefined.
+    """
 
     values: Array
     null: Mask | None
@@ -59,10 +62,10 @@ Kernel: TypeAlias = Callable[[Sequence[Array]], Array]
 
 @dataclass(frozen=True)
 class Operation:
-    """What a function does for operands of certain types.
+    """The operation of a function for operands of certain types.
 
-    `fallible`: some values have no result (an error is raised). `with_interner`: the scalar function
-    takes the interner as its first argument.
+    `fallible`: it raises an error for some values. `with_interner`: the interner is the first
+    argument of the scalar function.
     """
 
     scalar: Callable[..., Any]
@@ -71,7 +74,7 @@ class Operation:
     with_interner: bool = False
 
     def scalar_for(self, interner: Interner) -> Callable[..., Any]:
-        """The scalar function, ready to be called with values only."""
+        """Return the scalar function with only values as arguments."""
         return partial(self.scalar, interner) if self.with_interner else self.scalar
 
 
@@ -83,11 +86,11 @@ class ExpressionNode:
     fallible = False
 
     def scalar(self, interner: Interner) -> Scalar:
-        """The evaluator of one row of values."""
+        """Return the evaluator of one row of values."""
         raise TypeError(f"{type(self).__name__} has no scalar evaluator")
 
     def vector(self, interner: Interner) -> VectorFn:
-        """The evaluator of int64[n, k] code rows, n > 0."""
+        """Return the evaluator of int64[n, k] code rows, n > 0."""
         raise TypeError(f"{type(self).__name__} has no vector evaluator")
 
 
@@ -126,7 +129,7 @@ class ConstantNode(ExpressionNode):
         return lambda row: value
 
     def operand(self, interner: Interner) -> Any:
-        """The value as a kernel's operand; numpy spreads it over the rows."""
+        """Return the value as a kernel's operand; numpy broadcasts it over the rows."""
         if self.type.kind in ("int", "float", "bool"):
             return self.value
         return encode_value(self.type, self.value, interner)
@@ -140,7 +143,7 @@ class ConstantNode(ExpressionNode):
 
 
 class StrictNode(ExpressionNode):
-    """An operation whose result is None as soon as one operand is."""
+    """An operation whose result is None if any operand is None."""
 
     def __init__(self, result: Type, operation: Operation, arguments: Sequence[ExpressionNode]) -> None:
         nullable = any(argument.type.nullable for argument in arguments)
@@ -192,14 +195,15 @@ class StrictNode(ExpressionNode):
 
     def vector(self, interner: Interner) -> VectorFn:
         operands: list[ExpressionNode] = []
-        # Operations on strings within this one become part of it, so that their results are never interned.
+        # Nested operations on strings become part of this one, so their results are not interned.
         apply = self._compose(operands, interner)
         return _strict(operands, apply, self._kernel(operands, interner), self.type, interner)
 
     def _compose(self, operands: list[ExpressionNode], interner: Interner) -> Apply:
-        """The scalar function over the values of `operands`, which this fills: arguments that vary.
+        """Return the scalar function over `operands`; fill `operands` with the varying arguments.
 
-        An argument that is itself computed by value and yields a string or object is composed in.
+        An argument that a scalar function computes, and that is a string or an object, becomes part
+        of the returned function.
         """
 
         def place(node: ExpressionNode) -> ExpressionNode:
@@ -220,12 +224,12 @@ class StrictNode(ExpressionNode):
         return lambda *values: composed(values)
 
     def _kernel(self, operands: Sequence[ExpressionNode], interner: Interner) -> Kernel | None:
-        """The kernel over the arrays of `operands`, with the constants put in."""
+        """Return the kernel over the arrays of `operands`, with the constants as operands."""
         kernel = self.operation.vector
         varying = [a for a in self.arguments if not isinstance(a, ConstantNode) or a.value is None]
         if kernel is None or not varying or any(argument not in operands for argument in varying):
             return None
-        # Where each argument comes from: a constant, or the place among the operands.
+        # The source of each argument: a position among the operands, or a constant.
         slots = [
             (None, a.operand(interner))
             if isinstance(a, ConstantNode) and a.value is not None
@@ -238,7 +242,7 @@ class StrictNode(ExpressionNode):
 def _strict(
     operands: Sequence[ExpressionNode], apply: Apply, kernel: Kernel | None, result: Type, interner: Interner
 ) -> VectorFn:
-    """The evaluator of an operation over its varying operands: by `kernel` if it can, else by `apply`."""
+    """Return the evaluator of an operation over its varying operands: `kernel`, or else `apply`."""
     parts = [operand.vector(interner) for operand in operands]
     types = [operand.type.required() for operand in operands]
     result = result.required()
@@ -252,7 +256,7 @@ def _strict(
         arrays = [vector.values for vector in vectors]
         if null is None:
             return Vector(compute(arrays, len(rows)), None)
-        # Only rows without None are computed: what stands in the others could overflow.
+        # Only rows without None are computed, since the undefined values could overflow.
         keep = ~null
         values = np.zeros(len(rows), dtype)
         if keep.any():
@@ -283,7 +287,7 @@ def _strict(
 
 
 def from_codes(codes: Codes, kind: str) -> Array:
-    """What kernels compute on: floats and booleans as such, everything else as its codes."""
+    """Return the operand of a kernel: floats and booleans as values, other kinds as codes."""
     if kind == "float":
         return code_floats(codes)
     if kind == "bool":
@@ -292,7 +296,7 @@ def from_codes(codes: Codes, kind: str) -> Array:
 
 
 def to_codes(vector: Vector, type_: Type) -> Codes:
-    """The codes of a result. Raises ValueOutOfRangeError if an int would read as None."""
+    """Return the codes of a result. Raises ValueOutOfRangeError if an int has the code of None."""
     values, null = vector
     codes = float_codes(values) if type_.kind == "float" else np.asarray(values, np.int64)
     if not type_.nullable:
@@ -309,7 +313,7 @@ def to_codes(vector: Vector, type_: Type) -> Codes:
 
 
 def to_values(array: Array, type_: Type, interner: Interner) -> list[Any]:
-    """The Python values of a kernel's operand."""
+    """Return the Python values of a kernel's operand."""
     values: list[Any]
     if type_.kind in ("int", "float", "bool", "record"):
         values = array.tolist()  # a constructed value is its code here
@@ -319,9 +323,9 @@ def to_values(array: Array, type_: Type, interner: Interner) -> list[Any]:
 
 
 def distinct_values(array: Array, type_: Type, interner: Interner) -> tuple[Array, Array]:
-    """The distinct elements, and for each element its place among them."""
+    """Return the distinct elements, and for each element its position among them."""
     if type_.interned and type_.structure is None and len(interner) <= 4 * len(array):
-        # Ids are dense: marking them in a table beats sorting.
+        # Ids are dense, so a table of marks is faster than sorting.
         present = np.zeros(len(interner), np.bool_)
         present[array] = True
         distinct = np.flatnonzero(present)
@@ -333,19 +337,22 @@ def distinct_values(array: Array, type_: Type, interner: Interner) -> tuple[Arra
 
 
 def some(mask: Mask) -> Mask | None:
-    """The mask, or None if nothing is marked."""
+    """Return the mask, or None if no row is marked."""
     return mask if mask.any() else None
 
 
 def either(a: Mask | None, b: Mask | None) -> Mask | None:
-    """The union of two masks, where None is the empty one."""
+    """Return the union of two masks, where None is the empty mask."""
     if a is None or b is None:
         return a if b is None else b
     return a | b
 
 
 def fold(node: ExpressionNode) -> ExpressionNode:
-    """A constant in place of an operation on constants; unchanged if it has no value (the rows will tell)."""
+    """Replace an operation on constants by its value; keep an operation without a value.
+
+    An operation without a value raises its error for the first row, if there is a row.
+    """
     if not isinstance(node, StrictNode):
         return node
     if any(isinstance(argument, ConstantNode) and argument.value is None for argument in node.arguments):
@@ -355,7 +362,7 @@ def fold(node: ExpressionNode) -> ExpressionNode:
     interner = Interner()
     try:
         value = node.scalar(interner)(())
-        # Through its code, so that it is what a column of the type would hold.
+        # Encoded and decoded, so that the value equals the value that a column would store.
         value = decode_value(node.type, encode_value(node.type, value, interner), interner)
     except DbspError:
         return node

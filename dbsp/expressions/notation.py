@@ -8,7 +8,7 @@ from typing import Any
 
 from dbsp.data.types import Type
 
-# Symbol and binding strength, as in Python: & and | bind tighter than comparisons.
+# Symbol and precedence, as in Python: & and | bind tighter than comparisons.
 _INFIX = {
     "add": ("+", 6),
     "sub": ("-", 6),
@@ -29,12 +29,12 @@ _INFIX = {
 _PREFIX = {"neg": ("-", 8), "not": ("~", 8)}
 _FUNCTIONS = frozenset({"cat", "min_of", "max_of", "construct", "nil"})
 ATOM = 10
-"""The strength of names, constants and calls, which never need parentheses."""
+"""The precedence of names, constants and calls, which never need parentheses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """The text of an expression within a call, and how strongly its outermost operator binds."""
+    """The text of an expression within a call, and the precedence of its outermost operator."""
 
     text: str
     strength: int = ATOM
@@ -42,7 +42,7 @@ class Operand:
     """The text of a constant on the left of an operator or a dot, where it needs `lit`."""
 
     def within(self, strength: int) -> str:
-        """The text, in parentheses if it binds less strongly."""
+        """Return the text, in parentheses if its precedence is lower."""
         return self.text if self.strength >= strength else f"({self.text})"
 
     @property
@@ -52,7 +52,7 @@ class Operand:
 
 
 def literal_operand(value: Any, type_: Type | None) -> Operand:
-    """The operand of a constant."""
+    """Return the operand of a constant."""
     if type_ is not None:
         text = f"lit({value!r}, {type_!r})"
         return Operand(text, constant=text)
@@ -61,20 +61,20 @@ def literal_operand(value: Any, type_: Type | None) -> Operand:
 
 
 def call_strength(function: str) -> int:
-    """How strongly a call of this function binds its operands."""
+    """Return the precedence of a call of this function."""
     operator = _INFIX.get(function) or _PREFIX.get(function)
     return operator[1] if operator else ATOM
 
 
 def call_text(function: str, operands: Sequence[Operand]) -> str:
-    """The text of a call."""
+    """Return the text of a call."""
     if function in _INFIX:
         symbol, strength = _INFIX[function]
         left, right = operands
-        # Equal strength groups to the left (to the right for **); comparisons never chain.
+        # Equal precedence groups to the left (to the right for **); comparisons never chain.
         tight_left = strength + 1 if function == "pow" or strength == 2 else strength
         tight_right = strength if function == "pow" else strength + 1
-        # Python itself computes `1 + 2`, and swaps the sides of `0 < col("x")`.
+        # Python computes `1 + 2` itself, and swaps the sides of `0 < col("x")`.
         needs_lit = left.constant is not None and (right.constant is not None or strength == 2)
         start = left.receiver if needs_lit else left.within(tight_left)
         return f"{start} {symbol} {right.within(tight_right)}"

@@ -1,9 +1,9 @@
-"""Regular expressions as Souffle has them: those of ECMAScript, of C++'s `std::regex`.
+"""The regular expressions of Souffle: those of ECMAScript, as in C++'s `std::regex`.
 
-A pattern is read here and written anew for Python's `re` and for RE2 (see `regex_matching`); what these
-alone understand is refused, so that a pattern is valid here where it is valid there. Differences that remain:
-text is compared by code points, not by bytes (`.` is one character, whatever its length in UTF-8), and
-classes such as `\\w` and `[[:alpha:]]` know ASCII only, as in C's locale.
+A pattern is translated to the notations of Python's `re` and of RE2 (see `regex_matching`). Syntax
+that only these two support is refused, so a pattern is valid here if it is valid in Souffle.
+Differences that remain: text is compared by code points, not by bytes (`.` is one character, of any
+length in UTF-8), and classes such as `\\w` and `[[:alpha:]]` contain only ASCII, as in C's locale.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from dbsp.expressions.regex_matching import Pattern
 
 
 class RegexError(ValueError):
-    """A pattern is no regular expression; the message says why."""
+    """A pattern is not a regular expression; the message is the reason."""
 
 
 class RegexWarning(UserWarning):
-    """A pattern met in the rows of a relation is no regular expression."""
+    """A pattern in the rows of a relation is not a regular expression."""
 
 
 _POSIX = {
@@ -63,7 +63,7 @@ _NEGATED = {
 
 @dataclass(frozen=True)
 class _Notation:
-    """How a notation writes what the two write differently."""
+    """The syntax in which the two notations differ."""
 
     end: str
     boundary: str
@@ -74,7 +74,7 @@ _PYTHON, _RE2 = _Notation(r"\Z", r"(?a:\{})"), _Notation(r"\z", r"\{}")
 
 @dataclass
 class _Group:
-    """A group that is open: whether it looks ahead, and how many ways there are through it."""
+    """An open group: whether it is a look-ahead, and the number of ways to match it."""
 
     ahead: bool = False
     degree: float = 0
@@ -82,7 +82,7 @@ class _Group:
 
 
 class _Reader:
-    """Reads a pattern once, from left to right, and writes it for Python."""
+    """Reads a pattern once, from left to right, and translates it to a notation."""
 
     def __init__(self, pattern: str, notation: _Notation) -> None:
         self.pattern = pattern
@@ -90,14 +90,17 @@ class _Reader:
         self.at = 0
         self.out: list[str] = []
         self.regular = True
-        """Whether there is neither look-ahead nor a back reference in it."""
+        """Whether the pattern has neither look-ahead nor back references."""
         self.groups = [_Group()]
         self.closed: _Group | None = None
-        """The group that ends just here."""
+        """The group that ends at the current position."""
 
     @property
     def degree(self) -> float:
-        """Of the number of ways to match a text, as a polynomial of its length; infinite if it is none."""
+        """The degree of a polynomial of the text's length that bounds the number of ways to match.
+
+        Infinite if no polynomial is a bound.
+        """
         return self.groups[0].degree + self.groups[0].inside
 
     def translated(self) -> str:
@@ -108,7 +111,7 @@ class _Reader:
             quantifier = _QUANTIFIER.match(self.pattern, self.at)
             if quantifier:
                 if not repeatable:
-                    raise RegexError(f"there is nothing for '{quantifier.group()}' to repeat")
+                    raise RegexError(f"'{quantifier.group()}' has nothing to repeat")
                 self._quantifier(quantifier)
                 repeatable = False
                 continue
@@ -121,7 +124,7 @@ class _Reader:
             elif char == ")":
                 depth -= 1
                 if depth < 0:
-                    raise RegexError("a ')' is without its '('")
+                    raise RegexError("a ')' has no '('")
                 self._plain(")")
                 self._close()
             elif char == "[":
@@ -135,7 +138,7 @@ class _Reader:
             elif char == ".":
                 self._plain(_ANY)
             elif char == "{":
-                raise RegexError("a '{' does not begin a number of repetitions")
+                raise RegexError("a '{' does not start a number of repetitions")
             else:
                 self._plain(re.escape(char))
         if depth:
@@ -169,12 +172,12 @@ class _Reader:
                 self.regular = self.regular and start == "(?:"
                 return
         if self.pattern.startswith("(?", self.at):
-            raise RegexError("a group begins with '(?:', '(?=' or '(?!'")
+            raise RegexError("expected a group that starts with '(', '(?:', '(?=' or '(?!'")
         self._plain("(")
         self.groups.append(_Group())
 
     def _close(self) -> None:
-        """What looks ahead is not tried again when something behind it fails; so its ways do not multiply."""
+        """Close a group. A look-ahead is not retried if a later part fails: its ways add up."""
         self.closed = self.groups.pop()
         around = self.groups[-1]
         if self.closed.ahead:
@@ -184,7 +187,7 @@ class _Reader:
             around.inside = max(around.inside, self.closed.inside)
 
     def _escape(self) -> bool:
-        """An escape outside of brackets; whether it may be repeated."""
+        """Read an escape outside of brackets; return whether it may be repeated."""
         char = self.pattern[self.at + 1 : self.at + 2]
         if char in ("b", "B"):
             self.at += 2
@@ -202,7 +205,7 @@ class _Reader:
         return True
 
     def _member(self) -> str:
-        """An escape that stands for one character or a class of them, as a member of a bracket."""
+        """Read an escape for a character or a class of characters, as a member of a bracket."""
         char = self.pattern[self.at + 1 : self.at + 2]
         if not char:
             raise RegexError("a '\\' is the last character")
@@ -221,11 +224,11 @@ class _Reader:
         if char in "DSW":
             return _NEGATED[char]
         if char.isalnum() or char == "_":
-            raise RegexError(f"there is no escape '\\{char}'")
+            raise RegexError(f"unknown escape '\\{char}'")
         return re.escape(char)
 
     def _bracket(self) -> str:
-        """`[...]`; classes that exclude, such as `\\D`, become ranges as well."""
+        """Read `[...]`; negated classes such as `\\D` become ranges."""
         self.at += 1
         negated = self.pattern.startswith("^", self.at)
         self.at += negated
@@ -242,7 +245,7 @@ class _Reader:
                 self.at += 1
                 high = self._in_bracket()
                 if not (_is_character(low) and _is_character(high)) or _code(low) > _code(high):
-                    raise RegexError(f"'{low}-{high}' is no range of characters")
+                    raise RegexError(f"'{low}-{high}' is not a range of characters")
                 members.append(f"{low}-{high}")
             else:
                 members.append(low)
@@ -263,7 +266,7 @@ class _Reader:
             end = self.pattern.find(f"{mark}]", self.at + 2)
             name = self.pattern[self.at + 2 : end]
             if end < 0 or (mark == ":" and name not in _POSIX) or (mark != ":" and len(name) != 1):
-                raise RegexError(f"'[{mark}' begins no class of characters")
+                raise RegexError(f"'[{mark}' does not start a class of characters")
             self.at = end + 2
             return _POSIX[name] if mark == ":" else re.escape(name)
         self.at += 1
@@ -294,7 +297,7 @@ def _code(member: str) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def compiled(pattern: str) -> Pattern:
-    """A pattern of ECMAScript, ready to match. Raises RegexError.
+    """Compile a pattern of ECMAScript. Raises RegexError.
 
     >>> compiled("fo{2}b.*").fullmatch("foobar")
     True
@@ -321,7 +324,7 @@ def _test(wanted: bool) -> Callable[[str, str], bool]:
 
 def _warn(pattern: str, problem: str) -> None:
     warnings.warn(
-        f"{shorten(pattern)} is no regular expression, so nothing matches it and nothing fails to: {problem}",
+        f"{shorten(pattern)} is not a regular expression, so match and !match are both false: {problem}",
         RegexWarning,
         stacklevel=2,
     )

@@ -1,10 +1,11 @@
-"""Matching by the engine that is fast for a pattern and a text, and never for ever.
+"""Match a pattern and a text with the faster of two engines, in bounded time.
 
-Python's `re` tries one way after the other. For n characters and a pattern of degree d, the number of its
-quantifiers and alternatives, there are up to (n + 1)^d ways; a quantifier over a group with one of these in
-it makes them exponential. RE2 takes time linear in n for every pattern that it has, and more for each call;
-it has no look-ahead, no back references and no large numbers of repetitions. So `re` takes the cheap calls,
-RE2 the others; where only `re` can and it would be too many ways, that is an error.
+Python's `re` tries one way after the other. For n characters and a pattern of degree d, the number
+of its quantifiers and alternatives, there are up to (n + 1)^d ways; nested quantifiers make the
+number exponential. RE2 takes time linear in n for every pattern that it supports, but has a higher
+cost per call, and it has no look-ahead, no back references and no large numbers of repetitions. So
+`re` matches if there are few ways, else RE2; if RE2 does not support the pattern and there are too
+many ways for `re`, this is an error.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ import re2
 from dbsp.errors import EvaluationError, shorten
 
 FEW_WAYS = 10_000
-"""Up to so many `re` is taken, which rarely tries them all and is twenty times faster to call."""
+"""Up to this many ways `re` is used, which rarely tries all and is twenty times faster to call."""
 MOST_WAYS = 100_000_000
-"""More than these are an error; so many take seconds."""
+"""More ways are an error; this many take seconds."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern in both notations; that for RE2 is None where it has no such."""
+    """A pattern in both notations; `for_re2` is None if RE2 does not support the pattern."""
 
     source: str
     plain: re.Pattern[str]
@@ -42,7 +43,7 @@ class Pattern:
             try:
                 return self.linear.fullmatch(text) is not None
             except UnicodeEncodeError:
-                pass  # lone surrogates, which RE2 cannot be given
+                pass  # lone surrogates, which RE2 does not accept
         if self._ways(text) <= math.log(MOST_WAYS):
             return self.plain.fullmatch(text) is not None
         raise EvaluationError(
@@ -53,16 +54,16 @@ class Pattern:
 
     @property
     def may_be_endless(self) -> bool:
-        """Whether texts of a few characters are enough for too many ways."""
+        """Whether a text of a few characters may have too many ways."""
         return math.isinf(self.degree) and self.linear is None
 
     def _ways(self, text: str) -> float:
-        """The logarithm of how many ways there may be."""
+        """Return the logarithm of the largest number of ways."""
         return self.degree * math.log(len(text) + 2) if self.degree else 0.0
 
     @cached_property
     def linear(self) -> Any | None:
-        """What RE2 makes of the pattern, None if it has no such."""
+        """The pattern compiled by RE2; None if RE2 does not support it."""
         if self.for_re2 is None:
             return None
         options = re2.Options()

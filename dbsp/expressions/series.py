@@ -1,9 +1,10 @@
-"""Series of numbers: from a start, by equal steps, to an end that is not part of it any more.
+"""Series of numbers: from a start, by equal steps, to an exclusive end.
 
     start, start + step, start + 2 step, ...   while < end (step > 0) or > end (step < 0)
 
-Without a step it is 1 toward an end above, -1 toward one below. A step of 0 gives the start alone, or
-nothing where it is the end. Floats are added up one by one, as Souffle's `range` does it.
+The default step is 1 toward a greater end, -1 toward a smaller one. With step 0 the series has
+only the start, or is empty if the start is the end. Floats are added one by one, as in Souffle's
+`range`.
 """
 
 from __future__ import annotations
@@ -51,14 +52,14 @@ def lengths(start: Ints, end: Ints, step: Ints | None) -> tuple[Ints, Ints]:
 
 
 def int_series(start: Ints, end: Ints, step: Ints | None) -> tuple[Ints, Ints]:
-    """The values of all series one after the other, and the number of values of each."""
+    """Return the values of all series in sequence, and the number of values of each."""
     counts, step = lengths(start, end, step)
     places = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.repeat(start, counts) + places * np.repeat(step, counts), counts
 
 
 def float_series(start: float, end: float, step: float | None) -> npt.NDArray[np.float64]:
-    """The values of one series of floats. Raises EvaluationError if it is too long, or has no end."""
+    """Return the values of one series of floats. Raises EvaluationError if it is too long."""
     if step is None:
         step = 1.0 if start <= end else -1.0
     if not ((step > 0 and start < end) or (step < 0 and start > end)):
@@ -77,7 +78,7 @@ def float_series(start: float, end: float, step: float | None) -> npt.NDArray[np
 
 
 def coded_series(kind: str, ends: Sequence[Codes]) -> tuple[Codes, Codes]:
-    """The values of all series one after the other, and the number of values of each, of coded ends."""
+    """Return the values of all series in sequence, and the number of each, from encoded ends."""
     start, end = ends[:2]
     step = ends[2] if len(ends) > 2 else None
     if kind != "float":

@@ -93,7 +93,7 @@ define(
 
 _DECIMAL = re.compile(r"[+-]?[0-9]+")
 _OTHER_BASE = re.compile(r"([+-]?)0(x[0-9a-fA-F]+|b[01]+)")
-_MOST_DIGITS = 4000  # Python refuses to read longer ones; they do not fit 64 bits anyhow
+_MOST_DIGITS = 4000  # Python refuses to read more digits, and such a number does not fit 64 bits
 
 
 def _to_number(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Expressions seen from below an operator: columns replaced by what they are made of."""
+"""Move expressions below an operator: replace columns by the expressions that define them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from dbsp.expressions.expression import Call, Column, Expression
 
-# Functions that have a value for all arguments: an expression of these alone may be evaluated for
-# rows that the query would never have shown it.
+# Functions that have a value for all arguments: an expression of these functions may be evaluated
+# for rows that the query itself does not evaluate it for.
 _TOTAL = frozenset({"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "is_null", "fill_null", "when"})
 
 _OVERFLOWING = _TOTAL | {"add", "sub", "mul", "neg", "abs"}
 
 
 def substitute(expression: Expression, columns: Mapping[str, Expression]) -> Expression:
-    """The expression with every column replaced by the expression it stands for."""
+    """Return the expression with every column replaced by its definition."""
     if isinstance(expression, Column):
         return columns[expression.name]
     if isinstance(expression, Call):
@@ -26,21 +26,21 @@ def substitute(expression: Expression, columns: Mapping[str, Expression]) -> Exp
 
 
 def is_total(expression: Expression) -> bool:
-    """Whether evaluating it can never fail, whatever the row."""
+    """Whether the evaluation succeeds for every row."""
     if isinstance(expression, Call):
         return expression.function in _TOTAL and all(map(is_total, expression.arguments))
     return True
 
 
 def can_only_overflow(expression: Expression) -> bool:
-    """Whether nothing but a number that is too large can keep it from having a value."""
+    """Whether the evaluation can fail only because a number is too large."""
     if isinstance(expression, Call):
         return expression.function in _OVERFLOWING and all(map(can_only_overflow, expression.arguments))
     return True
 
 
 def uses(expression: Expression, name: str) -> int:
-    """How often a column is read."""
+    """Return the number of uses of a column."""
     if isinstance(expression, Column):
         return int(expression.name == name)
     if isinstance(expression, Call):

@@ -1,4 +1,4 @@
-"""How expressions begin: columns, constants, and the functions written before their arguments."""
+"""The functions that start an expression: `col`, `lit`, `when`, `cat`, `min_of`, `max_of`."""
 
 from __future__ import annotations
 
@@ -10,58 +10,76 @@ from dbsp.expressions.expression import Column, Expression, Literal, as_expressi
 
 
 def col(name: str) -> Expression:
-    """The column of this name.
+    """Return the expression of the column with this name.
 
-    >>> (col("age") >= 18) & col("name").startswith("A")
-    (col("age") >= 18) & col("name").startswith('A')
+    Parameters:
+        name: the name of the column; it is checked when the expression is used on a stream.
+
+    Examples:
+        >>> (col("age") >= 18) & col("name").startswith("A")
+        (col("age") >= 18) & col("name").startswith('A')
     """
     return Column(name)
 
 
 def lit(value: Any, type: Any = None) -> Expression:
-    """A constant, for where Python would not make it one: `lit(1) / col("x")`, `lit(None, str)`."""
+    """Return a constant as an expression.
+
+    Only needed where Python would not use the expression's operators or methods, and for a constant
+    of another type than that of the value.
+
+    Parameters:
+        value: the constant.
+        type: the type, as for a column; by default the type of the value.
+
+    Examples:
+        >>> lit(2).shl(col("n"))
+        lit(2).shl(col("n"))
+        >>> lit(None, str)
+        lit(None, STR)
+    """
     return Literal(value, None if type is None else as_type(type))
 
 
 def cat(*parts: Any) -> Expression:
-    """Strings joined end to end."""
+    """Return the strings joined end to end."""
     return call("cat", *parts)
 
 
 def min_of(first: Any, *others: Any) -> Expression:
-    """The smallest of several values of a row (not an aggregate)."""
+    """Return the smallest of several values of a row (not an aggregate)."""
     return call("min_of", first, *others)
 
 
 def max_of(first: Any, *others: Any) -> Expression:
-    """The largest of several values of a row (not an aggregate)."""
+    """Return the largest of several values of a row (not an aggregate)."""
     return call("max_of", first, *others)
 
 
 @dataclass(frozen=True)
 class When:
-    """A condition that waits for its value; see `when`."""
+    """A condition without its value yet; see `when`."""
 
     condition: Expression
     earlier: tuple[tuple[Expression, Expression], ...] = ()
 
     def then(self, value: Any) -> Then:
-        """What holds where the condition does."""
+        """Set the value where the condition is true."""
         return Then((*self.earlier, (self.condition, as_expression(value))))
 
 
 @dataclass(frozen=True)
 class Then:
-    """Conditions with their values, waiting for another condition or the end."""
+    """Conditions with their values; `when` adds a condition, `otherwise` ends the choice."""
 
     cases: tuple[tuple[Expression, Expression], ...]
 
     def when(self, condition: Any) -> When:
-        """A further condition, tried where the earlier ones do not hold."""
+        """Add a condition for the rows where the earlier conditions are not true."""
         return When(as_expression(condition), self.cases)
 
     def otherwise(self, value: Any) -> Expression:
-        """What holds where no condition does."""
+        """Set the value where no condition is true; return the expression."""
         result = as_expression(value)
         for condition, chosen in reversed(self.cases):
             result = call("when", condition, chosen, result)
@@ -69,9 +87,19 @@ class Then:
 
 
 def when(condition: Any) -> When:
-    """A choice: `when(c).then(a).otherwise(b)`; only the chosen side is evaluated. None counts as false.
+    """Start a choice: `when(c).then(a).otherwise(b)`. A condition of None counts as false.
 
-    >>> when(col("y") != 0).then(col("x") / col("y")).otherwise(0.0)
-    when(col("y") != 0).then(col("x") / col("y")).otherwise(0.0)
+    Only the chosen side is evaluated. Further conditions follow as
+    `when(c).then(a).when(d).then(b).otherwise(e)`.
+
+    Parameters:
+        condition: a boolean expression.
+
+    Examples:
+        >>> circuit = Circuit("example")
+        >>> quotient = when(col("y") != 0).then(col("x") / col("y")).otherwise(0.0)
+        >>> circuit.output("out", circuit.input("a", x=float, y=float).map(v=quotient))
+        >>> circuit.start().step({"a": [(3.0, 2.0), (1.0, 0.0)]})["out"].rows()
+        [(0.0,), (1.5,)]
     """
     return When(as_expression(condition))

@@ -17,8 +17,9 @@ class NodeStats:
         >>> run = circuit.start()
         >>> run.observe()
         >>> result = run.step({"sale": [(7,), (3,), (9,)]})
-        >>> [(stats.steps, stats.rows_out) for stats in run.stats()]
-        [(1, 3), (1, 2), (1, 2)]
+        >>> stats = run.stats()[0]
+        >>> stats.node.label, stats.steps, stats.rows_out
+        ('Input sale', 1, 3)
     """
 
     __slots__ = ("node", "rows_out", "seconds", "steps")

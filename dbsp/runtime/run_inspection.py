@@ -30,8 +30,11 @@ class Inspection(RunBase):
             >>> run = circuit.start()
             >>> run.observe()
             >>> _ = run.step({"sale": [(7,), (3,)]})
-            >>> [stats.rows_out for stats in run.stats()]
-            [2, 1, 1]
+            >>> run.stats()[0].rows_out
+            2
+            >>> run.observe(False)
+            >>> run.stats()
+            []
         """
         observation.observe(self.scope, on)
 
@@ -46,8 +49,8 @@ class Inspection(RunBase):
             >>> run = circuit.start()
             >>> run.observe()
             >>> _ = run.step({"sale": [(7,), (3,)]})
-            >>> [(stats.node.label, stats.steps, stats.rows_out) for stats in run.stats()]
-            [('Input sale', 1, 2), ('Output all', 1, 2)]
+            >>> [(stats.steps, stats.rows_out) for stats in run.stats() if stats.node.label == "Output all"]
+            [(1, 2)]
         """
         return observation.collect(self.scope)
 

@@ -119,7 +119,9 @@ def test_an_invalid_regular_expression_is_a_warning_of_one_line(
     with pytest.raises(SystemExit, match="0"):
         main(["run", str(program), "-D", "-"])
     shown = capsys.readouterr().err
-    assert shown.startswith("dbsp: warning: '[a' is no regular expression, so nothing matches it")
+    assert shown.startswith(
+        "dbsp: warning: '[a' is not a regular expression, so match and !match are both false"
+    )
     assert shown.count("\n") == 1
 
 

@@ -1,4 +1,4 @@
-"""Reference evaluator of expressions in plain Python, one row at a time, and the comparison with it."""
+"""A second implementation of expressions, row by row in plain Python, to compare with the engine."""
 
 from __future__ import annotations
 

@@ -45,22 +45,24 @@ def test_types_of_results(expression: Expression, type_: Type) -> None:
         (
             col("i") + col("s"),
             'col("i") + col("s"): + expects two numbers or two strings, '
-            'not col("i") (int) and col("s") (str)',
+            'got col("i") (int) and col("s") (str) [wrong-type]',
         ),
         (col("nn") + 1, "unknown column 'nn'; the columns are (i: int,"),
         (
             col("i") & True,
-            '& expects two booleans (band is the bitwise and), not col("i") (int) and True (bool)',
+            '& expects two booleans (band is the bitwise and), got col("i") (int) and True (bool)',
         ),
-        (col("s") < 1, '< expects two values of one type, not col("s") (str) and 1 (int)'),
-        (~col("i"), '~ expects a boolean (bnot is the bitwise not), not col("i") (int)'),
-        (col("os").to_number().upper(), 'upper expects a string, not col("os").to_number() (int?)'),
+        (col("s") < 1, '< expects two values of one type, got col("s") (str) and 1 (int)'),
+        (~col("i"), '~ expects a boolean (bnot is the bitwise not), got col("i") (int)'),
+        (col("os").to_number().upper(), 'upper expects a string, got col("os").to_number() (int?)'),
         (when(col("i")).then(1).otherwise(2), "when expects a boolean and two values of one type"),
-        (when(col("b")).then(1).otherwise("a"), "not col(\"b\") (bool) and 1 (int) and 'a' (str)"),
+        (when(col("b")).then(1).otherwise("a"), "got col(\"b\") (bool) and 1 (int) and 'a' (str)"),
         (min_of(1, "a"), "min_of expects values of one type"),
         (col("i").length(), "length expects a string or bytes"),
         (col("b") + col("b"), "+ expects two numbers or two strings"),
-        (call("frobnicate", 1), "there is no function 'frobnicate'"),
+        (call("frobnicate", 1), "unknown function 'frobnicate' [invalid-expression]"),
+        (call("upperr", "a"), "unknown function 'upperr'; did you mean 'upper'? [invalid-expression]"),
+        (Expression(), "expected an expression over columns, got <"),
     ],
 )
 def test_binding_says_what_does_not_fit(expression: Expression, message: str) -> None:
