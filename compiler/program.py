@@ -237,7 +237,7 @@ class Program(QuestionMethods):
 
         Raises:
             InputError: a change does not fit its input. IterationLimitError: a recursion needs more
-            than `max_iterations` iterations. Later ticks
+                than `max_iterations` iterations. Later ticks
                 raise it from `Run.step`.
             CheckpointError: the folder cannot be used, or belongs to another program.
 

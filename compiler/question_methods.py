@@ -41,7 +41,7 @@ class QuestionMethods:
 
         Raises:
             InputError: the relation is unknown, the row does not fit its columns, or the run
-            belongs
+                belongs
                 to another program.
 
         Examples:
@@ -81,7 +81,7 @@ class QuestionMethods:
 
         Raises:
             InputError: the relation is unknown, the row does not fit its columns, or the run
-            belongs
+                belongs
                 to another program.
 
         Examples:

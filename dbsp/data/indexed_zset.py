@@ -215,7 +215,7 @@ class IndexedZSet:
 
         Parameters:
             extension: an indexed Z-set, whose group for the leaf is appended; weights multiply. Or
-            a
+                a
                 function from a leaf (a named tuple) to rows, each of which gets the weight of the
                 leaf.
             columns: for an indexed Z-set, the columns of the leaf that select the group, by default

@@ -44,7 +44,7 @@ class PrefixExtender:
     Parameters:
         index: the indexed Z-set; its key has at least one column.
         columns: the names of the key columns in the prefixes: the columns to look up, then the
-        column
+            column
             to add. The names in the index if None.
 
     Raises:
@@ -118,7 +118,7 @@ class PrefixExtender:
 
         Raises:
             SchemaError: a column to look up is missing or of another type, or the column to add
-            exists.
+                exists.
 
         Examples:
             >>> edge = PrefixExtender(ZSet([(1, 2), (1, 3)], {"x": int, "y": int}).index_by("x", "y"))
@@ -198,7 +198,7 @@ def extend_prefixes(prefixes: ZSet, extenders: Sequence[PrefixExtender]) -> ZSet
     Parameters:
         prefixes: a Z-set of the values bound so far.
         extenders: one extender per relation that contains the new variable; all add the same
-        column.
+            column.
 
     Returns:
         The extended prefixes, with the weights of the prefixes.

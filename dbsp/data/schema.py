@@ -78,7 +78,7 @@ class Schema:
 
         Parameters:
             columns: for each name a Python class such as `int` or `datetime.date`, `X | None` for
-            an
+                an
                 optional column, the name of a type such as `"float?"`, or a `Type`.
 
         Raises:

@@ -286,7 +286,7 @@ class ZSet:
 
         Parameters:
             weight_column: the name of the column of weights. If None, a row of weight n occurs n
-            times.
+                times.
 
         Raises:
             SchemaError: as for `to_arrow`, and so InputError.
@@ -303,7 +303,7 @@ class ZSet:
 
         Parameters:
             weight_column: the name of the column of weights. If None, a row of weight n occurs n
-            times.
+                times.
 
         Raises:
             SchemaError: as for `to_arrow`, and so InputError.

@@ -44,7 +44,7 @@ def ensure_java() -> Path:
 
     Raises:
         SetupError: no suitable Java exists; the message lists the ones found and how to install
-        one.
+            one.
 
     Examples:
         >>> dbsp.spark.ensure_java().is_dir()

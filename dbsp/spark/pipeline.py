@@ -93,7 +93,7 @@ class Pipeline:
 
         Raises:
             InputError: the relation has a source already. Other errors are raised by `start` and
-            `run`.
+                `run`.
 
         Examples:
             >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
