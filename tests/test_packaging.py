@@ -189,6 +189,15 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+@pytest.mark.parametrize("index", ["README.md", "docs/README.md"])
+def test_the_indexes_list_every_page(index: str) -> None:
+    page = ROOT / index
+    linked = {(page.parent / target).resolve() for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text())}
+    groups = ("api", "errors", "decisions")  # each has an index of its own
+    pages = [path for path in PAGES[1:] if path.parent.name not in groups or path.name == "index.md"]
+    assert [str(path.relative_to(ROOT)) for path in pages if path not in linked and path != page] == []
+
+
 def test_every_dependency_is_pinned_within_its_range() -> None:
     """A dependency is added with `make lock`."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()

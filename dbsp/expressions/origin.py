@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -16,7 +17,7 @@ NamedValues = Sequence[tuple[str, Any]]
 
 
 @dataclass(frozen=True)
-class Origin:
+class Origin(ABC):
     """The place of an expression in the text of a program.
 
     Every part of an expression may have an origin. Equality, hashes and JSON ignore it. A front end
@@ -30,13 +31,13 @@ class Origin:
         """Return the origin after a replacement of the columns of the expression."""
         return replace(self, definitions=(*self.definitions, definitions))
 
+    @abstractmethod
     def variables(self) -> Iterator[tuple[str, Expression]]:
         """Yield the variables with their names in the program, before any replacement."""
-        raise NotImplementedError
 
+    @abstractmethod
     def diagnostic(self, reason: str, code: str | None, values: NamedValues) -> Diagnostic:
         """Return the message that the expression has no value for these values of its variables."""
-        raise NotImplementedError
 
 
 def failure_text(reason: str, text: str, values: NamedValues, show: Callable[[Any], str]) -> str:
