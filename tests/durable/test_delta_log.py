@@ -45,7 +45,7 @@ def everything(folder: Path) -> set[str]:
 
 
 @given(sequences, st.integers(1, 20), st.data())
-def test_reading_gives_what_was_appended(sequence: Ticks, keep: int, data: st.DataObject) -> None:
+def test_appended_ticks_are_read_back(sequence: Ticks, keep: int, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(delta_log, "_KEEP_FROM", keep):
         log = log_of(folder)
         for number, tick in enumerate(sequence, 1):

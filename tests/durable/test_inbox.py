@@ -168,7 +168,7 @@ def test_every_end_of_a_drain(tmp_path: Path) -> None:
         run.log.close()
 
 
-def test_what_was_staged_for_nothing_is_removed(tmp_path: Path) -> None:
+def test_unpublished_files_are_removed(tmp_path: Path) -> None:
     side = Deliveries(tmp_path, "w", "a", weight_column="w", sync=False)
     left = side.stage(table({(9, 9): 1}).to_batches())
     discarded = side.stage(table({(9, 9): 1}).to_batches())

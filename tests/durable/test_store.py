@@ -439,7 +439,7 @@ def test_a_program_with_half_of_a_character_in_it(tmp_path: Path) -> None:
     assert program.start(checkpoint=tmp_path / "run").view("r").rows() == [("\ud800",)]
 
 
-def test_a_checkpoint_of_an_earlier_format_says_what_to_do(
+def test_a_checkpoint_of_an_earlier_format_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = dbsp.compile(CLOSURE)

@@ -65,7 +65,7 @@ def test_types_of_results(expression: Expression, type_: Type) -> None:
         (Expression(), "expected an expression over columns, got <"),
     ],
 )
-def test_binding_says_what_does_not_fit(expression: Expression, message: str) -> None:
+def test_binding_names_the_operands_that_do_not_fit(expression: Expression, message: str) -> None:
     with pytest.raises(SchemaError) as error:
         bind(expression, SCHEMA)
     assert message in str(error.value)

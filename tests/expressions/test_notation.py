@@ -69,7 +69,7 @@ def test_an_expression_has_no_truth_value() -> None:
         'col("x").fill_null(lit(None, STR))',
     ],
 )
-def test_notation_is_what_one_would_type(text: str) -> None:
+def test_notation_is_python_code(text: str) -> None:
     names = {"col": col, "lit": lit, "when": when, "min_of": min_of, "cat": cat, "STR": STR}
     expression = eval(text, names)
     assert eval(repr(expression), names).same_as(expression)

@@ -40,7 +40,7 @@ MATCHING = [
 
 
 @pytest.mark.parametrize(("pattern", "matched", "unmatched"), MATCHING)
-def test_what_matches(pattern: str, matched: str, unmatched: str) -> None:
+def test_matching_texts(pattern: str, matched: str, unmatched: str) -> None:
     assert compiled(pattern).fullmatch(matched)
     assert not compiled(pattern).fullmatch(unmatched)
 
@@ -82,7 +82,7 @@ def test_any_text_is_either_read_or_refused(pattern: str, text: str) -> None:
 
 
 @given(st.text("ab.|()?", max_size=8), st.text("ab", max_size=6))
-def test_the_common_part_means_what_it_means_in_python(pattern: str, text: str) -> None:
+def test_the_common_syntax_means_the_same_in_python(pattern: str, text: str) -> None:
     try:
         theirs = re.compile(pattern)
         ours = compiled(pattern)
@@ -119,7 +119,7 @@ def test_no_pattern_takes_for_ever(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", [r"(a)(a*)*\1b", "(?=(a|b)*c)a*", "(a+)+b(?!c)"])
-def test_what_only_backtracking_matches_is_bounded(pattern: str) -> None:
+def test_backtracking_is_bounded(pattern: str) -> None:
     assert compiled(pattern).may_be_endless
     with pytest.raises(EvaluationError, match=r"with a text of 5,000 characters may not terminate"):
         compiled(pattern).fullmatch("a" * 5_000)

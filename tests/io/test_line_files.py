@@ -90,7 +90,7 @@ WAYS: list[dict[str, str]] = [
 
 @settings(deadline=None)
 @given(rows, st.sampled_from(WAYS))
-def test_what_is_written_is_read_back(
+def test_written_files_are_read_back(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, str, float]], way: dict[str, str]
 ) -> None:
     folder = tmp_path_factory.mktemp("places")

@@ -93,7 +93,7 @@ def test_a_part_of_the_memory_of_the_machine() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "G", "-1G", "0", "0%", "101%", "1X", "nan", "1e3"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="such as 8G"):
         capacity(text)
 
