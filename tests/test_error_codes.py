@@ -37,8 +37,8 @@ def used_codes() -> set[str]:
             match node:
                 case ast.keyword(arg="code", value=value):
                     found |= {c.value for c in ast.walk(value) if isinstance(c, ast.Constant) and c.value}
-                case ast.arguments(args=parameters, defaults=defaults):
-                    last = parameters[len(parameters) - len(defaults) :]
+                case ast.arguments(posonlyargs=first, args=second, defaults=defaults) if defaults:
+                    last = (first + second)[-len(defaults) :]
                     given = zip(last, defaults, strict=True)
                     found |= {ast.literal_eval(value) for name, value in given if name.arg == "code"}
                 case ast.Assign(targets=[ast.Name(id="code")], value=value):
