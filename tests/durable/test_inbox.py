@@ -32,16 +32,16 @@ PATHS = dbsp.compile("""
 
 
 def circuit() -> dbsp.Circuit:
-    made = dbsp.Circuit("bags")
-    a, b = made.input("a", x=int, y=int), made.input("b", x=int, y=int)
-    made.output("both", a + b.map(x=dbsp.col("y"), y=dbsp.col("x")))
-    return made
+    bags = dbsp.Circuit("bags")
+    a, b = bags.input("a", x=int, y=int), bags.input("b", x=int, y=int)
+    bags.output("both", a + b.map(x=dbsp.col("y"), y=dbsp.col("x")))
+    return bags
 
 
 def table(delta: Z) -> pa.Table:
     columns = list(zip(*delta, strict=True)) or [(), ()]
-    made = {name: pa.array(column, pa.int64()) for name, column in zip("xy", columns, strict=True)}
-    return pa.table(made | {"w": pa.array(list(delta.values()), pa.int64())})
+    arrays = {name: pa.array(column, pa.int64()) for name, column in zip("xy", columns, strict=True)}
+    return pa.table(arrays | {"w": pa.array(list(delta.values()), pa.int64())})
 
 
 Batches = list[tuple[str, Z]]
@@ -202,10 +202,10 @@ def test_steps_of_others_in_between(tmp_path: Path) -> None:
 
 def test_the_last_change_of_a_row_or_key_decides(tmp_path: Path) -> None:
     """On inputs with set semantics or with a key; columns are found by their names."""
-    made = dbsp.Circuit("kinds")
-    made.output("set", made.input("s", x=int, y=int, kind="set"))
-    made.output("last", made.input("k", x=int, y=int, key="x"))
-    run, inbox = made.start(), Inbox(tmp_path)
+    kinds = dbsp.Circuit("kinds")
+    kinds.output("set", kinds.input("s", x=int, y=int, kind="set"))
+    kinds.output("last", kinds.input("k", x=int, y=int, key="x"))
+    run, inbox = kinds.start(), Inbox(tmp_path)
     changes = pa.table({"w": [1, -1, 1, 1, -1], "y": [2, 2, 3, 4, 9], "x": [1, 1, 5, 5, 1]})
     inbox.put("s", changes, 0, weight_column="w")
     inbox.put("k", changes, 0, weight_column="w")

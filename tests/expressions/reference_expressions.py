@@ -1,4 +1,4 @@
-"""A second implementation of expressions, row by row in plain Python, to compare with the engine."""
+"""A second implementation of expressions, row by row in plain Python, as a reference."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from dbsp.data.zset import ZSet
 from dbsp.errors import InputError, SchemaError
 from dbsp.io import DataError, Medium, Place, format_delta, format_rows, read_facts, write_place
 from dbsp.io.facts import _Reader
+from dbsp.io.json_rows import format_json_rows
 from dbsp.io.term_text import read_cell
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
@@ -256,6 +258,13 @@ def test_files_are_replaced(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["path.csv"]
     with pytest.raises(InputError, match=r"path.csv/x.csv: cannot be written: .* \[unwritable-file\]"):
         write_place(Place(Medium.TEXT, path / "x.csv", "x"), ZSet({(1,): 1}))
+
+
+@pytest.mark.parametrize("write", [format_rows, format_json_rows])
+def test_half_characters_cannot_be_written(write: Callable[[ZSet], object]) -> None:
+    with pytest.raises(InputError, match=r"cannot write .*: expected valid Unicode text") as caught:
+        write(ZSet({("\ud800a",): 1}))
+    assert caught.value.code == "invalid-encoding"
 
 
 def test_deltas_are_lines_of_a_change_script() -> None:

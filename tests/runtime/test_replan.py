@@ -256,6 +256,33 @@ class SecretiveStep(Step):
         """Restore nothing, since a tick is counted at its commit."""
 
 
+@dataclass(frozen=True)
+class Late(Operator):
+    """An operator whose step gets a table in its first step instead of in `start`."""
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
+        return LateStep(scope)
+
+
+class LateStep(Step):
+    def __init__(self, scope: StepScope) -> None:
+        super().__init__()
+        self.scope = scope
+
+    def step(self) -> None:
+        self.scope.new_table()
+
+
+def test_state_must_be_created_at_the_start() -> None:
+    circuit = Circuit("c")
+    circuit.output("out", Late()(circuit.input("a", x=int)))
+    with pytest.raises(CircuitError, match=r"must get its traces and tables in Operator.start.* \[scope-mis"):
+        circuit.start().step({"a": [(1,)]})
+
+
 def counted(n: int) -> Circuit:
     circuit = Circuit("c")
     circuit.output("out", Secretive(n)(circuit.input("a", x=int)))

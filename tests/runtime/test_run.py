@@ -268,7 +268,7 @@ def test_state_is_counted_and_released() -> None:
 
 
 def test_large_ticks_and_small_ones() -> None:
-    """A large tick releases the deltas inside the circuit, but not the rows kept for the next tick."""
+    """A large tick releases the deltas inside the circuit, but not rows kept for the next tick."""
 
     def build(c: Circuit) -> dict[str, Stream]:
         a = c.input("a", x=int, y=int)

@@ -35,7 +35,7 @@ EDGE = {"x": int, "y": int}
 
 
 class Bombs:
-    """An input whose rows (place, depth) make the circuit fail at a place, in scopes at an iteration."""
+    """An input of rows (place, depth); the circuit fails at this place and iteration."""
 
     def __init__(self, circuit: Circuit) -> None:
         self.rows = circuit.input("bomb", place=int, depth=int)
@@ -89,7 +89,7 @@ def everything(circuit: Circuit) -> None:
     circuit.output("feedback", stepped)
     circuit.output("constant", unit.join(bag, on=[]))
 
-    # 1: an expression without a value; 2: a sum that leaves int64; 3: a product of weights that does
+    # 1: an expression without a value; 2: sum outside int64; 3: a product of weights outside int64
     circuit.output("quotient", bombs.at(1).map(q=1 // (col("depth") * 0)))
     circuit.output("sum", bombs.at(2).map(v=col("depth") * 0 + 2**62).group_by().agg(s=sum_(col("v") * 1)))
     heavy = bombs.at(3)
@@ -269,7 +269,7 @@ def test_a_merge_continues_in_ticks_that_do_not_change_its_trace() -> None:
     circuit.output("b", circuit.input("b", x=int).filter(col("x") < 0))
     run = circuit.start()
     run.step({"a": [(x,) for x in range(190_000)]})
-    # Too few rows in any of these ticks to pay for the merge of the retractions with the insertions.
+    # Too few rows in each of these ticks for the merge of the retractions with the insertions.
     for start in range(0, 25_000, 1_000):
         run.step({"a": {(x,): -1 for x in range(start, start + 1_000)}})
     assert run.state_rows == 215_000
