@@ -45,7 +45,7 @@ lint: $(VENV)/.ready-dev
 # The variable turns off an advertisement for another tool.
 docs: $(VENV)/.ready-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-	@echo "open build/site/index.html, or serve the site: $(BIN)/mkdocs serve"
+	@echo "the site is in build/site; to read it with search: $(BIN)/mkdocs serve"
 
 format: $(VENV)/.ready-dev
 	$(BIN)/ruff check --fix .
