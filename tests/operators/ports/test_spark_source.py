@@ -1,4 +1,4 @@
-"""SparkSource: which Z-set a micro-batch stands for. Without Spark: a micro-batch is an Arrow table."""
+"""SparkSource: the Z-set of a micro-batch. Needs no Spark: a micro-batch is an Arrow table."""
 
 from __future__ import annotations
 
