@@ -1,4 +1,4 @@
-"""`dbsp check`: the three circuits of a program on random changes, and reports of differences."""
+"""`dbsp check`: the circuits of a program on random changes, and the report of a difference."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ def test_a_difference_is_reported_with_the_changes_that_lead_to_it() -> None:
         circuit.output("out", e if stage is Stage.QUERY else e.filter(dbsp.col("x") > 0))
         return circuit.start(stage)
 
-    with pytest.raises(Disagreement, match=r"in tick \d+ the incremental circuit answers\n") as caught:
+    with pytest.raises(Disagreement, match=r"in tick \d+ the incremental circuit returned\n") as caught:
         check_agreement(build, 20)
     assert "(0,)" in str(caught.value).partition("after the changes")[2]
+    assert caught.value.code == "disagreement"
 
 
 def test_the_command_prints_the_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
