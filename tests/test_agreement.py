@@ -1,4 +1,4 @@
-"""`dbsp check`: the three circuits of a program on random changes, and reports of differences."""
+"""`dbsp check`: the circuits of a program on random changes, and the report of a difference."""
 
 from __future__ import annotations
 
