@@ -159,7 +159,8 @@ def test_files_of_records_and_their_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError) as refused:
         read_change_script(script, {"list": schema})
     assert str(refused.value) == (
-        f"{script}:2:11: error: column 'l' of 'list' expects a record [head, tail] of type List, or nil\n"
+        f"{script}:2:11: error: column 'l' of 'list' expects a record [head, tail] of type List,"
+        " or nil [wrong-type]\n"
         "    -list([1, 2], 3)\n              ^"
     )
 
