@@ -3,7 +3,7 @@
 #   make demo       the demo: live views over the source of the standard library
 #   make test       all tests, in parallel
 #   make test-fast  the tests without Spark, crashes and slow tests
-#   make lint       ruff, mypy --strict, the direction of imports
+#   make lint       ruff, mypy --strict, the direction of imports, the words of the prose
 #   make docs       the documentation site, in build/site; fails for a broken link or reference
 #   make format     apply ruff's fixes and format
 #   make bench      the benchmarks
@@ -41,6 +41,7 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tests/check_prose.py
 
 # The variable turns off an advertisement for another tool.
 docs: $(VENV)/.ready-dev
