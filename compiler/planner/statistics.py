@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dbsp.compiler.planner.conjunction import Atom
+from dbsp.errors import expect_present
 from dbsp.kernels.arrays import Codes, Mask
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
@@ -227,9 +228,7 @@ class Statistics:
         constants."""
         pattern = Atom(atom.relation, (), atom.fixed, atom.equal)
         if pattern not in self._matching:
-            rows = self._rows(atom.relation)
-            if rows is None:
-                raise KeyError(f"expected known rows of relation '{atom.relation}'")
+            rows = expect_present(self._rows(atom.relation), f"known rows of relation '{atom.relation}'")
             fits: Mask = np.ones(len(rows), np.bool_)
             share = 1.0
             for column, value in atom.fixed:

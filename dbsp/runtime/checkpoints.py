@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from dbsp.errors import SetupError
+from dbsp.errors import expect_present
 
 if TYPE_CHECKING:
     from dbsp.circuit.graph import Graph
@@ -44,6 +44,4 @@ def open_checkpoint(place: str | Path | Checkpoint) -> Checkpoint:
     """Open the checkpoint in a folder with default settings; return a `Checkpoint` unchanged."""
     if not isinstance(place, str | Path):
         return place
-    if _opener is None:
-        raise SetupError(f"cannot open the checkpoint {place}: no function to open folders is registered")
-    return _opener(Path(place))
+    return expect_present(_opener, "a function that opens folders")(Path(place))

@@ -22,7 +22,7 @@ from dbsp.circuit.step_roles import Arranged, ReplayingStep, TracedStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.errors import CircuitError
+from dbsp.errors import InvariantError
 from dbsp.kernels import arrange, project, with_time
 from dbsp.kernels.arrays import Codes
 from dbsp.state.trace import Trace
@@ -140,8 +140,9 @@ def arranged_by_any_order(rewriting: Rewriting, stream: Stream) -> Stream:
 def own_trace(source: Arranged) -> Trace:
     """The trace of a stream that is arranged in the scope of the reader."""
     if not isinstance(source, TracedStep):
-        raise CircuitError(
-            "expected a stream arranged in this scope, got one of an outer scope", code="scope-misuse"
+        name = type(source).__name__
+        raise InvariantError(
+            f"expected a step with a trace of this scope, got {name}; this is a defect of dbsp"
         )
     return source.trace
 
