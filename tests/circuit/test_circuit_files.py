@@ -10,12 +10,27 @@ from typing import Any
 import networkx as nx
 import pytest
 
-from dbsp import ArgumentError, Circuit, CircuitError, DbspError, from_json, from_networkx
+from dbsp import ArgumentError, Circuit, CircuitError, DbspError, SchemaError, from_json, from_networkx
 from dbsp.circuit.value_json import encode
 from dbsp.expressions import Expression
 
 HEADER = {"format": "dbsp circuit", "version": 2, "form": "query", "name": "c"}
 EDGE = Circuit("c").input("edge", x=int)
+
+EDGE_NODE = {
+    "operator": {
+        "class": "Input",
+        "fields": {"relation": "edge", "columns": {"schema": [["x", "int"]]}, "kind": "zset"},
+    },
+    "inputs": [],
+}
+MAP = {
+    "class": "Map",
+    "fields": {
+        "expressions": [{"functor": "f", "types": ["str", "int"], "arguments": [{"column": "x"}]}],
+        "names": ["n"],
+    },
+}
 
 
 def read(**changes: Any) -> Any:
@@ -120,6 +135,14 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
         CircuitError,
         "the circuit calls the functor 'f', whose function is not in the file; pass it, as in "
         'from_json(text, functors={"f": function}) [invalid-circuit-file]',
+    ),
+    (
+        lambda: from_json(
+            json.dumps(HEADER | {"nodes": [EDGE_NODE, {"operator": MAP, "inputs": [0]}]}),
+            functors={"f": lambda n: n},
+        ),
+        SchemaError,
+        'Map: @f(col("x")): @f expects (str), got col("x") (int) [wrong-type]',
     ),
     (
         lambda: encode([1]),

@@ -20,7 +20,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import dbsp
-from dbsp.cli.commands import HELP, ConsoleCommands
+from dbsp.cli.commands import HELP, ConsoleCommands, QuitConsole
 from dbsp.cli.completion import LiveCompleter, LiveLexer
 from dbsp.cli.interrupt import ends_tick
 from dbsp.cli.prompt import _history, converse
@@ -144,11 +144,18 @@ def test_proofs(say: Say) -> None:
     )
 
 
-def test_saving_and_loading(folder: Path, commands: ConsoleCommands, say: Say) -> None:
+def test_saving_and_loading(
+    folder: Path, commands: ConsoleCommands, say: Say, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert say("save out") == "wrote 1 input and 2 results to out\n"
     assert (folder / "out" / "edge.facts").read_text() == "a\tb\nb\tc\n"
     assert (folder / "out" / "lonely.csv").read_text() == "1\n"
     before = views(commands)
+    commands.handle('+edge("c", "d")')
+    capsys.readouterr()
+    commands.handle("save out")
+    assert capsys.readouterr().err == "the saved files do not include the pending changes\n"
+    commands.handle("rollback")
     (folder / "changes.txt").write_text('-edge("a", "b")\ncommit\n+edge("a", "z")\n')
     assert say("load changes.txt").count("commit  //") == 2
     assert commands.run.tick == 3
@@ -321,6 +328,19 @@ def test_errors_in_a_conversation_are_reported(
         "<question>:1:1: error: unknown relation 'pth'; did you mean 'path'? [unknown-relation]\n"
         "    pth(x)\n    ^^^" in shown
     )
+
+
+def test_an_interrupt_of_a_command_is_reported(
+    commands: ConsoleCommands, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(line: str) -> None:
+        if line == "commit":
+            raise KeyboardInterrupt
+        raise QuitConsole
+
+    monkeypatch.setattr(commands, "handle", interrupt)
+    conversation(commands, "commit\rquit\r")
+    assert capsys.readouterr().err.endswith("interrupted; nothing changed\n")
 
 
 def test_the_history_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

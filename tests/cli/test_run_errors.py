@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from dbsp import Circuit, DbspError, col
 from dbsp.cli import main
+from dbsp.cli.program_files import apply_tick
+from dbsp.io import ChangeScriptReader
+from dbsp.io.change_script import parse_change_script
 from tests.cli.support import DIVIDE, REACH, Command
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
@@ -141,6 +145,40 @@ def test_a_file_that_the_system_refuses(folder: Path, run: Command, monkeypatch:
     done = run("check", "reach.dl")
     message = "reach.dl: cannot be read or written: Permission denied [unreadable-file]"
     assert (done.code, done.err) == (1, f"dbsp: error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--jobs", "x", "expected a number of threads or 'auto', got 'x' [invalid-option]"),
+        (
+            "--max-memory",
+            "0G",
+            "expected an amount of memory such as 8G, 500M or 90%, got '0G' [invalid-option]",
+        ),
+    ],
+)
+def test_an_invalid_value_of_an_option(
+    folder: Path, run: Command, option: str, value: str, message: str
+) -> None:
+    done = run("run", "reach.dl", "-F", "facts", option, value)
+    assert (done.code, done.out) == (2, "")
+    assert message in " ".join(done.err.replace("│", " ").split())
+
+
+def test_an_error_without_a_place_in_the_program_names_the_lines_of_the_tick() -> None:
+    circuit = Circuit("c")
+    circuit.output("out", circuit.input("a", x=int, kind="set").map(y=1 // col("x")))
+    run = circuit.start()
+    reader = ChangeScriptReader({"a": run.inputs["a"]})
+    (tick,) = parse_change_script(["+a(1)", "+a(0)"], reader)
+    with pytest.raises(DbspError) as caught:
+        apply_tick(run, tick, "changes.txt")
+    assert re.fullmatch(
+        r"changes\.txt:1-2: tick 1 was not applied and changed nothing: Map at test_run_errors\.py:\d+: "
+        r'division by zero: 1 // col\("x"\) with x = 0 \[division-by-zero\]',
+        str(caught.value),
+    )
 
 
 @pytest.mark.parametrize(

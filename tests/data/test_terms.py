@@ -177,6 +177,12 @@ def test_a_value_that_was_never_constructed_is_not_found() -> None:
             ValueOutOfRangeError,
             "field 'x' of $Number: expected an int from 0 to 9223372036854775807, got 9223372036854775808",
         ),
+        (
+            EXPR,
+            Branch("Number", np.int64(-1)),
+            ValueOutOfRangeError,
+            "field 'x' of $Number: expected an int from 0 to 9223372036854775807, got -1",
+        ),
     ],
 )
 def test_values_that_do_not_fit(type_: Any, value: Any, error: type[Exception], message: str) -> None:

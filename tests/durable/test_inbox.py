@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import dbsp
 from dbsp import CheckpointError, InputError, Run, SchemaError, TickResult
 from dbsp.durable import DeltaLog, Inbox, Store
-from dbsp.durable.deliveries import Deliveries, StagedDelivery
+from dbsp.durable.deliveries import Deliveries, StagedDelivery, deliveries
 from tests.crashes import Ended, ends_after
 from tests.reference import Z, add
 from tests.strategies import deltas, small
@@ -270,6 +270,14 @@ def test_refused_batches(tmp_path: Path) -> None:
         match=r"taken batches of .* up to its tick 1, .* another checkpoint.* \[checkpoint-other-program\]",
     ):
         inbox.drain(PATHS.start(checkpoint=tmp_path / "other"))
+    manifest = next(path for path in sorted((folder / "batches").rglob("*")) if path.stem.isdigit())
+    manifest.write_text("{")
+    with pytest.raises(CheckpointError) as caught:
+        deliveries(folder)
+    assert str(caught.value) == (
+        f"cannot read {manifest}: Expecting property name enclosed in double quotes: "
+        "line 1 column 2 (char 1) [checkpoint-unreadable]"
+    )
     (folder / "inbox.json").write_text("{}")
     with pytest.raises(
         CheckpointError, match=r"expected an inbox of version 1 in .* \[checkpoint-unreadable\]"

@@ -342,6 +342,15 @@ def test_a_damaged_snapshot_and_a_damaged_journal(tmp_path: Path) -> None:
         program.start(checkpoint=opened(tmp_path, 50))
 
 
+def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError) as caught:
+        counting().start(checkpoint=tmp_path / "file")
+    assert str(caught.value) == (
+        f"cannot use the folder {tmp_path / 'file'}: Not a directory [checkpoint-write]"
+    )
+
+
 def test_damage_is_reported(tmp_path: Path) -> None:
     program = dbsp.compile(CLOSURE)
     run = program.start(checkpoint=opened(tmp_path, 50))

@@ -19,7 +19,7 @@ from dbsp.spark.cut import Cut
 from dbsp.spark.driver import Driver
 from dbsp.spark.format import DbspSource
 from dbsp.spark.local_session import pyspark_or_advice
-from dbsp.spark.recording import LogRecording, conformed, view_batches
+from dbsp.spark.recording import LogRecording, TickFile, conformed, read_file, view_batches
 from dbsp.spark.spark_types import check_fits, struct_of
 from dbsp.spark.targets import FolderTarget, Opening
 
@@ -70,6 +70,11 @@ def recorded_objects(path: Path) -> None:
     LogRecording(path, None).columns()
 
 
+def damaged(path: Path) -> None:
+    (path / "1.parquet").write_bytes(b"nonsense")
+    list(read_file(TickFile(1, str(path / "1.parquet"), 1), pa.schema({"x": pa.int64()})))
+
+
 def connected(path: Path) -> None:
     remote = type("DataFrame", (), {"isStreaming": False, "__module__": "pyspark.sql.connect.dataframe"})
     dbsp.spark.stream(circuit()).source("in", remote()).run()
@@ -98,6 +103,7 @@ NEGATIVE = ZSet({(1,): -1}, Schema.of(x=int))
         (reopened, "got struct<x:string>; choose another folder [schema-mismatch]"),
         (occupied, "cannot be used: "),
         (recorded_objects, "expected a column with an Arrow type, got objects without one"),
+        (damaged, "1.parquet cannot be read: "),
         (connected, "expected a DataFrame of a classic session"),
         (
             lambda path: conformed(BATCH, pa.schema({"xs": pa.string()})),

@@ -52,6 +52,8 @@ def test_the_bound_without_rows_or_variables() -> None:
     assert agm_bound([frozenset({f"v{i}"}) for i in range(200)], [1e6] * 200) == math.inf
     with pytest.raises(ValueError, match="no edge covers c"):
         fractional_cover(edges("ab"), variables="abc")
+    with pytest.raises(ValueError, match="no edge covers a"):
+        fractional_cover([], variables="ab")
 
 
 @given(conjunctions(), relations())

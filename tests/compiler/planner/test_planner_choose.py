@@ -281,3 +281,17 @@ def test_the_join_is_the_same_by_every_plan() -> None:
 
     for strategy in Strategy:
         assert evaluate(counted(conjunction, data, strategy).tree) == (("a", "d"), wanted)
+
+
+@pytest.mark.parametrize(
+    ("parts", "orders", "message"),
+    [
+        ((LeafNode(0),), ((),), "expected at least two parts of a multi-way join, got 1"),
+        ((LeafNode(0), LeafNode(1)), ((),), "expected 2 orders, one for each part, got 1"),
+    ],
+)
+def test_a_multiway_join_has_an_order_for_each_part(
+    parts: tuple[Tree, ...], orders: tuple[tuple[str, ...], ...], message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        MultiwayNode(parts, orders, ())

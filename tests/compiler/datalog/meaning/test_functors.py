@@ -107,6 +107,26 @@ def test_an_error_names_the_rule_the_functor_and_its_arguments(why: str, functio
     assert run.step({"r": {(8, "b"): 1}})["out"].to_dict() == {(8,): 1}
 
 
+def test_an_error_of_a_functor_with_three_arguments() -> None:
+    program = dbsp.compile(
+        """
+        .functor f(n: number, s: symbol, m: number): number
+        .decl r(s: symbol)
+        .input r
+        .decl out(n: number)
+        .output out
+        out(@f(1, s, 3)) :- r(s).
+        """,
+        functors={"f": lambda n, s, m: n // 0},
+    )
+    with pytest.raises(dbsp.DbspError) as raised:
+        program.start({"r": [("a",)]})
+    assert str(raised.value).startswith(
+        "<program>:7:13: error: functor '@f' raised ZeroDivisionError: integer division or modulo by zero: "
+        '@f(1, s, 3) with s = "a" [user-function]\n'
+    )
+
+
 def test_results_are_checked() -> None:
     run = compiled(lambda n, s: n - 2, "unsigned").start({"r": [(2, "")]})
     with pytest.raises(dbsp.DbspError, match=r"expected an unsigned number .*, got -1"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,42 @@ def test_macros_from_the_caller() -> None:
     with pytest.raises(dbsp.CompileError) as refused:
         dbsp.compile(".decl a(x: number)\na(N).", macros={"N": "`", "1x": "2"})
     assert [str(one.span) for one in refused.value.diagnostics] == ["<macro N>:1:1", "<macro 1x>:1:1"]
+
+
+def test_macros_that_expand_to_too_many_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbsp.compiler.datalog.text.macros.MAX_TOKENS", 1_000)
+    text = "#define A0 1\n" + "".join(f"#define A{n} A{n - 1} A{n - 1}\n" for n in range(1, 30))
+    with pytest.raises(dbsp.CompileError) as refused:
+        words(text + "A29")
+    assert str(refused.value) == (
+        "t.dl:31:1: error: the macros expand to more than 1,000 tokens [program-too-large]\n    A29\n    ^^^"
+    )
+
+
+def test_an_included_file_that_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "part.dl").write_bytes(b"// \xff")
+    (tmp_path / "p.dl").write_text('#include "part.dl"\n')
+    with pytest.raises(dbsp.CompileError) as refused:
+        dbsp.compile(tmp_path / "p.dl")
+    message = f"cannot read '{tmp_path / 'part.dl'}': byte 3 is not UTF-8 text [unreadable-file]"
+    assert str(refused.value).startswith(f"{tmp_path / 'p.dl'}:1:1: error: {message}\n")
+
+
+def test_an_included_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "part.dl").touch()
+    (tmp_path / "p.dl").write_text('#include "part.dl"\n')
+    genuine = Path.read_text
+
+    def refuse(path: Path, *arguments: Any, **options: Any) -> str:
+        if path.name == "part.dl":
+            raise PermissionError(13, "Permission denied")
+        return genuine(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(dbsp.CompileError) as refused:
+        dbsp.compile(tmp_path / "p.dl")
+    message = f"cannot read '{tmp_path / 'part.dl'}': Permission denied [unreadable-file]"
+    assert str(refused.value).startswith(f"{tmp_path / 'p.dl'}:1:1: error: {message}\n")
 
 
 def test_a_second_definition_is_a_warning() -> None:
