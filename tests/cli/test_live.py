@@ -91,6 +91,12 @@ def test_changes_are_pending_until_the_commit(commands: ConsoleCommands, say: Sa
     assert say('+edge("d", "e")', "rollback", "commit") == "discarded 1 change\ncommit  // tick 3\n"
 
 
+def test_a_tick_with_many_changes_shows_the_first_ones(say: Say) -> None:
+    lines = say(*(f'+edge("n{i}", "m{i}")' for i in range(45)), "commit").splitlines()
+    assert len(lines) == 42
+    assert lines[-2:] == ["// and 5 more changes", "commit  // tick 2"]
+
+
 def test_queries(say: Say) -> None:
     assert say('? path("a", X), X != "b"') == 'X\n───\n"c"\n(1 row)\n'
     assert say('query path(x, y), n = count : { inner(_) }, y = "c"').splitlines()[2:] == [

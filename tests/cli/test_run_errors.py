@@ -108,6 +108,21 @@ def test_a_goal_that_names_an_unknown_relation(folder: Path, run: Command) -> No
     assert "hint: the relations are edge, path" in done.err
 
 
+def test_a_goal_for_the_other_form_of_the_command(folder: Path, run: Command) -> None:
+    done = run("why", "reach.dl", "-F", "facts", "path(1, 2)", "--not")
+    message = "a row matches path(1, 2); remove --not to print its proof [row-is-present]"
+    assert (done.code, done.err) == (1, f"dbsp: error: {message}\n")
+    done = run("why", "reach.dl", "-F", "facts", "path(3, 1)")
+    message = "no row matches path(3, 1); use --not to print why [no-matching-row]"
+    assert (done.code, done.err) == (1, f"dbsp: error: {message}\n")
+
+
+def test_a_goal_that_more_rows_match(folder: Path, run: Command) -> None:
+    assert run("why", "reach.dl", "-F", "facts", "path(_, _)", "--rows", "2").out.endswith(
+        "\n\nmore rows match\n"
+    )
+
+
 def test_results_that_cannot_be_written(folder: Path, run: Command) -> None:
     (folder / "out").write_text("a file, not a folder")
     done = run("run", "reach.dl", "-F", "facts", "-D", "out")

@@ -232,6 +232,46 @@ edge(2, 9)   is missing
     assert program.why_not(run, "path", (1, ...)) is None
 
 
+REFUSALS = """
+    .decl e(x: number, y: number)
+    .input e
+    .decl chosen(x: number, y: number) choice-domain x
+    .decl best, twin, total(x: number, y: number)
+    .decl few, less, many, none(x: number)
+    .output chosen, best, twin, total, few, less, many, none
+    chosen(x, y) :- e(x, y).
+    best(x, y) :- e(x, y).
+    best(x, y) <= best(x, z) :- z < y.
+    twin(x, x) :- e(x, _).
+    total(x, x + y) :- e(x, y).
+    few(0).
+    few(x + 1) :- few(x), x < 100.
+    .limitsize few(n=3)
+    less(x) :- e(x, y), x < y.
+    many(x) :- e(x, _), 1 < count : { e(x, _) }.
+    none(x) :- e(x, y), e(y + 0, x + 1).
+"""
+
+
+@pytest.mark.parametrize(
+    ("relation", "row", "message"),
+    [
+        ("chosen", (1, 9), "   a row of this relation was selected by a choice-domain: the rules alone do"),
+        ("best", (1, 9), "   a row of this relation is not subsumed by another row: the rules alone do"),
+        ("few", (50,), "   a row of this relation was derived before the relation reached its limit: the"),
+        ("twin", (1, 2), "      - twin(x, x)   the head requires equal values here"),
+        ("total", (1, 9), "      - total(1, 1 + 2)   the rule derives this row instead"),
+        ("less", (3,), "      - 3 < 0   does not hold"),
+        ("many", (2,), "      - 1 < count : { e(2, _) }   does not hold: the count is 1"),
+        ("none", (1,), "      - e(2 + 0, 1 + 1)   no row matches"),
+    ],
+)
+def test_a_refusal_names_its_cause(relation: str, row: tuple[int, ...], message: str) -> None:
+    program = dbsp.compile(REFUSALS)
+    run = program.start({"e": [(1, 2), (1, 3), (2, 1), (3, 0)]})
+    assert message in str(program.why_not(run, relation, row))
+
+
 def test_rows_of_a_cycle_have_proofs_without_the_cycle() -> None:
     program = dbsp.compile("""
         .decl start(x: number)
