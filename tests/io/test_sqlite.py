@@ -70,6 +70,17 @@ def test_tables_that_do_not_fit(tmp_path: Path) -> None:
         from_table(tmp_path, NAMED)
 
 
+def test_many_problems_of_a_table_are_cut_short(tmp_path: Path) -> None:
+    database(
+        tmp_path / "d.sqlite", "CREATE TABLE rel (a)", f"INSERT INTO rel VALUES {', '.join(['(0.5)'] * 50)}"
+    )
+    with pytest.raises(InputError) as caught:
+        from_table(tmp_path, Schema.of(n=int))
+    lines = str(caught.value).split("\n")
+    assert len(lines) == 11
+    assert lines[-1] == "... and perhaps more; only the first 10 are shown [wrong-type]"
+
+
 def test_tables_are_written_beside_others(tmp_path: Path) -> None:
     path = tmp_path / "new" / "d.sqlite"
     for name, zset in {

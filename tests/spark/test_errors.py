@@ -70,6 +70,15 @@ def recorded_objects(path: Path) -> None:
     LogRecording(path, None).columns()
 
 
+def recorded_pair(path: Path) -> None:
+    built = Circuit("pair")
+    source = built.input("in", x=int)
+    built.output("left", source)
+    built.output("right", source)
+    DeltaLog(path).append(1, built.start().step({"in": [(1,)]}))
+    LogRecording(path, None).columns()
+
+
 def damaged(path: Path) -> None:
     (path / "1.parquet").write_bytes(b"nonsense")
     list(read_file(TickFile(1, str(path / "1.parquet"), 1), pa.schema({"x": pa.int64()})))
@@ -103,6 +112,10 @@ NEGATIVE = ZSet({(1,): -1}, Schema.of(x=int))
         (reopened, "got struct<x:string>; choose another folder [schema-mismatch]"),
         (occupied, "cannot be used: "),
         (recorded_objects, "expected a column with an Arrow type, got objects without one"),
+        (
+            recorded_pair,
+            "expected .option('output', ...) with one of left, right, got no such option [unknown-output]",
+        ),
         (damaged, "1.parquet cannot be read: "),
         (connected, "expected a DataFrame of a classic session"),
         (
