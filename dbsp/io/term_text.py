@@ -161,8 +161,6 @@ class _Reader:
             else:
                 raise ValueError("a text in double quotes")
         except ValueError as error:
-            if isinstance(error, TermTextError):
-                raise
             message = f"{error} in field '{field.name}'"
             raise TermTextError(message, position, end, code_of(error)) from None
         return value, end
