@@ -93,7 +93,7 @@ def _encode_float(value: Any, interner: Interner) -> int:
             value = float(value)
         except OverflowError:
             raise ValueOutOfRangeError(
-                f"expected a float, got the int {shorten(value)}, which is too large for one"
+                f"expected a float, got the int {shorten(value)}, which is too large for a float"
             ) from None
     return float_code(value)
 

@@ -185,7 +185,7 @@ class _Copier:
             reason = "an aggregate" if name is None else f"'{name}', which has no value in the negated atom"
             self.report.error(
                 atom.span,
-                f"inline relation '{atom.relation}' cannot be negated here: a rule of it has {reason}",
+                f"inline relation '{atom.relation}' cannot be negated here: its rule contains {reason}",
                 f"the rule is at {head.span.place}; negate a relation that is not inline",
                 code="invalid-inline",
             )
