@@ -3,7 +3,7 @@
 #   make demo       the demo: live views over the source of the standard library
 #   make test       all tests, in parallel
 #   make test-fast  the tests without Spark, crashes and slow tests
-#   make lint       ruff, mypy --strict, the direction of imports
+#   make lint       ruff, mypy --strict, the direction of imports, the words of the prose
 #   make docs       the documentation site, in build/site; fails for a broken link or reference
 #   make format     apply ruff's fixes and format
 #   make bench      the benchmarks
@@ -41,11 +41,12 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tests/check_prose.py
 
 # The variable turns off an advertisement for another tool.
 docs: $(VENV)/.ready-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-	@echo "open build/site/index.html, or serve the site: $(BIN)/mkdocs serve"
+	@echo "the site is in build/site; to read it with search: $(BIN)/mkdocs serve"
 
 format: $(VENV)/.ready-dev
 	$(BIN)/ruff check --fix .

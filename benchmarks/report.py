@@ -219,7 +219,7 @@ def print_rewrites(console: Console, rewritten: Sequence[Rewritten]) -> None:
 
 
 def print_usage(console: Console, costs: Sequence[Cost]) -> None:
-    """One line per choice: what a row costs, and how large the state is where the choice changes it."""
+    """One line per choice: the cost of a row, and the state size if the choice changes it."""
     table = Table(title="usage: what a caller's choices cost", title_justify="left", title_style="bold")
     for name in ("question", "choice"):
         table.add_column(name)

@@ -1,4 +1,4 @@
-"""What the choices of a caller cost: the form of the rows, the size of a tick, the kind of an input."""
+"""The cost of a caller's choices: the form of rows, the size of a tick, the kind of an input."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Names are imported on first use: the kernel must not import the rooms above it, and `import dbsp`
-# must not pay for modules that the program does not use.
+# Names are imported on first use: importing a lower layer must not load the layers above it, and
+# `import dbsp` must not pay for modules that the program does not use.
 _HOME = {
     "dbsp.compiler.compile": ("compile",),
     "dbsp.compiler.program": ("Program",),

@@ -38,7 +38,7 @@ print(run.view("share").rows(), run.tick)
 
 # Invalid rows are rejected before the tick starts.
 try:
-    run.step({"score": {("bob", "four"): 1}})
+    run.step({"score": {("b", "x"): 1}})
 except dbsp.DbspError as error:
     print(error)
-# -> relation 'score': row ('bob', 'four'), column 'n': expected int, got 'four' of type str [wrong-type]
+# -> relation 'score': row ('b', 'x'), column 'n': expected int, got 'x' of type str [wrong-type]

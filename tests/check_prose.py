@@ -2,9 +2,9 @@
 
     python tests/check_prose.py [FILE ...]
 
-It reads the comments, docstrings and messages of every Python file and the prose of every Markdown page,
-and lists each banned phrase with its replacement and each line of prose beyond 100 columns. The phrases
-come from `tests/banned_phrases.txt`: a regular expression and a replacement in each line.
+It reads the comments, docstrings and messages of every Python file and the prose of every Markdown
+page. It lists each banned phrase with its replacement and each line of prose beyond 100 columns.
+Each line of `tests/banned_phrases.txt` has a regular expression and a replacement.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of prose in a file; `columns` is its width where its lines have to be wrapped."""
+    """A part of the prose of a file; `columns` is its width if its lines must be wrapped."""
 
     line: int
     text: str
@@ -53,7 +53,7 @@ def banned_phrases() -> list[Phrase]:
 
 
 def python_prose(text: str) -> Iterator[Piece]:
-    """The comments, docstrings and other string literals of a Python file, and its names."""
+    """Yield the comments, docstrings and other string literals of a Python file."""
     tree = ast.parse(text)
     lines = text.splitlines()
     docstrings = set()
@@ -78,7 +78,7 @@ def python_prose(text: str) -> Iterator[Piece]:
 
 
 def markdown_prose(text: str) -> Iterator[Piece]:
-    """The lines of a Markdown page outside code; tables and lines with a long link may be wide."""
+    """Yield the lines of a Markdown page outside code; tables and long links may be wide."""
     fenced = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
@@ -89,7 +89,7 @@ def markdown_prose(text: str) -> Iterator[Piece]:
 
 
 def problems(path: Path, phrases: list[Phrase]) -> Iterator[str]:
-    """One line for each place in the file to mend."""
+    """Yield one line for each place in the file to correct."""
     text = path.read_text(encoding="utf-8")
     pieces = python_prose(text) if path.suffix == ".py" else markdown_prose(text)
     for piece in pieces:
@@ -109,7 +109,7 @@ def tracked_files() -> list[Path]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the problems of the named files, or of all files; 1 if there are any."""
+    """Print the problems of the named files, or of all files; return 1 if there are any."""
     phrases = banned_phrases()
     paths = [Path(argument) for argument in arguments] or tracked_files()
     found = [problem for path in paths for problem in problems(path, phrases)]

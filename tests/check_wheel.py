@@ -1,6 +1,7 @@
-"""Check what a built wheel holds: `python check_wheel.py dist/dbsp_circuits-*.whl`.
+"""Check the contents of a built wheel: `python check_wheel.py dist/dbsp_circuits-*.whl`.
 
-One importable name, every module and grammar of the repository below it, and the marker for type checkers.
+A wheel has one importable name, which contains every module and grammar of the repository, and the
+marker for type checkers.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ SUFFIXES = {".py", ".lark", ".typed"}
 
 
 def expected_members(root: Path = ROOT) -> set[str]:
-    """The files of the package as a wheel must have them: `operators/x.py` as `dbsp/operators/x.py`."""
+    """The expected paths in a wheel: `operators/x.py` becomes `dbsp/operators/x.py`."""
     members = set()
     for folder, place in (("dbsp", ""), ("operators", "dbsp/"), ("compiler", "dbsp/")):
         for path in (root / folder).rglob("*"):
@@ -25,7 +26,7 @@ def expected_members(root: Path = ROOT) -> set[str]:
 
 
 def problems(wheel: Path, root: Path = ROOT) -> list[str]:
-    """What is wrong with the wheel, one line each; empty when it is as it must be."""
+    """Return the problems of the wheel, one line each; empty if there are none."""
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/")]
     tops = {PurePosixPath(name).parts[0] for name in names}
@@ -39,7 +40,7 @@ def problems(wheel: Path, root: Path = ROOT) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the problems of the wheels named; 1 if there are any."""
+    """Print the problems of the named wheels; return 1 if there are any."""
     failed = False
     for argument in arguments:
         found = problems(Path(argument))

@@ -1,10 +1,10 @@
-"""The delta of a multi-way join as an ordinary circuit: one join per atom and change, added up.
+"""The delta of a multi-way join as an ordinary circuit: one join per atom and change, summed.
 
     D(Q)  =  sum over i of  R1 x ... x R(i-1)  x  D(Ri)  x  z^-1(R(i+1)) x ... x z^-1(Rn)
 
-Everything that is not a join commutes with the sum, since it is linear: what extensions compute,
-conditions, the projection. `MultiwayJoin` is this circuit fused into one operator, which keeps no wedge
-of a triangle; here every join is one of the catalogue and keeps its inputs.
+The other parts commute with the sum, since they are linear: extensions, conditions, the projection.
+`MultiwayJoin` is this circuit fused into one operator, which stores no partial matches, such as
+the wedges of a triangle; here every join is an ordinary `Join` and stores its inputs.
 """
 
 from __future__ import annotations
@@ -29,46 +29,46 @@ def delta_terms(
     where: Expression | Sequence[Expression] = (),
     let: Mapping[str, Any] | None = None,
 ) -> Stream:
-    """D(Q) of the query Q that `multiway_join` with these arguments is, of elementary operators.
+    """Return D(Q), built of elementary operators, for the query Q of `multiway_join`.
 
-    The stream of the changes of Q: its value in a tick is what Q gains and loses in that tick. For circuits
-    outside of fixpoints, where a change is one from a tick to the next. Raises SchemaError as
+    The arguments are those of `multiway_join`. The stream holds the changes of Q in each tick. It
+    is for circuits outside of fixpoints, where changes occur between ticks. Raises SchemaError as
     `multiway_join` does, and CircuitError for atoms within a scope.
 
-    A tick costs what the joins of each term make, two by two: more than by `multiway_join` wherever rows of
-    some atoms have no match in the others.
+    The cost of a tick is the size of the binary joins of each term: more than with `multiway_join`
+    if rows of some atoms have no match in the others.
     """
     join = joining(atoms, select, where, let or {})
-    streams = [one.stream for one in atoms]
-    parts = [_read(one, one.stream.delay()) for one in atoms]
-    names = tuple(dict.fromkeys(name for one in atoms for name in variables_of(one.terms)))
+    streams = [atom.stream for atom in atoms]
+    parts = [_read(atom, atom.stream.delay()) for atom in atoms]
+    names = tuple(dict.fromkeys(name for atom in atoms for name in variables_of(atom.terms)))
     terms = []
-    for i, one in enumerate(atoms):
-        parts[i] = _read(one, streams[i].differentiate())
+    for i, atom in enumerate(atoms):
+        parts[i] = _read(atom, streams[i].differentiate())
         terms.append(_product(parts).project(*names))
-        parts[i] = _read(one, streams[i])
+        parts[i] = _read(atom, streams[i])
     return _finished(terms[0].union(*terms[1:]), join)
 
 
-def _read(one: Atom[Stream], stream: Stream) -> Stream:
-    """The rows that fit the atom, as values of its variables."""
+def _read(atom: Atom[Stream], stream: Stream) -> Stream:
+    """Return the rows that match the atom, as values of its variables."""
     names = stream.schema.names
     first: dict[str, int] = {}
-    for column, term in enumerate(one.terms):
+    for column, term in enumerate(atom.terms):
         if isinstance(term, Expression):
             stream = stream.filter(col(names[column]) == term)
         elif term is not None and first.setdefault(term, column) != column:
             stream = SameValue(first[term], column)(stream)
     kept = [*first.values()]
-    # The type of a variable is optional only where all of its columns are.
+    # The type of a variable is optional only if all of its columns are optional.
     for place, (name, column) in enumerate(first.items()):
-        same = [c for c, term in enumerate(one.terms) if isinstance(term, str) and term == name]
+        same = [c for c, term in enumerate(atom.terms) if isinstance(term, str) and term == name]
         kept[place] = next((c for c in same if not stream.schema.types[c].nullable), column)
     return Project(tuple(kept), tuple(first))(stream)
 
 
 def _product(parts: Sequence[Stream]) -> Stream:
-    """The natural join of all, always with one that shares a variable if there is any."""
+    """Return the natural join of all parts; a part that shares a variable is joined first."""
     waiting = list(parts)
     joined = waiting.pop(0)
     while waiting:
@@ -98,7 +98,7 @@ def _natural(left: Stream, right: Stream) -> Stream:
 
 
 def _finished(rows: Stream, join: MultiwayJoin) -> Stream:
-    """What extensions and conditions leave of the products, with the columns of the result."""
+    """Apply extensions and conditions to the products, and select the columns of the result."""
     conditions = dict(enumerate(join.conditions))
     waiting = dict(enumerate(join.extensions))
     while True:
@@ -113,7 +113,7 @@ def _finished(rows: Stream, join: MultiwayJoin) -> Stream:
 
 
 def _extended(rows: Stream, name: str, value: Expression) -> Stream:
-    """The rows with a variable more; where it is there already, those in which it has this value."""
+    """Add a variable to the rows; if it is bound already, keep the rows with this value."""
     names = rows.schema.names
     columns = {column: col(column) for column in names}
     if name not in columns:

@@ -27,9 +27,9 @@ def follow_everywhere(
 ) -> None:
     """Check views and deltas of `operator` after each tick, outside and inside a scope.
 
-    The operator reads the input 'a'. Inside, it reads a stream that changes in every iteration: the input
-    with all its weights, plus the set of the rows in which the int column `grows` is incremented
-    step by step.
+    The operator reads the input 'a'. Inside, it reads a stream that changes in every iteration: the
+    input with all its weights, plus the set of the rows in which the int column `grows` is
+    incremented step by step.
     """
     place = Schema.of(**columns).index(grows)
     runs = {stage: _start(operator, columns, grows, stage) for stage in stages}

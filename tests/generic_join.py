@@ -1,7 +1,8 @@
-"""Generic join in the words of the field: what the fused multi-way join computes, in its plainest form.
+"""Generic join in its simplest form: a specification of the fused multi-way join.
 
-Relations are Z-sets whose columns are named by the variables. A delta term starts from the changed rows of
-one of them, so its first prefixes are rows with weights; a load starts from the empty prefix.
+Relations are Z-sets whose columns are named after the variables. A delta term starts from the
+changed rows of one relation, so its first prefixes are rows with weights; a load starts from the
+empty prefix.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ EMPTY_PREFIX = ZSet({(): 1}, {})
 
 
 def generic_join(prefixes: ZSet, relations: Sequence[ZSet], order: Sequence[str]) -> ZSet:
-    """The prefixes joined with the relations; `order` names the variables that the prefixes lack.
+    """Join the prefixes with the relations; `order` names the variables to bind.
 
-    Per variable: count, propose, intersect. A relation's weights are multiplied in once, as soon as all
-    its variables are bound; until then only the presence of its rows counts.
+    Per variable: count, propose, intersect. The weights of a relation are multiplied in once, when
+    all its variables are bound; until then only the presence of its rows counts.
     """
     waiting = list(relations)
-    prefixes, waiting = _weighed(prefixes, waiting)
+    prefixes, waiting = _multiply_weights(prefixes, waiting)
     for variable in order:
         extenders = []
         for relation in waiting:
@@ -28,12 +29,12 @@ def generic_join(prefixes: ZSet, relations: Sequence[ZSet], order: Sequence[str]
                 bound = [name for name in relation.schema.names if name in prefixes.schema.names]
                 extenders.append(PrefixExtender(relation.index_by(*bound, variable)))
         prefixes = extend_prefixes(prefixes, extenders)
-        prefixes, waiting = _weighed(prefixes, waiting)
+        prefixes, waiting = _multiply_weights(prefixes, waiting)
     return prefixes
 
 
-def _weighed(prefixes: ZSet, waiting: Sequence[ZSet]) -> tuple[ZSet, list[ZSet]]:
-    """Multiply by the weights of the relations that are wholly bound; the others wait on."""
+def _multiply_weights(prefixes: ZSet, waiting: Sequence[ZSet]) -> tuple[ZSet, list[ZSet]]:
+    """Multiply by the weights of the fully bound relations; return the others."""
     bound = set(prefixes.schema.names)
     for relation in waiting:
         names = relation.schema.names
@@ -43,7 +44,7 @@ def _weighed(prefixes: ZSet, waiting: Sequence[ZSet]) -> tuple[ZSet, list[ZSet]]
 
 
 def delta_join(old: Sequence[ZSet], changes: Sequence[ZSet], orders: Sequence[Sequence[str]]) -> ZSet:
-    """The change of the join of all relations: one term per relation, with an order of its own.
+    """Return the change of the join of all relations: one term per relation, each with its order.
 
     dQ = sum over i of  R1^new x ... x R(i-1)^new x dRi x R(i+1)^old x ... x Rn^old
 

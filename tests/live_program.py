@@ -1,4 +1,4 @@
-"""A compiled program beside the reference evaluator: every tick is checked against recomputation."""
+"""A compiled program and the reference evaluator: every tick is compared with recomputation."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Change: TypeAlias = tuple[str, Row, int]
 """(relation, row, weight): a positive weight asserts the row, a negative one retracts it."""
 
 FORMS = ("mapping", "staged", "zset", "mixed")
-"""The ways to hand changes to a run."""
+"""The forms of the changes that a run accepts."""
 
 PYTHON_TYPES = {Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float, Kind.SYMBOL: str}
 
 
 class Subject:
-    """A program, and what the reference says about it for given inputs (remembered)."""
+    """A program, and the result of the reference evaluator for given inputs (cached)."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Subject:
         self._known: dict[object, dict[str, frozenset[Row]]] = {}
 
     def expected(self, inputs: Mapping[str, set[Row]]) -> dict[str, frozenset[Row]]:
-        """The rows of every output. Raises NoValueError and TooLargeError as the reference does."""
+        """Return the rows of every output. Raises NoValueError or TooLargeError."""
         key = tuple(frozenset(inputs[name]) for name in self.program.inputs)
         if key not in self._known:
             everything = evaluate(self.program.checked, inputs, self.limit)
@@ -58,13 +58,13 @@ class Subject:
         return self._known[key]
 
     def planned(self, strategy: str) -> Subject:
-        """The same program with joins of one kind."""
+        """Return the same program with joins of one kind."""
         other = Subject(self.text, self.limit, strategy, functors=self.functors)
         other._known = self._known
         return other
 
     def counted(self, initial: Iterable[Change]) -> Subject:
-        """The same program planned for the rows that there are after these changes."""
+        """Return the same program, planned for the rows that exist after these changes."""
         inputs: dict[str, set[Row]] = {name: set() for name in self.program.inputs}
         for name, rows in self.program.facts.items():
             inputs[name].update(rows)
@@ -84,9 +84,9 @@ class Subject:
 
 
 class LiveProgram:
-    """A run of a subject. `tick` applies changes and compares everything that can be seen.
+    """A run of a subject. `tick` applies changes and compares deltas, views and counts.
 
-    With `max_iterations` a tick may also be refused because it takes more of them.
+    With `max_iterations`, a tick that exceeds the limit is rejected too.
     """
 
     def __init__(self, subject: Subject, initial: Sequence[Change], max_iterations: int | None) -> None:
@@ -103,9 +103,9 @@ class LiveProgram:
         self.check_views()
 
     def tick(self, changes: Sequence[Change], form: str = "mapping") -> None:
-        """One tick of the run, checked; changes for which the program has no result are refused.
+        """Apply one tick and check it; changes without a result must raise an error.
 
-        Nothing is done when the reference finds the result too large to compare.
+        Skips the tick if the reference finds the result too large to compare.
         """
         after = {name: set(rows) for name, rows in self.inputs.items()}
         apply(after, changes)
@@ -117,7 +117,7 @@ class LiveProgram:
             self.check_refused(changes, form, dbsp.EvaluationError, dbsp.ValueOutOfRangeError)
             return
         try:
-            delta = self.hand_over(changes, form)
+            delta = self.step(changes, form)
         except dbsp.errors.IterationLimitError:
             if not self.capped:
                 raise
@@ -133,16 +133,16 @@ class LiveProgram:
         self.check_views()
 
     def check_refused(self, changes: Sequence[Change], form: str, *errors: type[Exception]) -> None:
-        """The tick must raise, and nothing have happened."""
+        """Check that the tick raises an error and leaves the run unchanged."""
         ticks = self.run.tick
         with pytest.raises(errors):
-            self.hand_over(changes, form)
+            self.step(changes, form)
         assert self.run.tick == ticks
         self.check_views()
         self.refused += 1
 
-    def hand_over(self, changes: Sequence[Change], form: str) -> dbsp.TickResult:
-        """Step the run with the changes in one of the forms it takes. They all mean the same."""
+    def step(self, changes: Sequence[Change], form: str) -> dbsp.TickResult:
+        """Step the run with the changes in one of FORMS. All forms mean the same."""
         run = self.run
         if form == "staged":
             for name, row, weight in changes:
@@ -173,7 +173,7 @@ class LiveProgram:
                     assert {type(value) for value in values} <= {Branch, Record, type(None)}
 
     def check_counts(self, delta: dbsp.TickResult, changes: Sequence[Change]) -> None:
-        """Changes that changed nothing are counted: rows that were there, rows that were not."""
+        """Check the counts of ineffective changes: present rows inserted, absent rows retracted."""
         mappings = as_mappings(changes)
         for sign, counted in ((1, delta.present), (-1, delta.absent)):
             wanted = {
@@ -193,7 +193,7 @@ def apply(inputs: Mapping[str, set[Row]], changes: Iterable[Change]) -> None:
 
 
 def as_mappings(changes: Iterable[Change]) -> dict[str, dict[Row, int]]:
-    """By relation, every row with the weight of its last change."""
+    """Return, by relation, every row with the weight of its last change."""
     mappings: dict[str, dict[Row, int]] = {}
     for name, row, weight in changes:
         mappings.setdefault(name, {})[row] = weight

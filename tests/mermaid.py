@@ -1,4 +1,4 @@
-"""Circuits as Mermaid text, which the page of a repository shows as drawings."""
+"""Circuits as Mermaid text, which GitHub shows as drawings."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dbsp.circuit.graph import Graph
 
 
 def mermaid(graph: Graph) -> str:
-    """The operators and streams of a circuit without scopes, as a fenced block.
+    """Return the operators and streams of a circuit without scopes, as a fenced block.
 
-    The number on an arrow tells which factor of a product it is. A dashed arrow is read one step late; a
-    cylinder is a trace.
+    The number on an arrow is the position of a factor in a product. A dashed arrow is read one step
+    late; a cylinder is a trace.
     """
     lines = ["```mermaid", "flowchart TD"]
     for node in graph.nodes:

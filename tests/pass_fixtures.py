@@ -1,4 +1,4 @@
-"""Cases of a compiler pass: what goes in, and the text that is expected right after the pass.
+"""Cases of a compiler pass: the input, and the expected text right after the pass.
 
 A file holds several:
 
@@ -25,7 +25,7 @@ class PassCase(NamedTuple):
 
 
 def pass_cases(folder: Path) -> Iterator[PassCase]:
-    """Every case of every file, in order."""
+    """Yield every case of every file, in order."""
     for path in sorted(folder.glob("*.txt")):
         _, *parts = f"\n{path.read_text()}".split("\n=== ")
         for part in parts:

@@ -1,6 +1,7 @@
-"""Checks proofs against the rows that there are, by the rules themselves.
+"""Check proofs against the stored rows with the rules of the program.
 
-Shares with what finds proofs only the checked program: rules are applied by the reference evaluator.
+The checker shares only the checked program with the proof search: the reference evaluator applies
+the rules.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from .reference_datalog.values import Bindings, EmptyError, NoValueError, Relati
 def heights(
     program: checked.CheckedProgram, inputs: Mapping[str, set[Row]], complete: Relations
 ) -> dict[str, dict[Row, int]]:
-    """The round in which each row is first derived when all rules are applied at once, 0 for inputs.
+    """Return the round in which each row is first derived, 0 for inputs; a round applies all rules.
 
-    What is negated or aggregated over is taken from the `complete` relations.
+    Negations and aggregates read the `complete` relations.
     """
     found = {name: dict.fromkeys(inputs.get(name, ()), 0) for name in program.relations}
     height = 0
@@ -42,33 +43,33 @@ def heights(
 
 
 def derived(rule: checked.Rule, so_far: Relations, complete: Relations) -> Iterator[Row]:
-    """What a rule derives when its own atoms range over some of the rows, all else over all of them."""
+    """Yield the rows that a rule derives if its atoms read `so_far` and the rest `complete`."""
     for found, conditions in choices(atoms_of(rule), {}, so_far):
         yield from head_rows(rule, found, conditions, complete)
 
 
 def atoms_of(rule: checked.Rule) -> list[syntax.Atom]:
-    """The atoms of a rule as they are to be matched with rows: a variable stands for each range."""
+    """Return the atoms of a rule for matching with rows: a variable replaces each range."""
     body, _ = without_ranges(rule.body)
     return [literal for literal in body if isinstance(literal, syntax.Atom)]
 
 
 def head_rows(rule: checked.Rule, found: Bindings, conditions: list, complete: Relations) -> list[Row]:
-    """The rows of the head for a choice of rows: none if anything else in the body does not hold."""
-    head, whole = with_head(rule)
-    body, ranges = without_ranges(whole)
+    """Return the head rows for a choice of body rows: none if another literal does not hold."""
+    head, literals = with_head(rule)
+    body, ranges = without_ranges(literals)
     others = [literal for literal in body if not isinstance(literal, syntax.Atom)]
     try:
-        every = list(settled(found, [*others, *conditions], ranges, complete))
+        bindings = list(settled(found, [*others, *conditions], ranges, complete))
     except (EmptyError, NoValueError):
         return []
-    return [tuple(one[name] for name in head) for one in every]
+    return [tuple(binding[name] for name in head) for binding in bindings]
 
 
 def check_proof(
     program: checked.CheckedProgram, proof: Proof, inputs: Mapping[str, set[Row]], complete: Relations
 ) -> None:
-    """Every step is an instance of its rule, rests on lower rows alone, and ends at inputs."""
+    """Check that each step is an instance of its rule and uses lower rows only, down to inputs."""
     assert proof.complete
     reached = {proof.goal}
     for key, step in proof.steps.items():
@@ -82,7 +83,7 @@ def check_proof(
         assert step.premises is not None
         rows = [premise.key for premise in step.premises if premise.kind == "row"]
         reached.update(rows)
-        assert step.height == 1 + max((proof.steps[one].height for one in rows), default=0)
+        assert step.height == 1 + max((proof.steps[below].height for below in rows), default=0)
         check_step(program, step, rows, complete)
     assert reached == set(proof.steps)
 
@@ -105,5 +106,5 @@ def check_step(
 
 
 def is_positive(program: checked.CheckedProgram) -> bool:
-    """Whether nothing is negated or aggregated over."""
+    """Whether the program has no negation and no aggregate."""
     return not any(strictly for rule in program.rules for _, strictly in uses(rule))

@@ -1,12 +1,12 @@
-"""Run the examples of a Markdown page as a reader would, and compare what they print with the page.
+"""Run the examples of a Markdown page as a reader would, and compare their output with the page.
 
     python quick_start.py README.md DIRECTORY
 
-Blocks fenced as `sh` go to one bash, `python` blocks to one Python session, in the order of the page, in
-DIRECTORY. A `text` block right after one of them is what it must print; lines that hold a time or a size
-differ from machine to machine, so `...` in a `text` block stands for any text. A block whose fence says
-`no-run` (installing, for example) is shown to the reader only; `draw=NAME` in a fence adds a picture on the
-site.
+The examples run in DIRECTORY, in the order of the page: each `sh` block in a new bash, all `python`
+blocks in one Python session. A `text` block right after an example is its expected output; times
+and sizes differ between machines, so `...` in a `text` block matches any text. A block with
+`no-run` in its fence (an installation, for example) is not run; `draw=NAME` in a fence adds a
+picture on the site.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _MARK = "--- the output of the next block ---"
 
 @dataclass(frozen=True)
 class Example:
-    """A block to run, its line in the page, and what it must print (None: anything).
+    """A block to run, its line in the page, and its expected output (None: any).
 
-    `draw` names the circuit that the site shows below the block; `docs/site/page_examples.py` draws it.
+    `draw` names the circuit that the site shows below the block; `docs/site/page_examples.py` draws
+    the circuit.
     """
 
     language: str
@@ -37,7 +38,7 @@ class Example:
 
 
 def examples(page: str) -> Iterator[Example]:
-    """The runnable blocks of a page, in order, each with the output shown below it."""
+    """Yield the runnable blocks of a page, in order, each with the output shown below it."""
     blocks = list(FENCE.finditer(page))
     for number, block in enumerate(blocks):
         following = blocks[number + 1] if number + 1 < len(blocks) else None
@@ -47,7 +48,7 @@ def examples(page: str) -> Iterator[Example]:
         expected = None
         if following is not None and following["info"].strip() == "text":
             between = page[block.end() : following.start()]
-            # Prose between the two may announce the output; a heading starts something else.
+            # Prose between the two may introduce the output; a heading starts another section.
             if not re.search(r"^#", between, re.MULTILINE):
                 expected = following["body"]
         draw = next((word.removeprefix("draw=") for word in info if word.startswith("draw=")), None)
@@ -55,7 +56,7 @@ def examples(page: str) -> Iterator[Example]:
 
 
 def matches(expected: str, printed: str) -> bool:
-    """Whether the output is as shown, `...` standing for any text; blanks at line ends do not count."""
+    """Whether the output is as shown; `...` matches any text, spaces at line ends are ignored."""
 
     def tidy(text: str) -> str:
         return "\n".join(line.rstrip() for line in text.strip().splitlines())
@@ -67,7 +68,7 @@ def matches(expected: str, printed: str) -> bool:
 def run_example(
     example: Example, session: str, directory: Path
 ) -> tuple[str, subprocess.CompletedProcess[str]]:
-    """Run a block after the Python blocks of `session`; return the session with it, and the process."""
+    """Run a block after the Python blocks of `session`; return the new session and the process."""
     if example.language == "sh":
         command = ["bash", "-euo", "pipefail", "-c", example.code]
     else:
@@ -95,7 +96,7 @@ def run_page(page: Path, directory: Path) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the page named in the directory named; 1 if an example fails or there is none."""
+    """Run a page in a directory; return 1 if an example fails or the page has none."""
     page, directory = Path(arguments[0]).resolve(), Path(arguments[1]).resolve()
     if not list(examples(page.read_text(encoding="utf-8"))):
         print(f"{page.name}: no example to run", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""Random small circuits over the operators of the catalogue, every stream of which has columns (x, y, s).
+"""Random small circuits of all operators; every stream has the columns (x, y, s).
 
-A circuit is drawn as a list of choices, so that a failing one shrinks to few operators.
+A circuit is drawn as a list of choices, so that a failing circuit shrinks to few operators.
 """
 
 from __future__ import annotations
@@ -53,23 +53,23 @@ def total(first: int, rows: int) -> int:
 
 
 def shaped(stream: Stream, x: Any, y: Any, s: Any) -> Stream:
-    """Any stream brought to the common columns, its ints kept small."""
+    """Convert a stream to the common columns, with small ints."""
     return stream.map(x=x % LIMIT, y=y, s=s)
 
 
 def grouped(a: Stream) -> Stream:
-    made = a.group_by("s").agg(
+    groups = a.group_by("s").agg(
         n=count(),
         most=max_("x"),
         low=min_("y"),
         kinds=count_distinct("x"),
         odd=fold(size, "x", type=int),
     )
-    return shaped(made, col("most") + col("kinds"), col("low") + col("odd"), col("s"))
+    return shaped(groups, col("most") + col("kinds"), col("low") + col("odd"), col("s"))
 
 
 def averaged(a: Stream) -> Stream:
-    made = a.group_by("x").agg(
+    groups = a.group_by("x").agg(
         mean=avg("x"),
         half=median("x"),
         q=quantile("s", 0.5),
@@ -78,7 +78,7 @@ def averaged(a: Stream) -> Stream:
         t=sum_("y"),
     )
     y = when(col("mean") > col("half")).then(col("t")).otherwise(col("both"))
-    return shaped(made, col("x"), y, col("q").concat(col("top").fill_null("?")))
+    return shaped(groups, col("x"), y, col("q").concat(col("top").fill_null("?")))
 
 
 def closed(c: Circuit, a: Stream, b: Stream) -> Stream:
@@ -91,26 +91,26 @@ def closed(c: Circuit, a: Stream, b: Stream) -> Stream:
 
 def closed_twice(c: Circuit, a: Stream, b: Stream) -> Stream:
     with c.fixpoint("outer") as outer:
-        whole = outer.variable("whole", COLUMNS)
+        all_rows = outer.variable("all_rows", COLUMNS)
         with outer.fixpoint("inner") as inner:
             part = inner.variable("part", COLUMNS)
             step = part.join(b, on=[("y", "x")], select=["x", "y_right", "s"]).rename(y="y_right")
-            inner.define(part, (whole + a + step).distinct())
+            inner.define(part, (all_rows + a + step).distinct())
         turned = (
             inner.leave(part).filter(~col("y").is_null()).map(x=col("y").fill_null(0), y=col("x"), s=col("s"))
         )
-        outer.define(whole, (a + turned.filter(col("x") < 2)).distinct())
-    return outer.leave(whole)
+        outer.define(all_rows, (a + turned.filter(col("x") < 2)).distinct())
+    return outer.leave(all_rows)
 
 
 def delayed(c: Circuit, a: Stream) -> Stream:
-    """What has come up to the tick before, as a set."""
+    """The rows of all earlier ticks, as a set."""
     seen = c.feedback(COLUMNS)
     c.connect(seen, (seen + a).distinct())
     return seen
 
 
-ONE = {
+UNARY = {
     "filter": lambda c, a: a.filter((col("x") > 1) | (col("s") == "a")),
     "filter_function": lambda c, a: a.filter(is_small),
     "map": lambda c, a: shaped(a, col("x") + 1, col("y") * 2 - lit(1), col("s").upper()),
@@ -131,7 +131,7 @@ ONE = {
     "lead": lambda c, a: shaped(a.lead("s", 2, by="x"), col("x"), col("y"), col("s_lead").fill_null("end")),
     "delayed": delayed,
 }
-TWO = {
+BINARY = {
     "union": lambda c, a, b: a + b,
     "minus": lambda c, a, b: a - b,
     "join": lambda c, a, b: shaped(
@@ -147,16 +147,19 @@ TWO = {
 }
 
 Choices = list[tuple[str, int, int]]
-"""Which operator, and which of the streams made so far it reads, counted from the newest."""
+"""(operator, first input, second input): inputs are counted back from the newest stream."""
 
 
 def choices(max_size: int = 5) -> st.SearchStrategy[Choices]:
-    names = st.sampled_from([*ONE, *TWO])
+    names = st.sampled_from([*UNARY, *BINARY])
     return st.lists(st.tuples(names, st.integers(0, 3), st.integers(0, 3)), max_size=max_size)
 
 
 def build(chosen: Choices) -> Circuit:
-    """The circuit of these choices over inputs 'a' (a Z-set) and 'b' (a set); every result is handed out."""
+    """Build the circuit of these choices over the inputs 'a' (a Z-set) and 'b' (a set).
+
+    Every result is an output.
+    """
     circuit = Circuit("random")
     streams = [
         circuit.input("a", schema=COLUMNS),
@@ -165,7 +168,7 @@ def build(chosen: Choices) -> Circuit:
     ]
     for name, first, second in chosen:
         a, b = streams[-1 - first % len(streams)], streams[-1 - second % len(streams)]
-        streams.append(ONE[name](circuit, a) if name in ONE else TWO[name](circuit, a, b))
+        streams.append(UNARY[name](circuit, a) if name in UNARY else BINARY[name](circuit, a, b))
     for number, stream in enumerate(streams[3:]):
         circuit.output(f"out{number}", stream)
     return circuit

@@ -1,7 +1,7 @@
 """Random conjunctive queries, as circuits with one multi-way join and as plain nested loops.
 
-A query is drawn as plain data, so that a failing one prints and shrinks well. The model goes through the
-atoms one by one and through all rows of each; it knows no order, no index and no delta.
+A query is drawn as plain data, so that a failing query prints and shrinks well. The model loops
+over the atoms and over all rows of each; it uses no order, no index and no delta.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .reference import Row, Z, add, consolidate, scale
 from .strategies import Tick
 
 NAN = math.nan
-"""The one NaN of the tests, so that rows that hold it are equal as Python compares tuples."""
+"""The NaN of the tests: the same object, so that Python finds rows with it equal."""
 
 LOWEST, LARGEST = -(2**63), 2**63 - 1
 
@@ -61,7 +61,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Conjunction:
-    """Atoms over relations given by the kinds of their columns ('int?' for an optional one)."""
+    """Atoms over relations; the kinds of the columns define a relation ('int?': optional)."""
 
     relations: dict[str, tuple[str, ...]]
     atoms: tuple[tuple[str, tuple[Term, ...]], ...]
@@ -76,7 +76,7 @@ class Conjunction:
         return {f"c{i}": type_ | None if kind[-1] == "?" else type_ for i, (type_, kind) in enumerate(kinds)}
 
     def joined(self, streams: Mapping[str, Stream]) -> Stream:
-        """The query as one multi-way join over streams with these schemas."""
+        """Return the query as one multi-way join over streams with these schemas."""
         return multiway_join(
             [streams[name](*map(_given, terms)) for name, terms in self.atoms],
             select=self.select,
@@ -86,7 +86,7 @@ class Conjunction:
         )
 
     def delta(self, streams: Mapping[str, Stream]) -> Stream:
-        """The changes of the same query as a circuit of elementary operators."""
+        """Return the changes of the same query as a circuit of elementary operators."""
         return delta_terms(
             [streams[name](*map(_given, terms)) for name, terms in self.atoms],
             select=self.select,
@@ -95,7 +95,7 @@ class Conjunction:
         )
 
     def evaluate(self, relations: Mapping[str, Z]) -> Z:
-        """All bindings that fit, made by going through all rows of one atom after the other."""
+        """Return all matching bindings; loop over all rows of each atom in turn."""
         bindings: list[tuple[dict[str, Any], int]] = [({}, 1)]
         for name, terms in self.atoms:
             found = []
@@ -122,11 +122,11 @@ class Conjunction:
         return binding
 
     def variables(self) -> tuple[str, ...]:
-        """The variables of the atoms, as they occur."""
+        """Return the variables of the atoms, in order of occurrence."""
         return tuple(dict.fromkeys(t for _, terms in self.atoms for t in terms if isinstance(t, str)))
 
     def ticks(self, extremes: bool = False) -> st.SearchStrategy[list[Tick]]:
-        """A load and changes of it: few rows for many atoms, for the nested loops to end."""
+        """Draw a load and changes; many atoms get few rows, to keep the nested loops short."""
         return st.builds(
             self._drawn_ticks, st.integers(0, 2**32), st.integers(4, 14), st.integers(2, 8), st.just(extremes)
         )
@@ -143,12 +143,12 @@ class Conjunction:
             name: consolidate((row(name), rng.choice(weights)) for _ in range(most))
             for name in self.relations
         }
-        done: list[Tick] = [loaded]
+        drawn: list[Tick] = [loaded]
         present = {name: set(delta) for name, delta in loaded.items()}
         for _ in range(ticks):
-            if rng.random() < 0.15:  # the opposite of an earlier tick, or of all
-                past = done if rng.random() < 0.3 else [rng.choice(done)]
-                done.append(
+            if rng.random() < 0.15:  # the negation of an earlier tick, or of all
+                past = drawn if rng.random() < 0.3 else [rng.choice(drawn)]
+                drawn.append(
                     {name: scale(-1, add(*(t.get(name, {}) for t in past))) for name in self.relations}
                 )
                 continue
@@ -159,12 +159,12 @@ class Conjunction:
                     changed = rng.choice(known) if known and rng.random() < 0.5 else row(name)
                     present[name].add(changed)
                     tick[name] = add(tick.get(name, {}), {changed: rng.choice([1, -1, -1, *weights])})
-            done.append(tick)
-        return done
+            drawn.append(tick)
+        return drawn
 
 
 def canonical(zset: Mapping[Row, int]) -> Z:
-    """The same rows with the one NaN of the tests."""
+    """Return the same rows with the NaN of the tests."""
     return {tuple(NAN if v != v else v for v in row): weight for row, weight in zset.items()}
 
 
@@ -192,7 +192,7 @@ def _summed(bindings: Sequence[tuple[dict[str, Any], int]]) -> list[tuple[dict[s
 
 
 def _less(a: Any, b: Any) -> bool:
-    """None is less than nothing, NaN comes last."""
+    """Whether a < b; false if either is None. NaN is the largest value."""
     if a is None or b is None:
         return False
     return bool(a < b or (a == a and b != b))
@@ -203,7 +203,7 @@ def _differ(a: Any, b: Any) -> bool:
 
 
 def _none(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that has no value where an argument has none."""
+    """Return a function whose value is None if an argument is None."""
     return lambda *arguments: None if None in arguments else function(*arguments)
 
 
@@ -219,7 +219,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Expression], Callable[..., Any]]] = {
     "sum below 3": (lambda x, y: x + y < 3, lambda x, y: None not in (x, y) and x + y < 3),
 }
 FALLIBLE = {"next", "sum", "sum below 3", "smaller"}
-"""What may have no value for extreme ones; None and -2**63 cannot come out of one expression."""
+"""Functions that may overflow for extreme values, or return both None and -2**63."""
 
 
 def values_of(kind: str, extremes: bool = False) -> list[Any]:
@@ -237,9 +237,9 @@ def conjunctions(
     extremes: bool = False,
     relations: dict[str, tuple[str, ...]] | None = None,
 ) -> Conjunction:
-    """A query of 1 to `most` atoms, over the given relations or over up to three random ones.
+    """Draw a query of 1 to `most` atoms, over the given or up to three random relations.
 
-    With `extremes` its constants may be extreme, and nothing in it has a value that is not there already.
+    With `extremes`, its constants may be extreme, and its functions compute no new values.
     """
     if relations is None:
         arities = st.sampled_from([0, 1, 2, 2, 2, 2, 3, 3, 4])
@@ -248,7 +248,7 @@ def conjunctions(
             for name in "pqr"[: draw(st.integers(1, 3))]
         }
     sizes = [size for size in (1, 2, 2, 3, 3, 3, 4, 4, 5) if size <= most]
-    some = draw(st.integers(2, 5))  # few variables make cycles, many make it fall apart
+    some = draw(st.integers(2, 5))  # few variables make cycles, many make separate parts
 
     def term(kind: str) -> Term:
         names = VARIABLES[kind.rstrip("?")][:some]
@@ -304,7 +304,7 @@ def _functions(
 
 @st.composite
 def orders(draw: st.DrawFn, query: Conjunction) -> tuple[tuple[str, ...], ...]:
-    """Any order of the other variables for each atom."""
+    """Draw an order of the other variables for each atom."""
     return tuple(
         tuple(draw(st.permutations([name for name in query.variables() if name not in terms])))
         for _, terms in query.atoms

@@ -1,7 +1,7 @@
 """Random small Datalog programs that are legal by construction: safe, stratified, with few values.
 
-Relations have columns of numbers. Derived relations are in groups, one above the other: a rule uses
-the relations of its own group and of those below, and negates and aggregates over those below only.
+Relations have columns of numbers. Derived relations are in ordered groups: a rule uses relations of
+its own group and of lower groups, and negates and aggregates over lower groups only.
 All arithmetic is modulo a small number, so every program has a finite result.
 """
 
@@ -36,18 +36,18 @@ def programs(
     kinds: bool = False,
     records: bool = False,
 ) -> str:
-    """The text of a program with the inputs a(x, y), b(x, y), c(x) and two or three outputs.
+    """Draw the text of a program with the inputs a(x, y), b(x, y), c(x) and 2 or 3 outputs.
 
-    With `cyclic`, the atoms of most rules form patterns that no join tree has; with `hidden`, only the last
-    relation is an output, one more reads it, and most facts are of inputs. With `kinds`, derived relations
-    are more than sets: equivalences, choices, limited in size, with subsumptions. With `records`, the values
-    of derived relations stand in records or branches.
+    With `cyclic`, most rules have a cyclic body, which has no join tree. With `hidden`, only one
+    relation, in a group above the others, is an output, and there are no facts. With `kinds`,
+    derived relations are equivalences, choices, limited in size, or have subsumptions. With
+    `records`, records or branches hold the values of derived relations.
     """
     derived: list[Derived] = []
     for name in NAMES[: draw(st.integers(2, 3))]:
         group = derived[-1].group + draw(st.integers(0, 1)) if derived else 0
         derived.append(Derived(name, draw(st.sampled_from([2, 2, 2, 1, 1, 0])), group))
-    # One rule of each relation starts it, so that the recursive ones have something to work on.
+    # Each relation has a rule that reads an input, so that recursive rules have rows to work on.
     rules = [start_text(draw, head) for head in derived]
     write = pattern_text if cyclic else rule_text
     rules += [write(draw, head, derived) for head in derived]
@@ -60,15 +60,15 @@ def programs(
     if hidden:
         derived.append(Derived("o", draw(st.sampled_from([2, 1])), derived[-1].group + 1))
         rules += [reading_text(draw, derived[-1], derived[:-1]) for _ in range(draw(st.integers(1, 2)))]
-    qualifiers = {one.name: kind_text(draw, one, rules) for one in derived} if kinds else {}
+    qualifiers = {relation.name: kind_text(draw, relation, rules) for relation in derived} if kinds else {}
     declarations = [
         f".decl {name}({', '.join(f'c{i}: number' for i in range(arity))}){qualifiers.get(name, '')}"
         for name, arity in relations_of(derived)
     ]
-    outputs = f".output {', '.join(one.name for one in derived[-1 if hidden else 0 :])}"
+    outputs = f".output {', '.join(relation.name for relation in derived[-1 if hidden else 0 :])}"
     text = "\n".join([*declarations, ".input a, b, c", outputs, *facts, *rules, ""])
     return (
-        within_records(text, [one.name for one in derived], *draw(st.sampled_from(BOXES)))
+        within_records(text, [relation.name for relation in derived], *draw(st.sampled_from(BOXES)))
         if records
         else text
     )
@@ -81,11 +81,11 @@ BOXES = (
     (".type Box = None {} | Some { n: number } | Both { x: Box, y: Box }", "$Some({})"),
     (".type Box = None {} | Some { n: number } | Both { x: Box, y: Box }", "$Both($None, $Some({}))"),
 )
-"""Types, and their values in which a number can stand."""
+"""Record types, and templates of their values around a number."""
 
 
 def within_records(text: str, names: Sequence[str], declaration: str, box: str) -> str:
-    """The program with each value of the columns of these relations in a record."""
+    """Return the program with each column value of these relations in a record."""
 
     def boxed(found: re.Match[str]) -> str:
         name, inside = found[1], found[2]
@@ -103,13 +103,13 @@ def within_records(text: str, names: Sequence[str], declaration: str, box: str) 
     return "\n".join([*lines, ""])
 
 
-def kind_text(draw: st.DrawFn, one: Derived, rules: list[str]) -> str:
-    """What makes the relation more than a set: the end of its declaration, or clauses added to the rules."""
-    name = one.name
+def kind_text(draw: st.DrawFn, relation: Derived, rules: list[str]) -> str:
+    """Draw a property of the relation: return the end of its declaration, or add rules."""
+    name = relation.name
     ways = ["", "limit"]
-    if one.arity == 1:
+    if relation.arity == 1:
         ways += ["choice-domain c0", "x <= y"]
-    elif one.arity == 2:
+    elif relation.arity == 2:
         ways += ["eqrel", "eqrel", "choice-domain c0", "choice-domain c1, c0", "choice-domain (c1, c0)"]
         ways += ["less", "less both", "tied", "by b"]
     match draw(st.sampled_from(ways)):
@@ -133,19 +133,19 @@ def kind_text(draw: st.DrawFn, one: Derived, rules: list[str]) -> str:
 
 
 def relations_of(derived: Sequence[Derived]) -> list[tuple[str, int]]:
-    return [*INPUTS.items(), *((one.name, one.arity) for one in derived)]
+    return [*INPUTS.items(), *((relation.name, relation.arity) for relation in derived)]
 
 
 def start_text(draw: st.DrawFn, head: Derived) -> str:
-    name, arity = draw(st.sampled_from([one for one in INPUTS.items() if one[1] >= head.arity]))
+    name, arity = draw(st.sampled_from([item for item in INPUTS.items() if item[1] >= head.arity]))
     body = draw(st.permutations(VARIABLES[:arity]))
     return f"{head.name}({', '.join(VARIABLES[: head.arity])}) :- {name}({', '.join(body)})."
 
 
 def rule_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived]) -> str:
-    """A rule that uses a relation of its own group."""
-    usable = relations_of([one for one in derived if one.group <= head.group])
-    own = [(one.name, one.arity) for one in derived if one.group == head.group]
+    """Draw a rule that uses a relation of its own group."""
+    usable = relations_of([relation for relation in derived if relation.group <= head.group])
+    own = relations_of([relation for relation in derived if relation.group == head.group])[len(INPUTS) :]
     atoms = [draw(st.sampled_from(own)), *draw(st.lists(st.sampled_from([*usable, *own]), max_size=2))]
     arguments = [
         [draw(st.sampled_from([*VARIABLES * 4, "_", "?", *CONSTANTS])) for _ in range(arity)]
@@ -155,7 +155,7 @@ def rule_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived]) -> str
 
 
 def reading_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived]) -> str:
-    """A rule over the relations below, in which constants and equal variables are frequent."""
+    """Draw a rule over lower relations, with many constants and equal variables."""
     known = relations_of(derived)
     atoms = [draw(st.sampled_from(known[len(INPUTS) :])), *draw(st.lists(st.sampled_from(known), max_size=2))]
     arguments = [
@@ -175,16 +175,16 @@ PATTERNS = (
     ("xy", "yx", "yz"),
     ("xy", "xy"),
 )
-"""Variables of the atoms of a body: triangles, 4-cycles, diamonds, some of them with more hanging on."""
+"""Variables of the atoms of a body: triangles, 4-cycles, diamonds, some with more atoms."""
 
 
 def pattern_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived]) -> str:
-    """A rule whose body is one of PATTERNS, with a few arguments changed."""
-    usable = relations_of([one for one in derived if one.group <= head.group])
+    """Draw a rule whose body is one of PATTERNS, with a few arguments changed."""
+    usable = relations_of([relation for relation in derived if relation.group <= head.group])
     atoms = []
     arguments = []
     for names in draw(st.sampled_from(PATTERNS)):
-        name, arity = draw(st.sampled_from([one for one in usable if one[1] > 1]))
+        name, arity = draw(st.sampled_from([relation for relation in usable if relation[1] > 1]))
         terms = list(names[:arity])
         if draw(st.integers(0, 4)) == 0:
             changed = draw(st.integers(0, arity - 1))
@@ -204,9 +204,9 @@ def finished(
     atoms: Sequence[tuple[str, int]],
     arguments: Sequence[Sequence[str]],
 ) -> str:
-    """The rule with these atoms and some other literals; the argument "?" stands for a term."""
+    """Draw a rule with these atoms and other literals; a term replaces the argument "?"."""
     bound = sorted({term for terms in arguments for term in terms if term in VARIABLES})
-    below = relations_of([one for one in derived if one.group < head.group])
+    below = relations_of([relation for relation in derived if relation.group < head.group])
     parts = Parts(draw, bound, below)
     literals = [
         f"{name}({', '.join(parts.computed() if term == '?' else term for term in terms)})"
@@ -252,7 +252,7 @@ class Parts:
     below: list[tuple[str, int]]
 
     def value(self, *others: str) -> str:
-        """A bound variable as a rule, sometimes a constant."""
+        """Draw a term: usually a bound variable, sometimes a constant."""
         return self.draw(st.sampled_from([*self.bound * 4, *CONSTANTS, *others]))
 
     def computed(self) -> str:
@@ -275,12 +275,12 @@ class Parts:
         return name if name == "count" else f"{name} k{depth}"
 
     def aggregate_body(self, depth: int = 0) -> str:
-        """The body of an aggregate with a local variable of its own, k0 (or k1 when inside another)."""
+        """Draw the body of an aggregate with the local variable k0 (k1 in a nested aggregate)."""
         own = f"k{depth}"
         inside = Parts(self.draw, [*self.bound, own, own], self.below)
         literals = []
         for position in range(self.draw(st.integers(1, 2))):
-            name, arity = self.draw(st.sampled_from([one for one in self.below if one[1] > 0]))
+            name, arity = self.draw(st.sampled_from([relation for relation in self.below if relation[1] > 0]))
             terms = [inside.value(f"j{depth}", "_") for _ in range(arity)]
             if position == 0:
                 terms[self.draw(st.integers(0, arity - 1))] = own

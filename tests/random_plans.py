@@ -1,8 +1,8 @@
-"""Random circuits over the builder, for tests that compare what should be equal of any circuit.
+"""Random circuits over the builder, for tests that compare forms of any circuit.
 
-A circuit is drawn as a `Plan`, a tree of plain values, and built from it as often as it is needed. Every
-stream of a plan has the columns x and y, so any step fits any stream. A step picks the streams it reads
-by how far back they were made, which keeps a plan meaningful while hypothesis makes it smaller.
+A circuit is drawn as a `Plan`, a tree of plain values, from which tests build it several times.
+Every stream of a plan has the columns x and y, so any step fits any stream. A step refers to its
+inputs by their distance from the newest stream, so a plan stays valid while hypothesis shrinks it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .strategies import Tick, nullable, resplit
 
 COLUMNS = {"x": int | None, "y": int | None}
 KINDS = {"bag": "zset", "set": "set", "key": "key"}
-"""The inputs of every plan, by name, and how each takes changes."""
+"""The inputs of every plan: name and kind."""
 
 HEAVY = 24
-"""Weights that may be larger than this power of two are made 1 before they are multiplied further."""
+"""A stream whose weights may exceed this power of two becomes a set before the next product."""
 
 X, Y = col("x"), col("y")
 
@@ -32,7 +32,7 @@ FILTERS: tuple[Callable[[Stream], Stream], ...] = (
     lambda s: s.filter(X < 2),
     lambda s: s.filter(X != Y),
     lambda s: s.filter((X > 0) & (Y < 3) | Y.is_null()),
-    lambda s: s.filter((X + Y) % 3 != 1),  # not one that may be moved
+    lambda s: s.filter((X + Y) % 3 != 1),  # can overflow, so no pass may move it
     lambda s: s.filter(lambda row: row.x is None or row.x <= (row.y or 0)),
 )
 MAPS: tuple[Callable[[Stream], Stream], ...] = (
@@ -91,8 +91,8 @@ CONSTANTS: tuple[dict[Row, int], ...] = ({(0, 1): 1, (1, 2): 1}, {(2, None): 3, 
 
 
 @dataclass(frozen=True)
-class Made:
-    """One step of a plan: `kind`, which variety of it, and which streams it reads."""
+class OperatorStep:
+    """One operator of a plan: its `kind`, the variety of the kind, and its two inputs."""
 
     kind: str
     variety: int
@@ -101,29 +101,32 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Recursive:
-    """A fixpoint: its body, which streams the variables begin with and are defined by, what leaves."""
+class FixpointStep:
+    """A fixpoint: its body, the streams that define its variables, and its results.
 
-    body: tuple[Made | Recursive, ...]
+    A variable is a pair: a stream from outside and a stream of the body.
+    """
+
+    body: tuple[OperatorStep | FixpointStep, ...]
     variables: tuple[tuple[int, int], ...]
     leaving: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Iterated:
-    """`circuit.iterate` from a stream, with a body that reads x, and perhaps a condition."""
+class IterateStep:
+    """`circuit.iterate` from a stream, with a body and an optional condition."""
 
     begin: int
-    body: tuple[Made, ...]
+    body: tuple[OperatorStep, ...]
     condition: int | None
 
 
-Plan = tuple["Made | Recursive | Iterated", ...]
+Plan = tuple["OperatorStep | FixpointStep | IterateStep", ...]
 
 
 @dataclass
 class Building:
-    """The streams of a plan so far, in one scope of the circuit; the outer ones come first."""
+    """The streams of a plan so far, in one scope of the circuit; outer streams come first."""
 
     circuit: Circuit
     cap: int
@@ -132,9 +135,9 @@ class Building:
     """A power of two that bounds the weights of a stream, by node."""
     scope: Any = None
     left: list[Stream] = field(default_factory=list)
-    """What left the scopes within this one."""
+    """The results of the scopes within this one."""
     disguised: frozenset[int] = frozenset()
-    """The streams, by number, that are written differently, with the same rows."""
+    """The numbers of the streams that get another form with the same rows."""
 
     def pick(self, back: int) -> Stream:
         return self.streams[len(self.streams) - 1 - back % len(self.streams)]
@@ -142,58 +145,58 @@ class Building:
     def light(self, stream: Stream, bits: int = HEAVY) -> Stream:
         return stream.distinct() if self.bits.get(stream.node, 0) > bits else stream
 
-    def put(self, stream: Stream, bits: int) -> None:
+    def add(self, stream: Stream, bits: int) -> None:
         if len(self.streams) in self.disguised:
             stream = stream + self.circuit.constant([], stream.schema)
         self.streams.append(stream)
         self.bits[stream.node] = bits
 
-    def follow(self, steps: Iterable[Made | Recursive | Iterated]) -> None:
+    def follow(self, steps: Iterable[OperatorStep | FixpointStep | IterateStep]) -> None:
         for step in steps:
-            if isinstance(step, Made):
-                self._make(step)
-            elif isinstance(step, Recursive):
-                self._recur(step)
+            if isinstance(step, OperatorStep):
+                self._add_operator(step)
+            elif isinstance(step, FixpointStep):
+                self._add_fixpoint(step)
             else:
-                self._iterate(step)
+                self._add_iterate(step)
 
-    def _make(self, step: Made) -> None:
+    def _add_operator(self, step: OperatorStep) -> None:
         s, t, n = self.light(self.pick(step.left)), self.light(self.pick(step.right)), step.variety
         a, b = self.bits.get(s.node, 0), self.bits.get(t.node, 0)
         most = max(a, b)
         match step.kind:
             case "filter":
-                self.put(FILTERS[n % len(FILTERS)](s), a)
+                self.add(FILTERS[n % len(FILTERS)](s), a)
             case "map":
-                self.put(MAPS[n % len(MAPS)](s), a + 4)
+                self.add(MAPS[n % len(MAPS)](s), a + 4)
             case "join":
-                self.put(JOINS[n % len(JOINS)](s, t), a + b + 4)
+                self.add(JOINS[n % len(JOINS)](s, t), a + b + 4)
             case "multiway join":
                 s, t = self.light(s, HEAVY // 2), self.light(t, HEAVY // 2)
                 most = max(self.bits.get(s.node, 0), self.bits.get(t.node, 0))
-                self.put(MULTIWAY_JOINS[n % len(MULTIWAY_JOINS)](s, t), 3 * most + 8)
+                self.add(MULTIWAY_JOINS[n % len(MULTIWAY_JOINS)](s, t), 3 * most + 8)
             case "half join":
-                self.put(HALF_JOINS[n % len(HALF_JOINS)](s, t), a)
+                self.add(HALF_JOINS[n % len(HALF_JOINS)](s, t), a)
             case "aggregate":
-                self.put(AGGREGATES[n % len(AGGREGATES)](s), 3)
+                self.add(AGGREGATES[n % len(AGGREGATES)](s), 3)
             case "failing":
-                self.put(FAILING[n % len(FAILING)](s), a)
+                self.add(FAILING[n % len(FAILING)](s), a)
             case "distinct":
-                self.put(s.distinct(), 0)
+                self.add(s.distinct(), 0)
             case "linear":
-                self.put((s + t, s - t, -s, s.union(t, s))[n % 4], most + 2)
+                self.add((s + t, s - t, -s, s.union(t, s))[n % 4], most + 2)
             case "constant":
-                self.put(self.circuit.constant(CONSTANTS[n % len(CONSTANTS)], COLUMNS), 2)
+                self.add(self.circuit.constant(CONSTANTS[n % len(CONSTANTS)], COLUMNS), 2)
             case "delay":
-                # In a scope, one of iterations: what comes from outside all scopes is left as it is.
-                self.put(s.delay() if self.scope is None or s.graph.parent is not None else s, a)
+                # In a scope, the delay is over iterations; a stream from outside has none.
+                self.add(s.delay() if self.scope is None or s.graph.parent is not None else s, a)
             case "over time":
-                self.put((s.integrate(), s.differentiate())[n % 2], a + 4)
+                self.add((s.integrate(), s.differentiate())[n % 2], a + 4)
             case "running sum":
                 before = self.circuit.feedback(COLUMNS)
                 total = before + s
                 self.circuit.connect(before, total)
-                self.put(total, a + 4)
+                self.add(total, a + 4)
             case _:  # a set that grows over the ticks
                 assert step.kind == "feedback"
                 before = self.circuit.feedback(COLUMNS)
@@ -201,9 +204,9 @@ class Building:
                     before.join(t, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right") + s
                 ).distinct()
                 self.circuit.connect(before, following)
-                self.put(following, 0)
+                self.add(following, 0)
 
-    def _recur(self, step: Recursive) -> None:
+    def _add_fixpoint(self, step: FixpointStep) -> None:
         opened = self.circuit if self.scope is None else self.scope
         with opened.fixpoint(f"scope{len(self.streams)}", max_iterations=self.cap) as scope:
             inside = Building(
@@ -212,14 +215,14 @@ class Building:
             variables = [scope.variable(f"v{n}", COLUMNS) for n in range(len(step.variables))]
             inside.streams += variables
             inside.follow(step.body)
-            for variable, (base, made) in zip(variables, step.variables, strict=True):
-                # The base comes from outside, so that there is something to begin with.
-                scope.define(variable, (self.pick(base) + inside.pick(made)).distinct())
+            for variable, (base, result) in zip(variables, step.variables, strict=True):
+                # The base comes from outside, so that the variable has rows at the start.
+                scope.define(variable, (self.pick(base) + inside.pick(result)).distinct())
         for stream in (*variables, *map(inside.pick, step.leaving)):
-            self.put(scope.leave(stream), inside.bits.get(stream.node, 0))
+            self.add(scope.leave(stream), inside.bits.get(stream.node, 0))
             self.left.append(self.streams[-1])
 
-    def _iterate(self, step: Iterated) -> None:
+    def _add_iterate(self, step: IterateStep) -> None:
         def body(x: Stream) -> Stream:
             inside = Building(self.circuit, self.cap, [*self.streams, x], self.bits)
             inside.follow(step.body)
@@ -230,17 +233,17 @@ class Building:
 
         while_ = None if step.condition is None else condition
         name = f"iterate{len(self.streams)}"
-        # What the body makes may be None, so where it begins has to allow that.
+        # The body may produce None, so the columns at the start must be optional.
         begin = self.pick(step.begin) + self.circuit.constant([], COLUMNS)
         result = self.circuit.iterate(name, begin, body, while_=while_, max_iterations=self.cap)
-        self.put(result, self.bits.get(begin.node, 0))
+        self.add(result, self.bits.get(begin.node, 0))
         self.left.append(result)
 
 
 def build(plan: Plan, outputs: Iterable[int], cap: int, disguised: frozenset[int] = frozenset()) -> Circuit:
-    """The circuit of a plan; `outputs` picks what it hands out, `cap` bounds its iterations.
+    """Build the circuit of a plan; `outputs` selects its outputs, `cap` limits its iterations.
 
-    Circuits that differ in which streams are `disguised` are of one query.
+    Circuits that differ only in `disguised` compute the same query.
     """
     circuit = Circuit("random")
     building = Building(circuit, cap, [], disguised=disguised)
@@ -249,7 +252,7 @@ def build(plan: Plan, outputs: Iterable[int], cap: int, disguised: frozenset[int
             stream = circuit.input(name, schema=COLUMNS, key=("x",))
         else:
             stream = circuit.input(name, schema=COLUMNS, kind=kind)
-        building.put(stream, 6)
+        building.add(stream, 6)
     building.follow(plan)
     for number, back in enumerate(outputs):
         circuit.output(f"out{number}", building.pick(back))
@@ -269,56 +272,61 @@ TIMELESS = (
     "linear",
     "constant",
 )
-"""What depends on what the inputs add up to, and not on when it came."""
+"""Operators whose result depends on the integral of the inputs, not on the ticks."""
 OVER_TIME = ("delay", "over time", "running sum", "feedback")
 
 _back = st.sampled_from([0, 0, 1, 1, 2, 3, 4, 5])
 _variety = st.integers(0, 7)
 
 
-def _made(kinds: Iterable[str], back: st.SearchStrategy[int] = _back) -> st.SearchStrategy[Made]:
-    return st.builds(Made, st.sampled_from(tuple(kinds)), _variety, back, _back)
+def _operator_steps(
+    kinds: Iterable[str], back: st.SearchStrategy[int] = _back
+) -> st.SearchStrategy[OperatorStep]:
+    return st.builds(OperatorStep, st.sampled_from(tuple(kinds)), _variety, back, _back)
 
 
-# No tick, and so no integral, within a scope; a delay is one of iterations there.
-_inside = _made((*TIMELESS, "delay"))
-# Most recursions should take some iterations: they begin with what moves a variable on.
+# A scope has no ticks, so it has no integrals; its delays are over iterations.
+_inside = _operator_steps((*TIMELESS, "delay"))
+# Most recursions should need several iterations: their first step changes a variable.
 _moving = st.builds(
-    Made,
+    OperatorStep,
     st.sampled_from(["join", "join", "multiway join"]),
     st.sampled_from([0, 0, 1]),
     st.integers(0, 1),
     st.integers(1, 4),
-) | st.builds(Made, st.just("map"), st.integers(1, 2), st.integers(0, 1), st.just(0))
+) | st.builds(OperatorStep, st.just("map"), st.integers(1, 2), st.integers(0, 1), st.just(0))
 
 
-def _recursive(body: st.SearchStrategy[Any], most: int) -> st.SearchStrategy[Recursive]:
+def _fixpoints(body: st.SearchStrategy[Any], most: int) -> st.SearchStrategy[FixpointStep]:
     steps = st.tuples(_moving, st.lists(body, max_size=most)).map(lambda parts: (parts[0], *parts[1]))
     return st.builds(
-        Recursive,
+        FixpointStep,
         steps,
         st.lists(st.tuples(_back, st.sampled_from([0, 0, 0, 1, 2])), min_size=1, max_size=2).map(tuple),
         st.lists(_back, max_size=1).map(tuple),
     )
 
 
-recursions = _recursive(_inside, 3)
+recursions = _fixpoints(_inside, 3)
 nested_recursions = st.builds(
     lambda outer, inner, place: replace(outer, body=(*outer.body[:place], inner, *outer.body[place:])),
     recursions,
-    _recursive(_inside, 2),
+    _fixpoints(_inside, 2),
     st.integers(0, 2),
 )
 iterations = st.builds(
-    Iterated, _back, st.lists(_made(TIMELESS), min_size=1, max_size=3).map(tuple), st.none() | _variety
+    IterateStep,
+    _back,
+    st.lists(_operator_steps(TIMELESS), min_size=1, max_size=3).map(tuple),
+    st.none() | _variety,
 )
 
 
 def plans(*, timeless: bool = False, scopes: bool = True, failing: bool = False) -> st.SearchStrategy[Plan]:
-    """Plans of up to a dozen steps; one of them is a recursion, which may hold another, or an iteration."""
-    steps = st.lists(_made(TIMELESS if timeless else TIMELESS + OVER_TIME), max_size=5)
+    """Draw plans of up to a dozen steps, one of which is a (nested) fixpoint or an iteration."""
+    steps = st.lists(_operator_steps(TIMELESS if timeless else TIMELESS + OVER_TIME), max_size=5)
     if failing:
-        fails = st.tuples(_made(["failing"]))
+        fails = st.tuples(_operator_steps(["failing"]))
         steps = st.tuples(steps, fails, steps).map(lambda parts: (*parts[0], *parts[1], *parts[2]))
     if not scopes:
         return st.tuples(steps, steps).map(lambda parts: (*parts[0], *parts[1]))
@@ -331,7 +339,7 @@ outputs = st.lists(st.integers(1, 5), max_size=2, unique=True).map(lambda backs:
 
 @st.composite
 def regrouped(draw: st.DrawFn, sequence: Sequence[Tick]) -> list[list[tuple[str, Row, int]]]:
-    """The same changes in other ticks: those of the bag in any order, those of the others in theirs."""
+    """Draw other ticks of the same changes: those of the bag in any order, the others in order."""
     rng = random.Random(draw(st.integers(0, 2**32)))
     bag = draw(resplit([{name: delta for name, delta in tick.items() if name == "bag"} for tick in sequence]))
     dealt = [[("bag", row, w) for row, w in tick.get("bag", {}).items()] for tick in bag]
@@ -350,12 +358,12 @@ def regrouped(draw: st.DrawFn, sequence: Sequence[Tick]) -> list[list[tuple[str,
 
 @st.composite
 def changes(draw: st.DrawFn, max_ticks: int = 5) -> list[Tick]:
-    """Ticks for the inputs of a plan; a keyed input gets one change per key in a tick."""
+    """Draw ticks for the inputs of a plan; a keyed input gets one change per key in a tick."""
     row = st.tuples(nullable, nullable)
     weighted = st.dictionaries(row, st.sampled_from([1, 1, 1, 1, -1, -1, 2, -3]), max_size=8)
     dense = st.dictionaries(row, st.sampled_from([1, 1, 2]), min_size=3, max_size=8)
     by_key = st.dictionaries(nullable, st.tuples(nullable, st.sampled_from([1, 1, -1])), max_size=4)
-    keyed = by_key.map(lambda made: {(x, y): weight for x, (y, weight) in made.items()})
+    keyed = by_key.map(lambda drawn: {(x, y): weight for x, (y, weight) in drawn.items()})
     every = {"bag": weighted, "set": weighted, "key": keyed}
     begin = {"bag": dense, "set": dense, "key": keyed}
     later = st.lists(st.fixed_dictionaries({}, optional=every), min_size=1, max_size=max_ticks - 1)

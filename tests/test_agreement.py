@@ -49,7 +49,7 @@ def test_the_command_prints_the_rules(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "p.dl: the query, the incremental and the physical circuit agree in 5 ticks (" in out
 
 
-def test_explain_tells_the_passes_and_the_traces(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_shows_the_passes_and_the_traces(capsys: pytest.CaptureFixture[str]) -> None:
     circuit = dbsp.Circuit()
     a = circuit.input("a", x=int, y=int)
     b = circuit.input("b", y=int, z=int)
@@ -61,7 +61,7 @@ def test_explain_tells_the_passes_and_the_traces(capsys: pytest.CaptureFixture[s
     assert "trace of Filter" in text and "by (y, x), read by Join" in text
 
 
-def test_explain_tells_the_orders_of_multiway_joins_and_what_a_run_has_met() -> None:
+def test_explain_shows_the_orders_of_multiway_joins_and_the_rows_of_a_run() -> None:
     circuit = dbsp.Circuit()
     edge = circuit.input("edge", x=int, y=int)
     circuit.output("out", dbsp.multiway_join([edge("a", "b"), edge("b", "c"), edge("a", "c")]))

@@ -1,4 +1,4 @@
-"""The layout of the code: every module in a package, every file name once, every package described."""
+"""The layout of the code: modules in packages, unique file names, a docstring per package."""
 
 from __future__ import annotations
 

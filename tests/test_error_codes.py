@@ -1,4 +1,4 @@
-"""Every error that the package raises has a stable code, and every code a section in the documentation."""
+"""Every error of the package has a stable code, and every code a section of the documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two ways to follow a join of many relations: level by level, which is wrong, and by delta terms.
+"""Two ways to maintain a join of many relations: level by level, which is wrong, and delta terms.
 
 Plain Python over dicts. The query is the triangle R(a, b), S(a, c), T(b, c) with the order a, b, c.
 """
@@ -40,7 +40,7 @@ def negated(z: Z) -> Z:
 
 
 def triangles(relations: Sequence[Z]) -> Z:
-    """The definition: over all values of (a, b, c), the product of three weights."""
+    """Apply the definition: for all values of (a, b, c), the product of three weights."""
     r, s, t = relations
     total = {}
     for a, b, c in itertools.product(range(4), repeat=3):
@@ -53,11 +53,11 @@ def change_of_triangles(old: Sequence[Z], changes: Sequence[Z]) -> Z:
     return plus(triangles(new), negated(triangles(old)))
 
 
-# --- one shared variable: right ----------------------------------------------------------------------
+# --- one shared variable: right -------------------------------------------------------------------
 
 
 def product(views: Sequence[Mapping[Any, int]]) -> dict[Any, int]:
-    """The join of Z-sets of values on the value."""
+    """Return the join of Z-sets of values on the value."""
     keys = set(views[0]).intersection(*views[1:])
     return {key: prod(view[key] for view in views) for key in keys}
 
@@ -80,22 +80,22 @@ VALUES = st.dictionaries(st.integers(0, 2), WEIGHTS, max_size=3)
 def test_the_formula_for_one_shared_variable_is_right(pairs: list[tuple[Any, Any]]) -> None:
     old, changes = [before for before, _ in pairs], [change for _, change in pairs]
     new = [plus(before, change) for before, change in pairs]
-    wanted = plus(product(new), {key: -weight for key, weight in product(old).items()})
-    assert delta_of_product(old, changes) == wanted
+    expected = plus(product(new), {key: -weight for key, weight in product(old).items()})
+    assert delta_of_product(old, changes) == expected
 
 
-# --- level by level: wrong ---------------------------------------------------------------------------
+# --- level by level: wrong ------------------------------------------------------------------------
 
 
 def view(relation: Z, prefix: Row) -> dict[Any, int]:
-    """The values below a prefix: at the last level with the weights of their rows, else with weight 1."""
+    """Return the values below a prefix, with weight 1 except at the last level."""
     level = len(prefix)
     below = {row: weight for row, weight in relation.items() if row[:level] == prefix}
     return {row[level]: weight if len(row) == level + 1 else 1 for row, weight in below.items()}
 
 
 def level_wise(old: Sequence[Z], changes: Sequence[Z]) -> Z:
-    """The formula for one variable at every level, and down to the next from each value that it gives."""
+    """Apply the formula for one variable at each level, to each prefix of the level above."""
     result: Z = {(): 1}
     for level, variable in enumerate("abc"):
         readers = [i for i, names in enumerate(ATOMS) if variable in names]
@@ -111,7 +111,7 @@ def level_wise(old: Sequence[Z], changes: Sequence[Z]) -> Z:
     return result
 
 
-def test_a_change_of_what_the_first_level_does_not_read_is_lost() -> None:
+def test_a_change_of_a_relation_without_the_first_variable_is_lost() -> None:
     old: list[Z] = [{(1, 2): 1}, {(1, 3): 1}, {}]
     changes: list[Z] = [{}, {}, {(2, 3): 1}]
     assert change_of_triangles(old, changes) == {(1, 2, 3): 1}
@@ -127,7 +127,7 @@ def test_removing_a_triangle_adds_three() -> None:
 
 
 def test_the_factors_of_the_three_levels() -> None:
-    """Where the 3 comes from: a level of keys counts a deletion as an insertion."""
+    """The cause of the 3: a level of keys counts a deletion as an insertion."""
     deleted = [negated(relation) for relation in ONE_OF_EACH]
 
     def level(*reads: tuple[int, Row]) -> Any:
@@ -149,16 +149,19 @@ def test_the_keys_of_a_sum_are_not_the_sum_of_the_keys() -> None:
 
 @given(TRIPLE)
 def test_level_by_level_is_right_for_a_load(changes: list[Z]) -> None:
-    """With nothing stored it is generic join, so tests that only load do not see that it is wrong."""
-    nothing: list[Z] = [{}, {}, {}]
-    assert level_wise(nothing, changes) == triangles(changes)
+    """Without stored rows it is generic join, so tests that only load do not detect the error."""
+    empty: list[Z] = [{}, {}, {}]
+    assert level_wise(empty, changes) == triangles(changes)
 
 
-# --- delta terms: right ------------------------------------------------------------------------------
+# --- delta terms: right ---------------------------------------------------------------------------
 
 
 def delta_terms(old: Sequence[Z], changes: Sequence[Z]) -> Z:
-    """dQ = dR x S_old x T_old + R_new x dS x T_old + R_new x S_new x dT, each from its changed rows on."""
+    """Return dQ = dR x S_old x T_old + R_new x dS x T_old + R_new x S_new x dT.
+
+    Each term starts from its changed rows.
+    """
     new = [plus(before, change) for before, change in zip(old, changes, strict=True)]
     total: Counter[Row] = Counter()
     for i, names in enumerate(ATOMS):
@@ -166,7 +169,7 @@ def delta_terms(old: Sequence[Z], changes: Sequence[Z]) -> Z:
         (free,) = set("abc").difference(names)
         for row, weight in changes[i].items():
             bound = dict(zip(names, row, strict=True))
-            # Count and propose: the side with the fewest values. Intersect: the values of the other too.
+            # Count and propose: the relation with the fewest values. Intersect: the other relation.
             fewest, other = sorted((offers(*read, bound, free) for read in others), key=len)
             for value in fewest & other:
                 values = bound | {free: value}
@@ -176,7 +179,7 @@ def delta_terms(old: Sequence[Z], changes: Sequence[Z]) -> Z:
 
 
 def offers(relation: Z, atom: str, bound: Mapping[str, Any], free: str) -> set[Any]:
-    """The values of the free variable in rows that agree with the bound ones; weights are not looked at."""
+    """Return the values of the free variable in rows that match the bound ones; ignore weights."""
     at = atom.index(free)
     return {row[at] for row in relation if row[1 - at] == bound[atom[1 - at]]}
 
@@ -191,7 +194,7 @@ def test_weights_belong_to_whole_rows() -> None:
     """a = 1 sums to 0 in R, and still has two triangles."""
     relations: list[Z] = [{(1, 2): 1, (1, 3): -1}, {(1, 0): 1}, {(2, 0): 1, (3, 0): 5}]
     assert triangles(relations) == {(1, 2, 0): 1, (1, 3, 0): -5}
-    for order in itertools.permutations(range(3)):  # however it is loaded
+    for order in itertools.permutations(range(3)):  # in every order of loading
         state: list[Z] = [{}, {}, {}]
         total: Z = {}
         for i in order:
@@ -201,7 +204,7 @@ def test_weights_belong_to_whole_rows() -> None:
         assert total == triangles(relations)
 
 
-# --- the operator ------------------------------------------------------------------------------------
+# --- the operator ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stage", ["query", "incremental", "physical"])

@@ -1,4 +1,4 @@
-"""The distribution: what it holds, what it is called, and that its documentation tells the truth."""
+"""The distribution: its contents, its names, and the examples of its documentation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_wheel_holds_the_package_and_nothing_beside_it(built: Path) -> None:
+def test_the_wheel_contains_the_package_and_nothing_else(built: Path) -> None:
     (wheel,) = built.glob("dbsp_circuits-*.whl")
     assert problems(wheel) == []
     members = expected_members()
@@ -88,7 +88,7 @@ def test_the_source_distribution_makes_a_wheel_that_runs(built: Path, tmp_path: 
     assert done.stdout == f"{installed / 'dbsp' / '__init__.py'}\n[(1,)]\n"
 
 
-def test_a_wheel_that_lacks_files_or_has_too_many_is_noticed(tmp_path: Path) -> None:
+def test_a_wheel_with_missing_or_extra_files_is_detected(tmp_path: Path) -> None:
     wheel = tmp_path / "x.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("dbsp/__init__.py", "")
@@ -158,7 +158,7 @@ def test_a_clone_without_symbolic_links_says_what_to_do(tmp_path: Path) -> None:
     assert f"{clone}/dbsp/__init__.py" in done.stdout
 
 
-def test_importing_the_package_costs_nothing() -> None:
+def test_importing_the_package_loads_no_heavy_module() -> None:
     code = "import sys, dbsp; print([m for m in ('numba', 'pyarrow', 'typer', 'lark') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
@@ -174,7 +174,7 @@ def runs_spark(page: Path) -> bool:
     [pytest.param(page, marks=[pytest.mark.spark] if runs_spark(page) else []) for page in PAGES],
     ids=[str(page.relative_to(ROOT)) for page in PAGES],
 )
-def test_documentation_does_what_it_shows(
+def test_the_examples_of_the_documentation_run_as_shown(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
@@ -184,7 +184,7 @@ def test_documentation_does_what_it_shows(
 @pytest.mark.parametrize(
     "page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT))
 )
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_have_a_target(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
@@ -229,7 +229,7 @@ def test_how_examples_are_read() -> None:
     assert not matches("a ... b\n", "a b c\n")
 
 
-def test_an_example_that_does_something_else_is_noticed(tmp_path: Path) -> None:
+def test_an_example_with_another_output_is_detected(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "```sh\necho one\n```\n```text\ntwo\n```\n```python\nx = 1\n```\n```python\nprint(x)\n1 / 0\n```\n"

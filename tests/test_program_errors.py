@@ -139,13 +139,13 @@ def test_a_bad_step_says_why_and_changes_nothing(
     refused(live, changes, error, *messages)
 
 
-def test_staged_changes_are_dropped_with_a_step_that_fails(live: LiveProgram) -> None:
+def test_a_step_that_fails_drops_the_staged_changes(live: LiveProgram) -> None:
     live.run.input("edge").insert([(4, 5), (9, 9)])
     live.run.input("name").delete([(1, "one")])
     refused(live, {"edge": [("x", 1)]}, InputError, "expected int, got 'x'")
 
 
-def test_what_cannot_be_staged_leaves_what_was_staged_before(live: LiveProgram) -> None:
+def test_an_invalid_change_leaves_the_staged_changes(live: LiveProgram) -> None:
     edge = live.run.input("edge")
     edge.insert([(4, 5)])
     with pytest.raises(InputError, match="row 1, column 'y': expected int, got '6'"):
@@ -175,7 +175,7 @@ def test_large_weights_of_a_set_mean_present_and_absent(live: LiveProgram) -> No
     live.check_views()
 
 
-def test_a_start_that_fails_gives_no_run() -> None:
+def test_a_start_that_fails_returns_no_run() -> None:
     with pytest.raises(InputError, match="unknown input 'egde'"):
         SUBJECT.program.start(initial={"egde": [(1, 2)]})
     with pytest.raises(EvaluationError, match="division by zero"):

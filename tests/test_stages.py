@@ -1,4 +1,4 @@
-"""The three circuits of one query give equal deltas and views in every tick, whatever the query."""
+"""The three circuits of a query have equal deltas and views in every tick, for any query."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from .random_plans import Plan, build, changes, outputs, plans, regrouped
 from .strategies import Tick
 
 CAP = 14
-"""The query recomputes; what takes it longer than this is left alone. The incremental forms also visit
-the iterations that the tick before needed, so they are given more."""
+"""The iteration limit of the query form, which recomputes; a tick above it ends the test.
+
+The incremental forms also visit the iterations of the previous tick, so their limit is higher."""
 
 
 def runs_of(plan: Plan, out: Sequence[int]) -> dict[Stage, Run]:
@@ -27,7 +28,7 @@ def runs_of(plan: Plan, out: Sequence[int]) -> dict[Stage, Run]:
 
 
 def follow_all(runs: Mapping[Stage, Run], sequence: Sequence[Tick]) -> None:
-    """Step every run through the ticks; after each of them all must have answered the same."""
+    """Step every run through the ticks; after each tick all answers must be equal."""
     for number, tick in enumerate(sequence, 1):
         expected = answer(runs[Stage.QUERY], tick)
         if expected == "IterationLimitError":
@@ -38,7 +39,7 @@ def follow_all(runs: Mapping[Stage, Run], sequence: Sequence[Tick]) -> None:
 
 
 def answer(run: Run, tick: Tick) -> Any:
-    """The deltas and views of a tick, or the error for which it was refused."""
+    """Return the deltas and views of a tick, or the name of its error."""
     before = views(run)
     try:
         deltas = deltas_of(run.step(tick))
@@ -62,7 +63,7 @@ def test_the_stages_agree_with_scopes(plan: Plan, out: list[int], sequence: list
 
 @given(plans(failing=True), outputs, changes())
 def test_the_stages_refuse_the_same_ticks(plan: Plan, out: list[int], sequence: list[Tick]) -> None:
-    """A step of the plan has no value for some rows; a tick that brings it one changes nothing."""
+    """A step of the plan fails for some rows; a tick with such a row changes nothing."""
     follow_all(runs_of(plan, out), sequence)
 
 
@@ -90,7 +91,7 @@ def test_any_split_of_the_changes_gives_the_same_views(
 
 
 @pytest.mark.parametrize("stage", list(Stage))
-def test_a_body_that_swings_for_ever_is_refused_in_every_stage(stage: Stage) -> None:
+def test_a_body_that_does_not_converge_is_an_error_in_every_stage(stage: Stage) -> None:
     circuit = Circuit("swing")
     a = circuit.input("a", x=int, y=int)
     with circuit.fixpoint("swing", max_iterations=20) as scope:

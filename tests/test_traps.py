@@ -1,4 +1,4 @@
-"""What incremental recursion is known to get wrong, by name, with results written out by hand."""
+"""Known pitfalls of incremental recursion, by name, with expected results written by hand."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def rows(live: LiveProgram, name: str) -> list[Any]:
     return live.run.view(name).rows()
 
 
-# --- by name ---------------------------------------------------------------------------------------
+# --- by name --------------------------------------------------------------------------------------
 
 
-def test_what_falls_due_at_one_iteration_accumulates() -> None:
+def test_rows_deferred_to_the_same_iteration_accumulate() -> None:
     live = Subject(NON_LINEAR).start()
     live.tick(edges((0, 3), (2, 0), (4, 2)))
     live.tick(edges((0, 4)))
@@ -76,7 +76,7 @@ def test_what_falls_due_at_one_iteration_accumulates() -> None:
     ]
 
 
-def test_a_cycle_does_not_hold_itself_up() -> None:
+def test_a_cycle_does_not_support_itself() -> None:
     live = Subject(REACH).start()
     live.tick([("base", (0,), 1), *edges((0, 1), (1, 2), (2, 1))])
     live.tick(edges((0, 1), weight=-1))
@@ -84,7 +84,7 @@ def test_a_cycle_does_not_hold_itself_up() -> None:
     assert rows(live, "unreached") == [(1,), (2,)]
 
 
-def test_a_cycle_fed_twice_survives_until_both_are_gone() -> None:
+def test_a_cycle_with_two_entries_survives_until_both_are_deleted() -> None:
     live = Subject(REACH).start([("base", (0,), 1), *edges((0, 1), (1, 2), (2, 3), (3, 1), (0, 3))])
     live.tick(edges((0, 1), weight=-1))
     assert rows(live, "reach") == [(0,), (1,), (2,), (3,)]
@@ -96,7 +96,7 @@ def test_a_cycle_fed_twice_survives_until_both_are_gone() -> None:
 
 
 def test_support_moves_to_a_later_iteration_and_back() -> None:
-    """4 is reached in one step or in four; what hangs on it must follow."""
+    """4 is reached in one step or in four; the nodes behind it must follow."""
     live = Subject(REACH).start([("base", (0,), 1), *edges((0, 4), (4, 5), (5, 6))])
     live.tick(edges((0, 1), (1, 2), (2, 3), (3, 4)))
     live.tick(edges((0, 4), weight=-1))
@@ -114,7 +114,7 @@ def test_deletions_inside_a_dense_component() -> None:
     for pair in everyone[::5]:
         live.tick(edges(pair, weight=-1))
     assert rows(live, "path") == everyone
-    # Nothing enters 0 any more, then nothing leaves 1.
+    # Delete the edges into 0, then the edges out of 1.
     live.tick(edges(*((x, 0) for x in range(6)), weight=-1))
     assert rows(live, "path") == [pair for pair in everyone if pair[1] != 0]
     live.tick(edges(*((1, y) for y in range(6)), weight=-1))
@@ -141,8 +141,8 @@ def test_a_row_replaced_by_itself_in_one_tick_changes_nothing() -> None:
     assert rows(live, "path") == [(0, 1), (0, 2), (1, 2)]
 
 
-def test_a_row_that_never_is_is_not_evaluated() -> None:
-    """The divisor leaves in the tick in which its dividend comes, and the other way round."""
+def test_a_match_that_never_exists_is_not_evaluated() -> None:
+    """The divisor is deleted in the tick that inserts its dividend, and vice versa."""
     subject = Subject(
         """
         .decl a(x: number, k: number)
@@ -161,8 +161,8 @@ def test_a_row_that_never_is_is_not_evaluated() -> None:
     assert live.refused == 0
 
 
-def test_a_value_is_not_computed_for_rows_that_something_else_discards() -> None:
-    """In whatever order the body is written: x * y of the discarded rows would not fit."""
+def test_a_value_is_not_computed_for_rows_that_a_condition_discards() -> None:
+    """For every order of the body: x * y overflows for the discarded rows."""
     for body in permutations(["r(x, y)", "z = x * y + w", "w = x + 1", "x < 5", "!bad(y)"]):
         run = dbsp.compile(
             f"""
@@ -178,7 +178,7 @@ def test_a_value_is_not_computed_for_rows_that_something_else_discards() -> None
         assert result["q"].to_dict() == {(16,): 1}
 
 
-# --- all of them -----------------------------------------------------------------------------------
+# --- exhaustive -----------------------------------------------------------------------------------
 
 
 def test_every_split_into_ticks() -> None:
@@ -203,7 +203,7 @@ def test_every_split_into_ticks() -> None:
 
 @pytest.mark.parametrize("text", [NON_LINEAR, REACH, MUTUAL], ids=["non-linear", "reach", "mutual"])
 def test_every_sequence_of_a_few_changes(text: str) -> None:
-    """All ways to insert and retract, four times, one of four rows."""
+    """All sequences of four changes that each insert or retract one of four rows."""
     subject = Subject(text)
     toggled: list[Change] = edges((0, 1), (1, 0), (1, 1), (1, 2))
     if "base" in subject.program.inputs:
@@ -214,7 +214,7 @@ def test_every_sequence_of_a_few_changes(text: str) -> None:
             live.tick([(name, row, -1 if row in live.inputs[name] else 1)])
 
 
-# --- abandoned ticks -------------------------------------------------------------------------------
+# --- rolled-back ticks ----------------------------------------------------------------------------
 
 
 @settings(max_examples=25, deadline=None)
@@ -229,7 +229,7 @@ def test_every_sequence_of_a_few_changes(text: str) -> None:
     ),
     st.integers(3, 5),
 )
-def test_ticks_over_the_cap_leave_nothing_behind(ticks: list[list[tuple[Pair, int]]], cap: int) -> None:
+def test_ticks_over_the_iteration_limit_change_nothing(ticks: list[list[tuple[Pair, int]]], cap: int) -> None:
     live = LINEAR.start(max_iterations=cap)
     for tick in ticks:
         live.tick([("edge", pair, weight) for pair, weight in tick])
@@ -238,10 +238,10 @@ def test_ticks_over_the_cap_leave_nothing_behind(ticks: list[list[tuple[Pair, in
 LINEAR = Subject(NON_LINEAR.replace("path(y, z)", "edge(y, z)"))
 
 
-def test_the_cap_names_the_scope_and_the_next_tick_is_right() -> None:
+def test_the_iteration_limit_error_names_the_scope_and_the_next_tick_is_right() -> None:
     live = LINEAR.start(max_iterations=8)
     live.tick(edges(*((i, i + 1) for i in range(5)), (90, 91)))
-    live.tick(edges((90, 91), weight=-1))  # from now on iterations count from the beginning of a path
+    live.tick(edges((90, 91), weight=-1))  # from now on iterations count from the start of a path
     with pytest.raises(dbsp.errors.IterationLimitError) as refused:
         live.run.step({"edge": [(i, i + 1) for i in range(5, 12)]})
     assert str(refused.value).startswith(
@@ -254,13 +254,13 @@ def test_the_cap_names_the_scope_and_the_next_tick_is_right() -> None:
     assert live.run.tick == 4
 
 
-# --- many ticks ------------------------------------------------------------------------------------
+# --- many ticks -----------------------------------------------------------------------------------
 
 LIVE = Path(__file__).parent / "programs" / "live"
 
 
 def churn_views(pairs: set[Pair], nodes: set[int]) -> dict[str, set[Any]]:
-    """The outputs of churn.dl, in plain Python."""
+    """Return the outputs of churn.dl, in plain Python."""
     following: dict[int, set[int]] = {}
     for x, y in pairs:
         following.setdefault(x, set()).add(y)
@@ -288,10 +288,10 @@ def churn_views(pairs: set[Pair], nodes: set[int]) -> dict[str, set[Any]]:
 
 @pytest.mark.parametrize("small", [2, 512])
 def test_hundreds_of_ticks_on_a_larger_graph(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs pile up and are merged; the deltas still add up to the views, and memory comes back.
+    """Sorted runs accumulate and are merged; the deltas add up to the views, and no state is left.
 
-    Also with traces that take runs of more than two rows for large and merge little at a time, so
-    that all ways to merge occur.
+    In one case, a sorted run of more than two rows counts as large, and a merge does little work at
+    a time, so that all kinds of merges occur.
     """
     generator = random.Random(small)
     monkeypatch.setattr("dbsp.state.trace.SMALL", small)
@@ -324,7 +324,7 @@ def test_hundreds_of_ticks_on_a_larger_graph(small: int, monkeypatch: pytest.Mon
 def add_up(
     views: dict[str, dict[Any, int]], delta: dbsp.TickResult, run: dbsp.Run, expected: dict[str, set[Any]]
 ) -> None:
-    """Adds the delta to the views, which are then what is expected and what the run says they are."""
+    """Add the delta to the views, and compare them with `expected` and the views of the run."""
     for name, view in views.items():
         for row, weight in delta[name].items():
             view[row] = view.get(row, 0) + weight
@@ -335,7 +335,7 @@ def add_up(
 
 
 def large_views(inputs: dict[str, set[Any]]) -> dict[str, set[Any]]:
-    """The outputs of large.dl, in plain Python."""
+    """Return the outputs of large.dl, in plain Python."""
     s: dict[int, list[int]] = {}
     for y, z in inputs["s"]:
         s.setdefault(y, []).append(z)
@@ -356,7 +356,7 @@ def large_views(inputs: dict[str, set[Any]]) -> dict[str, set[Any]]:
 
 @pytest.mark.parametrize(("size", "values"), [(8_000, 2_000), (1_500, 150)])
 def test_ticks_of_thousands_of_rows(size: int, values: int) -> None:
-    """Large deltas take other paths through sorting, joining and merging than small ones do."""
+    """Large deltas use other code paths in sorting, joining and merging than small deltas."""
     generator = random.Random(size)
     far = [generator.randrange(-(2**40), 2**40) for _ in range(values)]
 
@@ -378,8 +378,8 @@ def test_ticks_of_thousands_of_rows(size: int, values: int) -> None:
             count = generator.choice([1, 20, size // 2, size]) if tick else size
             count = count // 50 if name == "blocked" else count
             changes[name] = {new[name](): 1 for _ in range(count)}
-            gone = generator.sample(sorted(rows), min(len(rows), count // 2))
-            changes[name].update(dict.fromkeys(gone, -1))
+            deleted = generator.sample(sorted(rows), min(len(rows), count // 2))
+            changes[name].update(dict.fromkeys(deleted, -1))
         delta = run.step(changes)
         apply(inputs, [(name, row, weight) for name in new for row, weight in changes[name].items()])
         add_up(views, delta, run, large_views(inputs))

@@ -1,4 +1,4 @@
-"""What Windows does differently, as far as another system can show it: import this module first."""
+"""Simulate on POSIX how Windows differs: import this module before any other."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _SIGNALS = ("SIGALRM", "SIGHUP", "SIGKILL", "SIGUSR1", "SIGUSR2", "SIGWINCH", "a
 
 
 def _without_posix() -> None:
-    """No POSIX modules, functions and signals; no open folders, no fsync of a file opened for reading."""
+    """Remove POSIX modules, functions and signals; refuse open folders and read-only fsync."""
     from fcntl import F_GETFL, fcntl
 
     for name in _MODULES:
-        sys.modules[name] = None  # type: ignore[assignment]  # what makes an import fail
+        sys.modules[name] = None  # type: ignore[assignment]  # makes the import fail
     for module, names in ((os, _OS), (signal, _SIGNALS)):
         for name in names:
             if hasattr(module, name):

@@ -148,7 +148,7 @@ def fill(
 
 
 def places_in(graph: Graph) -> tuple[dict[str, str], dict[tuple[Any, ...], Origin]]:
-    """Return the places in a program of the nodes of a circuit, by text, and of their expressions, by key."""
+    """Return the places of a circuit's nodes by text, and the origins of its expressions by key."""
     places: dict[str, str] = {}
     origins: dict[tuple[Any, ...], Origin] = {}
     for node in graph.walk():

@@ -80,11 +80,11 @@ class Bound:
         return f"<{self.expression!r}: {self.type} over ({self.schema.describe()})>"
 
     def evaluate(self, rows: Codes, interner: Interner) -> Codes:
-        """The codes of the result for int64[n, k] rows, int64[n]; for a plain column a view of `rows`.
+        """Return the codes of the result, int64[n], for rows int64[n, k]; of a column, a view.
 
-        Strings are computed once per distinct value. Raises ValueOutOfRangeError where an int leaves
-        64 bits and EvaluationError where there is no result; both have the part of the expression that
-        failed, its place in a program, and the values of its variables.
+        Strings are computed once per distinct value. Raises ValueOutOfRangeError if an int is
+        outside the 64-bit range, and EvaluationError if a row has no result. Both name the part of
+        the expression that failed, its place in a program, and the values of its variables.
         """
         node = self.node
         if isinstance(node, ColumnNode):
@@ -146,7 +146,7 @@ class Bound:
     def _values(
         self, variables: Iterable[tuple[str, Expression]], row: Codes, interner: Interner
     ) -> list[tuple[str, Any]]:
-        """Return the variables with their values in one row; variables without a value are omitted."""
+        """Return the variables with their values in one row, without those that have no value."""
         found = []
         for name, variable in variables:
             try:

@@ -12,8 +12,8 @@ and level (`dbsp.kernels.prefix_ranges`). A prefix matches by presence of rows, 
 their weights.
 
 A *use* is one relation as one term reads it: a run table (see `dbsp.kernels.run_search`) whose
-columns are in the order in which the term binds them. The *plan* of a term is its steps as one array
-of numbers, which `dbsp.operators.joins.multiway_plan` writes:
+columns are in the order in which the term binds them. The *plan* of a term is its steps as one
+array of numbers, which `dbsp.operators.joins.multiway_plan` writes:
 
     HEADER      slots (variables and constants), uses, levels, columns of the delta, columns of the
                 result, time columns, where the parts of the uses and of the levels start

@@ -4,9 +4,9 @@ A page marks a block with `draw=NAME`, as in
 
     ```python draw=circuit
 
-NAME is a variable of the page's Python session that holds a circuit or a program, or, for a block of
-`sh`, an SVG file that the block writes. The hook runs the examples of the page and shows the picture below
-the block, so that no picture can differ from the circuit of today.
+NAME is a variable of the page's Python session that holds a circuit or a program, or, for a block
+of `sh`, an SVG file that the block writes. The hook runs the examples of the page and shows the
+picture below the block, so every picture shows the current circuit.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from mkdocs.structure.files import File, Files
 from tests.quick_start import FENCE, Example, examples, run_example
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
 DRAW = "__import__('dbsp.circuit.drawing', fromlist=['write']).write"
 # Pages that come from the root of the repository, where readers of the code expect them.
 FROM_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
@@ -47,7 +45,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Return the page with plain fences, and with a picture below each block that asks for one."""
+    """Return the page with plain fences, and with a picture below each block marked `draw=`."""
     pictures = draw_pictures(markdown)
 
     def plain(block: re.Match[str]) -> str:
@@ -90,7 +88,7 @@ def run(block: Example, folder: Path) -> None:
 
 
 def picture_path(block: Example, folder: Path) -> Path:
-    """The SVG file of the picture: one that the `sh` block writes, or one of its own."""
+    """The SVG file of the picture: the file that a `sh` block writes, or `line-N.svg`."""
     return folder / (f"line-{block.line}.svg" if block.language == "python" else str(block.draw))
 
 

@@ -1,4 +1,4 @@
 """Joins: binary, range, as-of, semi-, anti- and outer joins, and the multi-way join.
 
-Imports groups and the rooms below.
+Imports groups and the layers below.
 """

@@ -1,4 +1,4 @@
 """Linear operators without state; each is its own incremental form.
 
-Imports traces only. All other rooms of the operators may import this one.
+Imports traces only. All packages of operators except traces may import this one.
 """

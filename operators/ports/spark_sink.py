@@ -2,14 +2,14 @@
 
 The table of a tick, for the delta d of the tick and the integral v after it:
 
-| encoding     | rows                                             | further column                           |
-|--------------|--------------------------------------------------|------------------------------------------|
-| `weight`     | every row of d once                              | its weight, a signed integer             |
-| `operations` | each row of d, repeated by its weight            | "delete" or "insert"; deletes first      |
-| `view`       | each row of v, repeated by its weight            | none                                     |
+| encoding     | rows                                  | additional column                   |
+|--------------|---------------------------------------|-------------------------------------|
+| `weight`     | every row of d once                   | its weight, a signed integer        |
+| `operations` | each row of d, repeated by its weight | "delete" or "insert"; deletes first |
+| `view`       | each row of v, repeated by its weight | none                                |
 
-Cost: O(d) for the first two, O(v log v) for the view. A `SparkSource` with the same encoding reads the
-tables of the first two, so that one circuit can follow another.
+Cost: O(d) for the first two, O(v log v) for the view. A `SparkSource` with the same encoding reads
+the tables of the first two, so that one circuit can follow another.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class SparkSink(Output):
     ) -> pa.Table:
         """Return the table of a tick. `objects` are the Arrow types of columns that hold objects.
 
-        Raises InputError for a view with rows of negative weight, SchemaError for objects that do not
-        have the given type.
+        Raises InputError for a view with rows of negative weight, and SchemaError for objects of
+        another type than the given one.
         """
         zset = view() if self.encoding == "view" else delta
         rows, weights = zset.batch.rows, zset.batch.weights

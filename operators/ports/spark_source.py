@@ -1,24 +1,25 @@
 """SparkSource: an input whose changes are the rows of micro-batches.
 
-A micro-batch is an Arrow table with the relation's columns and the further column of its encoding.
-The encoding defines the Z-set that it represents; x ranges over its rows, in order:
+A micro-batch is an Arrow table with the relation's columns and the additional column of its
+encoding. The encoding defines the Z-set of the micro-batch; x ranges over its rows, in order:
 
-| encoding     | further column                 | delta                                                      |
-|--------------|--------------------------------|------------------------------------------------------------|
-| `append`     | none                           | sum of 1 * x                                               |
-| `weight`     | a signed integer               | sum of w(x) * x                                            |
-| `operations` | the operation on the row       | sum of x over inserts - sum of x over deletes              |
-| `upsert`     | none                           | x replaces the row with its key                            |
+| encoding     | additional column        | delta                                         |
+|--------------|--------------------------|-----------------------------------------------|
+| `append`     | none                     | sum of 1 * x                                  |
+| `weight`     | a signed integer         | sum of w(x) * x                               |
+| `operations` | the operation on the row | sum of x over inserts - sum of x over deletes |
+| `upsert`     | none                     | x replaces the row with its key               |
 
 The operation names of Delta's change data feed, Debezium and Flink are all accepted:
 
-| means                                 | operation                                                     |
-|---------------------------------------|---------------------------------------------------------------|
-| insert the row                        | `I` `insert` `c` `create` `r` `read` `update_postimage` `+I` `+U` |
-| retract the row                       | `D` `delete` `d` `update_preimage` `-U` `-D`                  |
-| replace the row with the same key     | `U` `update` `u`                                              |
+| meaning         | operation                                                         |
+|-----------------|-------------------------------------------------------------------|
+| insert the row  | `I` `insert` `c` `create` `r` `read` `update_postimage` `+I` `+U` |
+| retract the row | `D` `delete` `d` `update_preimage` `-U` `-D`                      |
+| replace the row | `U` `update` `u`; the row with the same key                       |
 
-This module reads weights and sorts the rows of an unordered micro-batch by the column `sequence_by`.
+This module reads weights and sorts the rows of an unordered micro-batch by the column
+`sequence_by`.
 `dbsp.runtime.input_changes` defines the meaning of weights on an input with set semantics or with a
 key. A retraction of an absent row changes nothing and is counted (`TickResult.absent`).
 """
@@ -107,12 +108,12 @@ class SparkSource(Input):
         return tuple(dict.fromkeys(name for name in (named, ordering) if name))
 
     def change(self, table: pa.Table) -> TableChange:
-        """What a micro-batch of n rows changes. O(n), and O(n log n) with `sequence_by`; no Python
-        per row.
+        """Return the changes of a micro-batch of n rows. Cost: O(n), and O(n log n) with
+        `sequence_by`; no Python per row.
 
-        Raises SchemaError for other columns than expected, InputError for a null in a key, a weight
-        or an operation that cannot be read, each naming the column and how many rows it is about.
-        Values are checked when the change is staged.
+        Raises SchemaError for unexpected columns, and InputError for a null in a key or for an
+        invalid weight or operation. The message names the column and the number of rows. Values are
+        checked when the change is staged.
         """
         self.check(table.column_names)
         weights = self._weights(table)

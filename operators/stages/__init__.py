@@ -1,5 +1,5 @@
 """The three stages of one circuit: the laws of incrementalisation, the passes, the lowering.
 
-Imports the rooms with operators; only streams, the compiler and the user interfaces import this
-room.
+Imports the packages of operators; only streams, the compiler and the user interfaces import this
+package.
 """

@@ -1,4 +1,4 @@
 """What operators with state share: arrangements, column orders, lowering, the agenda.
 
-The lowest room of the operators; every other room may import it.
+The lowest layer of the operators; every other package of operators may import it.
 """

@@ -90,7 +90,7 @@ class Call(Node):
     functor: FunctorSignature | None = None
     word: int = 64
     written: SourceSpan | None = field(default=None, compare=False, repr=False)
-    """Where the call was written, if it replaced a variable; `span` is then the place of the variable."""
+    """The place of the call, if it replaced a variable; `span` is then the variable's place."""
 
 
 @dataclass(frozen=True, slots=True)

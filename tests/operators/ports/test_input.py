@@ -123,7 +123,7 @@ def test_a_later_change_in_a_list_counts() -> None:
     assert not result.absent and not result.present
 
 
-def test_a_weight_of_zero_is_no_change() -> None:
+def test_a_weight_of_zero_changes_nothing() -> None:
     run = start(of_set)
     run.input("a").insert([(1, "a")])
     run.input("a").add({(1, "a"): 0})

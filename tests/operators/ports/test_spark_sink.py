@@ -55,7 +55,7 @@ def test_a_source_reads_what_a_sink_wrote(encoding: str) -> None:
     assert circuit.start().step({"in": source.change(table)})["out"].to_dict() == delta().to_dict()
 
 
-def test_objects_get_the_type_that_is_asked_for() -> None:
+def test_objects_get_the_requested_type() -> None:
     zset = ZSet({(Decimal("1.50"), (1, 2)): 1}, Schema.of(d=Decimal, xs=tuple))
     types = {"d": pa.decimal128(10, 2), "xs": pa.list_(pa.int32())}
     table = SparkSink("out").table(zset, no_view, types)

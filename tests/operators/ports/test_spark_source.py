@@ -1,4 +1,4 @@
-"""SparkSource: which Z-set a micro-batch stands for. Without Spark: a micro-batch is an Arrow table."""
+"""SparkSource: the Z-set of a micro-batch. Needs no Spark: a micro-batch is an Arrow table."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_change_feed_with_a_key_is_a_dict(changes: list[tuple[Any, str]], size
         assert run.view("out").rows() == sorted(expected.values())
 
 
-def test_of_a_row_that_goes_by_its_key_nothing_else_is_read() -> None:
+def test_a_delete_by_key_reads_no_other_column() -> None:
     operator = source("key", encoding="operations", column="__op")
     run = started(operator)
     step(run, operator, table(ann, bob, __op=["c", "c"]))
@@ -120,7 +120,7 @@ def test_the_last_row_of_a_key_stays() -> None:
     assert step(run, operator, table(old_ann)) == {ann: -1, old_ann: 1}
 
 
-def test_changes_out_of_order_are_put_in_order() -> None:
+def test_changes_out_of_order_are_sorted() -> None:
     operator = source("key", encoding="operations", sequence_by="version")
     run = started(operator)
     feed = table(

@@ -53,7 +53,7 @@ def test_a_widened_stream_fits_an_optional_one() -> None:
     assert run.step({"a": [(1, "p")], "b": [(None, "q")]})["out"].to_dict() == {(1, "p"): 1, (None, "q"): -1}
 
 
-def test_the_int_that_stands_for_none_is_refused() -> None:
+def test_the_int_that_represents_none_is_rejected() -> None:
     run = start(widened)
     with pytest.raises(ValueOutOfRangeError, match=r"Widen at test_stream_methods\.py:\d+: -2\*\*63"):
         run.step({"a": [(-(2**63), "p")]})

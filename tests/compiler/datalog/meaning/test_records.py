@@ -152,14 +152,15 @@ def test_files_of_records_and_their_errors(tmp_path: Path) -> None:
         read_facts(path, schema, delimiter=", ")
     assert str(refused.value) == (
         f"{path}:2:5: error: column 'l' of relation 'list' expects a record [head, tail] of type List, or"
-        " nil, got '[2, x]'\n    [2, x], 3\n        ^"
+        " nil, got '[2, x]' [wrong-type]\n    [2, x], 3\n        ^"
     )
     script = tmp_path / "changes.txt"
     script.write_text("+list([1, nil], 3)\n-list([1, 2], 3)\n")
     with pytest.raises(DataError) as refused:
         read_change_script(script, {"list": schema})
     assert str(refused.value) == (
-        f"{script}:2:11: error: column 'l' of 'list' expects a record [head, tail] of type List, or nil\n"
+        f"{script}:2:11: error: column 'l' of 'list' expects a record [head, tail] of type List,"
+        " or nil [wrong-type]\n"
         "    -list([1, 2], 3)\n              ^"
     )
 

@@ -120,7 +120,7 @@ def test_an_output_without_rules_that_fire_is_empty() -> None:
 # --- constants of all uses ----------------------------------------------------------------------
 
 
-def test_a_constant_that_all_uses_have_goes_into_a_recursion() -> None:
+def test_a_constant_shared_by_all_uses_moves_into_a_recursion() -> None:
     text = """
         p(x, y) :- e(x, y).
         p(x, z) :- p(x, y), e(y, z).
