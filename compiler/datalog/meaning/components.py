@@ -7,7 +7,7 @@
     }
     .init g = Graph<number>
 
-As in Souffle, an instance has the items of its base components, its own items, and the items of the
+As in Soufflé, an instance has the items of its base components, its own items, and the items of the
 instances within it; then every name declared in them gets the name of the instance as a prefix. A
 name that is not declared in them refers to the surroundings of the `.init`. A component name refers
 to a component declared in this component, in its bases, or around it; a type parameter may be bound

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def declare_fields(declaration: parsed.TypeDeclaration, environment: TypeEnvironment, report: Report) -> bool:
     """Whether fields have known types and unique names, and branches unique names in the program.
 
-    As in Souffle a branch belongs to one type only: its name alone determines the type.
+    As in Soufflé a branch belongs to one type only: its name alone determines the type.
     """
     errors = report.error_count
     type_name = declaration.name.text

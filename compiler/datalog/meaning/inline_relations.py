@@ -7,7 +7,7 @@
     p(a) :- q(a, b), near(a, b).     is     p(a) :- q(a, b), (edge(a, b), a < b; a = b, node(a)).
 
 Variables of a rule that are not in its head get new names. Under a negation the rule would have to
-fail for all of their values, which a negated formula cannot express: as in Souffle, such a rule is
+fail for all of their values, which a negated formula cannot express: as in Soufflé, such a rule is
 an error there. So is an inline relation in an aggregate (which would count the derivations of a
 row, not the rows), one that depends on itself through inline relations only, and one with
 directives.

@@ -303,7 +303,7 @@ class KindInference(Kinds):
                     code="invalid-pattern",
                 )
         except RegexError as error:
-            # A warning only, because Souffle runs such a program, too.
+            # A warning only, because Soufflé runs such a program, too.
             self.report.warning(
                 pattern.span,
                 f"{quoted(pattern)} is not a regular expression: {error}",

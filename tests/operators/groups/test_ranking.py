@@ -202,5 +202,5 @@ def test_what_is_refused() -> None:
     ):
         run.step({"a": {(1,): 2**40}})
     lowest = start(lambda c: c.input("a", x=int).lag("x", by="x"))
-    with pytest.raises(ValueOutOfRangeError, match="stands for None"):
+    with pytest.raises(ValueOutOfRangeError, match="represents None"):
         lowest.step({"a": {(-(2**63),): 2}})
