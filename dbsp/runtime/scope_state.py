@@ -42,7 +42,7 @@ class CarriedState:
     journal: list[Journalled] = field(default_factory=list)
     """The journal to which the traces and tables of the old scope write."""
     states: Mapping[Node, Sequence[State]] = field(default_factory=dict)
-    """By node of the new graph, the states to take over, in the order of the requests of its step."""
+    """By node of the new graph, the states to take over, in the order of its step's requests."""
     nested: Mapping[Graph, NestedCarriedState] = field(default_factory=dict)
     """By nested graph of the new graph, the properties that its scope takes over."""
 
