@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dbsp.errors import InputError
+from dbsp.errors import InputError, expect_present
 
 
 def load_functors(sources: Sequence[str]) -> dict[str, Callable[..., Any]]:
@@ -31,9 +31,7 @@ def load_functors(sources: Sequence[str]) -> dict[str, Callable[..., Any]]:
 
 
 def _from_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"expected a Python file, got {path}")
+    spec = expect_present(importlib.util.spec_from_file_location(path.stem, path), "a module spec")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    expect_present(spec.loader, "a loader of Python files").exec_module(module)
     return module

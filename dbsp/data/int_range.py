@@ -33,12 +33,6 @@ class IntRange:
     def __contains__(self, value: int) -> bool:
         return self.low <= value <= self.high
 
-    def fit(self, value: int) -> int:
-        """Return the value. Raises ValueError, with the expected range, for a value outside."""
-        if value in self:
-            return value
-        raise ValueError(self.expected)
-
     def refusal(self, value: int) -> ValueOutOfRangeError:
         """Return the error for a value outside the range."""
         return ValueOutOfRangeError(f"expected {self.expected}, got {value}")

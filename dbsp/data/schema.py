@@ -318,7 +318,7 @@ class Schema:
                 raise self._wrong_names(row.keys())
             return tuple(row[name] for name in self.names)
         if dataclasses.is_dataclass(row) and not isinstance(row, type):
-            fields = {field.name for field in dataclasses.fields(row)}
+            fields = dict.fromkeys(field.name for field in dataclasses.fields(row)).keys()
             if not fields >= self._positions.keys():
                 raise self._wrong_names(fields)
             return tuple(getattr(row, name) for name in self.names)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, TypeAlias
 
-from dbsp.errors import shorten, wrong_argument
+from dbsp.errors import wrong_argument
 
 
 class Record(tuple[Any, ...]):
@@ -162,7 +162,7 @@ _PYTHON: Brackets = _python
 
 
 def term_text(value: Any, text_of: Callable[[Any], str] = str) -> str:
-    """Return a value as Souffle writes it: `[1, [2, nil]]`, `$Add($Number(1), $Nothing)`.
+    """Return a value as Soufflé writes it: `[1, [2, nil]]`, `$Add($Number(1), $Nothing)`.
 
     `text_of` writes the other values. O(length of the text).
     """
@@ -230,6 +230,4 @@ def _rebuilt(cells: list[Cell]) -> Term:
     for name, parts, inner in cells:
         fields = [terms[part] if nested else part for part, nested in zip(parts, inner, strict=True)]
         terms.append(Record(fields) if name is None else Branch(name, *fields))
-    if not terms:
-        raise ValueError(f"expected the cells of a value, got {shorten(cells)}")
     return terms[-1]

@@ -459,7 +459,7 @@ class Expression:
 
         Raises:
             EvaluationError: a string is not an integer.
-            ValueOutOfRangeError: the integer does not fit 64 bits.
+            ValueOutOfRangeError: the integer does not fit in 64 bits.
 
         Examples:
             >>> circuit = Circuit("example")
@@ -476,7 +476,7 @@ class Expression:
 
         Raises:
             EvaluationError: a string is not an integer, or a float is infinite or NaN.
-            ValueOutOfRangeError: the integer does not fit 64 bits.
+            ValueOutOfRangeError: the integer does not fit in 64 bits.
 
         Examples:
             >>> circuit = Circuit("example")

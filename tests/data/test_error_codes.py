@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +32,13 @@ from dbsp.errors import at_place
 XY = Schema.of(x=int, y=str)
 ROWS = ZSet([(1, "a")], XY)
 NANOSECOND = pd.Timestamp("2024-01-01 00:00:00.000000001")
+
+
+@dataclasses.dataclass
+class XZ:
+    x: int
+    z: str
+
 
 CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
     # schemas
@@ -132,6 +140,12 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
         lambda: ZSet([(1, "a"), (2,)]),
         InputError,
         "row 1: expected 2 values as in row 0, got 1: (2,) [wrong-arity]",
+    ),
+    (
+        lambda: ZSet([XZ(1, "a")], XY),
+        InputError,
+        "row 0: expected the columns (x: int, y: str), got (x, z); missing: 'y'; unknown: 'z' "
+        "[unknown-column]",
     ),
     (
         lambda: ZSet([{"x": 1, "z": "a"}], XY),
@@ -321,6 +335,12 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
         lambda: ZSet.from_arrow(pa.table({"x": [1]}), schema=XY),
         SchemaError,
         "expected 2 columns (x: int, y: str), got 1 (x) [schema-mismatch]",
+    ),
+    (
+        lambda: ZSet.from_arrow(pa.table({"x": pa.array([2**62], pa.timestamp("s"))})),
+        ValueOutOfRangeError,
+        "column 'x': Casting from timestamp[s] to timestamp[us] would result in out of bounds timestamp: "
+        "4611686018427387904 [value-out-of-range]",
     ),
     (
         lambda: ZSet.from_arrow(pa.table({"x": [1], "wight": [1]}), "weight"),

@@ -74,6 +74,20 @@ def test_only_the_side_that_counts_is_evaluated(copies: int) -> None:
         values_of((x // y > 2) & (y != 0), schema, rows)
 
 
+@pytest.mark.parametrize("copies", [1, 10])
+@pytest.mark.parametrize(
+    ("x", "exponent", "message"),
+    [
+        (0.0, -1.0, 'division by zero: col("x") ** (-1.0) with x = 0.0 [division-by-zero]'),
+        (-8.0, 0.5, 'the result is not a real number: col("x") ** 0.5 with x = -8.0 [unsupported-value]'),
+    ],
+)
+def test_powers_of_floats_without_a_result(copies: int, x: float, exponent: float, message: str) -> None:
+    with pytest.raises(EvaluationError) as error:
+        values_of(col("x") ** exponent, Schema.of(x=float), [(x,)] * copies)
+    assert str(error.value) == message
+
+
 # --- strings, objects, dates ----------------------------------------------------------------------
 
 

@@ -139,6 +139,9 @@ def test_not_a_number(tmp_path: Path) -> None:
     assert "expects a date such as 2024-01-31, got '1/2/3'" in refused(
         tmp_path, "1/2/3\n", Schema.of(d="date")
     )
+    assert "expects a time such as 2024-01-31T12:00:00, got 'noon' [wrong-type]" in refused(
+        tmp_path, "noon\n", Schema.of(t="timestamp")
+    )
 
 
 @pytest.mark.parametrize("text", [str(INT64_MAX + 1), str(INT64_MIN - 1), "0xFFFFFFFFFFFFFFFF", "9" * 5000])

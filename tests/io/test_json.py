@@ -80,7 +80,7 @@ def test_json_without_columns(tmp_path: Path) -> None:
         (
             r'[[1, "\ud800"]]',
             "1:2",
-            "column 'name' of relation 'rel' expects a text without half characters",
+            "column 'name' of relation 'rel' expects a text without surrogates",
         ),
         (b'[[1, "\xff"]]', "1:7", "expected UTF-8 text [invalid-encoding]"),
         ("[" + "[" * 200_000, "1:2", "this row is nested too deeply"),
@@ -89,6 +89,27 @@ def test_json_without_columns(tmp_path: Path) -> None:
 def test_json_that_does_not_fit(tmp_path: Path, data: str | bytes, place: str, message: str) -> None:
     text = refused(tmp_path, "rel.json", data, NAMED, IO="jsonfile")
     assert text.startswith(f"rel.json:{place}: error: {message}")
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "expected"),
+    [
+        (Schema.of(c=float), '[["a"]]', "a number, got '\"a\"' [wrong-type]"),
+        (
+            Schema.of(c=float),
+            f"[[{'9' * 400}]]",
+            f"a number within the range of a float, got '{'9' * 56}... [value-out-of-range]",
+        ),
+        (
+            Schema.of(c="date"),
+            '[["2024-01-31"]]',
+            "a value of type date, which JSON files do not support, got '\"2024-01-31\"' [wrong-type]",
+        ),
+    ],
+)
+def test_json_values_of_another_type(tmp_path: Path, schema: Schema, data: str, expected: str) -> None:
+    text = refused(tmp_path, "rel.json", data, schema, IO="jsonfile")
+    assert text.startswith(f"rel.json:1:2: error: column 'c' of relation 'rel' expects {expected}\n")
 
 
 def test_unsigned_columns_and_floats_of_json(tmp_path: Path) -> None:

@@ -62,6 +62,9 @@ def test_tables_that_do_not_fit(tmp_path: Path) -> None:
         f"{where} 4 of 'rel' (for relation 'rel'): column 'u' expects an unsigned number "
         "(0 to 2^63-1), got -1 [wrong-type]",
     ]
+    database(tmp_path / "d.sqlite", "CREATE TABLE bytes (a)", "INSERT INTO bytes VALUES (X'FF')")
+    with pytest.raises(InputError, match=r"column 's' expects UTF-8 text, got b'\\xff' \[wrong-type\]$"):
+        from_table(tmp_path, Schema.of(s=str), name="bytes")
     (tmp_path / "d.sqlite").write_text("no database " * 99)
     with pytest.raises(InputError, match="SQLite: file is not a database"):
         from_table(tmp_path, NAMED)

@@ -10,7 +10,7 @@ import pytest
 import dbsp
 from dbsp.compiler.datalog.meaning.directives import fact_source, result_target
 from dbsp.data.terms import Branch, Record
-from dbsp.io import DataError, read_place, write_place
+from dbsp.io import ChangeScriptReader, DataError, read_place, write_place
 from tests.io.support import rows_of
 
 TERMS = """
@@ -77,6 +77,31 @@ def test_terms_of_json_that_do_not_fit(tmp_path: Path, data: str, message: str) 
     with pytest.raises(DataError) as caught:
         read_place(fact_source("r", {"IO": "jsonfile"}, tmp_path), dbsp.compile(TERMS).inputs["r"], "r")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "message"),
+    [
+        ("+r([x, nil], $Leaf)", 5, "column 'l' of 'r' expects a whole number in field 'head' [wrong-type]"),
+        (
+            "+r(nil, $Node($Leaf, a, 7, $Leaf))",
+            22,
+            "column 't' of 'r' expects a text in double quotes in field 'name' [wrong-type]",
+        ),
+        (
+            '+r(nil, $Node($Leaf, "a", -7, $Leaf))',
+            27,
+            "column 't' of 'r' expects an unsigned number (0 to 2^63-1) in field 'size' [value-out-of-range]",
+        ),
+        (r'+r(nil, $Node($Leaf, "\q", 7, $Leaf))', 23, r"unknown escape \q [invalid-line]"),
+    ],
+)
+def test_terms_of_change_scripts_that_do_not_fit(line: str, column: int, message: str) -> None:
+    program = dbsp.compile(TERMS)
+    reader = ChangeScriptReader(program.inputs, "s.txt", ranges=program.ranges)
+    with pytest.raises(DataError) as caught:
+        reader.feed(line)
+    assert str(caught.value).startswith(f"s.txt:1:{column}: error: {message}\n    {line}\n")
 
 
 def test_symbols_within_terms_may_be_quoted(tmp_path: Path) -> None:
