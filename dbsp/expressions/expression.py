@@ -541,7 +541,7 @@ class Call(Expression):
 
     function: str
     arguments: tuple[Expression, ...]
-    origin: Origin | None = field(default=None, kw_only=True)
+    origin: Origin[Expression] | None = field(default=None, kw_only=True)
     """Where the call was written, if it was in the text of a program."""
 
     def __repr__(self) -> str:
