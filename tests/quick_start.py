@@ -94,7 +94,7 @@ def matches(expected: str, printed: str) -> bool:
 
 
 class Session:
-    """The programs of a page: a new bash for each `sh` block, one Python for all `python` blocks."""
+    """The programs of a page: a bash for each `sh` block, one Python for all `python` blocks."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
