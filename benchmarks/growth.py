@@ -92,8 +92,7 @@ def table(codes: Codes, names: Sequence[str]) -> Any:
     return pa.table({name: codes[:, place] for place, name in enumerate(names)})
 
 
-# --- relations and changes
-# -------------------------------------------------------------------------
+# --- relations and changes -----------------------------------------------------------------------
 
 
 def pairs(rows: int) -> dict[str, Codes]:
@@ -168,8 +167,7 @@ def cut_and_repaired(rows: int, chance: np.random.Generator) -> Iterator[Tick]:
             yield {"a": {(x, y): weight}}
 
 
-# --- the operators
-# ---------------------------------------------------------------------------------
+# --- the operators -------------------------------------------------------------------------------
 
 
 def bag(circuit: Circuit, name: str = "a") -> Stream:

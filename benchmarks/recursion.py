@@ -244,8 +244,7 @@ def play_peer(case: Case, contestant: str, base: Relations, *, seconds: float) -
     return measured
 
 
-# --- changes
-# ---------------------------------------------------------------------------------------
+# --- changes -------------------------------------------------------------------------------------
 
 
 def phases(case: Case, base: Relations) -> Iterator[tuple[Phase, Iterator[Codes]]]:
@@ -304,8 +303,7 @@ def changes(case: Case, base: Relations, picked: Codes, weight: int) -> dict[str
     return found
 
 
-# --- runs
-# ------------------------------------------------------------------------------------------
+# --- runs ----------------------------------------------------------------------------------------
 
 
 def timed(run: dbsp.Run, change: dict[str, Any]) -> float:

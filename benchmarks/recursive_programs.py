@@ -43,8 +43,7 @@ class Case:
     outputs: tuple[str, ...] = ("result",)
 
 
-# --- closures and reachability
-# ---------------------------------------------------------------------
+# --- closures and reachability -------------------------------------------------------------------
 
 _EDGE = ".decl e(x: number, y: number)\n.input e\n"
 _CLOSURE = _EDGE + ".decl result(x: number, y: number)\n.output result\nresult(x, y) :- e(x, y).\n"
@@ -83,8 +82,7 @@ def sparse(edges: int) -> Relations:
     return {"e": uniform(edges, np.random.default_rng(edges), degree=3)}
 
 
-# --- points-to
-# -------------------------------------------------------------------------------------
+# --- points-to -----------------------------------------------------------------------------------
 
 _POINTS_TO = """
 .decl new(v: number, o: number)
@@ -154,8 +152,7 @@ def distinct(rows: Codes) -> Codes:
     return np.ascontiguousarray(np.unique(rows, axis=0))
 
 
-# --- same generation
-# -------------------------------------------------------------------------------
+# --- same generation -----------------------------------------------------------------------------
 
 _GENERATION = """
 .decl up(x: number, a: number)
@@ -207,8 +204,7 @@ def families(nodes: int, *, second: float) -> Relations:
     return {"up": ways, "flat": flat, "down": np.ascontiguousarray(ways[:, ::-1])}
 
 
-# --- GALEN
-# -----------------------------------------------------------------------------------------
+# --- GALEN ---------------------------------------------------------------------------------------
 
 _GALEN = """
 .decl p(x: number, z: number)
@@ -258,8 +254,7 @@ def read_numbers(source: Path, file: str) -> Codes:
         return np.loadtxt(io.BytesIO(packed.read(name)), np.int64, delimiter=",", ndmin=2)
 
 
-# --- all
-# -------------------------------------------------------------------------------------------
+# --- all -----------------------------------------------------------------------------------------
 
 _NODES = {"tiny": 250, "small": 2_000, "medium": 20_000, "large": 50_000}
 _LINKS = {"tiny": 20, "small": 200, "medium": 1_000}

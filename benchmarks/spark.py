@@ -219,8 +219,7 @@ def outcome_in(folder: Path) -> Outcome:
     return checksum_of(np.stack([total.column(name).to_numpy()[weights == 1] for name in names], axis=1))
 
 
-# -- micro-batches
-# ------------------------------------------------------------------------------------
+# --- micro-batches --------------------------------------------------------------------------------
 
 
 def put(folder: Path, place: int, table: pa.Table) -> None:

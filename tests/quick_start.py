@@ -11,15 +11,34 @@ picture on the site.
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
-_MARK = "--- the output of the next block ---"
+_MARK = "--- the end of a block ---"
+# Runs the blocks that it reads, one line each, and marks the end of their output.
+_DRIVER = """
+def _run(mark):
+    import ast, os, sys, traceback
+    blocks = os.fdopen(os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for block in blocks:
+        error = ""
+        try:
+            exec(compile(ast.literal_eval(block), "example.py", "exec"), globals())
+        except BaseException:
+            error = traceback.format_exc()
+        print("\\n" + mark, repr(error), flush=True)
+
+import sys
+_run(sys.argv[1])
+"""
 
 
 @dataclass(frozen=True)
@@ -35,6 +54,15 @@ class Example:
     line: int
     expected: str | None
     draw: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a block did: whether it ended without an error, and its two outputs."""
+
+    succeeded: bool
+    printed: str
+    errors: str
 
 
 def examples(page: str) -> Iterator[Example]:
@@ -65,33 +93,69 @@ def matches(expected: str, printed: str) -> bool:
     return re.fullmatch(pattern, tidy(printed), re.DOTALL) is not None
 
 
-def run_example(
-    example: Example, session: str, directory: Path
-) -> tuple[str, subprocess.CompletedProcess[str]]:
-    """Run a block after the Python blocks of `session`; return the new session and the process."""
-    if example.language == "sh":
-        command = ["bash", "-euo", "pipefail", "-c", example.code]
-    else:
-        session += f"print({_MARK!r})\n{example.code}"
-        command = [sys.executable, "-c", session]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    return session, done
+class Session:
+    """The programs of a page: a bash for each `sh` block, one Python for all `python` blocks."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._python: subprocess.Popen[str] | None = None
+        self._lines = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._python is not None:
+            self._python.communicate()
+
+    def run(self, example: Example) -> Outcome:
+        """Run a block after those before it."""
+        if example.language == "sh":
+            command = ["bash", "-euo", "pipefail", "-c", example.code]
+            done = subprocess.run(
+                command, cwd=self._directory, capture_output=True, text=True, stdin=subprocess.DEVNULL
+            )
+            return Outcome(done.returncode == 0, done.stdout, done.stderr)
+        if self._python is None:
+            self._python = subprocess.Popen(
+                [sys.executable, "-c", _DRIVER, _MARK],
+                cwd=self._directory,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        return self._run_python(self._python, example.code)
+
+    def _run_python(self, python: subprocess.Popen[str], code: str) -> Outcome:
+        assert python.stdin is not None and python.stdout is not None
+        # Empty lines in place of the blocks before, so that line numbers count through the page.
+        python.stdin.write(repr("\n" * self._lines + code) + "\n")
+        python.stdin.flush()
+        self._lines += code.count("\n")
+        printed = []
+        for line in python.stdout:
+            if line.startswith(_MARK):
+                error = ast.literal_eval(line.removeprefix(_MARK).strip())
+                return Outcome(not error, "".join(printed), error)
+            printed.append(line)
+        return Outcome(False, "".join(printed), "the Python process ended")
 
 
 def run_page(page: Path, directory: Path) -> list[str]:
     """Run every example of the page in `directory`; return the failures, one text each."""
     failures = []
-    session = ""
-    for example in examples(page.read_text(encoding="utf-8")):
-        session, done = run_example(example, session, directory)
-        printed = done.stdout.rpartition(_MARK)[2]
-        place = f"{page.name}:{example.line}"
-        if done.returncode != 0:
-            failures.append(f"{place}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-        elif example.expected is not None and not matches(example.expected, printed):
-            failures.append(f"{place}: expected\n{example.expected}\nbut it printed\n{printed}{done.stderr}")
-        else:
-            print(f"{place}: {example.language} block ran as shown", flush=True)
+    with Session(directory) as session:
+        for example in examples(page.read_text(encoding="utf-8")):
+            done = session.run(example)
+            place = f"{page.name}:{example.line}"
+            if not done.succeeded:
+                failures.append(f"{place}: the block fails\n{done.printed}{done.errors}")
+            elif example.expected is not None and not matches(example.expected, done.printed):
+                failures.append(
+                    f"{place}: expected\n{example.expected}\nbut it printed\n{done.printed}{done.errors}"
+                )
+            else:
+                print(f"{place}: {example.language} block ran as shown", flush=True)
     return failures
 
 

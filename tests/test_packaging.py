@@ -236,4 +236,4 @@ def test_an_example_with_another_output_is_detected(tmp_path: Path) -> None:
     )
     shown, failed = run_page(page, tmp_path)
     assert shown.startswith("page.md:1: expected\ntwo")
-    assert failed.startswith("page.md:10: exit code 1")
+    assert failed.startswith("page.md:10: the block fails\n1\n")

@@ -181,7 +181,7 @@ class Prover:
             return ProofStep(
                 (relation, row), text, height, show_rule(rule), rule.number, rule.span.place, premises
             ), rows
-        raise InvariantError(f"expected a rule that derives {text}, found none; this is a defect of dbsp")
+        raise InvariantError(f"expected a rule that derives {text}, got none; this is a defect of dbsp")
 
     def _instances(self, relation: str, codes: list[int], height: int) -> Iterator[tuple[RuleBody, Bindings]]:
         """Yield the derivations of a row from rows of smaller height."""

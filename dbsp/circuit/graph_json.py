@@ -23,7 +23,7 @@ from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.value_json import DecodeContext, decode, encode, expressions_in
 from dbsp.errors import CircuitError, DbspError, shorten, wrong_argument
-from dbsp.expressions import Call
+from dbsp.expressions import Call, Expression
 from dbsp.expressions.origin import Origin
 
 FORMAT = "dbsp circuit"
@@ -147,10 +147,10 @@ def fill(
         raise _invalid(f"the circuit '{graph.name}' cannot be read: {reason}") from error
 
 
-def places_in(graph: Graph) -> tuple[dict[str, str], dict[tuple[Any, ...], Origin]]:
+def places_in(graph: Graph) -> tuple[dict[str, str], dict[tuple[Any, ...], Origin[Expression]]]:
     """Return the places of a circuit's nodes by text, and the origins of its expressions by key."""
     places: dict[str, str] = {}
-    origins: dict[tuple[Any, ...], Origin] = {}
+    origins: dict[tuple[Any, ...], Origin[Expression]] = {}
     for node in graph.walk():
         places.setdefault(node.source, node.source)
         for expression in expressions_in(node.operator):

@@ -78,7 +78,7 @@ class DecodeContext:
     """The functions of a Datalog program's functors."""
     scope: Callable[[Mapping[str, Any]], Graph] = _no_scope
     """Builds a nested scope."""
-    origins: Mapping[tuple[Any, ...], Origin] = dataclasses.field(default_factory=dict)
+    origins: Mapping[tuple[Any, ...], Origin[Expression]] = dataclasses.field(default_factory=dict)
     """By the key of a call, where it was written in a program: JSON does not have that."""
 
     def placed(self, call: Call) -> Call:

@@ -38,7 +38,7 @@ def print_deltas(program: Program, result: TickResult, *, timed: bool) -> None:
 class Conversation:
     """Stages changes and applies them at each commit.
 
-    An invalid line rejects its whole tick, because nobody can correct it.
+    An invalid line rejects its whole tick, because a script cannot correct it.
     """
 
     def __init__(self, program: Program, run: Run, *, timed: bool) -> None:

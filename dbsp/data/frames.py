@@ -190,7 +190,7 @@ def _numpy(array: pa.Array) -> Codes:
 
 def _checked(codes: Codes, low: int, high: int) -> Codes:
     if len(codes) and (codes.min() < low or codes.max() > high):
-        raise ValueOutOfRangeError("expected dates in the years 1 to 9999, got one outside of them")
+        raise ValueOutOfRangeError("expected dates in the years 1 to 9999, got a date outside this range")
     return codes
 
 

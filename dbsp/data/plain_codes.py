@@ -54,7 +54,7 @@ ANY_INT = "an int from -2**63 to 2**63 - 1"
 """The range of an int column, as messages write it."""
 
 NULL_AS_INT = "expected an int from -2**63 + 1 to 2**63 - 1 in an optional column, got -2**63"
-"""The message for the int whose code stands for None."""
+"""The message for the int whose code represents None."""
 
 
 def _misfit(kind: str, value: Any) -> InputError:
@@ -93,7 +93,7 @@ def _encode_float(value: Any, interner: Interner) -> int:
             value = float(value)
         except OverflowError:
             raise ValueOutOfRangeError(
-                f"expected a float, got the int {shorten(value)}, which is too large for one"
+                f"expected a float, got the int {shorten(value)}, which is too large for a float"
             ) from None
     return float_code(value)
 

@@ -162,7 +162,7 @@ _PYTHON: Brackets = _python
 
 
 def term_text(value: Any, text_of: Callable[[Any], str] = str) -> str:
-    """Return a value as Souffle writes it: `[1, [2, nil]]`, `$Add($Number(1), $Nothing)`.
+    """Return a value as Soufflé writes it: `[1, [2, nil]]`, `$Add($Number(1), $Nothing)`.
 
     `text_of` writes the other values. O(length of the text).
     """

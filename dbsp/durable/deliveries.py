@@ -115,7 +115,7 @@ class Deliveries:
         if latest is not None and known and latest != TakenDelivery(batch, rows):
             raise CheckpointError(
                 f"{self.folder} already has batch {latest.batch} ({latest.rows} rows) of writer "
-                f"'{self.writer}', so batch {batch} ({rows} rows) is of another query; give that query "
+                f"'{self.writer}', so batch {batch} ({rows} rows) belongs to another query; give that query "
                 "another writer name",
                 code="writer-conflict",
             )

@@ -117,9 +117,8 @@ class Inbox:
             return self._seen.get(run, {})
         if taken_tick(self.folder) > run.tick:
             raise CheckpointError(
-                f"a run has taken batches of {self.folder} up to its tick {taken_tick(self.folder)}, but "
-                f"this run is at tick {run.tick}: it has another checkpoint; use the checkpoint of that "
-                "run, or another inbox",
+                f"another run took batches of {self.folder} up to its tick {taken_tick(self.folder)}; this "
+                f"run is at tick {run.tick}; use the checkpoint of the other run, or another inbox",
                 code="checkpoint-other-program",
             )
         positions = taken(self.folder)

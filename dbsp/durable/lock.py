@@ -25,7 +25,7 @@ def own_folder(folder: Path) -> FileLock:
     used.
     """
     lock = folder_lock(folder)
-    owner = folder / "owner"  # a separate file, since Windows lets nobody read a locked file
+    owner = folder / "owner"  # a separate file, since Windows does not allow reading a locked file
     try:
         lock.acquire(blocking=False)
     except Timeout:

@@ -173,7 +173,7 @@ class Store:
             restore_values(run.interner, read_arrow(self.folder / piece["file"]))
             if len(run.interner) != piece["end"]:
                 raise CheckpointError(
-                    f"{self.folder / piece['file']} does not have the values that the manifest names; "
+                    f"{self.folder / piece['file']} does not match the manifest; "
                     "restore the folder from a copy, or start in an empty folder",
                     code="checkpoint-unreadable",
                 )
@@ -199,7 +199,7 @@ class Store:
         restore_values(run.interner, pa.ipc.open_file(table.column("rows")[0].as_buffer()).read_all())
         if len(run.interner) != metadata["interned"]:
             raise CheckpointError(
-                f"{path} does not continue the ticks before it; restore the folder from a copy, or "
+                f"{path} does not follow the ticks before it; restore the folder from a copy, or "
                 "start in an empty folder",
                 code="checkpoint-unreadable",
             )
@@ -265,7 +265,8 @@ class Store:
         run = self._run
         if run is None:
             raise CheckpointError(
-                "this checkpoint has no run to write; attach one with `attach`, or it was closed",
+                "this checkpoint has no run; attach a run before the snapshot, and take no snapshot after "
+                "closing",
                 code="run-closed",
             )
         if run.tick == self._snapshot_tick:

@@ -20,7 +20,7 @@ from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 def _fit(result: int) -> int:
     if INT64_MIN <= result <= INT64_MAX:
         return result
-    raise ValueOutOfRangeError("the result does not fit 64 bits")
+    raise ValueOutOfRangeError("the result does not fit in 64 bits")
 
 
 def _nonzero(divisor: float) -> None:
@@ -64,10 +64,10 @@ def _truncmod(a: int, b: int) -> int:
 
 def _pow(a: int, b: int) -> int:
     if b < 0:
-        reason = "a negative power of an int is not an int; take to_float() of the base"
+        reason = "an int to a negative power is not an int; convert the base with to_float()"
         raise EvaluationError(reason, code="unsupported-value")
     if b > 63 and abs(a) > 1:  # not computed: it could have any number of digits
-        raise ValueOutOfRangeError("the result does not fit 64 bits")
+        raise ValueOutOfRangeError("the result does not fit in 64 bits")
     return _fit(a**b)
 
 

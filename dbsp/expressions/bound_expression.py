@@ -158,7 +158,7 @@ class Bound:
         return found
 
 
-def _origin(expression: Expression, part: Expression) -> Origin | None:
+def _origin(expression: Expression, part: Expression) -> Origin[Expression] | None:
     """Return the origin of a part of the expression, or of the smallest call around it with one."""
     if not isinstance(expression, Call):
         return None

@@ -459,7 +459,7 @@ class Expression:
 
         Raises:
             EvaluationError: a string is not an integer.
-            ValueOutOfRangeError: the integer does not fit 64 bits.
+            ValueOutOfRangeError: the integer does not fit in 64 bits.
 
         Examples:
             >>> circuit = Circuit("example")
@@ -476,7 +476,7 @@ class Expression:
 
         Raises:
             EvaluationError: a string is not an integer, or a float is infinite or NaN.
-            ValueOutOfRangeError: the integer does not fit 64 bits.
+            ValueOutOfRangeError: the integer does not fit in 64 bits.
 
         Examples:
             >>> circuit = Circuit("example")
@@ -541,7 +541,7 @@ class Call(Expression):
 
     function: str
     arguments: tuple[Expression, ...]
-    origin: Origin | None = field(default=None, kw_only=True)
+    origin: Origin[Expression] | None = field(default=None, kw_only=True)
     """Where the call was written, if it was in the text of a program."""
 
     def __repr__(self) -> str:

@@ -5,34 +5,34 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from dbsp.diagnostics import Diagnostic
 
-if TYPE_CHECKING:
-    from dbsp.expressions.expression import Expression
+E = TypeVar("E")
+"""The class of expressions, which have an origin each."""
 
 NamedValues = Sequence[tuple[str, Any]]
 """The variables of an expression with their values, in the order of the program text."""
 
 
 @dataclass(frozen=True)
-class Origin(ABC):
+class Origin(ABC, Generic[E]):
     """The place of an expression in the text of a program.
 
     Every part of an expression may have an origin. Equality, hashes and JSON ignore it. A front end
     subclasses it. Nothing is computed before an error occurs.
     """
 
-    definitions: tuple[Mapping[str, Expression], ...] = field(default=(), kw_only=True)
+    definitions: tuple[Mapping[str, E], ...] = field(default=(), kw_only=True)
     """The replacements of the columns, oldest first (see `substitution.substitute`)."""
 
-    def under(self, definitions: Mapping[str, Expression]) -> Self:
+    def under(self, definitions: Mapping[str, E]) -> Self:
         """Return the origin after a replacement of the columns of the expression."""
         return replace(self, definitions=(*self.definitions, definitions))
 
     @abstractmethod
-    def variables(self) -> Iterator[tuple[str, Expression]]:
+    def variables(self) -> Iterator[tuple[str, E]]:
         """Yield the variables with their names in the program, before any replacement."""
 
     @abstractmethod

@@ -1,7 +1,7 @@
-"""The regular expressions of Souffle: those of ECMAScript, as in C++'s `std::regex`.
+"""The regular expressions of Soufflé: those of ECMAScript, as in C++'s `std::regex`.
 
 A pattern is translated to the notations of Python's `re` and of RE2 (see `regex_matching`). Syntax
-that only these two support is refused, so a pattern is valid here if it is valid in Souffle.
+that only these two support is refused, so a pattern is valid here if it is valid in Soufflé.
 Differences that remain: text is compared by code points, not by bytes (`.` is one character, of any
 length in UTF-8), and classes such as `\\w` and `[[:alpha:]]` contain only ASCII, as in C's locale.
 """

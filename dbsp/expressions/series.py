@@ -3,7 +3,7 @@
     start, start + step, start + 2 step, ...   while < end (step > 0) or > end (step < 0)
 
 The default step is 1 toward a greater end, -1 toward a smaller one. With step 0 the series has
-only the start, or is empty if the start is the end. Floats are added one by one, as in Souffle's
+only the start, or is empty if the start is the end. Floats are added one by one, as in Soufflé's
 `range`.
 """
 

@@ -93,7 +93,7 @@ define(
 
 _DECIMAL = re.compile(r"[+-]?[0-9]+")
 _OTHER_BASE = re.compile(r"([+-]?)0(x[0-9a-fA-F]+|b[01]+)")
-_MOST_DIGITS = 4000  # Python refuses to read more digits, and such a number does not fit 64 bits
+_MOST_DIGITS = 4000  # Python refuses to read more digits, and such a number does not fit in 64 bits
 
 
 def _to_number(text: str) -> int:
@@ -106,7 +106,7 @@ def _to_number(text: str) -> int:
     else:
         raise EvaluationError("the string is not an integer", code="invalid-conversion")
     if not INT64_MIN <= value <= INT64_MAX:
-        raise ValueOutOfRangeError("the result does not fit 64 bits")
+        raise ValueOutOfRangeError("the result does not fit in 64 bits")
     return value
 
 
@@ -124,7 +124,7 @@ def _float_to_int(value: float) -> int:
         raise EvaluationError(f"{value} has no integer part", code="invalid-conversion")
     result = math.trunc(value)
     if not INT64_MIN <= result <= INT64_MAX:
-        raise ValueOutOfRangeError("the result does not fit 64 bits")
+        raise ValueOutOfRangeError("the result does not fit in 64 bits")
     return result
 
 

@@ -45,7 +45,7 @@ def _integer(text: str) -> int:
         value = int(hexadecimal, 16)
     elif binary:
         value = int(binary, 2)
-    elif len(decimal) > 4000:  # int() refuses more digits, and such a number does not fit 64 bits
+    elif len(decimal) > 4000:  # int() refuses more digits, and such a number does not fit in 64 bits
         value = INT64_MAX + 1
     else:
         value = int(decimal)

@@ -241,8 +241,14 @@ class ChangeScriptReader:
         if escape[3]:
             character = chr(int(escape[3], 16))
             if _SURROGATE.match(character):
-                message = f"{escape[0]} is only half of a character"
-                raise self._error(text, message, start, start + 6, hint="write the other half next to it")
+                message = f"{escape[0]} is only half of a surrogate pair"
+                raise self._error(
+                    text,
+                    message,
+                    start,
+                    start + 6,
+                    hint="write both escapes of the pair, such as \ud83d\ude00",
+                )
             return character
         if escape[4] not in _ESCAPES:
             known = " ".join(f"\\{letter}" for letter in _ESCAPES)

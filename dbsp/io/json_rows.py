@@ -175,7 +175,7 @@ def _fit(type_: Type, value: Any) -> Any:
         if not isinstance(value, str):
             raise ValueError("a text")
         if _SURROGATE.search(value):
-            raise ValueError("a text without half characters (\\ud800 to \\udfff)")
+            raise ValueError("a text without surrogates (\\ud800 to \\udfff)")
         return value
     if type_.structure is not None:
         return term_of_json(type_.structure, value, _fit)

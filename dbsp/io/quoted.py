@@ -63,7 +63,7 @@ def quoted_lines(data: bytes, delimiter: str, headers: bool) -> Iterator[tuple[i
             if end >= len(line):
                 break
             if not line.startswith(delimiter, end):
-                message = f"expected {delimiter!r} or the end of the line behind the closing quotation mark"
+                message = f"expected {delimiter!r} or the end of the line after the closing quotation mark"
                 raise Unbalanced(message, number + 1, line, end)
             start = end + len(delimiter)
         number += 1

@@ -1,7 +1,7 @@
 """Read records and branches of algebraic data types: `[1, [2, nil]]`, `$Add($Number(1), $Nothing)`.
 
 The type determines how a text is read. In files, symbols end at the next comma or closing bracket,
-or are in quotation marks, as in Souffle. In change scripts they are always in quotation marks.
+or are in quotation marks, as in Soufflé. In change scripts they are always in quotation marks.
 """
 
 from __future__ import annotations

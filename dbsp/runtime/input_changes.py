@@ -242,7 +242,8 @@ def apply_by_key(rows: Codes, weights: Codes, key: int, table: Codes, runs: int,
     if (clash := _repeated_key(upserts, key)) >= 0:
         raise InputError(
             f"relation '{relation}': a change without an order has two rows of one key "
-            f"(row {clash + 1} of the change in key order); give a list of rows, of which the last wins",
+            f"(row {clash + 1} of the change in key order); pass a list of rows to keep the last row of "
+            "each key",
             code="duplicate-key",
         )
     columns = np.arange(key)

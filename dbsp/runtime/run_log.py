@@ -19,10 +19,10 @@ class RunLog(Protocol):
     """The result of that tick, if it is known."""
 
     def begin(self, run: RunBase) -> None:
-        """Called before a tick; the tick before it is committed."""
+        """Called before a tick; the previous tick is committed."""
 
     def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
-        """Called before the commit. When this returns, the tick commits; when it raises, not."""
+        """Called before the commit. If it raises an error, the tick is rolled back."""
 
     def committed(self, result: TickResult, label: Any) -> None:
         """Called after the commit of a tick."""

@@ -42,10 +42,9 @@ class CarriedState:
     journal: list[Journalled] = field(default_factory=list)
     """The journal to which the traces and tables of the old scope write."""
     states: Mapping[Node, Sequence[State]] = field(default_factory=dict)
-    """For some nodes of the new graph the states to use, in the order in which the step gets
-    them."""
+    """By node of the new graph, the states to take over, in the order of its step's requests."""
     nested: Mapping[Graph, NestedCarriedState] = field(default_factory=dict)
-    """For some nested graphs of the new graph the properties that their scopes take over."""
+    """By nested graph of the new graph, the properties that its scope takes over."""
 
 
 class ScopeState:
@@ -96,7 +95,7 @@ class ScopeState:
         return table
 
     def _of_starting(self) -> tuple[list[State], Sequence[State] | None]:
-        """Return the states that the starting node has so far, and all that it takes over."""
+        """Return the states of the starting node so far, and all states that it takes over."""
         if self.starting is None:
             raise CircuitError(
                 "a step must get its traces and tables in Operator.start, not later", code="scope-misuse"

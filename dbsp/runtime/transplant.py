@@ -204,7 +204,7 @@ class Transplant:
                 len(old) == len(new) and (old.rows == new.rows).all() and (old.weights == new.weights).all()
             ):
                 raise CircuitError(
-                    f"the new circuit is of another query: output '{name}' would have other rows",
+                    f"the new circuit belongs to another query: output '{name}' would have other rows",
                     where=port.node.describe(),
                     code="different-circuits",
                 )
@@ -270,7 +270,7 @@ def _check_ports(old: Scope, new: Scope) -> None:
     for kind, name in sorted(before.keys() | after.keys()):
         if before.get((kind, name)) != after.get((kind, name)):
             raise CircuitError(
-                f"the new circuit is of another query: {kind} '{name}' is not the same in both",
+                f"the new circuit belongs to another query: {kind} '{name}' is not the same in both",
                 where=f"circuit '{new.graph.name}'",
                 code="different-circuits",
             )

@@ -86,8 +86,7 @@ class Driver:
         self._known = self._pipeline(described)
         self._open()
 
-    # --- stored data
-    # -------------------------------------------------------------------------------
+    # --- stored data -----------------------------------------------------------------------------
 
     def _pipeline(self, described: Mapping[str, Any]) -> dict[str, Any]:
         """Return the stored description of the pipeline; compare it with the current one first."""
@@ -131,8 +130,7 @@ class Driver:
                 raise
         self._remember()
 
-    # --- batches
-    # -----------------------------------------------------------------------------------
+    # --- batches ---------------------------------------------------------------------------------
 
     def __call__(self, frame: Any, batch: int) -> None:
         """Apply a micro-batch once, and return when every sink has its deltas."""
@@ -237,8 +235,7 @@ class Driver:
         self._deliver_latest_tick()
         self._tick(tables, 0, 0, 1, time.perf_counter())
 
-    # --- parts of a batch
-    # --------------------------------------------------------------------------
+    # --- parts of a batch ------------------------------------------------------------------------
 
     def _batch_file(self, batch: int) -> Path:
         return expect_present(self._folder, "the folder of a started driver") / f"batch-{batch}.arrow"
@@ -248,8 +245,7 @@ class Driver:
         if self._folder is not None:
             write_atomically(self._batch_file(batch), ticks_bytes(ticks), self._sync)
 
-    # --- sinks
-    # -------------------------------------------------------------------------------------
+    # --- sinks -----------------------------------------------------------------------------------
 
     def _deliver_latest_tick(self) -> None:
         """Write the latest tick of the previous process to the sinks that lack it."""
@@ -264,8 +260,8 @@ class Driver:
                 deltas[name] = self.run.view(name)
             elif result is not None:
                 deltas[name] = result[name]
-            # Else only a snapshot exists. It is written when the next tick begins, so this one
-            # arrived.
+            # Otherwise only a snapshot exists. It is written when the next tick begins, so the
+            # deltas of this tick were delivered.
         self._emit(deltas, tick, complete=True)
         _, part, parts = self._last
         if self._folder is not None and part == parts - 1:
@@ -288,8 +284,7 @@ class Driver:
                 error.where = error.where or operator.where
                 raise
 
-    # --- the end
-    # -----------------------------------------------------------------------------------
+    # --- the end ---------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Release the checkpoint; wait for a running batch first."""

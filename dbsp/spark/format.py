@@ -180,8 +180,7 @@ class DbspSource(DataSource):  # type: ignore[misc]
         return bool(text == "true")
 
 
-# --- reading
-# -----------------------------------------------------------------------------------------
+# --- reading -------------------------------------------------------------------------------------
 
 
 class _Files(InputPartition):  # type: ignore[misc]
@@ -287,8 +286,7 @@ class _DeltaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             yield from read_file(file, schema)
 
 
-# --- writing
-# -----------------------------------------------------------------------------------------
+# --- writing -------------------------------------------------------------------------------------
 
 
 @dataclass

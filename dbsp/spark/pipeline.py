@@ -104,7 +104,8 @@ class Pipeline:
         """
         if relation in self._frames:
             raise InputError(
-                f"source '{relation}' is defined twice; unite the DataFrames", code="duplicate-name"
+                f"source '{relation}' is defined twice; combine the DataFrames with union()",
+                code="duplicate-name",
             )
         self._frames[relation] = frame
         self._sources[relation] = {

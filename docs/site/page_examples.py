@@ -13,19 +13,18 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from tests.quick_start import FENCE, Example, examples, run_example
+from tests.quick_start import FENCE, Example, Session, examples
 
 ROOT = Path(__file__).resolve().parents[2]
-DRAW = "__import__('dbsp.circuit.drawing', fromlist=['write']).write"
 # Pages that come from the root of the repository, where readers of the code expect them.
 FROM_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
 
@@ -59,32 +58,25 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def draw_pictures(page: str) -> dict[int, str]:
     """The HTML of each picture of the page, by the line of its block.
 
-    The `sh` blocks run one by one, then all `python` blocks as one program, up to the last picture.
+    The blocks run in their order, up to the last picture.
     """
     blocks = list(examples(page))
     drawn = [block for block in blocks if block.draw]
-    with tempfile.TemporaryDirectory() as folder:
-        session = ""
+    with tempfile.TemporaryDirectory() as folder, Session(Path(folder)) as session:
         for block in blocks[: blocks.index(drawn[-1]) + 1] if drawn else ():
-            if block.language == "sh":
-                run(block, Path(folder))
-                continue
-            session += block.code
-            if block.draw:
+            run(session, block)
+            if block.draw and block.language == "python":
                 path = picture_path(block, Path(folder))
-                session += f"{DRAW}({block.draw}, {str(path)!r})\n"
-        if session:
-            # From a file, so that the nodes of the pictures name it instead of `<string>`.
-            Path(folder, "example.py").write_text(session, encoding="utf-8")
-            run(Example("sh", f"{shlex.quote(sys.executable)} example.py", 1, None), Path(folder))
+                code = f"import dbsp\ndbsp.draw.write({block.draw}, {str(path)!r})\n"
+                run(session, replace(block, code=code))
         return {block.line: figure(picture_path(block, Path(folder))) for block in drawn}
 
 
-def run(block: Example, folder: Path) -> None:
+def run(session: Session, block: Example) -> None:
     """Run a block; raise RuntimeError with its message if it fails."""
-    _, done = run_example(block, "", folder)
-    if done.returncode != 0:
-        raise RuntimeError(f"the example at line {block.line} fails:\n{done.stderr}")
+    done = session.run(block)
+    if not done.succeeded:
+        raise RuntimeError(f"the example at line {block.line} fails:\n{done.errors}")
 
 
 def picture_path(block: Example, folder: Path) -> Path:

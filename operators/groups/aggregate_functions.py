@@ -132,7 +132,7 @@ def linear_column(function: AggregateFunction, place: tuple[int, int], accumulat
     if not place[1]:
         return total
     if ((total == NULL) & (count != 0)).any():
-        raise ValueOutOfRangeError("the sum -2**63 stands for None in an optional int column")
+        raise ValueOutOfRangeError("the sum -2**63 represents None in an optional int column")
     return np.where(count == 0, NULL, total)
 
 

@@ -306,7 +306,7 @@ def call_user(function: Callable[..., Any], *arguments: Any) -> Any:
 def refuse_null(codes: Codes) -> None:
     """Refuse int codes that an optional column cannot hold: -2**63 would be None there."""
     if (codes == NULL).any():
-        raise OverflowError("value: -2**63 stands for None in an optional int column")
+        raise OverflowError("value: -2**63 represents None in an optional int column")
 
 
 def _floats(type_: Type, codes: Codes) -> Floats:

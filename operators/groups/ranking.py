@@ -227,8 +227,8 @@ class Rank(Ordered):
             if self.kind == "row_number":
                 if len(weights) and weights.max() > MOST_COPIES:
                     raise OverflowError(
-                        f"value: row_number would number {weights.max():,} copies of one row, and the most "
-                        f"is {MOST_COPIES:,}; use distinct() first, or rank()"
+                        f"value: row_number numbers at most {MOST_COPIES:,} copies of a row, got "
+                        f"{weights.max():,}; use distinct() first, or rank()"
                     )
                 numbers = np.repeat(s.before - (np.cumsum(weights) - weights), weights) + np.arange(
                     weights.sum()

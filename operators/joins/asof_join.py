@@ -251,7 +251,7 @@ class Matching:
             taken = partners[partner[matched], -v - 1]
             if -v - 1 in self._narrow and (taken == NULL).any():
                 raise ValueOutOfRangeError(
-                    "-2**63 cannot be stored in an optional int column: it encodes None"
+                    "-2**63 cannot be stored in an optional int column: it represents None"
                 )
             out[matched, at] = taken
         return Batch(*consolidate(out, weights))

@@ -113,7 +113,7 @@ def distance(type_: Type, bound: Any, which: str) -> int | float | None:
             )
         steps = bound // unit
     if abs(steps) > INT64_MAX:
-        raise ValueOutOfRangeError(f"{which}={shorten(bound)} does not fit 64 bits")
+        raise ValueOutOfRangeError(f"{which}={shorten(bound)} does not fit in 64 bits")
     return steps
 
 

@@ -110,7 +110,7 @@ def _joined(
 def impossible(
     atoms: Sequence[Sequence[str | Expression | None]], inputs: Sequence[Schema], interner: Interner
 ) -> bool:
-    """Whether a constant is the int that encodes None in its column, so that no row matches."""
+    """Whether a constant is the int that represents None in its column, so that no row matches."""
     return any(
         isinstance(term, Expression)
         and type_.kind == "int"

@@ -67,7 +67,7 @@ class Widen(Operator):
 
         def check(batch: Batch) -> Batch:
             if (batch.rows[:, widened] == NULL).any():
-                raise ValueOutOfRangeError("-2**63 stands for None in an optional int column")
+                raise ValueOutOfRangeError("-2**63 represents None in an optional int column")
             return batch
 
         return check if widened else lambda batch: batch

@@ -1,4 +1,4 @@
-"""Find the entering streams of a scope of which more rows may mean fewer result rows.
+"""Find the negated entering streams of a scope: more of their rows may mean fewer result rows.
 
 A scope whose body is monotone in its variables has a least fixpoint, and the fixpoint grows with
 the entering streams:
@@ -7,7 +7,7 @@ the entering streams:
 
 So after a tick with insertions only, its evaluation may continue from the previous fixpoint
 (semi-naive evaluation; Abiteboul, Hull, Vianu, Foundations of Databases, section 13.1). This fails
-for negated streams: A - (A semijoin B) has fewer rows the more B has.
+for negated streams: the more rows B has, the fewer A - (A semijoin B) has.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ NegatedSources = frozenset[Node]
 
 
 def negated_imports(body: Graph) -> frozenset[int] | None:
-    """Return the numbers of the entering streams of which more rows may mean fewer result rows.
+    """Return the numbers of the negated entering streams.
 
-    None if that holds for a variable of the scope, or if it cannot be determined.
+    None if a variable of the scope is negated, or if this cannot be determined.
     """
     rising: dict[Node, NegatedSources] = {}
     falling: dict[Node, NegatedSources] = {}

@@ -20,6 +20,7 @@ from dbsp.circuit.graph import Graph
 from dbsp.circuit.graph_json import fill, parse, places_in
 from dbsp.circuit.networkx_form import networkx_document
 from dbsp.circuit.value_json import DecodeContext
+from dbsp.expressions import Expression
 from dbsp.expressions.origin import Origin
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
@@ -27,7 +28,7 @@ from dbsp.operators.recursion.body import Body
 from dbsp.operators.streams.builder import Circuit
 
 NO_PLACES: Mapping[str, str] = {}
-NO_ORIGINS: Mapping[tuple[Any, ...], Origin] = {}
+NO_ORIGINS: Mapping[tuple[Any, ...], Origin[Expression]] = {}
 
 
 def from_json(text: str, functors: Mapping[str, Callable[..., Any]] | None = None) -> Graph:
@@ -89,7 +90,7 @@ def _circuit(
     written: Mapping[str, Any],
     functors: Mapping[str, Callable[..., Any]],
     places: Mapping[str, str] = NO_PLACES,
-    origins: Mapping[tuple[Any, ...], Origin] = NO_ORIGINS,
+    origins: Mapping[tuple[Any, ...], Origin[Expression]] = NO_ORIGINS,
 ) -> Graph:
     name = written["name"]
     graph = Graph(name) if written["form"] == "lowered" else Circuit(name)

@@ -3,7 +3,7 @@
 A trace ordered by columns (a, b, ...) serves every reader whose key is {a}, {a, b}, ... So one
 order serves a chain of keys, each contained in the next, and the fewest orders for all readers of a
 stream are a minimum chain cover of its keys by containment: the number of keys minus the edges of a
-maximum matching between keys and keys that contain them (Dilworth; Fulkerson 1956; as in Souffle's
+maximum matching between keys and keys that contain them (Dilworth; Fulkerson 1956; as in Soufflé's
 index selection, Subotic et al., VLDB 2018).
 
 A multi-way join requests a whole chain: the variables bound when it reaches the relation, then one

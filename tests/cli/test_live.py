@@ -266,8 +266,7 @@ def test_an_interrupt_rolls_back_the_tick_only() -> None:
         signal.raise_signal(signal.SIGINT)
 
 
-# --- the prompt
-# ------------------------------------------------------------------------------------
+# --- the prompt ----------------------------------------------------------------------------------
 
 
 def completions(commands: ConsoleCommands, text: str) -> list[str]:

@@ -111,5 +111,5 @@ def test_live_continues_after_bytes_that_are_not_text(folder: Path) -> None:
     assert done.returncode == 1
     assert done.stdout == b'+name("b")\ncommit  // tick 1\n'
     assert b"<stdin>:1:8: error: expected UTF-8 text [invalid-encoding]" in done.stderr
-    assert b"<stdin>:4:8: error: \\ud800 is only half of a character" in done.stderr
+    assert b"<stdin>:4:8: error: \\ud800 is only half of a surrogate pair" in done.stderr
     assert b"Traceback" not in done.stderr

@@ -223,7 +223,7 @@ def test_refused_batches(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"already has batch 3 \(2 rows\) of writer 'edge', so batch 0"):
         inbox.put("edge", edges, 0)
     with pytest.raises(
-        CheckpointError, match=r"so batch 3 \(1 rows\) is of another query.* \[writer-conflict\]"
+        CheckpointError, match=r"so batch 3 \(1 rows\) belongs to another query.* \[writer-conflict\]"
     ):
         inbox.put("edge", edges.slice(1), 3)
     side = Deliveries(folder, "edge", "edge")
@@ -267,7 +267,7 @@ def test_refused_batches(tmp_path: Path) -> None:
     run.log.close()
     with pytest.raises(
         CheckpointError,
-        match=r"taken batches of .* up to its tick 1, .* another checkpoint.* \[checkpoint-other-program\]",
+        match=r"took batches .* up to its tick 1; .* of the other run.* \[checkpoint-other-program\]",
     ):
         inbox.drain(PATHS.start(checkpoint=tmp_path / "other"))
     manifest = next(path for path in sorted((folder / "batches").rglob("*")) if path.stem.isdigit())

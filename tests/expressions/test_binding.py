@@ -83,7 +83,7 @@ def test_errors_name_the_expression_and_the_row() -> None:
     with pytest.raises(ValueOutOfRangeError) as error:
         values_of(expression, Schema.of(j=int, other=str, i=int), [(1, "a", 1), (5, "b", 2**62)])
     assert str(error.value) == (
-        'the result does not fit 64 bits: col("i") * 2 with i = 4611686018427387904 [value-out-of-range]'
+        'the result does not fit in 64 bits: col("i") * 2 with i = 4611686018427387904 [value-out-of-range]'
     )
     with pytest.raises(EvaluationError, match=r"^division by zero: lit\(1\) // 0 \[division-by-zero\]$"):
         values_of(lit(1) // 0, Schema.of(x=int), [(1,)])

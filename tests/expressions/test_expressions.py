@@ -92,7 +92,7 @@ def test_overflow_is_found_in_long_columns(values: list[int], other: int) -> Non
         if all(INT64_MIN <= value <= INT64_MAX for value in exact):
             assert bound.evaluate(codes, Interner()).tolist() == exact
         else:
-            with pytest.raises(ValueOutOfRangeError, match=r"does not fit 64 bits: .* with x = "):
+            with pytest.raises(ValueOutOfRangeError, match=r"does not fit in 64 bits: .* with x = "):
                 bound.evaluate(codes, Interner())
 
 

@@ -126,10 +126,10 @@ def test_nan_is_one_value() -> None:
 @pytest.mark.parametrize("half", [r"\ud83d", r"\udE00", r"\uD83D\u0041"])
 def test_half_of_a_character_is_refused(half: str) -> None:
     assert refused(f'+name(1, "a{half}")') == (
-        f"s.txt:1:12: error: {half[:6]} is only half of a character [invalid-line]\n"
+        f"s.txt:1:12: error: {half[:6]} is only half of a surrogate pair [invalid-line]\n"
         f'    +name(1, "a{half}")\n'
         "               ^^^^^^\n"
-        "    hint: write the other half next to it"
+        "    hint: write both escapes of the pair, such as \ud83d\ude00"
     )
 
 

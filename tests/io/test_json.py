@@ -80,7 +80,7 @@ def test_json_without_columns(tmp_path: Path) -> None:
         (
             r'[[1, "\ud800"]]',
             "1:2",
-            "column 'name' of relation 'rel' expects a text without half characters",
+            "column 'name' of relation 'rel' expects a text without surrogates",
         ),
         (b'[[1, "\xff"]]', "1:7", "expected UTF-8 text [invalid-encoding]"),
         ("[" + "[" * 200_000, "1:2", "this row is nested too deeply"),

@@ -65,7 +65,7 @@ def test_quotes_that_do_not_fit(tmp_path: Path) -> None:
     text = refused(tmp_path, "rel.facts", '1,a\n2,"b\n3,c\n', NAMED, rfc4180="true")
     assert text == 'rel.facts:2:3: error: this quotation mark is not closed [invalid-line]\n    2,"b\n      ^'
     text = refused(tmp_path, "rel.facts", '1,"a"b\n', NAMED, rfc4180="true")
-    message = "expected ',' or the end of the line behind the closing quotation mark [invalid-line]"
+    message = "expected ',' or the end of the line after the closing quotation mark [invalid-line]"
     assert text.startswith(f"rel.facts:1:6: error: {message}\n")
     text = refused(tmp_path, "rel.facts", b'1,"a"\n2,\xff\n', NAMED, rfc4180="true")
     assert text.startswith("rel.facts:2:3: error: expected UTF-8 text [invalid-encoding]\n")

@@ -164,14 +164,14 @@ def test_an_error_while_rebuilding_leaves_the_run_as_it_was() -> None:
     assert "the run continues with its current circuit" in raised.value.__notes__[0]
     assert run.graph is graph and run.state_rows == kept
     assert deltas_of(run.step({"a": [(2,)]})) == {"small": {(2,): 1}, "all": {(2,): 1}}
-    with pytest.raises(CircuitError, match="of another query: output 'small' would have other rows"):
+    with pytest.raises(CircuitError, match="belongs to another query: output 'small' would have other rows"):
         run.replan(built(lambda row: row.x < 2).circuit("physical"))
     assert run.step({"a": {(1,): -1}})["small"].to_dict() == {(1,): -1}
 
 
 def test_other_inputs_or_outputs_are_refused() -> None:
     run = triangles("f").start()
-    with pytest.raises(CircuitError, match="of another query: input 'e' is not the same in both"):
+    with pytest.raises(CircuitError, match="belongs to another query: input 'e' is not the same in both"):
         run.replan(triangles("f", "zset").circuit("physical"))
     with pytest.raises(CircuitError, match="this run has no planner"):
         run.replan()

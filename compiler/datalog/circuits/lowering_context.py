@@ -64,7 +64,7 @@ class LoweringContext:
         span: SourceSpan | None = None,
         variables: Mapping[str, str] = NO_VARIABLES,
     ) -> AbstractContextManager[None]:
-        """Give the nodes added inside the place of the relation's declaration, or of a rule's part.
+        """New nodes in the `with` block get the place of the declaration, or of a part of a rule.
 
         `span` is the place in the rule, and `variables` has the types of the rule's variables.
         """
@@ -73,7 +73,7 @@ class LoweringContext:
         return self.circuit.at(ProgramPlace.of(place, self.sources(relation), types))
 
     def reading(self, relation: str) -> AbstractContextManager[None]:
-        """Give the nodes added inside the column types of a relation that a rule reads."""
+        """New nodes in the `with` block get the column types of a relation that a rule reads."""
         place = self.circuit.current_source()
         if isinstance(place, ProgramPlace):
             place = ProgramPlace.of(place.span, place.sources, self._types(relation, NO_VARIABLES))

@@ -58,7 +58,7 @@ def assemble(program: TypedProgram, report: Report) -> checked.CheckedProgram:
 def _warn_of_unused_limits(
     relations: Iterable[checked.Relation], strata: Sequence[checked.Stratum], report: Report
 ) -> None:
-    """Warn of limits of relations without recursion: as in Souffle they have no effect."""
+    """Warn of limits of relations without recursion: as in Soufflé they have no effect."""
     recursive = {name for stratum in strata if stratum.recursive for name in stratum.relations}
     for relation in relations:
         if relation.limit is not None and relation.name not in recursive:

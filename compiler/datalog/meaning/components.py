@@ -7,7 +7,7 @@
     }
     .init g = Graph<number>
 
-As in Souffle, an instance has the items of its base components, its own items, and the items of the
+As in Soufflé, an instance has the items of its base components, its own items, and the items of the
 instances within it; then every name declared in them gets the name of the instance as a prefix. A
 name that is not declared in them refers to the surroundings of the `.init`. A component name refers
 to a component declared in this component, in its bases, or around it; a type parameter may be bound
@@ -129,7 +129,7 @@ class _Instantiator:
         self.instances += 1
         if depth > MAX_DEPTH or self.instances > MAX_INSTANCES:
             message = (
-                f"the instances within '{init.name.text}' do not end: more than {MAX_DEPTH} levels"
+                f"too many component instances within '{init.name.text}': more than {MAX_DEPTH} levels"
                 f" or {MAX_INSTANCES:,} instances"
             )
             hint = "does a component contain an instance of itself?"
@@ -176,7 +176,7 @@ class _Instantiator:
         found: list[Noted] = []
         if any(component is other for other in below):
             name = component.head.name
-            message = f"component '{name.text}' is a base of itself"
+            message = f"component '{name.text}' inherits from itself"
             self.report.error(name.span, message, code="recursive-component")
             self.report.raise_errors()
         own = [name for item in component.items if isinstance(item, parsed.Override) for name in item.names]

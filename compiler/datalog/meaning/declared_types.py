@@ -1,8 +1,8 @@
 """Declared types: primitive kinds, subtypes, aliases and unions.
 
 Every type has one primitive kind, and the engine stores that kind. Subtypes exist to catch
-mistakes: a variable bound in a column of type A may only flow into a column whose type A is a
-subtype of, and one bound in two columns has a type below both.
+mistakes. A variable bound in a column of type A may only be used in columns of type A or of a
+supertype of A. A variable bound in two columns has a common subtype of both.
 """
 
 from __future__ import annotations

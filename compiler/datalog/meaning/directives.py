@@ -1,6 +1,6 @@
 """Where a relation's rows are read from and written to: the parameters of `.input` and `.output`.
 
-The names and the defaults are Souffle's. docs/reference/file-formats.md describes each of them.
+The names and the defaults are Soufflé's. docs/reference/file-formats.md describes each of them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def wrong_parameters(kind: str, parameters: Mapping[str, str], arity: int) -> li
 
 
 def unknown_parameters(kind: str, parameters: Mapping[str, str]) -> list[tuple[str, str | None]]:
-    """The unknown parameters, which Souffle ignores: messages, each with a hint."""
+    """The unknown parameters, which Soufflé ignores: messages, each with a hint."""
     known = _KNOWN[kind]
     return [
         (f"unknown parameter '{name}' of .{kind} is ignored", did_you_mean(name, known))

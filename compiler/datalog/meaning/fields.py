@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def declare_fields(declaration: parsed.TypeDeclaration, environment: TypeEnvironment, report: Report) -> bool:
     """Whether fields have known types and unique names, and branches unique names in the program.
 
-    As in Souffle a branch belongs to one type only: its name alone determines the type.
+    As in Soufflé a branch belongs to one type only: its name alone determines the type.
     """
     errors = report.error_count
     type_name = declaration.name.text
@@ -24,7 +24,7 @@ def declare_fields(declaration: parsed.TypeDeclaration, environment: TypeEnviron
         if declaration.form == "adt":
             other = environment.branches.setdefault(name, type_name)
             if other != type_name or [sibling.name.text for sibling in declaration.branches].count(name) > 1:
-                reason = f"'{other}' has it, too" if other != type_name else "it is declared twice"
+                reason = f"'{other}' also declares it" if other != type_name else "it is declared twice"
                 message = f"branch '{name}' of '{type_name}' is not unique: {reason}"
                 report.error(branch.name.span, message, code="duplicate-definition")
         seen: set[str] = set()

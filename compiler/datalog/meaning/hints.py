@@ -3,7 +3,7 @@
     path(x, z) :- path(x, y), edge(y, z), good(y).
     .plan 0: (3, 2, 1)
 
-As in Souffle the atoms are counted from 1 as they are written, without negated ones, and a version
+As in Soufflé the atoms are counted from 1 as they are written, without negated ones, and a version
 is the order for the changes of one recursive atom. A circuit joins in one order for all changes, so
 it uses the order of the lowest version.
 """
@@ -18,7 +18,7 @@ from dbsp.compiler.datalog.tree import syntax
 
 
 def plans_of_clauses(items: Sequence[parsed.Item], report: Report) -> Mapping[int, parsed.PlanDirective]:
-    """By the position of a rule among the items, the directive that follows it."""
+    """Map the position of a rule among the items to the `.plan` directive after the rule."""
     found: dict[int, parsed.PlanDirective] = {}
     last: int | None = None
     for place, item in enumerate(items):

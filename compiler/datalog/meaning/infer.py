@@ -103,8 +103,8 @@ class _ClauseTyping(KindInference):
         if not low <= number <= high:
             self._mismatch(
                 span,
-                f"{number} is outside of the type {kind.value}",
-                f"{kind.value} is from {low} to {high}",
+                f"{number} is outside the range of type {kind.value}",
+                f"the range of {kind.value} is {low} to {high}",
                 code="value-out-of-range",
             )
         return number

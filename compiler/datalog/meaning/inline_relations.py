@@ -7,7 +7,7 @@
     p(a) :- q(a, b), near(a, b).     is     p(a) :- q(a, b), (edge(a, b), a < b; a = b, node(a)).
 
 Variables of a rule that are not in its head get new names. Under a negation the rule would have to
-fail for all of their values, which a negated formula cannot express: as in Souffle, such a rule is
+fail for all of their values, which a negated formula cannot express: as in Soufflé, such a rule is
 an error there. So is an inline relation in an aggregate (which would count the derivations of a
 row, not the rows), one that depends on itself through inline relations only, and one with
 directives.
@@ -185,7 +185,7 @@ class _Copier:
             reason = "an aggregate" if name is None else f"'{name}', which has no value in the negated atom"
             self.report.error(
                 atom.span,
-                f"inline relation '{atom.relation}' cannot be negated here: a rule of it has {reason}",
+                f"inline relation '{atom.relation}' cannot be negated here: its rule contains {reason}",
                 f"the rule is at {head.span.place}; negate a relation that is not inline",
                 code="invalid-inline",
             )

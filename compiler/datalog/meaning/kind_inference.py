@@ -110,9 +110,9 @@ class KindInference(Kinds):
     def _collect_construct(self, term: syntax.Construct, node: int) -> None:
         if term.function.startswith("$"):
             kinds = frozenset({self.types.structured[self.types.branches[term.function[1:]]]})
-            self._narrow(node, kinds, term, f"'{term.function}' is", f"'{term.function}' is one")
+            self._narrow(node, kinds, term, f"'{term.function}' is", f"'{term.function}' is a branch of it")
         else:
-            self._narrow(node, self.records, term, f"{quoted(term)} is", f"{quoted(term)} is one")
+            self._narrow(node, self.records, term, f"{quoted(term)} is", f"{quoted(term)} is a record")
         self.constructs.append((term, node, tuple(self.node(part) for part in term.arguments)))
 
     def _collect_call(self, call: syntax.Call, node: int, arguments: tuple[syntax.Term, ...]) -> None:
@@ -123,7 +123,7 @@ class KindInference(Kinds):
                 node, kinds, call, f"type '{call.target.text}' is", f"of 'as(..., {call.target.text})'"
             )
         inner = tuple(self.node(argument) for argument in arguments)
-        why = f"the arguments and the result of '{call.function}' are of one type"
+        why = f"the arguments and the result of '{call.function}' have the same type"
         if all(set(signature.parameters) == {signature.result} for signature in fitting):
             # Arguments and result have the same kind.
             for argument_node, argument in zip(inner, arguments, strict=True):
@@ -303,10 +303,10 @@ class KindInference(Kinds):
                     code="invalid-pattern",
                 )
         except RegexError as error:
-            # A warning only, because Souffle runs such a program, too.
+            # A warning only, because Soufflé runs such a program, too.
             self.report.warning(
                 pattern.span,
                 f"{quoted(pattern)} is not a regular expression: {error}",
-                "neither 'match' nor '!match' holds for it; the syntax is that of ECMAScript",
+                "'match' and '!match' are both false for this pattern; expected ECMAScript syntax",
                 code="invalid-pattern",
             )

@@ -33,7 +33,7 @@ def check_counters(clause: FlatClause, report: Report) -> bool:
             report.error(part.span, "autoinc() cannot be used in a fact", hint, code="invalid-autoinc")
         elif is_number(part) and clause.subsumes:
             message = "autoinc() cannot be used in a subsumption"
-            hint = "compare columns that have numbers"
+            hint = "number the rows in another relation, and compare that column"
             report.error(part.span, message, hint, code="invalid-autoinc")
     return report.error_count == errors
 
@@ -59,7 +59,7 @@ def check_recursion(strata: Sequence[checked.Stratum], report: Report) -> None:
                         report.error(node.span, message, _RECURSION, code="invalid-autoinc")
 
 
-_RECURSION = "every number would derive a row that needs a number; use autoinc() in a rule outside"
+_RECURSION = "each number would derive another row to number; use autoinc() in a rule that is not recursive"
 
 
 def with_numbers(rules: Sequence[checked.Rule]) -> list[checked.Rule]:

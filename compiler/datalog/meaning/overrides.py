@@ -12,7 +12,7 @@ from dbsp.diagnostics import did_you_mean
 def check_overrides(items: Iterable[parsed.Item], report: Report) -> None:
     """Report overridden relations that no base component declares, or not as overridable.
 
-    A base that is a type parameter may be any component: as in Souffle, its relations are not
+    A base that is a type parameter may be any component: as in Soufflé, its relations are not
     checked.
     """
     _OverrideCheck(report).components(items, {}, frozenset())

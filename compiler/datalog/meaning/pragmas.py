@@ -1,4 +1,4 @@
-"""`.pragma "key" "value"`: options of Souffle within the program.
+"""`.pragma "key" "value"`: options of Soufflé within the program.
 
 These options have an effect:
 
@@ -7,10 +7,10 @@ These options have an effect:
 - `magic-transform`, `magic-transform-exclude`: relations that are derived on demand, `*` for all,
   and relations that are not;
 - `word-size`: the bits of a number, 32 or 64; the argument `word_size` of `compile` takes
-  precedence. Souffle has no such option: there the word size is set when Souffle is built.
+  precedence. Soufflé has no such option: there the word size is set when Soufflé is built.
 
-Other options of Souffle concern its own evaluation, or are options of the command line here; they
-are ignored. A key that Souffle does not know gives a warning.
+Other options of Soufflé concern its own evaluation, or are options of the command line here; they
+are ignored. A key that Soufflé does not know gives a warning.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def limit_size(directive: parsed.Directive, relation: Relation, report: Report) 
     parameters = dict(directive.parameters)
     text = parameters.pop("n", None)
     if parameters or text is None or not text.isdecimal() or int(text) < 1:
-        message = "expected one parameter n of .limitsize, a number of rows of at least 1"
+        message = "expected a single parameter n in .limitsize, a number of rows from 1"
         hint = f"write '.limitsize {relation.name}(n=1000)'"
         report.error(directive.span, message, hint, code="invalid-directive")
         return relation

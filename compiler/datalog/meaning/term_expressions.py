@@ -282,7 +282,7 @@ define(
 )
 
 
-# As C prints it, and therefore Souffle: six decimals.
+# As C prints it, and therefore Soufflé: six decimals.
 _FLOAT_TEXT = "float_text"
 
 define(

@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z_?][A-Za-z0-9_?]*\Z")
 
 
 @dataclass(frozen=True)
-class TermOrigin(Origin):
+class TermOrigin(Origin[Expression]):
     """The place of a function or comparison; `compute` turns its variables into expressions."""
 
     node: syntax.Call | syntax.Comparison

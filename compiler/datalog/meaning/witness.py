@@ -7,7 +7,7 @@ returns the students `s` of the greatest height, the witnesses. It means
     tallest(s, h) :- h = max x : { student(t, x) }, student(s, y), y = max x : { student(t, x) }.
 
 A copy of the body outside of the aggregate finds the rows whose expression equals the extreme; in
-the aggregate itself the variable gets a new name. This is the meaning in Souffle. `count`, `sum`
+the aggregate itself the variable gets a new name. This is the meaning in Soufflé. `count`, `sum`
 and `mean` have no witnesses. An aggregate within an aggregate is treated in the same way, in the
 body of the outer one.
 """

@@ -1,4 +1,4 @@
-"""Word sizes: 64 bits, where an overflow is an error, or 32 bits, where it wraps as in Souffle.
+"""Word sizes: 64 bits, where an overflow is an error, or 32 bits, where it wraps as in Soufflé.
 
 With 32 bits every call and every aggregate of a program has `syntax.Call.word` set, and uses the
 functions of `wrapping`. All values in rules are then in the range of their kind.

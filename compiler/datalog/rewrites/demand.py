@@ -72,7 +72,11 @@ def demand(
         unstratified = _unstratified(rules, columns)
         if not unstratified:
             break
-        why.update(dict.fromkeys(unstratified, "its demand would depend on the absence of its rows"))
+        why.update(
+            dict.fromkeys(
+                unstratified, "the rows to derive would depend on missing rows of the same relation"
+            )
+        )
         wanted -= unstratified
     for name in sorted(relations):
         if name in columns:
@@ -100,13 +104,13 @@ def _derived_in_full(program: checked.CheckedProgram) -> dict[str, str]:
         why[name] = "it is an output"
     for name, relation in program.relations.items():
         if not is_plain(relation):
-            why.setdefault(name, "it is an input, or more than a set of rows")
+            why.setdefault(name, "it is an input or has a qualifier")
     for rule in program.rules:
         if numbers_rows(rule):
             why.setdefault(rule.head.relation, f"rule {rule.number} at {rule.span} numbers its rows")
     fixed = by_iterations(program)
     for name in fixed:
-        why.setdefault(name, "its rows depend on the iterations that they take")
+        why.setdefault(name, "its rows depend on the order of the iterations")
     for rule in program.clauses:
         if rule.head.relation in fixed or rule.dominating is not None:
             # The relation must be complete before these iterations start.
@@ -147,7 +151,7 @@ def _bound_columns(program: checked.CheckedProgram, wanted: Collection[str], why
             columns[name] = bound
             if not bound:
                 del columns[name]
-                why.setdefault(name, f"rule {rule.number} at {rule.span} uses it with no column bound")
+                why.setdefault(name, f"rule {rule.number} at {rule.span} binds none of its columns")
             waiting.update((other.number, other) for other in touching[name])
     return columns
 

@@ -115,7 +115,7 @@ class _ConditionParser:
     def _expect(self, sign: str) -> None:
         if not self._accept(sign):
             found = self._next()
-            raise ValueError(f"expected '{sign}', found {repr(found) if found else 'the end'}")
+            raise ValueError(f"expected '{sign}', got {repr(found) if found else 'the end'}")
 
     def choice(self, live: bool) -> int:
         condition = self._or(live)
@@ -164,7 +164,7 @@ class _ConditionParser:
     def _unary(self, live: bool) -> int:
         word = self._next()
         if word is None:
-            raise ValueError("expected a number, found the end")
+            raise ValueError("expected a number, got the end")
         self.position += 1
         if word in ("!", "-", "+", "~", "("):
             self._deeper()
@@ -175,7 +175,7 @@ class _ConditionParser:
                 return value
             return {"!": int(value == 0), "-": -value, "+": value, "~": ~value}[word]
         if not word[0].isdigit():
-            raise ValueError(f"expected a number, found '{word}'")
+            raise ValueError(f"expected a number, got '{word}'")
         digits = word.rstrip("uUlL").lower()
         base = (
             16 if digits.startswith("0x") else 2 if digits.startswith("0b") else 8 if digits[0] == "0" else 10
@@ -183,7 +183,7 @@ class _ConditionParser:
         try:
             value = int(digits, base) if len(digits) < 80 else _WORD
         except ValueError:
-            raise ValueError(f"expected a number, found '{word}'") from None
+            raise ValueError(f"expected a number, got '{word}'") from None
         if value >= _WORD:
             raise ValueError(f"'{word}' does not fit in 64 bits")
         return value

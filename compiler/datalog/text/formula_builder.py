@@ -113,7 +113,7 @@ class FormulaBuilder:
                 return self.number(str(token), span)
 
     def number(self, text: str, span: SourceSpan) -> syntax.NumberLiteral:
-        if "." in text:  # an IPv4 address is a number: in Souffle an `int` of C++, for any word size
+        if "." in text:  # an IPv4 address is a number: in Soufflé an `int` of C++, for any word size
             parts = bytes(min(int(part[:3]), 255) for part in text.split("."))
             return syntax.NumberLiteral(int.from_bytes(parts, signed=True), False, span)
         unsigned = text.endswith("u")

@@ -15,7 +15,7 @@ from dbsp.compiler.datalog.text.report import Report
 from dbsp.diagnostics import SourceSpan, did_you_mean
 from dbsp.errors import expect_present
 
-# Reserved words. As in Souffle none of them can name a relation or a variable.
+# Reserved words. As in Soufflé none of them can name a relation or a variable.
 KEYWORDS = {
     "count": "AGGREGATE",
     "sum": "AGGREGATE",
@@ -72,7 +72,7 @@ KEYWORDS = {
     "nil": "NIL",
 }
 
-# Reserved words of Souffle for features that this dialect does not support.
+# Reserved words of Soufflé for features that this dialect does not support.
 # fmt: off
 RESERVED = frozenset({
     "debug_delta", "recursive_iteration_cnt",
@@ -241,7 +241,7 @@ class Lexer:
             if text in DIRECTIVES:
                 return DIRECTIVES[text]
             if text in UNSUPPORTED_DIRECTIVES:
-                message = f"the directive '{text}' of Souffle is not supported"
+                message = f"the directive '{text}' of Soufflé is not supported"
                 self._error(start, end, message, code="unsupported-feature")
             else:
                 message = f"unknown directive '{text}'"

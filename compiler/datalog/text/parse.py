@@ -201,12 +201,12 @@ def _report_unexpected(tokens: Sequence[Token], position: int, expected: set[str
         last = ItemBuilder.span_of(tokens[-1])
         span = replace(last, line=last.end_line, column=last.end_column, end_column=last.end_column + 1)
         hint = "a clause ends with '.'" if "DOT" in expected else None
-        report.error(span, f"expected {words}, found the end of the text", hint, code="syntax")
+        report.error(span, f"expected {words}, got the end of the text", hint, code="syntax")
         return
     found = tokens[position]
     if not found.type.startswith("BROKEN"):  # the lexer has already reported the error
         hint = _hint(tokens, position, expected)
-        message = f"expected {words}, found '{found}'"
+        message = f"expected {words}, got '{found}'"
         report.error(ItemBuilder.span_of(found), message, hint, code="syntax")
 
 

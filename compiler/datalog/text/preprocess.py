@@ -1,12 +1,12 @@
 """The preprocessor: `#include`, `#define`, `#undef`, `#if`, `#ifdef`, `#ifndef`, `#elif`, `#else`,
 `#endif`.
 
-It also executes Souffle's `.include "file"` and `.once`, and replaces `__LINE__` and `__FILE__` by
+It also executes Soufflé's `.include "file"` and `.once`, and replaces `__LINE__` and `__FILE__` by
 the line and file where they are written.
 
 It works on tokens, so that comments and strings stay as they are and every token keeps the file,
 line and column where it was written. The lines have the same meaning as for the C preprocessor that
-Souffle runs on its programs. As in Souffle, `RAM_DOMAIN_SIZE` is a predefined macro, the word size.
+Soufflé runs on its programs. As in Soufflé, `RAM_DOMAIN_SIZE` is a predefined macro, the word size.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class _Preprocessor:
     def __init__(self, report: Report, sources: Sources) -> None:
         self.report = report
         self.sources = sources
-        place = SourceSpan("<Souffle>", 1, 1, 1, 1)
+        place = SourceSpan("<Soufflé>", 1, 1, 1, 1)
         word_size = placed("NUMBER", str(sources.word_size), place, 0, 2)
         self.macros = {"RAM_DOMAIN_SIZE": Macro("RAM_DOMAIN_SIZE", None, (word_size,), place)}
         self.once: set[Path] = set()

@@ -296,7 +296,7 @@ def test_only_the_final_sum_must_fit_int64() -> None:
 def test_a_sum_that_would_be_the_code_of_none() -> None:
     run = start(lambda c: c.input("a", y=int | None).group_by().agg(s=sum_("y")))
     with pytest.raises(
-        ValueOutOfRangeError, match=r"the sum -2\*\*63 stands for None in an optional int column"
+        ValueOutOfRangeError, match=r"the sum -2\*\*63 represents None in an optional int column"
     ):
         run.step({"a": [(LOWEST + 1,), (-1,)]})
     run.step({"a": [(LOWEST + 1,)]})

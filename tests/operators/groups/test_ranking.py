@@ -198,9 +198,9 @@ def test_what_is_refused() -> None:
         a.lag("x", 2**40, by="y")
     run = start(lambda c: c.input("a", x=int).row_number("x"))
     with pytest.raises(
-        ValueOutOfRangeError, match="row_number would number 1,099,511,627,776 copies of one row"
+        ValueOutOfRangeError, match=r"row_number numbers at most .* copies of a row, got 1,099,511,627,776"
     ):
         run.step({"a": {(1,): 2**40}})
     lowest = start(lambda c: c.input("a", x=int).lag("x", by="x"))
-    with pytest.raises(ValueOutOfRangeError, match="stands for None"):
+    with pytest.raises(ValueOutOfRangeError, match="represents None"):
         lowest.step({"a": {(-(2**63),): 2}})

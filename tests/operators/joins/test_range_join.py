@@ -277,7 +277,7 @@ def test_a_projection_after_it_and_a_weight_overflow() -> None:
         (FLOAT, float("nan"), "low: expected a number for a float column, got nan [wrong-type]"),
         (FLOAT, 10**400, "is too large for a float [value-out-of-range]"),
         (INT, True, "low: expected an int for an int column, got True [wrong-type]"),
-        (INT, 2**63, "low=9223372036854775808 does not fit 64 bits [value-out-of-range]"),
+        (INT, 2**63, "low=9223372036854775808 does not fit in 64 bits [value-out-of-range]"),
     ],
 )
 def test_bounds_that_do_not_fit(type_: Type, low: Any, error: str) -> None:
@@ -310,6 +310,6 @@ def test_refused() -> None:
     ]:
         with pytest.raises(SchemaError, match=message):
             a.range_join(b, **{"left": "x", "right": "y"} | options)  # type: ignore[arg-type]
-    with pytest.raises(ValueOutOfRangeError, match="does not fit 64 bits"):
+    with pytest.raises(ValueOutOfRangeError, match="does not fit in 64 bits"):
         a.range_join(b, left="x", right="z", low=-(2**63))
     assert Band.of(INT, None, None) == Band(False, None, None)

@@ -235,7 +235,7 @@ def test_two_rows_for_one_key_in_one_change_are_refused() -> None:
         run.step({"a": {(1, "a", None): 1, (1, "b", None): 1}})
     assert str(caught.value).startswith("Input at test_input.py:")
     assert "relation 'a': a change without an order has two rows of one key" in str(caught.value)
-    assert str(caught.value).endswith("of which the last wins [duplicate-key]")
+    assert str(caught.value).endswith("to keep the last row of each key [duplicate-key]")
     assert view(run) == {}
     run.step({"a": [(1, "a", None), (1, "b", None)]})  # a list has an order
     assert view(run) == {(1, "b", None): 1}

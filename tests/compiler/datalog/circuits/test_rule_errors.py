@@ -51,7 +51,7 @@ def failing_step(rules: str, changes: Any, **options: Any) -> DbspError:
 
 
 DIVISION = "division by zero: {} [division-by-zero]"
-OVERFLOW = "the result does not fit 64 bits: {} [value-out-of-range]"
+OVERFLOW = "the result does not fit in 64 bits: {} [value-out-of-range]"
 
 CASES: dict[str, tuple[str, Any, str, str, str]] = {
     # name: rules, changes, place, message, the text under the caret

@@ -178,7 +178,7 @@ def test_questions_are_asked_in_the_same_words() -> None:
     run = program.start({"n": [(2**31 - 1,)]})
     assert program.query(run, "n(x), y = x + 1").rows() == [(2**31 - 1, -(2**31))]
     assert str(program.why(run, "twice", (-2,))).startswith("twice(-2)\n")
-    with pytest.raises(dbsp.CompileError, match="2147483648 is outside of the type number"):
+    with pytest.raises(dbsp.CompileError, match="2147483648 is outside the range of type number"):
         program.query(run, "n(x), x < 2147483648")
 
 
