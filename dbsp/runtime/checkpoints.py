@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from dbsp.errors import SetupError
+from dbsp.errors import SetupError, wrong_argument
 
 if TYPE_CHECKING:
     from dbsp.circuit.graph import Graph
@@ -43,6 +43,8 @@ def register_opener(opener: Callable[[Path], Checkpoint]) -> None:
 def open_checkpoint(place: str | Path | Checkpoint) -> Checkpoint:
     """Open the checkpoint in a folder with default settings; return a `Checkpoint` unchanged."""
     if not isinstance(place, str | Path):
+        if not hasattr(place, "resume"):
+            raise wrong_argument("checkpoint", "a folder or a Store", place)
         return place
     if _opener is None:
         raise SetupError(f"cannot open the checkpoint {place}: no function to open folders is registered")
