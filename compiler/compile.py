@@ -13,7 +13,7 @@ from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.planner.strategy import Strategy, join_strategy
 from dbsp.compiler.program import Program
 from dbsp.diagnostics import did_you_mean
-from dbsp.errors import ArgumentError, CompileError
+from dbsp.errors import ArgumentError, CompileError, wrong_argument
 from dbsp.operators.recursion.modes import Recursion, recursion_mode
 
 
@@ -93,6 +93,8 @@ def compile(
     )
     defined = {name: str(value) for name, value in (macros or {}).items()}
     folders = tuple(map(Path, include))
+    if not isinstance(text_or_path, str | Path):
+        raise wrong_argument("text_or_path", "the text of a program or the path of a file", text_or_path)
     if isinstance(text_or_path, Path) or ("\n" not in text_or_path and text_or_path.endswith(".dl")):
         path = Path(text_or_path)
         source = SourceText(_read(path), str(text_or_path), Sources(path, folders, defined, word_size or 64))

@@ -36,7 +36,7 @@ from dbsp.compiler.why.question import unknown_relation
 from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic
-from dbsp.errors import InputError
+from dbsp.errors import InputError, counted, wrong_argument
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.circuit_reader import read_circuit
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
@@ -336,6 +336,8 @@ class Program(QuestionMethods):
             >>> print(program.explain(after="propagate_constants").splitlines()[-1])
             loop(x) :- edge(x, x).
         """
+        if run is not None and not isinstance(run, Run):
+            raise wrong_argument("run", "a run of this program, or after= with the name of a pass", run)
         if plans is None:
             planner = None if run is None else run.planner
             plans = planner.plans if isinstance(planner, ProgramPlanner) else self.plans
@@ -348,4 +350,4 @@ class Program(QuestionMethods):
 
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(self.inputs), ", ".join(self.outputs)
-        return f"<program {self.file}: {len(self.checked.rules)} rules, ({inputs}) -> ({outputs})>"
+        return f"<program {self.file}: {counted(len(self.checked.rules), 'rule')}, ({inputs}) -> ({outputs})>"

@@ -156,8 +156,12 @@ def wrong_argument(name: str, expected: str, value: object) -> ArgumentError:
 
 
 def shorten(value: Any, width: int = 60) -> str:
-    """Return `repr(value)`, cut to `width` characters for error messages."""
-    text = repr(value)
+    """Return `repr(value)` on one line, cut to `width` characters for error messages."""
+    try:
+        text = " ".join(repr(value).split("\n"))
+    except ValueError:  # Python does not write an int of more than 4300 digits
+        bits = f"an int of {value.bit_length()} bits" if isinstance(value, int) else None
+        text = bits or "a value with an int of more than 4300 digits"
     return text if len(text) <= width else text[: width - 3] + "..."
 
 

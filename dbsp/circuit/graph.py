@@ -14,7 +14,7 @@ from dbsp.circuit.operator_roles import StrictOperator
 from dbsp.circuit.program_place import columns_text
 from dbsp.circuit.public_names import PublicNames
 from dbsp.data.schema import Schema
-from dbsp.errors import CircuitError, DbspError
+from dbsp.errors import CircuitError, DbspError, counted, wrong_argument
 
 
 class Node:
@@ -155,7 +155,8 @@ class Graph(metaclass=PublicNames):
                 )
             if node.strict:
                 raise CircuitError(
-                    "this delay already has an input; connect it once", code="duplicate-definition"
+                    f"{node.operator.label} already has an input; define or connect it once",
+                    code="duplicate-definition",
                 )
             entered = tuple(node.graph.enter(s) for s in strict)
             node.operator.accept(*(s.schema for s in entered))
@@ -262,6 +263,8 @@ class Graph(metaclass=PublicNames):
             >>> dbsp.Circuit("empty").same_as(dbsp.Circuit("empty"))
             True
         """
+        if not isinstance(other, Graph):
+            raise wrong_argument("other", "a circuit", other)
         return self.content_hash() == other.content_hash()
 
     @property
@@ -346,7 +349,7 @@ class Graph(metaclass=PublicNames):
         return dir(type(self))
 
     def __repr__(self) -> str:
-        return f"<circuit '{self.name}': {len(self.nodes)} nodes>"
+        return f"<circuit '{self.name}': {counted(len(self.nodes), 'node')}>"
 
 
 def _scope_mismatch(origin: Graph, other: Graph) -> CircuitError:
@@ -357,9 +360,11 @@ def _scope_mismatch(origin: Graph, other: Graph) -> CircuitError:
             "use scope.leave(stream) instead",
             code="scope-misuse",
         )
+    names = f"'{origin.root.name}' and '{other.root.name}'"
+    if origin.root.name == other.root.name:
+        names = f"both called '{origin.root.name}'"
     return CircuitError(
-        f"the inputs belong to different circuits, '{origin.root.name}' and '{other.root.name}'; "
-        "build both in one circuit",
+        f"the inputs belong to different circuits, {names}; build both in one circuit",
         code="different-circuits",
     )
 

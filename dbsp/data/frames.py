@@ -304,6 +304,8 @@ def encode_batch(
         )
     weights = None
     if weight_column is not None:
+        if not isinstance(weight_column, str):
+            raise wrong_argument("weight_column", "the name of a column", weight_column)
         if weight_column not in table.column_names:
             names = table.column_names
             hint = suggestion(weight_column, names)

@@ -40,7 +40,7 @@ from dbsp.durable.atomic_files import read_header, write_atomically
 from dbsp.durable.interner_file import restore_values, values_table
 from dbsp.durable.lock import own_folder
 from dbsp.durable.step_memory import memories_of, recall, signature
-from dbsp.errors import ArgumentError, CheckpointError, CircuitError, expect_present, shorten
+from dbsp.errors import ArgumentError, CheckpointError, CircuitError, counted, expect_present, shorten
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
@@ -208,6 +208,13 @@ class Store:
         for at in range(1, table.num_rows):
             name = names[at].as_py()
             counts, codes = codes_of(weights[at]), codes_of(rows[at])
+            if name not in run.inputs or len(codes) != len(counts) * run.inputs[name].arity:
+                width = counted(len(codes) // len(counts), "column")
+                raise CheckpointError(
+                    f"{path} has changes of an input '{name}' with {width}, which this circuit does not "
+                    "have; start the circuit that wrote the checkpoint, or choose another folder",
+                    code="checkpoint-other-program",
+                )
             staged[name] = Batch(codes.reshape(len(counts), run.inputs[name].arity), counts)
         self.result = run.step_staged(staged)
         self.label = metadata["label"]

@@ -47,8 +47,8 @@ class Expression:
 
     def __bool__(self) -> NoReturn:
         raise ArgumentError(
-            f"{self!r} has no truth value without a row; use & | ~ instead of and, or, not, and "
-            "same_as() to compare expressions",
+            f"{self!r} has no truth value without a row; use & | ~ instead of and, or, not, when() "
+            "instead of if, two comparisons instead of a < b < c, and same_as() to compare expressions",
             code="invalid-expression",
         )
 
@@ -151,9 +151,13 @@ class Expression:
     # --- comparison and logic ---------------------------------------------------------------------
 
     def __eq__(self, other: object) -> Expression:  # type: ignore[override]
+        if other is None:
+            raise _compared_with_none(f"{self!r} == None", f"{self!r}.is_null()")
         return call("eq", self, other)
 
     def __ne__(self, other: object) -> Expression:  # type: ignore[override]
+        if other is None:
+            raise _compared_with_none(f"{self!r} != None", f"~{self!r}.is_null()")
         return call("ne", self, other)
 
     def __lt__(self, other: Any) -> Expression:
@@ -621,9 +625,29 @@ def _value_key(value: Any) -> tuple[Any, ...]:
     return (type(value), repr(value), value)
 
 
+def _compared_with_none(comparison: str, instead: str) -> ArgumentError:
+    return ArgumentError(
+        f"{comparison} is never true, because a comparison with None is None; use {instead}",
+        code="invalid-expression",
+    )
+
+
 def as_expression(value: Any) -> Expression:
-    """Return the value if it is an expression, else a constant expression of the value."""
-    return value if isinstance(value, Expression) else Literal(value)
+    """Return the value if it is an expression, else a constant expression of the value.
+
+    Raises ArgumentError for a function or a class, and for an object that says by its attribute
+    `_not_a_value` that it is a part of a query, such as a `when` without its `otherwise`.
+    """
+    if isinstance(value, Expression):
+        return value
+    advice = getattr(value, "_not_a_value", None)
+    if advice is not None or callable(value):
+        raise ArgumentError(
+            f"expected an expression such as col('x') + 1, or a constant, got {shorten(value)} of type "
+            f"{type(value).__name__}" + (f"; {advice}" if advice else ""),
+            code="invalid-expression",
+        )
+    return Literal(value)
 
 
 def call(function: str, *arguments: Any) -> Expression:

@@ -56,23 +56,33 @@ def max_of(first: Any, *others: Any) -> Expression:
     return call("max_of", first, *others)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class When:
     """A condition without its value yet; see `when`."""
 
     condition: Expression
     earlier: tuple[tuple[Expression, Expression], ...] = ()
 
+    _not_a_value = "add .then(value).otherwise(value)"
+
+    def __repr__(self) -> str:
+        return f"{_cases_text(self.earlier)}when({self.condition!r})"
+
     def then(self, value: Any) -> Then:
         """Set the value where the condition is true."""
         return Then((*self.earlier, (self.condition, as_expression(value))))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Then:
     """Conditions with their values; `when` adds a condition, `otherwise` ends the choice."""
 
     cases: tuple[tuple[Expression, Expression], ...]
+
+    _not_a_value = "add .otherwise(value), for example .otherwise(None)"
+
+    def __repr__(self) -> str:
+        return _cases_text(self.cases).removesuffix(".")
 
     def when(self, condition: Any) -> When:
         """Add a condition for the rows where the earlier conditions are not true."""
@@ -84,6 +94,10 @@ class Then:
         for condition, chosen in reversed(self.cases):
             result = call("when", condition, chosen, result)
         return result
+
+
+def _cases_text(cases: tuple[tuple[Expression, Expression], ...]) -> str:
+    return "".join(f"when({condition!r}).then({value!r})." for condition, value in cases)
 
 
 def when(condition: Any) -> When:

@@ -57,10 +57,12 @@ def read_file(path: Path, kind: str) -> bytes:
     """
     try:
         data = path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         siblings = [p.name for p in path.parent.glob(f"*{path.suffix}")] if path.parent.is_dir() else []
         hint = did_you_mean(path.name, siblings)
-        if not path.parent.is_dir():
+        if path.parent.is_file():
+            hint = f"{path.parent} is a file, but expected a folder"
+        elif not path.parent.is_dir():
             hint = f"the folder {path.parent} does not exist"
         raise missing_file(str(path), kind, hint) from None
     except OSError as error:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from dbsp.errors import expect_present
+from dbsp.errors import expect_present, wrong_argument
 
 if TYPE_CHECKING:
     from dbsp.circuit.graph import Graph
@@ -43,5 +43,7 @@ def register_opener(opener: Callable[[Path], Checkpoint]) -> None:
 def open_checkpoint(place: str | Path | Checkpoint) -> Checkpoint:
     """Open the checkpoint in a folder with default settings; return a `Checkpoint` unchanged."""
     if not isinstance(place, str | Path):
+        if not hasattr(place, "resume"):
+            raise wrong_argument("checkpoint", "a folder or a Store", place)
         return place
     return expect_present(_opener, "a function that opens folders")(Path(place))

@@ -97,6 +97,14 @@ def _encoded(change: Any, schema: Schema, relation: str, interner: Interner) -> 
             batch = change.recoded(schema, interner)
             return batch.rows, batch.weights
         if isinstance(change, Mapping):
+            first = next(iter(change), None)
+            if isinstance(first, str) and first in schema.names:
+                raise InputError(
+                    "expected a collection of rows, a mapping from rows to weights, a ZSet or an Arrow "
+                    "table, got a mapping from columns; give one row as [{'column': value, ...}], and "
+                    "columns as pyarrow.table({...})",
+                    code="invalid-change",
+                )
             if len(change) == 1:
                 ((row, weight),) = change.items()
                 codes = np.array([schema.encode_row(row, interner)], np.int64).reshape(1, schema.arity)
@@ -105,6 +113,12 @@ def _encoded(change: Any, schema: Schema, relation: str, interner: Interner) -> 
         if hasattr(change, "schema") and hasattr(change, "to_batches"):
             batch = ZSet.from_arrow(change, schema=schema).recoded(schema, interner)
             return batch.rows, batch.weights
+        if advice := _advice(change, schema):
+            raise InputError(
+                "expected a collection of rows, a mapping from rows to weights, a ZSet or an Arrow "
+                f"table, got {advice}",
+                code="invalid-change",
+            )
         if isinstance(change, str | bytes) or not isinstance(change, Iterable):
             raise InputError(
                 "expected a collection of rows, a mapping from rows to weights, a ZSet or an Arrow "
@@ -117,6 +131,26 @@ def _encoded(change: Any, schema: Schema, relation: str, interner: Interner) -> 
         where = f"relation '{relation}'"
         error.where = f"{where}, {error.where}" if error.where else where
         raise
+
+
+_FRAMES = {
+    ("pandas", "DataFrame"): "a pandas DataFrame; convert it with dbsp.ZSet.from_pandas(frame)",
+    ("polars", "DataFrame"): "a Polars DataFrame; convert it with dbsp.ZSet.from_polars(frame)",
+    ("polars", "LazyFrame"): "a Polars LazyFrame; use dbsp.ZSet.from_polars(frame.collect())",
+    ("pyarrow", "RecordBatch"): "an Arrow record batch; convert it with dbsp.ZSet.from_arrow(batch)",
+    ("pyarrow", "RecordBatchReader"): "an Arrow reader; use reader.read_all()",
+    ("duckdb", "DuckDBPyRelation"): "a DuckDB relation; use relation.arrow()",
+}
+
+
+def _advice(change: Any, schema: Schema) -> str | None:
+    """Name a change of a form that is not supported and how to convert it; None for other forms."""
+    class_ = type(change)
+    if advice := _FRAMES.get((class_.__module__.partition(".")[0], class_.__name__)):
+        return advice
+    if class_ is tuple and len(change) == schema.arity and not any(isinstance(v, tuple) for v in change):
+        return f"the single row {shorten(change)}; write it as a list, [{shorten(change)}]"
+    return None
 
 
 def _encode_table_change(change: TableChange, port: InputPort, interner: Interner) -> tuple[Codes, Codes]:

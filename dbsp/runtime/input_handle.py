@@ -8,6 +8,7 @@ from typing import Any
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
+from dbsp.errors import counted
 from dbsp.runtime.input_changes import Piece, encode_deletions, encode_staged, encode_upserts
 from dbsp.runtime.ports import InputPort
 
@@ -37,7 +38,7 @@ class InputHandle:
 
     def __repr__(self) -> str:
         rows = sum(len(weights) for _, weights, _ in self._pieces)
-        return f"<input '{self.port.relation}' ({self.schema.describe()}): {rows} rows staged>"
+        return f"<input '{self.port.relation}' ({self.schema.describe()}): {counted(rows, 'row')} staged>"
 
     @property
     def schema(self) -> Schema:

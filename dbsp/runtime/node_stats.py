@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dbsp.circuit.graph import Node
+from dbsp.errors import counted
 
 
 class NodeStats:
@@ -32,7 +33,8 @@ class NodeStats:
 
     def __repr__(self) -> str:
         place = f"{self.node.label} at {self.node.source}" if self.node.source else self.node.label
-        return f"<{place}: {self.steps} steps, {self.rows_out} rows, {self.seconds:.6f} s>"
+        steps, rows = counted(self.steps, "step"), counted(self.rows_out, "row")
+        return f"<{place}: {steps}, {rows}, {self.seconds:.6f} s>"
 
     def resume(self, before: NodeStats) -> None:
         """Continue counting from the counts of another node."""

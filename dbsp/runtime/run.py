@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from dbsp.circuit.graph import Graph
-from dbsp.errors import CircuitError, expect_present
+from dbsp.errors import CircuitError, counted, expect_present, wrong_argument
 from dbsp.runtime.replanning import Planner, Proposal, Replanned
 from dbsp.runtime.run_inspection import Inspection
 from dbsp.runtime.stored_relations import StoredRelations
@@ -27,7 +27,7 @@ class Run(Ticks, StoredRelations, Inspection):
         >>> run.step({"sale": [(7,), (3,)]})["big"].to_dict()
         {(7,): 1}
         >>> run
-        <run of 'shop': (sale) -> (big), 1 ticks, 1 rows kept>
+        <run of 'shop': (sale) -> (big), 1 tick, 1 row stored>
     """
 
     def __init__(self, graph: Graph, planner: Planner | None = None) -> None:
@@ -37,7 +37,8 @@ class Run(Ticks, StoredRelations, Inspection):
 
     def __repr__(self) -> str:
         ports = f"({', '.join(self.input_ports)}) -> ({', '.join(self.output_ports)})"
-        return f"<run of '{self.graph.name}': {ports}, {self.tick} ticks, {self.state_rows} rows kept>"
+        ticks, rows = counted(self.tick, "tick"), counted(self.state_rows, "row")
+        return f"<run of '{self.graph.name}': {ports}, {ticks}, {rows} stored>"
 
     def __del__(self) -> None:
         # Steps refer to each other, so the collector may come late; the memory is in the traces.
@@ -84,6 +85,8 @@ class Run(Ticks, StoredRelations, Inspection):
             )
         started = time.perf_counter()
         if circuit is not None:
+            if not isinstance(circuit, Graph):
+                raise wrong_argument("circuit", "a physical circuit of the same query", circuit)
             done = self.switch_to(Proposal(circuit))
         elif self.planner is None:
             raise CircuitError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dbsp.circuit.graph import Graph, Stream, placed
 from dbsp.circuit.operator import Operator
 from dbsp.data.schema import Schema
-from dbsp.errors import CircuitError
+from dbsp.errors import CircuitError, wrong_argument
 from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.modes import Recursion, recursion_mode
 from dbsp.operators.time.delay import Delay
@@ -18,6 +18,8 @@ class Body(Graph):
         self, name: str, parent: Graph, max_iterations: int, recursion: Recursion | str = Recursion.AUTO
     ) -> None:
         super().__init__(name, parent)
+        if type(max_iterations) is not int or max_iterations < 1:
+            raise wrong_argument("max_iterations", "a number of 1 or more", max_iterations)
         self.max_iterations = max_iterations
         self.recursion = recursion_mode(recursion)
         """The requested mode of evaluation (see `dbsp.operators.recursion.modes`)."""

@@ -9,7 +9,7 @@ from typing import Any
 from dbsp.data.type_inference import as_type
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError, shorten
-from dbsp.expressions import Expression, col
+from dbsp.expressions import Expression, as_expression, col
 from dbsp.operators.groups.aggregate_functions import AggregateFunction, GroupFunction
 from dbsp.operators.groups.order_statistics import ArgExtreme, CountDistinct, Fold, Quantile, Variance
 
@@ -17,12 +17,19 @@ Argument = Expression | str
 """An expression, or the name of a column."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AggregateCall:
     """An aggregate function of expressions; `make` builds it for the columns of their values."""
 
     make: Callable[..., GroupFunction]
     arguments: tuple[Expression, ...] = ()
+
+    _not_a_value = "use an aggregate in group_by(...).agg(...)"
+
+    def __repr__(self) -> str:
+        columns = range(len(self.arguments))
+        kind = getattr(self.make(*columns), "kind", type(self.make(*columns)).__name__)
+        return f"{kind}({', '.join(map(repr, self.arguments))})"
 
 
 @dataclass(frozen=True)
@@ -450,4 +457,4 @@ def linear(function: Callable[..., Any], *terms: Argument | AggregateCall, type:
 
 
 def _call(make: Callable[..., GroupFunction], *arguments: Argument) -> AggregateCall:
-    return AggregateCall(make, tuple(col(a) if isinstance(a, str) else a for a in arguments))
+    return AggregateCall(make, tuple(col(a) if isinstance(a, str) else as_expression(a) for a in arguments))

@@ -24,7 +24,7 @@ from dbsp.circuit import graph
 from dbsp.circuit.stage import Stage
 from dbsp.data.schema import Schema, as_schema
 from dbsp.data.zset import ZSet
-from dbsp.errors import ArgumentError, CircuitError, SchemaError, expect_type, shorten
+from dbsp.errors import ArgumentError, CircuitError, SchemaError, expect_type, shorten, wrong_argument
 from dbsp.operators.joins.band import distance
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import Input
@@ -273,6 +273,10 @@ class FixpointBuilder:
         self._outer = outer
         self._body = Body(name, outer, max_iterations, recursion)
         self._node: Stream | None = None
+
+    def __repr__(self) -> str:
+        state = "complete" if self._node is not None else "under construction"
+        return f"<fixpoint '{self._body.name}' of {self._outer!r}: {state}>"
 
     def __enter__(self) -> FixpointBuilder:
         return self
@@ -805,6 +809,8 @@ class Circuit(graph.Graph):
             True
         """
         self.validate()
+        if run is not None and not isinstance(run, Run):
+            raise wrong_argument("run", "a run of the circuit", run)
         return explain(self, run)
 
     def start(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from dbsp.circuit.graph import Graph, Stream, placed
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
-from dbsp.errors import ArgumentError, DbspError, shorten
+from dbsp.errors import ArgumentError, DbspError, SchemaError, shorten
 from dbsp.operators.linear.filter import SameValue
 from dbsp.operators.linear.union import Widen, same_types
 
@@ -57,9 +57,10 @@ def expect_names(names: Sequence[Any], what: str, example: str) -> None:
 def expect_stream(value: Any, what: str) -> None:
     """Raise ArgumentError unless the value is a stream."""
     if not isinstance(value, Stream):
+        advice = getattr(value, "_not_a_value", None)
         raise ArgumentError(
             f"{what} expects a stream, as circuit.input() and the methods of a stream return it, got "
-            f"{shorten(value)} of type {type(value).__name__}"
+            f"{shorten(value)} of type {type(value).__name__}" + (f"; {advice}" if advice else "")
         )
 
 
@@ -86,8 +87,23 @@ def key_columns(left: Schema, right: Schema, on: On) -> list[tuple[int, int]]:
                 "on= expects column names, or pairs (name on the left, name on the right), such as "
                 f'on=["id", ("a", "b")]; got {shorten(name)} of type {type(name).__name__}'
             )
-        pairs.append((left.index(pair[0]), right.index(pair[1])))
+        try:
+            pairs.append((left.index(pair[0]), right.index(pair[1])))
+        except SchemaError as error:
+            hint = f"; {advice}" if (advice := _pair_advice(left, right, on)) else ""
+            raise SchemaError(f"on=: {error.message}{hint}", code=error.code) from None
     return pairs
+
+
+def _pair_advice(left: Schema, right: Schema, on: On) -> str | None:
+    """Return how to write the pairs of columns that `on` gives as a pair of names or a dict."""
+    names = list(on.items()) if isinstance(on, Mapping) else [tuple(on)]
+    for pair in names:
+        if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
+            return None
+        if pair[0] not in left.names or pair[1] not in right.names:
+            return None
+    return f"to pair columns of different names, write on={names!r}"
 
 
 def agreeing(stream: S, pairs: Sequence[tuple[int, int]]) -> S:

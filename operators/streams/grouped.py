@@ -30,6 +30,11 @@ class Grouped(Generic[S]):
         self._stream = stream
         self._columns = tuple(columns)
 
+    _not_a_value = "call .agg(...) on it first"
+
+    def __repr__(self) -> str:
+        return f"<groups of {self._stream!r} by ({', '.join(self._columns)})>"
+
     @property
     def graph(self) -> graph.Graph:
         return self._stream.graph
@@ -145,8 +150,9 @@ class Grouped(Generic[S]):
             if isinstance(call, AggregateCall):
                 results.append(add(call, name))
             elif not isinstance(call, LinearAggregateCall):
+                hint = "; add the parentheses of the call" if callable(call) else ""
                 raise ArgumentError(
-                    f"agg expects an aggregate such as {name}=count(), got {name}={shorten(call)}"
+                    f"agg expects an aggregate such as {name}=count(), got {name}={shorten(call)}{hint}"
                 )
             else:
                 sums = tuple(add(term, name) for term in call.terms)

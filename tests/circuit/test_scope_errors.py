@@ -134,7 +134,11 @@ ERRORS: dict[Build, Refusal] = {
         "circuits, 'other' and 'c'; build both in one circuit [different-circuits]",
     ),
     undefined_variable: (CircuitError, "Delay", "variable 'path' of fixpoint 'closure' is never defined"),
-    variable_defined_twice: (CircuitError, "Delay", "this delay already has an input"),
+    variable_defined_twice: (
+        CircuitError,
+        "Delay",
+        "already has an input; define or connect it",
+    ),
     variable_of_other_types: (
         SchemaError,
         "Delay",
@@ -171,7 +175,7 @@ ERRORS: dict[Build, Refusal] = {
     streams_of_two_scopes: (CircuitError, "Delay", "a stream inside scope 'one' cannot be used outside"),
     cycle_without_delay: (CircuitError, "Filter", "expected a delay to close the cycle at"),
     feedback_of_other_types: (SchemaError, "Delay", "the delay expects (x: int), got (x: int, y: int)"),
-    feedback_twice: (CircuitError, "Delay", "this delay already has an input; connect it once"),
+    feedback_twice: (CircuitError, "Delay", "Delay already has an input; define or connect it once"),
     feedback_of_another_circuit: (
         CircuitError,
         "Delay",

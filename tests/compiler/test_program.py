@@ -308,3 +308,11 @@ def test_non_linear_closure_over_several_ticks() -> None:
     run = dbsp.compile(text).start(initial={"edge": [(0, 3), (2, 0), (4, 2)]})
     run.step({"edge": {(0, 4): 1}})
     assert (2, 2) in run.view("path")
+
+
+def test_arguments_of_other_types_are_refused() -> None:
+    with pytest.raises(dbsp.ArgumentError, match="the text of a program or the path of a file, got 3 of"):
+        dbsp.compile(3)  # type: ignore[arg-type]
+    program = dbsp.compile(".decl a(x: number) .output a a(1).")
+    with pytest.raises(dbsp.ArgumentError, match="run: expected a run of this program, or after= with"):
+        program.explain("plans")  # type: ignore[arg-type]

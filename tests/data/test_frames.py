@@ -20,7 +20,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import BYTES, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP
 from dbsp.data.zset import ZSet
-from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError
+from dbsp.errors import ArgumentError, InputError, SchemaError, ValueOutOfRangeError
 from dbsp.kernels.limits import INT64_MIN
 
 LETTERS = "abZé \U0001f600"
@@ -214,6 +214,8 @@ def test_values_that_do_not_fit_are_refused() -> None:
             ZSet.from_arrow(pa.table({"x": array}), schema=schema)
     with pytest.raises(SchemaError, match=r"unknown weight column 'w'; the columns are \(x\)"):
         ZSet.from_arrow(pa.table({"x": [1]}), "w")
+    with pytest.raises(ArgumentError, match=r"weight_column: expected the name of a column, got Schema\("):
+        ZSet.from_arrow(pa.table({"x": [1]}), Schema.of(x=int))  # type: ignore[arg-type]
     with pytest.raises(
         InputError, match="expected integers without nulls in the weight column 'w', got null with 1 null"
     ):

@@ -307,6 +307,17 @@ def test_a_value_that_cannot_be_pickled(tmp_path: Path) -> None:
     ended(run)
 
 
+def test_a_journal_of_other_inputs(tmp_path: Path) -> None:
+    run = counting().start(checkpoint=tmp_path)
+    run.step({"a": [(1,)]})
+    ended(run)
+    circuit = Circuit("other")
+    circuit.output("out", circuit.input("b", x=int))
+    expected = r"1\.arrow has changes of an input 'a' with 1 column, .* \[checkpoint-other-program\]"
+    with pytest.raises(CheckpointError, match=expected):
+        circuit.start(checkpoint=tmp_path)
+
+
 def test_a_checkpoint_of_other_operators(tmp_path: Path) -> None:
     run = counting().start(checkpoint=tmp_path)
     run.step({"a": [(1,)]})

@@ -42,7 +42,7 @@ def test_none_in_filters_and_choices(copies: int) -> None:
     )
     sign = when(col("x") > 0).then("plus").when(col("x").is_null()).then(None).otherwise("minus")
     assert values_of(sign, schema, rows) == [None, "plus", "minus"] * copies
-    assert values_of(col("x") == None, schema, rows) == [None] * 3 * copies  # noqa: E711
+    assert values_of(col("x") == lit(None), schema, rows) == [None] * 3 * copies
     assert values_of(col("x").fill_null(0) + 1, schema, rows) == [1, 2, 0] * copies
     assert bind(col("x").fill_null(0), schema).type == INT
     assert values_of(col("x") + lit(None), schema, rows) == [None] * 3 * copies

@@ -183,6 +183,9 @@ def test_a_missing_file(tmp_path: Path) -> None:
     assert str(caught.value) == text
     with pytest.raises(InputError, match=r"the folder .*/none does not exist"):
         read_facts(tmp_path / "none" / "edge.facts", EDGE)
+    expected = r"no such fact file .*; .*/edge\.facts is a file, but expected a folder \[file-not-found\]"
+    with pytest.raises(InputError, match=expected):
+        read_facts(tmp_path / "edge.facts" / "edge.facts", EDGE)
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:

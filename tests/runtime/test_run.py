@@ -88,7 +88,7 @@ def test_the_repr_of_a_handle_and_of_statistics() -> None:
     run.step()
     stats = next(stats for stats in run.stats() if stats.node.label == "Input edge")
     stats.seconds = 0.25
-    assert re.fullmatch(r"<Input edge at test_run\.py:\d+: 1 steps, 1 rows, 0\.250000 s>", repr(stats))
+    assert re.fullmatch(r"<Input edge at test_run\.py:\d+: 1 step, 1 row, 0\.250000 s>", repr(stats))
 
 
 def test_inputs_and_outputs_with_their_schemas() -> None:

@@ -133,7 +133,7 @@ def _declare_relations(
             attributes.append(Attribute(attribute.name, attribute.type_name, kind))
             continue
         if attribute.type_name not in types.broken:
-            hint = did_you_mean(attribute.type_name, types.names())
+            hint = types.hint(attribute.type_name)
             message = f"undefined type '{attribute.type_name}'"
             report.error(attribute.type_span, message, hint, code="unknown-type")
         # Any kind, so that the number of columns is right; no clause is typed with it.

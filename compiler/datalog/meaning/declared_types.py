@@ -21,6 +21,13 @@ from dbsp.diagnostics import did_you_mean
 
 PRIMITIVES: Mapping[str, Kind] = {kind.value: kind for kind in Kind}
 
+_OTHER_LANGUAGES = {
+    **dict.fromkeys(("int", "integer", "int32", "int64", "long", "bigint", "bool", "boolean"), "number"),
+    **dict.fromkeys(("str", "string", "text", "varchar", "char"), "symbol"),
+    **dict.fromkeys(("double", "real", "decimal", "float64"), "float"),
+    **dict.fromkeys(("uint", "uint32", "uint64"), "unsigned"),
+}
+
 
 class TypeEnvironment:
     """The types of one program, by name, without those whose declaration has an error."""
@@ -46,6 +53,11 @@ class TypeEnvironment:
 
     def names(self) -> list[str]:
         return list(self._kinds)
+
+    def hint(self, name: str) -> str | None:
+        """Return a hint for an undefined type: a type of another language, or a misspelt name."""
+        usual = _OTHER_LANGUAGES.get(name.lower())
+        return f"did you mean '{usual}'?" if usual else did_you_mean(name, self.names())
 
     def kind(self, name: str) -> AnyKind:
         return self._kinds[name]

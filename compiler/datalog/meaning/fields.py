@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
-from dbsp.diagnostics import did_you_mean
 
 if TYPE_CHECKING:
     from dbsp.compiler.datalog.meaning.declared_types import TypeEnvironment
@@ -35,7 +34,7 @@ def declare_fields(declaration: parsed.TypeDeclaration, environment: TypeEnviron
                 report.error(field.span, message, code="duplicate-definition")
             seen.add(field.name)
             if field.type_name not in environment and field.type_name not in environment.broken:
-                hint = did_you_mean(field.type_name, environment.names())
+                hint = environment.hint(field.type_name)
                 message = f"undefined type '{field.type_name}'"
                 report.error(field.type_span, message, hint, code="unknown-type")
     return report.error_count == errors

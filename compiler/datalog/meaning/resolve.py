@@ -144,7 +144,7 @@ class _Resolver:
         if name.text in self.types.broken:
             self.sound = False
         elif name.text not in self.types:
-            hint = did_you_mean(name.text, self.types.names())
+            hint = self.types.hint(name.text)
             self._error(name.span, f"undefined type '{name.text}'", hint, code="unknown-type")
 
     def _error(self, span: SourceSpan, message: str, hint: str | None = None, *, code: str) -> None:

@@ -72,6 +72,12 @@ KEYWORDS = {
     "nil": "NIL",
 }
 
+# Characters of other languages, and what to write instead.
+_FOREIGN_CHARACTERS = {
+    "&": "write ',' instead of '&&'",
+    "'": 'write a string in double quotes: "..."',
+}
+
 # Reserved words of Soufflé for features that this dialect does not support.
 # fmt: off
 RESERVED = frozenset({
@@ -229,7 +235,9 @@ class Lexer:
             self._error(start, start + 1, "this string is never closed", hint, code="unclosed")
             return "BROKEN_LINE"
         if group == "other":
-            self._error(start, end, f"unexpected character {text!r}", code="syntax")
+            if start == 0 or self.text[start - 1] != text:  # the second of '&&' is reported already
+                hint = _FOREIGN_CHARACTERS.get(text)
+                self._error(start, end, f"unexpected character {text!r}", hint, code="syntax")
             return "BROKEN"
         if group == "word":
             if "." in text:

@@ -19,6 +19,7 @@ from dbsp.compiler.datalog.text.item_builder import ItemBuilder
 from dbsp.compiler.datalog.text.lexer import DIRECTIVES, KEYWORDS, SIGNS
 from dbsp.compiler.datalog.text.preprocess import Sources, preprocess
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.diagnostics import did_you_mean
 
 
 def parse(text: str, report: Report, sources: Sources | None = None) -> parsed.ParsedProgram:
@@ -76,8 +77,8 @@ def _parse_item(
         return builder.item(parser.feed_eof(tokens[position - 1])), position
     except UnexpectedToken:
         expected = parser.accepts()
-    if "$END" in expected and position < len(tokens) and tokens[position].type in _ITEM_STARTS:
-        # A directive has no final dot: it ends where the next item starts.
+    if "$END" in expected and position < len(tokens) and _ends_directive(tokens, start, position):
+        # A directive has no final dot: it ends where the next item or a line starts.
         return builder.item(parser.feed_eof(tokens[position - 1])), position
     _report_unexpected(tokens, position, expected, report)
     return None, _resume(tokens, start, position, expected)
@@ -126,6 +127,12 @@ def _resume(tokens: Sequence[Token], start: int, position: int, expected: set[st
             return position
         position += 1
     return position
+
+
+def _ends_directive(tokens: Sequence[Token], start: int, position: int) -> bool:
+    starts_item = tokens[position].type in _ITEM_STARTS
+    in_directive = tokens[start].type in _DIRECTIVE_STARTS
+    return starts_item or (in_directive and _on_new_line(tokens, position))
 
 
 def _starts_line(tokens: Sequence[Token], position: int) -> bool:
@@ -215,6 +222,8 @@ def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | N
     before = tokens[position - 1] if position else None
     if found.type == "AT" and before is not None and before.type == "AT":
         return "user-defined aggregates are not supported"
+    if (foreign := _foreign_hint(tokens, position, expected)) is not None:
+        return foreign
     if found.type == "RESERVED":
         return f"'{found}' is a reserved word of a feature that is not supported"
     if found.type == "QUALIFIED" and "IDENT" in expected:
@@ -230,3 +239,33 @@ def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | N
     if "IF" in expected:
         return "write a fact as 'head.', a rule as 'head :- body.'"
     return None
+
+
+_FUNCTIONS = sorted(name for name, kind in KEYWORDS.items() if kind in ("FUNCTOR", "TEXT_TEST"))
+_AGGREGATES = ("count", "sum", "mean", "min", "max")
+
+
+def _foreign_hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | None:
+    """Return how to write what other languages write as the tokens at `position`."""
+    found, before = tokens[position], tokens[position - 1] if position else None
+    if before is None or before.type.startswith("BROKEN"):
+        return None
+    word = str(found).lower()
+    if found.type == "PERCENT" and _on_new_line(tokens, position):
+        return "write a comment as // ... or /* ... */"
+    if found.type == "EQUALS" and before.type == "EQUALS":
+        return "write an equality with one '='"
+    if str(found) == "|" and "SEMICOLON" in expected:
+        return "write ';' instead of '||'"
+    if found.type == "IDENT" and word in ("and", "or") and not _on_new_line(tokens, position):
+        return f"write '{',' if word == 'and' else ';'}' instead of '{found}'"
+    if found.type == "IDENT" and before.type == "IDENT" and str(before).lower() == "not":
+        return f"write a negation as '!{found}(...)'"
+    if found.type == "COLON" and str(before).lower() in _AGGREGATES:
+        return f"aggregates are written in lower case: '{str(before).lower()} : ...'"
+    if found.type != "LPAREN" or before.type != "IDENT" or "PLUS" not in expected:
+        return None
+    if position > 1 and str(tokens[position - 2]) == "count":
+        return f"write a count as 'count : {before}(...)'"
+    known = did_you_mean(str(before), _FUNCTIONS)
+    return f"'{before}' is not a function; " + (known or f"the functions are {', '.join(_FUNCTIONS)}")

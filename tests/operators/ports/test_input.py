@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import Circuit, InputError, Run, Stream, WeightOverflowError
+from dbsp import Circuit, InputError, Run, Stream, ValueOutOfRangeError, WeightOverflowError
 from tests import reference
 from tests.harness import apply_set, follow, start, view
 from tests.reference import Row, Z, add, distinct
@@ -291,6 +294,32 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     ),
     ("ab", InputError, r"relation 'a': expected a collection of rows, .* got 'ab' of type str"),
     (7, InputError, r"relation 'a': expected a collection of rows, .* got 7 of type int \[invalid-change\]"),
+    (
+        (1, "a"),
+        InputError,
+        r"got the single row \(1, 'a'\); write it as a list, \[\(1, 'a'\)\] \[invalid-change",
+    ),
+    (
+        pa.record_batch({"x": [1], "s": ["a"]}),
+        InputError,
+        r"got an Arrow record batch; convert it with dbsp\.ZSet\.from_arrow\(batch\)",
+    ),
+    (
+        pd.DataFrame({"x": [1], "s": ["a"]}),
+        InputError,
+        r"relation 'a': .*, got a pandas DataFrame; convert it with dbsp\.ZSet\.from_pandas\(frame\)",
+    ),
+    (
+        pl.DataFrame({"x": [1], "s": ["a"]}),
+        InputError,
+        r"relation 'a': .*, got a Polars DataFrame; convert it with dbsp\.ZSet\.from_polars\(frame\)",
+    ),
+    ({"x": [1], "s": ["a"]}, InputError, r"got a mapping from columns; give one row as \[\{'column': value"),
+    (
+        [(10**5000, "a")],
+        ValueOutOfRangeError,
+        r"column 'x': expected an int from .*, got an int of 16610 bits \[value-out-of-range\]",
+    ),
     ([7], InputError, r"relation 'a'.*expected a row of .*, got 7 of type int"),
     ([{"x": 1}], InputError, r"relation 'a'.*expected the columns .*; missing: 's'"),
     ([{"x": 1, "s": "a", "t": 1}], InputError, r"relation 'a'.*unknown: 't'"),

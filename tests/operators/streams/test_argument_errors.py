@@ -7,7 +7,20 @@ from typing import Any
 
 import pytest
 
-from dbsp import ArgumentError, CircuitError, DbspError, SchemaError, avg, col, count, fold, linear, quantile
+from dbsp import (
+    ArgumentError,
+    CircuitError,
+    DbspError,
+    SchemaError,
+    avg,
+    col,
+    count,
+    fold,
+    linear,
+    quantile,
+    sum_,
+    when,
+)
 from dbsp.operators.streams.builder import Circuit, Stream
 from dbsp.operators.streams.multiway_atoms import multiway_join
 
@@ -78,9 +91,34 @@ OPTIONS: list[tuple[Build, str]] = [
     (lambda c, a: c.input("r", kind=int | None), "as schema={'kind': int | None, ...}"),
     (lambda c, a: c.start("fast"), "stage= expects one of 'query', 'incremental', 'physical', got 'fast'"),
     (lambda c, a: c.circuit("fast"), "stage= expects one of 'query', 'incremental', 'physical'"),
+    (lambda c, a: a.group_by("x").agg(n=count), "; add the parentheses of the call"),
+    (
+        lambda c, a: c.output("out", a.group_by("x")),
+        "by (x)> of type Grouped; call .agg(...) on it first",
+    ),
     (lambda c, a: a.inspect(5), "inspect expects a function of a delta, got 5"),
     (lambda c, a: a.group_by("x").agg(n=5), "agg expects an aggregate such as n=count(), got n=5"),
 ]
+
+
+RUNS: list[tuple[Build, str]] = [
+    (lambda c, a: c.same_as(5), "other: expected a circuit, got 5 of type int"),
+    (lambda c, a: c.explain("physical"), "run: expected a run of the circuit, got 'physical' of type str"),
+    (lambda c, a: c.fixpoint("f", max_iterations=0), "max_iterations: expected a number of 1 or more, got 0"),
+    (lambda c, a: c.fixpoint("f", max_iterations="9"), "a number of 1 or more, got '9' of type str"),
+    (lambda c, a: c.start(checkpoint=5), "checkpoint: expected a folder or a Store, got 5 of type int"),
+    (lambda c, a: c.start().replan("x"), "circuit: expected a physical circuit of the same query, got 'x'"),
+]
+
+
+@pytest.mark.parametrize(("build", "message"), RUNS)
+def test_a_wrong_argument_outside_of_operators_is_an_argument_error(build: Build, message: str) -> None:
+    circuit = Circuit("c")
+    stream = circuit.input("a", x=int, s=str)
+    with pytest.raises(ArgumentError) as caught:
+        build(circuit, stream)
+    assert message in str(caught.value)
+    assert str(caught.value).endswith(" [invalid-argument]")
 
 
 @pytest.mark.parametrize(("build", "message"), [*NAMES, *STREAMS, *OPTIONS])
@@ -100,6 +138,59 @@ CODES: list[tuple[Build, type[DbspError], str, str]] = [
     (lambda c, a: a.filter(col("x")), SchemaError, "invalid-expression", "has type int"),
     (lambda c, a: a.map(), SchemaError, "invalid-argument", "map needs at least one column"),
     (lambda c, a: a.map(len), SchemaError, "invalid-argument", "either a function and the schema"),
+    (
+        lambda c, a: a.map(v=when(col("x") > 1).then(2)),
+        ArgumentError,
+        "invalid-expression",
+        'got when(col("x") > 1).then(2) of type Then; add .otherwise(value), for example .otherwise(None)',
+    ),
+    (
+        lambda c, a: a.map(v=when(col("x") > 1)),
+        ArgumentError,
+        "invalid-expression",
+        'got when(col("x") > 1) of type When; add .then(value).otherwise(value)',
+    ),
+    (
+        lambda c, a: a.map(v=sum_("x")),
+        ArgumentError,
+        "invalid-expression",
+        'got sum(col("x")) of type AggregateCall; use an aggregate in group_by(...).agg(...)',
+    ),
+    (lambda c, a: a.map(v=len), ArgumentError, "invalid-expression", "expected an expression such as col("),
+    (lambda c, a: a.map(v=int), ArgumentError, "invalid-expression", "got <class 'int'> of type type"),
+    (lambda c, a: a.filter(col("x") == a), ArgumentError, "invalid-expression", "of type Stream"),
+    (lambda c, a: a.group_by("x").agg(v=sum_(a)), ArgumentError, "invalid-expression", "of type Stream"),
+    (
+        lambda c, a: a.filter(col("s") == None),  # noqa: E711
+        ArgumentError,
+        "invalid-expression",
+        'col("s") == None is never true, because a comparison with None is None; use col("s").is_null()',
+    ),
+    (
+        lambda c, a: a.filter(col("s") != None),  # noqa: E711
+        ArgumentError,
+        "invalid-expression",
+        'use ~col("s").is_null()',
+    ),
+    (
+        lambda c, a: a.join(a.rename(y="x", t="s"), on=("x", "y")),
+        SchemaError,
+        "unknown-column",
+        "to pair columns of different names, write on=[('x', 'y')]",
+    ),
+    (
+        lambda c, a: a.join(a.rename(y="x", t="s"), on={"x": "y", "s": "t"}),
+        SchemaError,
+        "unknown-column",
+        "to pair columns of different names, write on=[('x', 'y'), ('s', 't')]",
+    ),
+    (lambda c, a: a.join(a.rename(y="x", t="s"), on=[("x", "z")]), SchemaError, "unknown-column", "on=: unk"),
+    (
+        lambda c, a: a.join(Circuit("c").input("a", x=int), on="x"),
+        CircuitError,
+        "different-circuits",
+        "the inputs belong to different circuits, both called 'c'; build both in one circuit",
+    ),
     (lambda c, a: a.generate_series("x", 1.5), SchemaError, "invalid-expression", "all int or all float"),
     (lambda c, a: a.preceded(), SchemaError, "schema-mismatch", "columns of two rows of the same types"),
     (lambda c, a: a.equivalence_classes(), SchemaError, "schema-mismatch", "two columns of one type"),
@@ -241,3 +332,15 @@ def test_errors_of_scopes_say_where_to_call() -> None:
         circuit.start()
     assert "call number_rows() on a stream outside the fixpoint" in caught.value.message
     assert caught.value.code == "scope-misuse"
+
+
+def test_the_reprs_of_groups_and_of_scopes() -> None:
+    circuit = Circuit("c")
+    a = circuit.input("a", x=int, s=str)
+    assert repr(a.group_by("x", "s")) == f"<groups of {a!r} by (x, s)>"
+    with circuit.fixpoint("f") as scope:
+        assert repr(scope) == "<fixpoint 'f' of <circuit 'c': 1 node>: under construction>"
+        v = scope.variable("v", a.schema)
+        scope.define(v, (v + a).distinct())
+    assert repr(scope) == "<fixpoint 'f' of <circuit 'c': 2 nodes>: complete>"
+    assert repr(sum_("x")) == 'sum(col("x"))' and repr(count()) == "count()"
