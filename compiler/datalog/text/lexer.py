@@ -236,8 +236,8 @@ class Lexer:
             return "BROKEN_LINE"
         if group == "other":
             if start == 0 or self.text[start - 1] != text:  # the second of '&&' is reported already
-                hint = _FOREIGN_CHARACTERS.get(text)
-                self._error(start, end, f"unexpected character {text!r}", hint, code="syntax")
+                usual = _FOREIGN_CHARACTERS.get(text)
+                self._error(start, end, f"unexpected character {text!r}", usual, code="syntax")
             return "BROKEN"
         if group == "word":
             if "." in text:
