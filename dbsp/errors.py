@@ -36,7 +36,7 @@ class DbspError(Exception):
     code: str | None = None
 
     diagnostic: Diagnostic | None = None
-    """The place in the program, for an error of a rule; its rendering is then the error's text."""
+    """The place in a program's text, for an error of a rule; its rendering is the error's text."""
 
     def __init__(self, message: str, *, where: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
