@@ -85,9 +85,10 @@ if TYPE_CHECKING:
         sum_,
         variance,
     )
-    from dbsp.operators.streams.builder import Circuit, Stream
+    from dbsp.operators.streams.builder import Circuit
     from dbsp.operators.streams.circuit_reader import from_json, from_networkx
     from dbsp.operators.streams.multiway_atoms import multiway_join
+    from dbsp.operators.streams.stream import Stream
     from dbsp.runtime.run import Run
     from dbsp.runtime.tick_result import TickResult
 
@@ -118,7 +119,8 @@ _HOME = {
     "dbsp.expressions": ("col", "lit", "when"),
     "dbsp.data.indexed_zset": ("IndexedZSet",),
     "dbsp.operators.streams.multiway_atoms": ("multiway_join",),
-    "dbsp.operators.streams.builder": ("Circuit", "Stream"),
+    "dbsp.operators.streams.builder": ("Circuit",),
+    "dbsp.operators.streams.stream": ("Stream",),
     "dbsp.operators.streams.aggregate_calls": (
         "arg_max",
         "arg_min",

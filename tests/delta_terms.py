@@ -18,8 +18,8 @@ from dbsp.operators.joins.join import Join
 from dbsp.operators.joins.multiway_join import MultiwayJoin
 from dbsp.operators.linear.filter import SameValue
 from dbsp.operators.linear.project import Project
-from dbsp.operators.streams.builder import Stream
 from dbsp.operators.streams.multiway_atoms import Atom, joining
+from dbsp.operators.streams.stream import Stream
 
 
 def delta_terms(

@@ -10,7 +10,8 @@ from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import needed_relations
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.operators.recursion.modes import Recursion
-from dbsp.operators.streams.builder import Circuit, Stream
+from dbsp.operators.streams.builder import Circuit
+from dbsp.operators.streams.stream import Stream
 
 
 def lower_program(

@@ -16,7 +16,8 @@ from dbsp.compiler.datalog.tree.kinds import Kind, type_of
 from dbsp.data.schema import Schema
 from dbsp.diagnostics import ProgramSources, SourceSpan
 from dbsp.operators.recursion.modes import Recursion
-from dbsp.operators.streams.builder import Circuit, Stream
+from dbsp.operators.streams.builder import Circuit
+from dbsp.operators.streams.stream import Stream
 
 Streams: TypeAlias = Mapping[str, Stream]
 """The streams of the relations that rules read, in the program or in one recursion, by name."""

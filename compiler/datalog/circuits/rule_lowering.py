@@ -38,8 +38,8 @@ from dbsp.diagnostics import SourceSpan
 from dbsp.expressions import Expression, col, lit
 from dbsp.operators.joins.delta_term import AtomTerm
 from dbsp.operators.streams.aggregate_calls import AggregateCall, avg, count, max_, min_, sum_
-from dbsp.operators.streams.builder import Stream
 from dbsp.operators.streams.multiway_atoms import multiway_join
+from dbsp.operators.streams.stream import Stream
 
 _AGGREGATES = {"sum": sum_, "min": min_, "max": max_, "mean": avg}
 _ZEROS: Mapping[AnyKind, Any] = {Kind.NUMBER: 0, Kind.UNSIGNED: 0, Kind.FLOAT: 0.0}

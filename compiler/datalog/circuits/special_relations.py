@@ -15,7 +15,7 @@ from functools import reduce
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.expressions import Expression, col, lit
 from dbsp.operators.streams.aggregate_calls import max_, min_
-from dbsp.operators.streams.builder import Stream
+from dbsp.operators.streams.stream import Stream
 
 
 def classes(parts: Stream) -> Stream:

@@ -25,7 +25,7 @@ from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import reads_any
 from dbsp.compiler.datalog.meaning.dominance import by_extreme, decided_by
 from dbsp.compiler.datalog.plans.read_classes import classes_name
-from dbsp.operators.streams.builder import Stream
+from dbsp.operators.streams.stream import Stream
 
 
 class StratumLowering:

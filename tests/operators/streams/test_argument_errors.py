@@ -21,8 +21,9 @@ from dbsp import (
     sum_,
     when,
 )
-from dbsp.operators.streams.builder import Circuit, Stream
+from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.multiway_atoms import multiway_join
+from dbsp.operators.streams.stream import Stream
 
 Build = Callable[[Circuit, Any], object]
 

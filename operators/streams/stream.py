@@ -1,0 +1,241 @@
+"""`Stream`: one method per operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dbsp.circuit import graph
+from dbsp.errors import CircuitError, SchemaError, expect_type, shorten
+from dbsp.operators.joins.band import distance
+from dbsp.operators.streams.aggregate_calls import AggregateCall, LinearAggregateCall
+from dbsp.operators.streams.event_time_methods import EventTimeMethods
+from dbsp.operators.streams.fit import listed, located
+from dbsp.operators.streams.grouped import Grouped
+from dbsp.operators.streams.inspection_methods import InspectionMethods
+from dbsp.operators.streams.join_methods import JoinMethods
+from dbsp.operators.streams.ranking_methods import RankingMethods
+from dbsp.operators.streams.row_methods import RowMethods
+from dbsp.operators.streams.set_methods import SetMethods
+from dbsp.operators.time.delay import Delay
+from dbsp.operators.time.differentiate import Differentiate
+from dbsp.operators.time.integrate import Integrate
+
+
+class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMethods, EventTimeMethods):
+    """A stream of Z-sets; every method adds one operator to the circuit and returns its output."""
+
+    __slots__ = ()
+    public_names = (
+        "filter",
+        "map",
+        "project",
+        "rename",
+        "flat_map",
+        "generate_series",
+        "scale",
+        "distinct",
+        "union",
+        "join",
+        "left_join",
+        "right_join",
+        "full_join",
+        "semijoin",
+        "antijoin",
+        "range_join",
+        "asof_join",
+        "group_by",
+        "rank",
+        "dense_rank",
+        "row_number",
+        "number_rows",
+        "top_k",
+        "lag",
+        "lead",
+        "rolling",
+        "window",
+        "watermark",
+        "preceded",
+        "choice_domain",
+        "equivalence_classes",
+        "sample",
+        "at_least",
+        "widen",
+        "delay",
+        "integrate",
+        "differentiate",
+        "inspect",
+        "assert_nonnegative",
+        "schema",
+    )
+
+    @located("Aggregate")
+    def group_by(self, *columns: str) -> Grouped[Stream]:
+        """Group the rows by the named columns; without columns all rows are one group.
+
+        No cost by itself: call `agg` or `final` on the result.
+
+        Parameters:
+            columns: the names of the grouping columns, each as one argument.
+
+        Returns:
+            The groups, with the methods `agg` and `final`.
+
+        Raises:
+            SchemaError: a column does not exist, or is named twice.
+            ArgumentError: an argument is not a column name; add an expression by `map` first.
+
+        Examples:
+            >>> circuit = Circuit("shops")
+            >>> sale = circuit.input("sale", shop=str, euro=int)
+            >>> circuit.output("sum", sale.group_by("shop").agg(n=count(), euro=sum_("euro")))
+            >>> circuit.start().step({"sale": [("a", 3), ("a", 4), ("b", 5)]})["sum"].rows()
+            [('a', 2, 7), ('b', 1, 5)]
+        """
+        return Grouped(self, columns)
+
+    @located("Rolling")
+    def rolling(
+        self,
+        column: str,
+        size: Any,
+        *,
+        partition: Sequence[str] = (),
+        **calls: AggregateCall | LinearAggregateCall,
+    ) -> Stream:
+        """Add aggregates over the rows up to `size` before each row, the row itself included.
+
+            out(x) = x . f({ y : y.partition = x.partition
+                                 and x.column - size <= y.column <= x.column })
+
+        A row that occurs several times is one row of the result and counts several times in
+        windows. Composed of a range join and an aggregate: a tick costs the rows of the windows
+        that contain a changed row.
+
+        Parameters:
+            column: the column that orders the rows: int, float, date or timestamp.
+            size: the length of the window: a number, or a timedelta for dates and timestamps.
+            partition: the columns in which the rows of a window agree with its row.
+            calls: an aggregate for each new column, as in `Grouped.agg`.
+
+        Returns:
+            A stream with the columns of this one and one column per call.
+
+        Raises:
+            SchemaError: a column does not exist, a name is already that of a column, or `size` does
+                not fit the type of the column.
+            ArgumentError: a call is not an aggregate.
+
+        Examples:
+            >>> circuit = Circuit("traffic")
+            >>> seen = circuit.input("seen", second=int, cars=int)
+            >>> circuit.output("sum", seen.rolling("second", 10, cars_10s=sum_("cars")))
+            >>> circuit.start().step({"seen": [(1, 3), (9, 4), (15, 5)]})["sum"].rows()
+            [(1, 3, 3), (9, 4, 7), (15, 5, 9)]
+        """
+        partition = listed(partition, "partition=")
+        names = self.schema.names
+        at, *_ = self.schema.indices((column, *partition))
+        extent = distance(self.schema.types[at], size, "size=") if size is not None else None
+        if extent is None or extent < 0:
+            raise SchemaError(
+                f"size= expects a length that is not negative, got {shorten(size)}", code="invalid-window"
+            )
+        for name in calls:
+            if name in names:
+                raise SchemaError(
+                    f"'{name}' is already a column; give the aggregate another name", code="duplicate-column"
+                )
+        own = {name: f"{name} of the row" for name in names}
+        rows = self.distinct().rename(**{renamed: name for name, renamed in own.items()})
+        pairs = rows.range_join(
+            self,
+            on=[(own[name], name) for name in partition],
+            left=own[column],
+            right=column,
+            low=-size,
+            high=size - size,
+            select=[*own.values(), *names],
+        )
+        return pairs.group_by(*own.values()).agg(**calls).rename(**own)
+
+    def delay(self) -> Stream:
+        """Delay the stream by one tick.
+
+            z^-1(s)[t] = s[t - 1],   z^-1(s)[0] = 0
+
+        O(|delta|) per tick; the state is one delta.
+
+        Returns:
+            A stream whose delta is that of the previous tick.
+
+        Examples:
+            >>> circuit = Circuit("late")
+            >>> circuit.output("late", circuit.input("now", x=int).delay())
+            >>> run = circuit.start()
+            >>> run.step({"now": [(1,)]})["late"].rows(), run.step()["late"].rows()
+            ([], [(1,)])
+        """
+        delayed = self.graph.add_source(Delay(self.schema))
+        self.graph.connect(delayed, self)
+        return own_stream(delayed)
+
+    def integrate(self) -> Stream:
+        """Sum the stream over all ticks so far.
+
+            I(s)[t] = s[0] + s[1] + ... + s[t]
+
+        Every tick emits the complete sum as its delta, so a tick costs the size of the sum, and so
+        does the state. To read the sum of an output use `run.view` instead.
+
+        Returns:
+            A stream with the same columns.
+
+        Raises:
+            CircuitError: the stream is inside a fixpoint.
+
+        Examples:
+            >>> circuit = Circuit("sums")
+            >>> circuit.output("sum", circuit.input("a", x=int).integrate())
+            >>> run = circuit.start()
+            >>> run.step({"a": [(1,)]})["sum"].to_dict(), run.step({"a": [(2,)]})["sum"].to_dict()
+            ({(1,): 1}, {(1,): 1, (2,): 1})
+        """
+        self._only_outside("Integrate", "call integrate() on a stream outside the fixpoint")
+        return Integrate()(self)
+
+    def differentiate(self) -> Stream:
+        """Subtract the previous tick's delta from that of this tick; the inverse of `integrate`.
+
+            D(s)[t] = s[t] - s[t - 1]
+
+        O(|s[t]| + |s[t - 1]|) per tick; the state is one delta.
+
+        Returns:
+            A stream with the same columns.
+
+        Raises:
+            CircuitError: the stream is inside a fixpoint.
+
+        Examples:
+            >>> circuit = Circuit("changes")
+            >>> circuit.output("change", circuit.input("a", x=int).differentiate())
+            >>> run = circuit.start()
+            >>> run.step({"a": [(1,)]})["change"].to_dict(), run.step()["change"].to_dict()
+            ({(1,): 1}, {(1,): -1})
+        """
+        self._only_outside("Differentiate", "call differentiate() on a stream outside the fixpoint")
+        return Differentiate()(self)
+
+    def _only_outside(self, operator: str, remedy: str) -> None:
+        if self.graph.parent is not None:
+            raise CircuitError(
+                f"a stream inside a fixpoint consists of changes per iteration, not per tick; {remedy}",
+                where=f"{operator} at {self.graph.current_source()}",
+                code="scope-misuse",
+            )
+
+
+def own_stream(stream: graph.Stream) -> Stream:
+    """Return the stream as one with the methods of the builder."""
+    return expect_type(stream, Stream, "a stream with the methods of the builder")
