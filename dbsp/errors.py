@@ -174,6 +174,16 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def cause_text(error: Exception) -> str:
+    """Return the class and the message of an error that another message quotes, without its code.
+
+    >>> cause_text(KeyError("x")), cause_text(SchemaError("too wide", code="wrong-arity"))
+    ("KeyError: 'x'", 'SchemaError: too wide')
+    """
+    message = error.message if isinstance(error, DbspError) else error
+    return f"{type(error).__name__}: {message}"
+
+
 def expect_present(value: T | None, what: str, *, where: str | None = None) -> T:
     """Return `value`, which is never None here.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dbsp.errors import InputError, expect_present
+from dbsp.errors import InputError, cause_text, expect_present
 
 
 def load_functors(sources: Sequence[str]) -> dict[str, Callable[..., Any]]:
@@ -23,7 +23,7 @@ def load_functors(sources: Sequence[str]) -> dict[str, Callable[..., Any]]:
             module = _from_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
         except Exception as error:  # the imported code can raise anything
             raise InputError(
-                f"cannot load functors from {source}: {type(error).__name__}: {error}",
+                f"cannot load functors from {source}: {cause_text(error)}",
                 code="functors-not-loaded",
             ) from error
         functors.update((name, value) for name, value in vars(module).items() if callable(value))

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from dbsp.data.types import Type
-from dbsp.errors import ArgumentError, EvaluationError, shorten
+from dbsp.errors import ArgumentError, EvaluationError, cause_text, shorten
 from dbsp.expressions.notation import Operand, call_strength, call_text, literal_operand
 from dbsp.expressions.origin import Origin
 
@@ -589,7 +589,7 @@ class Functor:
         try:
             value = self.function(*arguments)
         except Exception as error:
-            message = f"{shown} raised {type(error).__name__}: {error}"
+            message = f"{shown} raised {cause_text(error)}"
             raise EvaluationError(message, code="user-function") from error
         kind = self.result.kind
         if kind == "float" and type(value) is int:

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dbsp.durable.atomic_files import write_atomically
-from dbsp.errors import CheckpointError, InputError, SchemaError, UserFunctionError, shorten
+from dbsp.errors import CheckpointError, InputError, SchemaError, UserFunctionError, cause_text, shorten
 from dbsp.spark.spark_types import arrow_types, conform
 
 TICK = "tick"
@@ -190,9 +190,7 @@ class FunctionTarget:
             self._function(frame, tick)
         except Exception as error:
             name = getattr(self._function, "__name__", repr(self._function))
-            raise UserFunctionError(
-                f"{name}(DataFrame, {tick}) raised {type(error).__name__}: {error}"
-            ) from error
+            raise UserFunctionError(f"{name}(DataFrame, {tick}) raised {cause_text(error)}") from error
         self._latest = tick
         if self._ledger is not None:
             write_atomically(self._ledger, str(tick).encode(), self._sync)

@@ -22,7 +22,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import FLOAT, INT, Type
 from dbsp.data.value_order import rank_codes
 from dbsp.data.values import decode_value
-from dbsp.errors import SchemaError, UserFunctionError, shorten
+from dbsp.errors import SchemaError, UserFunctionError, cause_text, shorten
 from dbsp.kernels import consolidate, running_totals, sum_floats
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
@@ -298,7 +298,7 @@ def call_user(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
     except Exception as error:
         raise UserFunctionError(
-            f"function {function_name(function)} raised {type(error).__name__}: {error} for "
+            f"function {function_name(function)} raised {cause_text(error)} for "
             f"{', '.join(map(shorten, arguments))}; the tick was rolled back"
         ) from error
 

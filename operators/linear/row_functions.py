@@ -12,7 +12,7 @@ from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.errors import UserFunctionError
+from dbsp.errors import UserFunctionError, cause_text
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def call_per_row(
             results.append(result if finish is None else finish(result))
         except Exception as error:
             raise UserFunctionError(
-                f"function {function_name(function)} raised {type(error).__name__}: {error} for {row}; "
+                f"function {function_name(function)} raised {cause_text(error)} for {row}; "
                 "the tick was rolled back"
             ) from error
     return results

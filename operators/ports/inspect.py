@@ -22,7 +22,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch, combine
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
-from dbsp.errors import UserFunctionError
+from dbsp.errors import UserFunctionError, cause_text
 from dbsp.kernels import concatenate
 from dbsp.operators.linear.row_functions import function_name
 from dbsp.runtime.ports import CommitListener
@@ -106,7 +106,7 @@ class InspectStep(RememberingStep, CommitListener):
             callback(ZSet.wrap(self.node.schema, self._scope.interner, change))
         except Exception as error:
             raise UserFunctionError(
-                f"function {function_name(callback)} raised {type(error).__name__}: {error}; "
+                f"function {function_name(callback)} raised {cause_text(error)}; "
                 "it was called after the commit, so the tick remains committed",
                 where=self.node.describe(),
             ) from error

@@ -85,8 +85,7 @@ class IteratedScope:
                 raise IterationLimitError(
                     f"scope '{scope.graph.name}' has not converged after {scope.iterations} iterations; "
                     "the recursion may not terminate, for example because it creates new values in "
-                    "every iteration. If it terminates, raise the limit with max_iterations=N. "
-                    "The tick was rolled back",
+                    "every iteration. If it terminates, raise the limit with max_iterations=N",
                     where=where,
                 )
             scope.iterate(iteration)

@@ -239,7 +239,7 @@ def test_replanning_inside_a_step_is_refused() -> None:
         return True
 
     runs.append(start(lambda c: c.input("a", x=int).filter(replan)))
-    with pytest.raises(UserFunctionError, match=r"replan was called inside a tick, .* \[tick-in-progress\]"):
+    with pytest.raises(UserFunctionError, match="raised CircuitError: replan was called inside a tick"):
         runs[0].step({"a": [(1,)]})
 
 
