@@ -74,7 +74,7 @@ class AggregateFunction(GroupFunction):
             return type_
         if type_.kind not in ("int", "float"):
             raise SchemaError(
-                f"{self.kind} expects an int or a float, but column '{schema.names[self.column]}' is {type_}",
+                f"{self.kind} '{schema.names[self.column]}' expects an int or a float, got {type_}",
                 code="invalid-aggregate",
             )
         result = FLOAT if self.kind == "avg" else type_.required()

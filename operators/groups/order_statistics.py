@@ -63,7 +63,7 @@ class Quantile(GroupFunction):
             return type_
         if type_.kind not in ("int", "float"):
             raise SchemaError(
-                f"median expects an int or a float, but column '{schema.names[self.column]}' is {type_}; "
+                f"median '{schema.names[self.column]}' expects an int or a float, got {type_}; "
                 f"use quantile(..., {self.q}), which returns the middle value of any type",
                 code="invalid-aggregate",
             )
@@ -166,7 +166,7 @@ class Variance(GroupFunction):
         if type_.kind not in ("int", "float"):
             name = "stddev" if self.root else "variance"
             raise SchemaError(
-                f"{name} expects an int or a float, but column '{schema.names[self.column]}' is {type_}",
+                f"{name} '{schema.names[self.column]}' expects an int or a float, got {type_}",
                 code="invalid-aggregate",
             )
         return FLOAT if self.population and not type_.nullable else FLOAT.optional()
