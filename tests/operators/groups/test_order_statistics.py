@@ -270,7 +270,7 @@ def test_what_is_refused() -> None:
     a = Circuit("c").input("a", k=int, s=str)
     with pytest.raises(SchemaError, match=r"median 'm' expects an int or a float, got str"):
         a.group_by("k").agg(m=median("s"))
-    with pytest.raises(SchemaError, match="variance .* expects an int or a float"):
+    with pytest.raises(SchemaError, match="variance 'v' expects an int or a float"):
         a.group_by("k").agg(v=variance("s"))
     with pytest.raises(SchemaError, match=r"quantile expects q between 0 and 1, got 1\.5"):
         quantile("s", 1.5)
