@@ -26,6 +26,9 @@ from dbsp.state.trace import Trace
 T = TypeVar("T")
 
 
+_ROLLED_BACK = "the tick was rolled back"
+
+
 class Scope:
     """The steps of one graph at run time, in schedule order, with their shared objects.
 
@@ -192,7 +195,7 @@ class Scope:
     def _raised(self, family: type[DbspError], message: str, step: Step | None) -> DbspError:
         """Return an error of a step; only a node of a program adds the rollback as a note."""
         in_program = step is not None and isinstance(step.node.source, ProgramPlace)
-        ending = "" if in_program else "; the tick was rolled back"
+        ending = "" if in_program else f"; {_ROLLED_BACK}"
         return self._located(family(f"{message}{ending}"), step)
 
     def _located(self, error: DbspError, step: Step | None) -> DbspError:
@@ -203,8 +206,8 @@ class Scope:
                 error.locate(source.diagnostic(error.message, error.code))
             else:
                 error.where = step.node.describe()
-        if error.diagnostic is not None and self.outer is None:
-            error.diagnostic = error.diagnostic.with_note("the tick was rolled back")
+        if error.diagnostic is not None and self.outer is None and _ROLLED_BACK not in error.message:
+            error.diagnostic = error.diagnostic.with_note(_ROLLED_BACK)
         return error
 
     def commit(self) -> None:

@@ -85,7 +85,8 @@ class IteratedScope:
                 raise IterationLimitError(
                     f"scope '{scope.graph.name}' has not converged after {scope.iterations} iterations; "
                     "the recursion may not terminate, for example because it creates new values in "
-                    "every iteration. If it terminates, raise the limit with max_iterations=N",
+                    "every iteration. If it terminates, raise the limit with max_iterations=N; "
+                    "the tick was rolled back",
                     where=where,
                 )
             scope.iterate(iteration)

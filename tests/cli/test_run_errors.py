@@ -98,7 +98,7 @@ def test_an_unbounded_recursion_stops_with_an_error(folder: Path, run: Command) 
     done = run("run", "up.dl", "-F", "facts", "--max-iterations", "50")
     assert done.code == 1
     assert "has not converged after 50 iterations" in done.err
-    assert "If it terminates, raise the limit with --max-iterations N [iteration-limit]" in done.err
+    assert "raise the limit with --max-iterations N; the tick was rolled back [iteration" in done.err
 
 
 def test_a_goal_that_names_an_unknown_relation(folder: Path, run: Command) -> None:

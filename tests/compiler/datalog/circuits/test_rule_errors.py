@@ -416,11 +416,10 @@ def test_a_recursion_without_end_shows_the_relation() -> None:
     run = dbsp.compile(text).start(max_iterations=10)
     with pytest.raises(dbsp.IterationLimitError) as raised:
         run.step({"s": [(1,)]})
-    first, line, carets, note = str(raised.value).split("\n")
+    first, line, carets = str(raised.value).split("\n")
     assert first.startswith("<program>:3:7: error: scope 'up' has not converged after 10 iterations")
-    assert first.endswith("[iteration-limit]")
+    assert first.endswith("; the tick was rolled back [iteration-limit]")
     assert (line, carets) == ("    .decl up(x: number)", "          ^^")
-    assert note == "    note: the tick was rolled back"
     assert run.tick == 0
 
 
