@@ -95,7 +95,7 @@ def schema_of_arrow(table: pa.Table) -> Schema:
 def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
     """Return the code rows of an Arrow table, int64[n, k], under `schema`.
 
-    Columns match by name if the table has all names of the schema, else by position. Raises
+    Columns match as in `Schema.match`: by name, or by position if no name is equal. Raises
     SchemaError for another number of columns, and InputError or ValueOutOfRangeError, with the
     column, for values that do not fit.
     """
@@ -108,8 +108,8 @@ def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
             f"got {table.num_columns} ({names})",
             code="schema-mismatch",
         )
-    if set(table.column_names) == set(schema.names):
-        table = table.select(list(schema.names))
+    if (order := schema.match(table.column_names)) is not None:
+        table = table.select(order)
     source = schema_of_arrow(table)
     codes = np.empty((table.num_rows, schema.arity), np.int64)
     for j, (name, type_) in enumerate(zip(schema.names, source.types, strict=True)):

@@ -364,6 +364,24 @@ class Schema:
             code="wrong-arity",
         )
 
+    def match(self, given: Sequence[str]) -> list[int] | None:
+        """Return the places in `given` of the columns of this schema; None to match by position.
+
+        Columns match by name if all names are equal, and by position if none is. If only some are
+        equal, a column may be misspelt, and matching by position could swap columns.
+
+        Raises:
+            InputError: some names are equal, but not all.
+        """
+        if tuple(given) == self.names or len(given) != self.arity:
+            return None
+        common = len(self._positions.keys() & set(given))
+        if common == self.arity:
+            return [given.index(name) for name in self.names]
+        if common:
+            raise self._wrong_names(given)
+        return None
+
     def _wrong_names(self, given: Iterable[Any]) -> InputError:
         names = list(map(str, given))
         missing = [name for name in self.names if name not in names]

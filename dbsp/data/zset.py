@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -177,8 +177,8 @@ class ZSet:
     ) -> ZSet:
         """Return a Z-set of the rows of an Arrow table.
 
-        Columns and schema match by name if the names are equal, else by position. A column with
-        nulls is optional.
+        Columns match by name if the table has all names of the schema, and by position if it has
+        none of them. A column with nulls is optional.
 
         Parameters:
             table: a `pyarrow.Table` or `pyarrow.RecordBatch`.
@@ -187,8 +187,9 @@ class ZSet:
             interner: the dictionary of strings and objects to share; a new one if None.
 
         Raises:
-            SchemaError: the table has other columns than the schema, or no such weight column.
-            InputError: a value is of another type, or a weight is null or not an integer.
+            SchemaError: the table has another number of columns, or no such weight column.
+            InputError: only some names are those of the schema, a value is of another type, or a
+                weight is null or not an integer.
             ValueOutOfRangeError: a value is outside the range of its type.
 
         Examples:
@@ -547,10 +548,14 @@ class ZSet:
                 code="duplicate-column",
             )
         order = [*key, *(j for j in range(self.arity) if j not in key)]
-        if order == list(range(self.arity)):
-            return IndexedZSet(self, len(key))
+        return IndexedZSet(self.ordered(order), len(key))
+
+    def ordered(self, order: Sequence[int]) -> ZSet:
+        """Return the Z-set with its columns in another order; itself if the order is the same."""
+        if list(order) == list(range(self.arity)):
+            return self
         batch = Batch(*arrange(self.batch.rows, self.batch.weights, np.array(order, np.int64)))
-        return IndexedZSet(self.wrap(self.schema.select(order), self.interner, batch), len(key))
+        return self.wrap(self.schema.select(order), self.interner, batch)
 
 
 def _listed(rows: Any) -> list[Any]:

@@ -94,6 +94,8 @@ def _rows(rows: Sequence[Any], port: InputPort, interner: Interner) -> Codes:
 def _encoded(change: Any, schema: Schema, relation: str, interner: Interner) -> tuple[Codes, Codes]:
     try:
         if isinstance(change, ZSet):
+            if (order := schema.match(change.schema.names)) is not None:
+                change = change.ordered(order)
             batch = change.recoded(schema, interner)
             return batch.rows, batch.weights
         if isinstance(change, Mapping):

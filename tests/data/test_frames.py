@@ -170,6 +170,17 @@ def test_chunks_batches_and_empty_tables() -> None:
     assert ZSet.from_arrow(ZSet.empty(schema).to_arrow(), "weight", schema) == ZSet.empty(schema)
 
 
+def test_a_misspelt_column_is_refused() -> None:
+    """By position, `source` would become `dst`."""
+    table = pa.table({"dst": [20], "source": [10]})
+    with pytest.raises(InputError) as refused:
+        ZSet.from_arrow(table, schema={"src": int, "dst": int})
+    assert str(refused.value) == (
+        "expected the columns (src: int, dst: int), got (dst, source); missing: 'src'; unknown: 'source'; "
+        "did you mean 'src'? [unknown-column]"
+    )
+
+
 def test_columns_match_by_name_else_by_position() -> None:
     schema = Schema.of(x=int, y=float)
     interner = Interner()

@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from dbsp import Circuit, CircuitError, InputError, Run, Stream, TickResult, UserFunctionError, col, count
+from dbsp import (
+    Circuit,
+    CircuitError,
+    InputError,
+    Run,
+    Stream,
+    TickResult,
+    UserFunctionError,
+    ZSet,
+    col,
+    count,
+)
 from tests.harness import deltas_of, start, view, views
 from tests.reference import add
 from tests.strategies import Tick, rows, small, ticks, totals, words
@@ -305,3 +316,15 @@ def test_a_deleted_run_releases_its_memory() -> None:
     gc.collect()
     assert reference() is None and not any(trace.nbytes for trace in traces)
     assert len(kept) == 465
+
+
+def test_a_z_set_matches_the_columns_of_an_input_by_name() -> None:
+    run = start(lambda c: c.input("edge", src=int, dst=int))
+    turned = ZSet({(2, 1): 1, (3, 1): 1}, {"dst": int, "src": int})
+    assert run.step({"edge": turned})["out"].to_dict() == {(1, 2): 1, (1, 3): 1}
+    other = ZSet({(5, 6): 1}, {"a": int, "b": int})
+    assert run.step({"edge": other})["out"].to_dict() == {(5, 6): 1}
+    misspelt = ZSet({(20, 10): 1}, {"dst": int, "source": int})
+    with pytest.raises(InputError, match=r"relation 'edge': .*missing: 'src'; unknown: 'source'"):
+        run.step({"edge": misspelt})
+    assert run.tick == 2
