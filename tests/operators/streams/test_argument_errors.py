@@ -234,7 +234,12 @@ CODES: list[tuple[Build, type[DbspError], str, str]] = [
     ),
     (lambda c, a: a.group_by("x").agg(), SchemaError, "invalid-aggregate", "at least one aggregate"),
     (lambda c, a: a.group_by("x").agg(x=count()), SchemaError, "duplicate-column", "already a grouping"),
-    (lambda c, a: a.group_by("x").agg(m=avg("s")), SchemaError, "invalid-aggregate", "avg expects an int"),
+    (
+        lambda c, a: a.group_by("x").agg(m=avg("s")),
+        SchemaError,
+        "invalid-aggregate",
+        "avg 'm' expects an int",
+    ),
     (lambda c, a: quantile("x", 1.5), SchemaError, "invalid-aggregate", "q between 0 and 1, got 1.5"),
     (lambda c, a: fold(len, type=int), SchemaError, "invalid-aggregate", "fold needs at least one"),
     (lambda c, a: linear(len, type=int), SchemaError, "invalid-aggregate", "linear needs at least one"),
