@@ -10,11 +10,11 @@ from dbsp.compiler.datalog.compile_options import CompileOptions
 from dbsp.compiler.datalog.compiler_passes import REWRITES, SourceText
 from dbsp.compiler.datalog.meaning.word_size import WORD_SIZES
 from dbsp.compiler.datalog.text.preprocess import Sources
-from dbsp.compiler.planner.strategy import Strategy, join_strategy
+from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.program import Program
 from dbsp.diagnostics import did_you_mean
-from dbsp.errors import ArgumentError, CompileError, wrong_argument
-from dbsp.operators.recursion.modes import Recursion, recursion_mode
+from dbsp.errors import ArgumentError, CompileError, choice, wrong_argument
+from dbsp.operators.recursion.modes import Recursion
 
 
 def compile(
@@ -84,11 +84,11 @@ def compile(
     if word_size not in (None, *WORD_SIZES):
         raise ArgumentError(f"word_size= expects 32 or 64, got {word_size!r}")
     options = CompileOptions(
-        strategy=join_strategy(strategy),
+        strategy=choice("strategy", Strategy, strategy),
         disabled=_disabled(rewrites),
         magic=magic if isinstance(magic, bool) else tuple(magic),
         functors=dict(functors or {}),
-        recursion=recursion_mode(recursion),
+        recursion=choice("recursion", Recursion, recursion),
         word_size=word_size,
     )
     defined = {name: str(value) for name, value in (macros or {}).items()}

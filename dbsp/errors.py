@@ -7,12 +7,14 @@ do.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from dbsp.diagnostics import Diagnostic
 
 T = TypeVar("T")
+C = TypeVar("C", bound=StrEnum)
 
 
 class DbspError(Exception):
@@ -153,6 +155,14 @@ def at_place(error: E, place: str) -> E:
 def wrong_argument(name: str, expected: str, value: object) -> ArgumentError:
     """Return the error for an argument of the wrong type; it shows the value and its type."""
     return ArgumentError(f"{name}: expected {expected}, got {shorten(value)} of type {type(value).__name__}")
+
+
+def choice(parameter: str, choices: type[C], value: C | str) -> C:
+    """Return the member of an enumeration with this value. Raise ArgumentError if there is none."""
+    if value not in list(choices):
+        known = ", ".join(repr(str(member)) for member in choices)
+        raise ArgumentError(f"{parameter}= expects one of {known}, got {shorten(value)}")
+    return choices(value)
 
 
 def shorten(value: Any, width: int = 60) -> str:

@@ -20,7 +20,7 @@ class OutOfRange(ValueError):
 
 def check_range(range_: IntRange | None, value: Any) -> None:
     """Raise OutOfRange for a value outside of the range, if there is a range."""
-    if range_ is not None and not range_.low <= value <= range_.high:
+    if range_ is not None and value not in range_:
         raise OutOfRange(range_.expected)
 
 

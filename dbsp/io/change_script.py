@@ -22,9 +22,9 @@ from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean
-from dbsp.errors import InputError
+from dbsp.errors import InputError, counted
 from dbsp.io.cell_text import check_range, code_of
-from dbsp.io.problems import MAX_PROBLEMS, DataError, counted, missing_file, unreadable
+from dbsp.io.problems import MAX_PROBLEMS, DataError, missing_file, unreadable
 from dbsp.io.script_literals import fit_value, read_number
 from dbsp.io.term_text import TermTextError, read_term
 

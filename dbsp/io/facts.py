@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic, SourceSpan
-from dbsp.errors import SchemaError, shorten
+from dbsp.errors import SchemaError, counted, shorten
 from dbsp.io.cell_text import CELLS, arrow_type, check_range, code_of
-from dbsp.io.problems import MAX_PROBLEMS, DataError, counted, read_file
+from dbsp.io.problems import MAX_PROBLEMS, DataError, read_file
 from dbsp.io.quoted import Cell, Unbalanced, lines_of, quoted_lines
 from dbsp.io.term_text import TermTextError, cell_end, value_of
 

@@ -13,10 +13,10 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.data.zset import ZSet
 from dbsp.diagnostics import Diagnostic, SourceSpan
-from dbsp.errors import InputError, shorten
+from dbsp.errors import InputError, counted, shorten
 from dbsp.io.cell_text import OutOfRange, check_range, code_of
 from dbsp.io.json_terms import Members, json_text, term_of_json
-from dbsp.io.problems import MAX_PROBLEMS, DataError, counted
+from dbsp.io.problems import MAX_PROBLEMS, DataError
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 _BLANK = " \t\n\r"

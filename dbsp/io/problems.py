@@ -45,11 +45,6 @@ def unreadable(path: str, error: OSError) -> InputError:
     return InputError(f"cannot be read: {error.strerror}", where=path, code="unreadable-file")
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 column`, `2 columns`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def read_file(path: Path, kind: str) -> bytes:
     """Return the bytes of a file, decompressed if gzip compressed them; `kind` names it in errors.
 

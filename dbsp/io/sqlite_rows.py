@@ -16,9 +16,9 @@ from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
 from dbsp.diagnostics import did_you_mean
-from dbsp.errors import InputError, shorten
+from dbsp.errors import InputError, counted, shorten
 from dbsp.io.cell_text import OutOfRange, check_range, code_of
-from dbsp.io.problems import MAX_PROBLEMS, counted, missing_file
+from dbsp.io.problems import MAX_PROBLEMS, missing_file
 from dbsp.io.results import text_of
 from dbsp.io.term_text import value_of
 

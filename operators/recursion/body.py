@@ -5,9 +5,9 @@ from __future__ import annotations
 from dbsp.circuit.graph import Graph, Stream, placed
 from dbsp.circuit.operator import Operator
 from dbsp.data.schema import Schema
-from dbsp.errors import CircuitError, wrong_argument
+from dbsp.errors import CircuitError, choice, wrong_argument
 from dbsp.operators.recursion.delta0 import Delta0
-from dbsp.operators.recursion.modes import Recursion, recursion_mode
+from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.time.delay import Delay
 
 
@@ -21,7 +21,7 @@ class Body(Graph):
         if type(max_iterations) is not int or max_iterations < 1:
             raise wrong_argument("max_iterations", "a number of 1 or more", max_iterations)
         self.max_iterations = max_iterations
-        self.recursion = recursion_mode(recursion)
+        self.recursion = choice("recursion", Recursion, recursion)
         """The requested mode of evaluation (see `dbsp.operators.recursion.modes`)."""
         self.closed = False
         """Whether the scope is complete, so that no node can be added."""

@@ -20,7 +20,6 @@ from enum import StrEnum
 
 import numpy as np
 
-from dbsp.errors import ArgumentError
 from dbsp.kernels.arrays import Codes
 
 STEP_ROWS = 24
@@ -51,14 +50,6 @@ class Recursion(StrEnum):
     AUTO = "auto"
     INCREMENTAL = "incremental"
     INSERT_ONLY = "insert-only"
-
-
-def recursion_mode(name: Recursion | str) -> Recursion:
-    """Return the mode of this name. Raises ArgumentError for an unknown name."""
-    if name not in list(Recursion):
-        known = ", ".join(repr(str(mode)) for mode in Recursion)
-        raise ArgumentError(f"recursion= expects one of {known}, got {name!r}")
-    return Recursion(name)
 
 
 MODE_DESCRIPTIONS = {

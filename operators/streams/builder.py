@@ -23,7 +23,7 @@ from dbsp.circuit import graph
 from dbsp.circuit.stage import Stage
 from dbsp.data.schema import Schema, as_schema
 from dbsp.data.zset import ZSet
-from dbsp.errors import ArgumentError, CircuitError, SchemaError, shorten, wrong_argument
+from dbsp.errors import ArgumentError, CircuitError, SchemaError, choice, shorten, wrong_argument
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
@@ -387,7 +387,7 @@ class Circuit(graph.Graph):
             <circuit 'evens': 4 nodes>
         """
         self.validate()
-        return three_stages.circuit(self, _stage(stage))
+        return three_stages.circuit(self, choice("stage", Stage, stage))
 
     def explain(self, run: Run | None = None) -> str:
         """Describe how the circuit is evaluated, as text.
@@ -448,7 +448,7 @@ class Circuit(graph.Graph):
             [(2,)]
         """
         self.validate()
-        runnable = three_stages.runnable(self, _stage(stage))
+        runnable = three_stages.runnable(self, choice("stage", Stage, stage))
         if checkpoint is None:
             return Run(runnable)
         return open_checkpoint(checkpoint).resume(self, lambda _: Run(runnable))
@@ -472,11 +472,3 @@ def _expect_text(value: Any, parameter: str, expected: str) -> None:
         f"{parameter}= expects {expected}, got {shorten(value)}; for a column called '{parameter}' give "
         f"all columns as schema={{'{parameter}': {type_name}, ...}}"
     )
-
-
-def _stage(stage: Stage | str) -> Stage:
-    """The stage of this name. Raises ArgumentError."""
-    if stage not in list(Stage):
-        stages = ", ".join(repr(each.value) for each in Stage)
-        raise ArgumentError(f"stage= expects one of {stages}, got {shorten(stage)}")
-    return Stage(stage)
