@@ -84,6 +84,8 @@ class Store:
         """The files of interned values, with the end of their ids."""
         self._written = 0
         """The number of values of the interner that are in the snapshot or the journal."""
+        self._recorded_values = 0
+        """The same, with the tick that is being recorded."""
         self._next_file = 0
         self._snapshot_tick = 0
 
@@ -250,20 +252,23 @@ class Store:
             }
         ).replace_schema_metadata({"dbsp": metadata})
         path = self.folder / "journal" / f"{tick}.arrow"
+        self._recorded_values = len(run.interner)
         try:
             write_atomically(path, arrow_bytes(table), self.sync)
-        except BaseException as error:
+        except OSError as error:
             path.unlink(missing_ok=True)  # the tick is rolled back, so it must not be read later
-            if isinstance(error, OSError):
-                raise CheckpointError(
-                    f"cannot write tick {tick} to {path}: {error.strerror}; the tick was rolled back",
-                    code="checkpoint-write",
-                ) from None
-            raise
-        self._written = len(run.interner)
+            raise CheckpointError(
+                f"cannot write tick {tick} to {path}: {error.strerror}; the tick was rolled back",
+                code="checkpoint-write",
+            ) from None
+
+    def recorded(self, tick: int) -> bool:
+        """Return whether the file of a tick is in the journal: an interrupt may follow its rename."""
+        return (self.folder / "journal" / f"{tick}.arrow").exists()
 
     def committed(self, result: TickResult, label: Any) -> None:
         """Note the commit of the recorded tick."""
+        self._written = self._recorded_values
         self.result = result
         self.label = label
 

@@ -22,10 +22,16 @@ class RunLog(Protocol):
         """Called before a tick; the previous tick is committed."""
 
     def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
-        """Called before the commit. If it raises an error, the tick is rolled back."""
+        """Called before the commit; the tick is durable when this returns.
+
+        If it raises, `recorded` decides whether the tick is rolled back or committed.
+        """
+
+    def recorded(self, tick: int) -> bool:
+        """Return whether a tick is in the log, so that it must be committed in memory, too."""
 
     def committed(self, result: TickResult, label: Any) -> None:
-        """Called after the commit of a tick."""
+        """Called during the commit of a recorded tick, perhaps more than once; never raises."""
 
     def snapshot(self) -> None:
         """Write the whole state now."""
