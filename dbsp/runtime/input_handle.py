@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dbsp.data.interner import Interner
@@ -129,7 +129,26 @@ class InputHandle:
         """
         self._pieces.append(encode_upserts(list(rows), self.port, self._interner))
 
-    def take(self) -> list[Piece]:
-        """Remove and return the staged changes."""
-        pieces, self._pieces = self._pieces, []
-        return pieces
+    def clear(self) -> None:
+        """Drop the staged changes, as after a tick that cannot apply them.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("all", circuit.input("sale", x=int))
+            >>> run = circuit.start()
+            >>> run.input("sale").insert([(7,)])
+            >>> run.input("sale").clear()
+            >>> run.input("sale")
+            <input 'sale' (x: int): 0 rows staged>
+        """
+        self._pieces = []
+
+    @property
+    def staged(self) -> Sequence[Piece]:
+        """The staged changes, oldest first."""
+        return self._pieces[:]
+
+    def remove(self, pieces: Sequence[Piece]) -> None:
+        """Remove the oldest staged changes; do nothing if they are removed already."""
+        if pieces and self._pieces and self._pieces[0] is pieces[0]:
+            self._pieces = self._pieces[len(pieces) :]
