@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import dbsp
 from dbsp import Circuit, Run, Stream, avg, col, count, count_distinct, max_, median, min_, sum_
+from dbsp.circuit.graph import Graph
 
 Change = dict[str, dict[tuple[Any, ...], int]]
 
@@ -25,6 +26,8 @@ class FaultCircuit:
     first: Change
     insertions: Callable[[int], Change]
     retracts: bool = True
+    other: Callable[[], Graph] | None = None
+    """Another physical circuit of the query, to replan to."""
 
     def tick(self, n: int) -> Change:
         """Return the changes of tick n, counted from 0."""
@@ -55,14 +58,17 @@ def built(build: Callable[[Circuit], None]) -> Callable[..., Run]:
     return start
 
 
+@cache
+def program(
+    rules: str, strategy: Literal["auto", "binary", "wcoj"] = "auto", mode: str = "auto"
+) -> dbsp.Program:
+    """Return the compiled rules."""
+    return dbsp.compile(rules, strategy=strategy, recursion=mode)
+
+
 def compiled(rules: str, **how: Any) -> Callable[..., Run]:
     """Return a function that starts a program."""
-
-    @cache
-    def program() -> dbsp.Program:
-        return dbsp.compile(rules, **how)
-
-    return lambda **options: program().start(**options)
+    return lambda **options: program(rules, **how).start(**options)
 
 
 def joins(circuit: Circuit) -> None:
@@ -145,9 +151,17 @@ RECORDS = """
     .decl b(s: symbol, t: symbol) .input b
     .decl lists(s: symbol, l: L) .output lists
     lists(s, [s, [t, nil]]) :- b(s, t).
-    lists(s, [s, l]) :- lists(s, l), a(s, x), x < 1.
+    .decl longer(l: L) .output longer
+    longer([s, l]) :- lists(s, l), a(s, _).
     .decl text(t: symbol) .output text
     text(cat(s, to_string(x))) :- a(s, x).
+"""
+PATTERN = """
+    .decl edge(x: number, y: number) .input edge
+    .decl pattern(x: number, y: number, z: number) .output pattern
+    pattern(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
+    .decl total(n: number) .output total
+    total(n) :- n = count : { pattern(_, _, _) }.
 """
 CLASSES = """
     .decl edge(x: number, y: number) .input edge
@@ -181,8 +195,15 @@ CIRCUITS = (
     FaultCircuit("asof", built(asof), _numbers(100), _numbers),
     FaultCircuit("records", compiled(RECORDS), _WORDS, words),
     FaultCircuit("eqrel", compiled(CLASSES), _EDGES, edges),
+    FaultCircuit(
+        "replan",
+        compiled(PATTERN, strategy="wcoj"),
+        _EDGES,
+        edges,
+        other=lambda: program(PATTERN, strategy="binary").circuit("physical"),
+    ),
     *(
-        FaultCircuit(f"recursion {mode}", compiled(PATHS, recursion=mode), _EDGES, edges)
+        FaultCircuit(f"recursion {mode}", compiled(PATHS, mode=mode), _EDGES, edges)
         for mode in ("auto", "incremental", "insert-only")
     ),
 )

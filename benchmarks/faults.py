@@ -135,6 +135,7 @@ class _Attempt:
         self._right = circuit.start()
         for run in (self._faulty, self._right):
             run.step(circuit.first)
+        self._graphs = [self._faulty.graph, self._right.graph if circuit.other is None else circuit.other()]
 
     def _open(self) -> Run:
         if self._how not in ("durable", "reopened"):
@@ -169,7 +170,7 @@ class _Attempt:
         if self._how == "stage":
             return lambda: self._stage(change)
         if self._how == "replan":
-            circuit = self._circuit.start().graph
+            circuit = next(graph for graph in self._graphs if graph is not run.graph)
             return lambda: run.replan(circuit)
         if self._how == "compact":
             return run.compact

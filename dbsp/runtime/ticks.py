@@ -233,10 +233,7 @@ class Ticks(RunBase):
             self._settle_without_memory(work)
         except SystemError as error:
             self.settle()
-            # Numba reports an interrupt that arrives while it loads a kernel in this way.
-            if isinstance(error.__cause__, KeyboardInterrupt):
-                raise error.__cause__ from None
-            raise
+            raise _cause_of(error) from None
         except BaseException:
             self.settle()
             raise
@@ -318,3 +315,11 @@ class Ticks(RunBase):
             self.close(work)
         if failures:
             raise failures[0]
+
+
+def _cause_of(error: SystemError) -> BaseException:
+    """Return the interrupt that Numba reports as a SystemError when it calls a kernel first."""
+    cause: BaseException | None = error
+    while isinstance(cause, SystemError):
+        cause = cause.__cause__
+    return cause if isinstance(cause, KeyboardInterrupt | MemoryError) else error
