@@ -12,8 +12,10 @@ the rules, `usage` the cost of a caller's choices, `recursion` loads and changes
 programs in every recursion mode, compared with a fresh run and duckdb, and `spark` the cost of a
 tick that Spark drives, above Spark's own cost.
 
-`spark-crash` measures nothing: it kills Spark and the circuits that it drives at random, 4, 30 or
-100 times, and checks that the result is exact. It is not part of `all`.
+`faults` and `spark-crash` measure nothing and are not part of `all`. `faults` raises exceptions at
+every step of ticks (with the size medium at one step in 11, with small at one in 101) and checks
+that each tick is all or nothing. `spark-crash` kills Spark and the circuits that it drives at
+random, 4, 30 or 100 times, and checks that the result is exact.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from rich.console import Console
 import dbsp
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Entry, Result, measure
+from benchmarks.faults import STRIDES, measure_faults
 from benchmarks.growth import DECADES, measure_growth
 from benchmarks.kernels import measure_kernels
 from benchmarks.patterns import WORKLOADS as GRAPHS
@@ -49,6 +52,7 @@ from benchmarks.report import (
     print_costs,
     print_crashes,
     print_driven,
+    print_faults,
     print_growth,
     print_passing,
     print_planner,
@@ -102,6 +106,7 @@ class What(StrEnum):
     rewrites = "rewrites"
     usage = "usage"
     recursion = "recursion"
+    faults = "faults"
     spark_crash = "spark-crash"
     spark = "spark"
 
@@ -115,6 +120,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.rewrites: [],
     What.usage: [],
     What.recursion: [],
+    What.faults: [],
     What.spark_crash: [],
     What.spark: [],
 }
@@ -140,7 +146,7 @@ def main(
         str | None,
         typer.Option(
             help="Only contestants (operators of `growth`, queries of `planner`, rewritings, programs of "
-            "`recursion`) whose name contains this."
+            "`recursion`, circuits of `faults`) whose name contains this."
         ),
     ] = None,
 ) -> None:
@@ -204,6 +210,8 @@ def main(
         agreed = through_spark(console, one_of(PASSING, size, what), one_of(DRIVEN, size, what)) and agreed
     if what in (What.all, What.circuit):
         print_costs(console, measure_circuit())
+    if what is What.faults:
+        agreed = print_faults(console, measure_faults(one_of(STRIDES, size, what), only=part))
     if what is What.spark_crash:
         kills = one_of(KILLS, size, what)
         with console.status("spark-crash"), tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Defer signals during a call that no exception may interrupt."""
+"""Defer signals while a kernel is loaded, and find the interrupts that Numba disguises."""
 
 from __future__ import annotations
 
@@ -51,3 +51,14 @@ def call_undisturbed(function: Callable[..., T], *arguments: Any) -> T:
         for deferral in deferrals:
             if deferral.waiting:
                 deferral.handler(deferral.number, None)
+
+
+def interrupt_behind(error: Exception) -> BaseException:
+    """Return the interrupt that Numba reports as a SystemError at the first call of a kernel.
+
+    Return any other error unchanged.
+    """
+    cause: BaseException | None = error
+    while isinstance(cause, SystemError):
+        cause = cause.__cause__
+    return cause if isinstance(cause, KeyboardInterrupt | MemoryError) else error

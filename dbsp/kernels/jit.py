@@ -24,7 +24,7 @@ def kernel(function: F) -> F:
     OverflowError whose text starts with 'weight' or 'value'; the scheduler converts it into a
     DbspError that names the operator.
     """
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     # After an exception at some places of its loader, Numba can load no kernel any more.
     compiled._compile_for_args = partial(call_undisturbed, compiled._compile_for_args)
     return cast(F, compiled)

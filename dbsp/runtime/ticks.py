@@ -23,6 +23,7 @@ from dbsp.errors import (
     shorten,
 )
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.deferred_signals import interrupt_behind
 from dbsp.runtime.input_changes import InputChange, encode_change, net_change
 from dbsp.runtime.input_handle import InputHandle
 from dbsp.runtime.memory import memory_message
@@ -62,11 +63,6 @@ class Ticks(RunBase):
         super().install(graph, scope)
         for name, handle in self._handles.items():
             handle.port = self.input_ports[name]
-
-    @property
-    def stepping(self) -> bool:
-        """Whether a tick is being computed: an exception raised now, as by a signal, undoes it."""
-        return self._work is not None and not self._work.decided
 
     def input(self, name: str) -> InputHandle:
         """Return the handle that stages changes of one input for the next step.
@@ -207,6 +203,7 @@ class Ticks(RunBase):
 
     def _tick(self, stage: Callable[[OpenTick], Mapping[str, Batch]], label: Any) -> TickResult:
         started = time.perf_counter()
+        self.refuse_inside_tick("step")
         self._notify()
         work = OpenTick(self, sys._getframe(), self._ticks + 1, label)
         self.begin(work)
@@ -229,11 +226,12 @@ class Ticks(RunBase):
                 self._scope.forget()
             self._scope.merge()
             self.close(work)
-        except MemoryError:
+        except (MemoryError, SystemError) as error:
+            cause = interrupt_behind(error)
+            if not isinstance(cause, MemoryError):
+                self.settle()
+                raise cause from None
             self._settle_without_memory(work)
-        except SystemError as error:
-            self.settle()
-            raise _cause_of(error) from None
         except BaseException:
             self.settle()
             raise
@@ -315,11 +313,3 @@ class Ticks(RunBase):
             self.close(work)
         if failures:
             raise failures[0]
-
-
-def _cause_of(error: SystemError) -> BaseException:
-    """Return the interrupt that Numba reports as a SystemError when it calls a kernel first."""
-    cause: BaseException | None = error
-    while isinstance(cause, SystemError):
-        cause = cause.__cause__
-    return cause if isinstance(cause, KeyboardInterrupt | MemoryError) else error
