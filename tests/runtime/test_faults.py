@@ -31,7 +31,6 @@ from dbsp.kernels.deferred_signals import call_undisturbed, interrupt_behind
 from dbsp.runtime.scope import Scope
 from dbsp.state.trace import Trace
 
-
 # Python ignores an exception that a generator raises while it is closed.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
