@@ -1,4 +1,4 @@
-"""A tick that has begun and has not ended: what it takes from the handles, and how far it is."""
+"""A tick that has started and has not ended: what it takes from the handles, and how far it is."""
 
 from __future__ import annotations
 

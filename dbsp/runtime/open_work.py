@@ -1,4 +1,4 @@
-"""Work on a run that has begun and has not ended, such as a tick.
+"""Work on a run that has started and has not ended, such as a tick.
 
 An exception may end a tick at any bytecode: a signal handler raises, an allocation fails, a
 function of the user raises. Even the code that undoes a tick may be interrupted. So a run notes its
