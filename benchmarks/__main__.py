@@ -12,10 +12,11 @@ the rules, `usage` the cost of a caller's choices, `recursion` loads and changes
 programs in every recursion mode, compared with a fresh run and duckdb, and `spark` the cost of a
 tick that Spark drives, above Spark's own cost.
 
-`faults` and `spark-crash` measure nothing and are not part of `all`. `faults` raises exceptions at
-every step of ticks (with the size medium at one step in 11, with small at one in 101) and checks
-that each tick is all or nothing. `spark-crash` kills Spark and the circuits that it drives at
-random, 4, 30 or 100 times, and checks that the result is exact.
+These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
+exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
+101), `kills` kills durable runs at random (3, 20 or 68 times for each of 14 circuits),
+`spark-crash` kills Spark and the circuits that it drives (4, 30 or 100 times), and `soak` steps a
+run for `--seconds` and interrupts it at random; it reports memory and latencies, too.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ from benchmarks.contest import Entry, Result, measure
 from benchmarks.faults import STRIDES, measure_faults
 from benchmarks.growth import DECADES, measure_growth
 from benchmarks.kernels import measure_kernels
+from benchmarks.kills import KILLS as KILLED
+from benchmarks.kills import measure_kills
 from benchmarks.patterns import WORKLOADS as GRAPHS
 from benchmarks.planner import SHARES, measure_planner
 from benchmarks.recursion import MODES, measure_recursion
@@ -54,17 +57,20 @@ from benchmarks.report import (
     print_driven,
     print_faults,
     print_growth,
+    print_kills,
     print_passing,
     print_planner,
     print_rates,
     print_results,
     print_rewrites,
     print_scaling,
+    print_soak,
     print_usage,
 )
 from benchmarks.rewrites import SHARES as REWRITES
 from benchmarks.rewrites import measure_rewrites
 from benchmarks.scaling import POWERS, measure_scaling
+from benchmarks.soak import measure_soak
 from benchmarks.spark import DRIVEN, PASSING, measure_driven, measure_passing
 from benchmarks.spark_crash import KILLS, measure_crashes
 from benchmarks.usage import ROWS as USAGE
@@ -107,6 +113,8 @@ class What(StrEnum):
     usage = "usage"
     recursion = "recursion"
     faults = "faults"
+    kills = "kills"
+    soak = "soak"
     spark_crash = "spark-crash"
     spark = "spark"
 
@@ -121,6 +129,8 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.usage: [],
     What.recursion: [],
     What.faults: [],
+    What.kills: [],
+    What.soak: [],
     What.spark_crash: [],
     What.spark: [],
 }
@@ -141,12 +151,14 @@ def main(
     galen: Annotated[
         Path | None, typer.Option(help="Folder or zip file of the ontology GALEN, for `recursion`.")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Time limit of each phase, per contestant.")] = 5.0,
+    seconds: Annotated[
+        float, typer.Option(help="Time limit of each phase, per contestant; the time of `soak`.")
+    ] = 5.0,
     only: Annotated[
         str | None,
         typer.Option(
             help="Only contestants (operators of `growth`, queries of `planner`, rewritings, programs of "
-            "`recursion`, circuits of `faults`) whose name contains this."
+            "`recursion`, circuits of `faults` and `kills`) whose name contains this."
         ),
     ] = None,
 ) -> None:
@@ -212,6 +224,11 @@ def main(
         print_costs(console, measure_circuit())
     if what is What.faults:
         agreed = print_faults(console, measure_faults(one_of(STRIDES, size, what), only=part))
+    if what is What.kills:
+        agreed = print_kills(console, measure_kills(one_of(KILLED, size, what), only=part))
+    if what is What.soak:
+        with tempfile.TemporaryDirectory() as folder:
+            agreed = print_soak(console, measure_soak(seconds, Path(folder)))
     if what is What.spark_crash:
         kills = one_of(KILLS, size, what)
         with console.status("spark-crash"), tempfile.TemporaryDirectory() as folder:

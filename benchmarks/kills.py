@@ -25,7 +25,7 @@ from benchmarks.fault_circuits import CIRCUITS, Change, FaultCircuit
 from dbsp import Run
 from dbsp.durable import DeltaLog, Store
 
-KILLS = {"small": 3, "medium": 20, "large": 77}
+KILLS = {"small": 3, "medium": 20, "large": 68}
 """By size, how often each circuit is killed."""
 
 

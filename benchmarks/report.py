@@ -14,9 +14,11 @@ from benchmarks.contest import Phase, Result
 from benchmarks.faults import Campaign
 from benchmarks.growth import Growth
 from benchmarks.kernels import Rate
+from benchmarks.kills import Killed
 from benchmarks.planner import STRATEGIES, Planned, Times
 from benchmarks.rewrites import Figures, Rewritten
 from benchmarks.scaling import BATCH, Scaling
+from benchmarks.soak import Soaked
 from benchmarks.spark import FLOOR, Driven, Passing
 from benchmarks.spark_crash import Crashes
 from benchmarks.usage import Cost
@@ -163,6 +165,38 @@ def print_faults(console: Console, campaigns: Iterable[Campaign]) -> bool:
             console.print(problem, style="red", markup=False)
     console.print(f"{faults:,} faults, {len(problems)} wrong")
     return not problems
+
+
+def print_kills(console: Console, circuits: Iterable[Killed]) -> bool:
+    """Print one line per circuit as it ends; return whether all are right."""
+    kills, problems = 0, 0
+    for done in circuits:
+        kills += done.kills
+        problems += len(done.problems)
+        console.print(
+            f"{done.circuit:22}{done.kills:>6,} kills{done.ticks:>8,} ticks{done.ahead:>5,} not acknowledged"
+            f"{len(done.problems):>4} wrong{done.seconds:>8.0f} s"
+        )
+        for problem in done.problems[:5]:
+            console.print(problem, style="red", markup=False)
+    console.print(f"{kills:,} kills, {problems} wrong")
+    return not problems
+
+
+def print_soak(console: Console, reports: Iterable[Soaked]) -> bool:
+    """Print one line per report; return whether every check found the right views."""
+    right = True
+    for soaked in reports:
+        console.print(
+            f"{soaked.seconds:>7.0f} s{soaked.ticks:>10,} ticks, {soaked.checked:,} checked, "
+            f"{soaked.interrupted:,} interrupted; a tick {soaked.median * 1e3:.2f} ms (median), "
+            f"{soaked.slow * 1e3:.2f} (99 %), {soaked.slowest * 1e3:.0f} (max); "
+            f"{soaked.resident_bytes / 2**20:.0f} MB, {soaked.state_rows:,} rows, {soaked.interned:,} values"
+        )
+        if soaked.problem:
+            right = False
+            console.print(soaked.problem, style="red", markup=False)
+    return right
 
 
 def print_scaling(console: Console, scalings: Sequence[Scaling]) -> None:

@@ -19,27 +19,34 @@ from benchmarks.__main__ import ENTRIES
 from benchmarks.changes import Codes, Row
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Outcome, Phase, Result, checksum, checksum_of, net, play
+from benchmarks.fault_circuits import CIRCUITS as FAULT_CIRCUITS
+from benchmarks.faults import inject
 from benchmarks.graphs import power_law, uniform
 from benchmarks.growth import CASES, DECADES, Case, measure_growth
 from benchmarks.hand import create
 from benchmarks.hand_patterns import Matches
 from benchmarks.kernels import measure_kernels
+from benchmarks.kills import measure_kills
 from benchmarks.patterns import PATTERNS
 from benchmarks.patterns import WORKLOADS as PATTERNS_OF
 from benchmarks.planner import SHARES, Planned, Times, measure_planner
 from benchmarks.report import (
     print_costs,
+    print_faults,
     print_growth,
+    print_kills,
     print_planner,
     print_rates,
     print_results,
     print_rewrites,
     print_scaling,
+    print_soak,
     print_usage,
 )
 from benchmarks.rewrites import SHARES as REWRITES
 from benchmarks.rewrites import compared, measure_rewrites
 from benchmarks.scaling import POWERS, Scaling, measure_scaling, tripartite, two_hubs
+from benchmarks.soak import measure_soak
 from benchmarks.usage import ROWS as USAGE
 from benchmarks.usage import measure_usage
 from benchmarks.workloads import COLUMNS, SIZES, Workload, find_folder, make, read_folder, read_graph
@@ -358,3 +365,26 @@ def test_the_planner_is_compared_with_the_strategies_it_chooses_from() -> None:
     assert Planned("triangle", "uniform", 1, 1, times).ratios == (1.5, 0.5, 1.0)
     print_planner(console, [Planned("triangle", "uniform", 1, 1, times)])
     assert "the worst is 1.50, 1 of 3 are above 1.2" in console.file.getvalue()
+
+
+# --- faults, kills and the soak test --------------------------------------------------------------
+
+
+def test_campaigns_report_what_they_did(tmp_path: Path) -> None:
+    printed = io.StringIO()
+    console = Console(file=printed, width=190)
+    assert print_faults(console, [inject(FAULT_CIRCUITS[0], KeyboardInterrupt, stride=211)])
+    assert print_kills(console, measure_kills(2, only="multiway"))
+    assert print_soak(console, measure_soak(2.0, tmp_path, reports=2))
+    lines = printed.getvalue().splitlines()
+    assert lines[0].startswith("joins ") and lines[1].endswith("faults, 0 wrong")
+    assert lines[2].startswith("multiway ") and lines[3] == "2 kills, 0 wrong"
+    assert [line.split()[1] for line in lines[4:]] == ["s", "s"]
+
+
+def test_a_soak_test_notices_a_wrong_view(tmp_path: Path) -> None:
+    with patch("benchmarks.soak._apply", lambda rows, change: None):
+        *_, last = measure_soak(60.0, tmp_path)
+    assert "differs in" in last.problem
+    console = Console(file=io.StringIO(), width=190)
+    assert not print_soak(console, [last])
