@@ -45,7 +45,7 @@ Change = dict[str, dict[tuple[Any, ...], int]]
 
 @dataclass(frozen=True)
 class Soaked:
-    """The state of a soak test after some time; latencies are of the ticks since the last report."""
+    """The state of a soak test after some time; latencies are those since the last report."""
 
     seconds: float
     ticks: int
