@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -250,7 +249,7 @@ def interrupt(at: str, commands: ConsoleCommands) -> None:
     def interrupting(scope: Scope) -> None:
         method(scope)
         setattr(Scope, at, method)
-        signal.raise_signal(signal.SIGINT)
+        raise KeyboardInterrupt
 
     with patch.object(Scope, at, interrupting), pytest.raises(KeyboardInterrupt):
         commands.handle("commit")
