@@ -13,6 +13,7 @@ import typer
 
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.errors import DbspError
+from dbsp.io import unpack
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.runtime import memory
 
@@ -35,6 +36,14 @@ def _max_memory(text: str) -> str:
         raise invalid_option(error.message if isinstance(error, DbspError) else str(error)) from None
     if size is not None:
         memory.limit(size)
+    return text
+
+
+def _max_unpacked(text: str | None) -> str | None:
+    try:
+        unpack.set_limit(None if text is None else memory.capacity(text))
+    except ValueError as error:
+        raise invalid_option(error.message if isinstance(error, DbspError) else str(error)) from None
     return text
 
 
@@ -64,6 +73,16 @@ IncludeFolders = Annotated[
         "-I",
         metavar="DIR",
         help="Another folder in which #include looks for files; can be repeated.",
+        show_default=False,
+    ),
+]
+Folders = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--folder",
+        metavar="DIR",
+        help="Let the program use only files in this folder, for #include, .input and .output; can be "
+        "repeated. Default: all files.",
         show_default=False,
     ),
 ]
@@ -167,6 +186,17 @@ MaxMemory = Annotated[
         callback=_max_memory,
     ),
 ]
+MaxUnpacked = Annotated[
+    str | None,
+    typer.Option(
+        "--max-unpacked",
+        metavar="SIZE",
+        help="Read compressed files up to this size after decompression, such as 8G. Default: 256M, or 100 "
+        "times the compressed size if that is more.",
+        callback=_max_unpacked,
+        show_default=False,
+    ),
+]
 Timing = Annotated[bool, typer.Option("--time", help="Print the duration of each tick.")]
 
 
@@ -176,6 +206,7 @@ class Compilation:
 
     macros: Macros = None
     include: IncludeFolders = None
+    folders: Folders = None
     no_warn: NoWarnings = False
     strategy: JoinStrategy = Strategy.AUTO
     recursion: RecursionMode = Recursion.AUTO
