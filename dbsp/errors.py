@@ -47,6 +47,10 @@ class DbspError(Exception):
         if code is not None:
             self.code = code
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An error of a worker process keeps its attributes, whatever its class takes as arguments.
+        return _restored, (type(self), self.args), self.__dict__
+
     def locate(self, diagnostic: Diagnostic) -> None:
         """Point the error at a place in a program's text."""
         self.diagnostic = diagnostic
@@ -57,6 +61,11 @@ class DbspError(Exception):
             return self.diagnostic.render()
         text = f"{self.where}: {self.message}" if self.where else self.message
         return f"{text} [{self.code}]" if self.code else text
+
+
+def _restored(cls: type[DbspError], args: tuple[Any, ...]) -> DbspError:
+    """Return an error for pickle, which then sets its attributes."""
+    return cls.__new__(cls, *args)
 
 
 class SchemaError(DbspError):

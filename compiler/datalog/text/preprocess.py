@@ -41,7 +41,8 @@ class Sources:
 
     `file` is the file of the program; a text without a file includes files of the current
     directory. `folders` are searched after the folder of the including file. Files outside the
-    `allowed` folders are not included.
+    `allowed` folders are not included. `texts` has the texts of the included files by name, for a
+    program that was compiled in another process; no file is read then.
     """
 
     file: Path | None = None
@@ -49,6 +50,7 @@ class Sources:
     macros: Mapping[str, str] = field(default_factory=dict)
     word_size: int = 64
     allowed: AllowedFolders = ALL_FOLDERS
+    texts: Mapping[str, str] | None = None
 
 
 def preprocess(text: str, report: Report, sources: Sources) -> list[PlacedToken]:
@@ -82,13 +84,6 @@ class _File:
     @property
     def folder(self) -> Path:
         return Path() if self.path is None else self.path.parent
-
-
-def _is_file(path: Path | None) -> bool:
-    try:
-        return path is not None and path.is_file()
-    except OSError:  # a name that is too long
-        return False
 
 
 @dataclass(slots=True)
@@ -274,8 +269,8 @@ class _Preprocessor:
     ) -> Iterator[PlacedToken]:
         candidates = list(self._candidates(name, file))
         # A file outside is not looked for, so that a program cannot find out which files exist.
-        allowed = [one for one in candidates if one.path is not None and self.sources.allowed.allow(one.path)]
-        included = next((one for one in allowed if _is_file(one.path)), None)
+        allowed = [one for one in candidates if self._allows(one)]
+        included = next(filter(self._exists, allowed), None)
         if included is None and not allowed:
             message = f"file '{name}' is outside the folders that this program may use"
             hint = 'allow its folder, as in compile(text, folders=["rules"]) or --folder rules'
@@ -304,7 +299,23 @@ class _Preprocessor:
         for searched in self.sources.folders:
             yield _File(str(searched / name), searched / name)
 
+    def _allows(self, file: _File) -> bool:
+        # The files of a program from another process were allowed there.
+        if self.sources.texts is not None:
+            return True
+        return file.path is not None and self.sources.allowed.allow(file.path)
+
+    def _exists(self, file: _File) -> bool:
+        if self.sources.texts is not None:
+            return file.name in self.sources.texts
+        try:
+            return file.path is not None and file.path.is_file()
+        except OSError:  # a name that is too long
+            return False
+
     def _read(self, file: _File, span: SourceSpan) -> str | None:
+        if self.sources.texts is not None:
+            return self.sources.texts[file.name]
         path = expect_present(file.path, "the path of an included file")
         try:
             return path.read_text(encoding="utf-8")

@@ -226,7 +226,7 @@ SECRET = "the-secret(content)"
 
 @pytest.fixture
 def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder `rules` beside a secret file, with a symbolic link to it; also the current folder."""
+    """The current folder, `rules`, beside a secret file, with a symbolic link to it."""
     folder = tmp_path / "rules"
     folder.mkdir()
     (tmp_path / "secret.dl").write_text(SECRET)
