@@ -98,7 +98,7 @@ def compile(
         recursion=choice("recursion", Recursion, recursion),
         word_size=word_size,
     )
-    defined = {name: str(value) for name, value in (macros or {}).items()}
+    defined = {name: _macro(name, value) for name, value in (macros or {}).items()}
     if isinstance(folders, str | Path):
         raise wrong_argument("folders", "a list of folders", folders)
     searched = tuple(map(Path, include))
@@ -121,6 +121,14 @@ def compile(
     return Program(
         SourceText(text, file, Sources(path, searched, defined, word_size or 64, allowed)), options
     )
+
+
+def _macro(name: str, value: str | float) -> str:
+    """Return the text of a macro."""
+    try:
+        return str(value)
+    except ValueError:  # an int of more than 4300 digits
+        raise wrong_argument(f"macros[{name!r}]", "a number of 64 bits or a text", value) from None
 
 
 def _path(text_or_path: str | Path) -> Path | None:

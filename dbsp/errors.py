@@ -184,6 +184,22 @@ def shorten(value: Any, width: int = 60) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
+def full_repr(value: Any) -> str:
+    """Return `repr(value)`; an int of more than 4300 digits is in hexadecimal.
+
+    >>> full_repr((1, "a")), len(full_repr((10**5000,)))
+    ("(1, 'a')", 4158)
+    """
+    try:
+        return repr(value)
+    except ValueError:
+        if isinstance(value, int):
+            return hex(value)
+        if isinstance(value, tuple):
+            return f"({', '.join(map(full_repr, value))})"
+        return f"<{type(value).__name__} at {id(value):#x}>"
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, as messages write it.
 

@@ -111,6 +111,10 @@ def parse(text: str) -> Mapping[str, Any]:
         written = json.loads(text)
     except json.JSONDecodeError as error:
         raise _invalid(f"expected JSON, got {shorten(text)}: {error}") from None
+    except ValueError:
+        raise _invalid("expected ints of at most 4300 digits, got a longer one") from None
+    except RecursionError:
+        raise _invalid("expected a circuit, got JSON that is nested too deeply") from None
     if not isinstance(written, dict) or written.get("format") != FORMAT:
         raise _invalid(f'expected a JSON object with "format": "{FORMAT}", as circuit.to_json() writes it')
     if written.get("version") != VERSION:

@@ -59,6 +59,9 @@ _BY_TYPE = {tag.type: tag for tag in TAGS}
 _BY_NAME = {tag.name: tag for tag in TAGS}
 
 
+_MOST_BITS = 14_000  # at most 4215 digits; Python does not write an int of more than 4300 digits
+
+
 def _no_scope(_: object) -> Any:
     raise CircuitError("expected a plain value, got a nested scope", code="invalid-circuit-file")
 
@@ -92,6 +95,11 @@ class DecodeContext:
 
 def encode(value: Any, scope: WriteScope = _no_scope) -> Any:
     """Return a field of an operator as JSON values. Raises CircuitError if it cannot be written."""
+    if type(value) is int and value.bit_length() > _MOST_BITS:
+        raise CircuitError(
+            f"{shorten(value)} cannot be written as JSON, because it has more than 4300 digits",
+            code="not-serialisable",
+        )
     if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
         return value
     if type(value) is tuple:

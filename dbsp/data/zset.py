@@ -19,7 +19,7 @@ from dbsp.data.schema import Schema, as_schema, infer_schema
 from dbsp.data.types import BOOL, FLOAT, INT, OBJECT, Type
 from dbsp.data.value_order import value_order
 from dbsp.data.weights import consolidated, overflow_text, weight_array
-from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError, WeightOverflowError, shorten
+from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError, WeightOverflowError, full_repr, shorten
 from dbsp.kernels import arrange, concatenate
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
@@ -395,7 +395,7 @@ class ZSet:
         else:  # in the order of the codes, since a repr must not sort a million rows
             first = self.schema.decode_rows(self.batch.rows[:_SHOWN_ROWS], self.interner)
             shown = list(zip(first, self.batch.weights[:_SHOWN_ROWS].tolist(), strict=True))
-        text = ", ".join(f"{row!r}: {weight}" for row, weight in shown)
+        text = ", ".join(f"{full_repr(row)}: {weight}" for row, weight in shown)
         more = f", ... {len(self) - len(shown):,} more" if len(self) > len(shown) else ""
         columns = f", {self.schema.describe()}" if self.arity else ""
         return f"ZSet({{{text}{more}}}{columns})"

@@ -11,7 +11,7 @@ from dbsp.errors import InputError
 ALWAYS_ALLOWED = 256 * 1024**2
 """Every file may have this many bytes after decompression."""
 ALWAYS_ALLOWED_RATIO = 100
-"""Every file may grow by this factor. Fact files grow by 3 to 20; a gzip file grows by up to 1032."""
+"""Every file may grow by this factor. Facts grow by 3 to 20; a gzip file grows by up to 1032."""
 
 _GZIP = b"\x1f\x8b"
 _CHUNK = 1024**2
@@ -19,7 +19,7 @@ _limit: int | None = None
 
 
 def set_limit(size: int | None) -> None:
-    """Set the bytes that a file of this process may have after decompression; None is the default."""
+    """Set the most bytes of a decompressed file for this process; None is the default."""
     global _limit
     _limit = size
 
