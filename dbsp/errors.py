@@ -188,7 +188,7 @@ def full_repr(value: Any) -> str:
     """Return `repr(value)`; an int of more than 4300 digits is in hexadecimal.
 
     >>> full_repr((1, "a")), len(full_repr((10**5000,)))
-    ("(1, 'a')", 4158)
+    ("(1, 'a')", 4157)
     """
     try:
         return repr(value)
