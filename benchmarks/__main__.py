@@ -14,6 +14,10 @@ tick that Spark drives, above Spark's own cost.
 
 `spark-crash` measures nothing: it kills Spark and the circuits that it drives at random, 4, 30 or
 100 times, and checks that the result is exact. It is not part of `all`.
+
+`fuzz` measures nothing either: it sends random programs, fact files, change scripts and JSON circuits
+to dbsp. The exit code is 1 if a case raises another exception than DbspError, ends its process or
+does not end.
 """
 
 from __future__ import annotations
@@ -38,6 +42,8 @@ from rich.console import Console
 import dbsp
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Entry, Result, measure
+from benchmarks.fuzz import cases_of, fuzz, print_campaign
+from benchmarks.fuzz_cases import KINDS
 from benchmarks.growth import DECADES, measure_growth
 from benchmarks.kernels import measure_kernels
 from benchmarks.patterns import WORKLOADS as GRAPHS
@@ -102,6 +108,7 @@ class What(StrEnum):
     rewrites = "rewrites"
     usage = "usage"
     recursion = "recursion"
+    fuzz = "fuzz"
     spark_crash = "spark-crash"
     spark = "spark"
 
@@ -115,6 +122,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.rewrites: [],
     What.usage: [],
     What.recursion: [],
+    What.fuzz: [],
     What.spark_crash: [],
     What.spark: [],
 }
@@ -142,6 +150,11 @@ def main(
             help="Only contestants (operators of `growth`, queries of `planner`, rewritings, programs of "
             "`recursion`) whose name contains this."
         ),
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="Number of cases of `fuzz`.")] = 1000,
+    seed: Annotated[int, typer.Option(help="First seed of `fuzz`; each case has its own.")] = 0,
+    kind: Annotated[
+        str | None, typer.Option(help="programs, facts, scripts or circuits, for `fuzz` (default: all).")
     ] = None,
 ) -> None:
     console = Console()
@@ -204,6 +217,13 @@ def main(
         agreed = through_spark(console, one_of(PASSING, size, what), one_of(DRIVEN, size, what)) and agreed
     if what in (What.all, What.circuit):
         print_costs(console, measure_circuit())
+    if what is What.fuzz:
+        if kind is not None and kind not in KINDS:
+            raise typer.BadParameter(f"fuzz expects a kind of {', '.join(KINDS)}, got '{kind}'")
+        with console.status("fuzz"):
+            campaign = fuzz(cases_of(count, seed, kind))
+        print_campaign(console, campaign)
+        agreed = not campaign.bad
     if what is What.spark_crash:
         kills = one_of(KILLS, size, what)
         with console.status("spark-crash"), tempfile.TemporaryDirectory() as folder:

@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from dbsp.circuit.field_types import check_fields
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.named_parts import class_name, importable_name
 from dbsp.data.schema import Schema
@@ -164,12 +165,14 @@ def decode(written: Any, reading: DecodeContext) -> Any:
         cls = _class(written["class"], reading)
         fields = {name: decode(value, reading) for name, value in written["fields"].items()}
         try:
-            return cls(**fields)
+            value = cls(**fields)
         except TypeError as error:
             raise CircuitError(
                 f"{written['class']} does not have the fields {', '.join(fields)}: {error}",
                 code="invalid-circuit-file",
             ) from None
+        check_fields(value)
+        return value
     if not written.keys().isdisjoint(("call", "column", "functor", "literal")):
         return _decode_expression(written, reading)
     if len(written) == 1:

@@ -69,7 +69,7 @@ class ZSet:
     """The names and types of the columns."""
     interner: Interner
     stored: Batch
-    """The codes and weights, for kernels. The state of a run may share them: never write to them."""
+    """The codes and weights, for kernels. The state of a run may share them: never write."""
 
     def __init__(self, rows: Mapping[Any, int] | Iterable[Any] = (), schema: Any = None) -> None:
         if isinstance(rows, ZSet):

@@ -143,6 +143,16 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
         "[invalid-circuit-file]",
     ),
     (
+        lambda: read(**node({"class": "Scale", "fields": {"factor": "x"}})),
+        CircuitError,
+        "Scale.factor: expected int, got 'x' [invalid-circuit-file]",
+    ),
+    (
+        lambda: read(**node({"class": "TopK", "fields": {"partition": [0], "order": [[0]], "k": 1}})),
+        CircuitError,
+        "TopK.order: expected tuple[tuple[int, bool], ...], got ((0,),) [invalid-circuit-file]",
+    ),
+    (
         lambda: read(**node({"a": 1, "b": 2})),
         CircuitError,
         "unknown kind of value with the keys a, b [invalid-circuit-file]",
