@@ -15,9 +15,9 @@ tick that Spark drives, above Spark's own cost.
 `spark-crash` measures nothing: it kills Spark and the circuits that it drives at random, 4, 30 or
 100 times, and checks that the result is exact. It is not part of `all`.
 
-`fuzz` measures nothing either: it sends random programs, fact files, change scripts and JSON circuits
-to dbsp. The exit code is 1 if a case raises another exception than DbspError, ends its process or
-does not end.
+`fuzz` measures nothing either: it sends random programs, fact files, change scripts and JSON
+circuits to dbsp. The exit code is 1 if a case raises another exception than DbspError, ends its
+process or does not end.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def run_program(random: Random) -> None:
         try:
             run.step({name: changes(random, schema) for name, schema in program.inputs.items()})
         except DbspError:
-            continue  # the tick was rolled back; the run goes on
+            continue  # the tick was rolled back; the run continues
     for name in run.outputs:
         run.view(name).rows()
 

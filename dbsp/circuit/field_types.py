@@ -14,7 +14,8 @@ from dbsp.errors import CircuitError, shorten
 
 def check_fields(value: Any) -> None:
     """Raise CircuitError if a field of a dataclass has a value of another type than declared."""
-    hints = _hints(type(value))
+    cls: Any = type(value)
+    hints = _hints(cls)
     for field in dataclasses.fields(value):
         found = getattr(value, field.name)
         if field.init and not fits(found, hints[field.name]):
