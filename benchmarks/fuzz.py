@@ -17,13 +17,13 @@ from multiprocessing.process import BaseProcess
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.fuzz_cases import KINDS, OK, REFUSED, Case
+from benchmarks.fuzz_cases import FAILED, KINDS, OK, REFUSED, Case
 
 SECONDS = 60.0
 """The time of one case. A worker compiles kernels in its first cases."""
 MAX_MEMORY = 4 * 2**30
 CRASH, DEATH, HANG = "crash", "death", "hang"
-OUTCOMES = (OK, REFUSED, CRASH, DEATH, HANG)
+OUTCOMES = (OK, REFUSED, FAILED, CRASH, DEATH, HANG)
 
 
 @dataclass
@@ -49,7 +49,7 @@ def fuzz(cases: Iterator[Case], seconds: float = SECONDS) -> Campaign:
             process.join()
             outcome, text = DEATH, f"exit code {process.exitcode}"
         campaign.outcomes[case.kind, outcome] += 1
-        if outcome not in (OK, REFUSED):
+        if outcome not in (OK, REFUSED, FAILED):
             campaign.bad.append((case, outcome, text))
             _stop(worker)
             worker = None
@@ -111,5 +111,9 @@ def print_campaign(console: Console, campaign: Campaign) -> None:
     for kind in dict.fromkeys(kind for kind, _ in campaign.outcomes):
         table.add_row(kind, *(f"{campaign.outcomes[kind, outcome]:,}" for outcome in OUTCOMES))
     console.print(table)
+    programs = {outcome: campaign.outcomes["programs", outcome] for outcome in OUTCOMES}
+    if any(programs.values()):
+        compiled = programs[OK] + programs[FAILED]
+        console.print(f"{compiled:,} of {sum(programs.values()):,} programs compiled")
     for case, outcome, text in campaign.bad[:20]:
         console.print(f"{outcome}: {case}\n{text}", markup=False, highlight=False)

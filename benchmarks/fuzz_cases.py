@@ -13,13 +13,13 @@ from typing import Any
 
 import dbsp
 from benchmarks.fuzz_programs import ProgramWriter, mutated
-from dbsp import Circuit, DbspError, Run, Schema, col, count, from_json, max_, sum_
+from dbsp import Circuit, CompileError, DbspError, Run, Schema, col, count, from_json, max_, sum_
 from dbsp.circuit.graph import Graph
 from dbsp.data.types import Type
 from dbsp.io import ChangeScriptReader, parse_change_script, read_facts
 from dbsp.io.json_rows import parse_json_rows
 
-OK, REFUSED = "ok", "refused"
+OK, REFUSED, FAILED = "ok", "refused", "failed"
 MAX_ITERATIONS = 30
 
 
@@ -31,14 +31,18 @@ class Case:
     seed: int
 
     def run(self) -> str:
-        """Return "ok" or "refused". Any exception besides DbspError is a defect of dbsp."""
+        """Return "ok", "refused", or for a program that compiled and failed in a run "failed".
+
+        Any exception besides DbspError is a defect of dbsp.
+        """
         random = Random(f"{self.kind} {self.seed}")
         try:
             KINDS[self.kind](random)
         except DbspError as error:
             text = str(error)
             assert error.code is not None or getattr(error, "diagnostics", ()), f"no code: {text}"
-            return REFUSED
+            compiled = self.kind == "programs" and not isinstance(error, CompileError)
+            return FAILED if compiled else REFUSED
         return OK
 
 
