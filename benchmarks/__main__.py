@@ -12,8 +12,10 @@ the rules, `usage` the cost of a caller's choices, `recursion` loads and changes
 programs in every recursion mode, compared with a fresh run and duckdb, and `spark` the cost of a
 tick that Spark drives, above Spark's own cost.
 
-`spark-crash` measures nothing: it kills Spark and the circuits that it drives at random, 4, 30 or
-100 times, and checks that the result is exact. It is not part of `all`.
+`faults` and `spark-crash` measure nothing and are not part of `all`. `faults` raises exceptions at
+every step of ticks (with the size medium at one step in 11, with small at one in 101) and checks
+that each tick is all or nothing. `spark-crash` kills Spark and the circuits that it drives at
+random, 4, 30 or 100 times, and checks that the result is exact.
 
 `fuzz` measures nothing either: it sends random programs, fact files, change scripts and JSON
 circuits to dbsp. The exit code is 1 if a case raises another exception than DbspError, ends its
@@ -42,6 +44,7 @@ from rich.console import Console
 import dbsp
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Entry, Result, measure
+from benchmarks.faults import STRIDES, measure_faults
 from benchmarks.fuzz import cases_of, fuzz, print_campaign
 from benchmarks.fuzz_cases import KINDS
 from benchmarks.growth import DECADES, measure_growth
@@ -55,6 +58,7 @@ from benchmarks.report import (
     print_costs,
     print_crashes,
     print_driven,
+    print_faults,
     print_growth,
     print_passing,
     print_planner,
@@ -109,6 +113,7 @@ class What(StrEnum):
     usage = "usage"
     recursion = "recursion"
     fuzz = "fuzz"
+    faults = "faults"
     spark_crash = "spark-crash"
     spark = "spark"
 
@@ -123,6 +128,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.usage: [],
     What.recursion: [],
     What.fuzz: [],
+    What.faults: [],
     What.spark_crash: [],
     What.spark: [],
 }
@@ -148,7 +154,7 @@ def main(
         str | None,
         typer.Option(
             help="Only contestants (operators of `growth`, queries of `planner`, rewritings, programs of "
-            "`recursion`) whose name contains this."
+            "`recursion`, circuits of `faults`) whose name contains this."
         ),
     ] = None,
     count: Annotated[int, typer.Option(min=1, help="Number of cases of `fuzz`.")] = 1000,
@@ -224,6 +230,8 @@ def main(
             campaign = fuzz(cases_of(count, seed, kind))
         print_campaign(console, campaign)
         agreed = not campaign.bad
+    if what is What.faults:
+        agreed = print_faults(console, measure_faults(one_of(STRIDES, size, what), only=part))
     if what is What.spark_crash:
         kills = one_of(KILLS, size, what)
         with console.status("spark-crash"), tempfile.TemporaryDirectory() as folder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,6 +11,7 @@ from rich.table import Table
 
 from benchmarks.circuits import Costs
 from benchmarks.contest import Phase, Result
+from benchmarks.faults import Campaign
 from benchmarks.growth import Growth
 from benchmarks.kernels import Rate
 from benchmarks.planner import STRATEGIES, Planned, Times
@@ -145,6 +146,23 @@ def print_crashes(console: Console, crashes: Crashes) -> None:
         console.print(problem, style="red", markup=False)
     if not crashes.problems:
         console.print("every micro-batch is one tick, in both chains, and every tick is exact")
+
+
+def print_faults(console: Console, campaigns: Iterable[Campaign]) -> bool:
+    """Print one line per circuit and form of the tick as it ends; return whether all are right."""
+    faults = 0
+    problems: list[str] = []
+    for done in campaigns:
+        faults += done.undone + done.committed
+        problems += done.problems
+        console.print(
+            f"{done.circuit:22}{done.how:10}{done.kind:18}{done.steps:>9,} steps"
+            f"{done.undone:>8,} undone{done.committed:>7,} committed{len(done.problems):>4} wrong"
+        )
+        for problem in done.problems:
+            console.print(problem, style="red", markup=False)
+    console.print(f"{faults:,} faults, {len(problems)} wrong")
+    return not problems
 
 
 def print_scaling(console: Console, scalings: Sequence[Scaling]) -> None:

@@ -139,10 +139,14 @@ def test_a_bad_step_says_why_and_changes_nothing(
     refused(live, changes, error, *messages)
 
 
-def test_a_step_that_fails_drops_the_staged_changes(live: LiveProgram) -> None:
+def test_a_step_that_fails_keeps_the_staged_changes(live: LiveProgram) -> None:
     live.run.input("edge").insert([(4, 5), (9, 9)])
     live.run.input("name").delete([(1, "one")])
-    refused(live, {"edge": [("x", 1)]}, InputError, "expected int, got 'x'")
+    with pytest.raises(InputError, match="expected int, got 'x'"):
+        live.run.step({"edge": [("x", 1)]})
+    assert live.run.tick == 1
+    assert live.run.step()["path"].to_dict() == {(x, 5): 1 for x in (1, 2, 3, 4)} | {(9, 9): 1}
+    assert (1, "one") not in live.run.asserted("name").to_dict()
 
 
 def test_an_invalid_change_leaves_the_staged_changes(live: LiveProgram) -> None:

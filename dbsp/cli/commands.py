@@ -8,7 +8,6 @@ from pathlib import Path
 
 from dbsp.cli import program_files, why_answers
 from dbsp.cli.console import remark
-from dbsp.cli.interrupt import ends_tick
 from dbsp.cli.result_outputs import FolderOutput, report_ambiguous, tick_lines
 from dbsp.cli.tables import LIMIT, aligned, table_of
 from dbsp.compiler.datalog.meaning.directives import fact_source
@@ -128,10 +127,12 @@ class ConsoleCommands:
 
     def _commit(self, argument: str) -> None:
         self._refuse_argument("commit", argument)
-        tick = self.pending
-        with ends_tick(self.run):
-            result = program_files.apply_tick(self.run, tick, FILE)
-        self._forget()
+        before = self.run.tick
+        try:
+            result = program_files.apply_tick(self.run, self.pending, FILE)
+        finally:
+            if self.run.tick > before:  # an interrupt may arrive after the commit
+                self._forget()
         self._print(result)
 
     def _print(self, result: TickResult) -> None:
@@ -169,17 +170,13 @@ class ConsoleCommands:
             self._load_facts(path)
             return
         for tick in program_files.read_changes(self.program, path):
-            with ends_tick(self.run):
-                result = program_files.apply_tick(self.run, tick, argument)
-            self._print(result)
+            self._print(program_files.apply_tick(self.run, tick, argument))
 
     def _load_facts(self, path: Path) -> None:
         name = path.stem
         place = fact_source(name, {"filename": path.name}, path.parent)
         rows = program_files.read_place_of(self.program, name, place)
-        with ends_tick(self.run):
-            result = self.run.step({name: rows})
-        self._print(result)
+        self._print(self.run.step({name: rows}))
 
     # --- queries ---------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from prompt_toolkit.output import Output, create_output
 from dbsp.cli.commands import ConsoleCommands, QuitConsole
 from dbsp.cli.completion import STYLE, LiveCompleter, LiveLexer
 from dbsp.cli.console import remark, report
-from dbsp.errors import DbspError
+from dbsp.errors import DbspError, counted
 
 
 def converse(
@@ -45,6 +45,7 @@ def converse(
             continue
         except EOFError:
             break
+        before = commands.run.tick
         try:
             commands.handle(line)
         except QuitConsole:
@@ -52,7 +53,9 @@ def converse(
         except DbspError as error:
             report(error)
         except KeyboardInterrupt:
-            remark("interrupted; nothing changed")
+            committed = commands.run.tick - before
+            ticks = "nothing changed" if not committed else f"{counted(committed, 'tick')} committed"
+            remark(f"interrupted; {ticks}")
     if commands.pending:
         remark("the pending changes were not committed")
 

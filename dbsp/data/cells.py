@@ -46,14 +46,23 @@ class LayoutCells:
         needed = self.used + len(rows)
         if needed > len(self.rows):
             room = 2 * needed
-            self.rows = _grown(self.rows, room)
+            # The rows last: an interrupt before that makes the next call do both again.
             self.ids = _grown(self.ids, room)
+            self.rows = _grown(self.rows, room)
         if 2 * needed > len(self._slots):
             slots = np.zeros(1 << (4 * needed).bit_length(), np.int64)
             place_rows(self.rows, self.used, slots)
             self._slots = slots
         numbers = np.empty(len(rows), np.int64)
         return numbers, intern_rows(rows, self.rows, self.used, self._slots, numbers)
+
+    def truncate(self, end: int) -> None:
+        """Remove the rows of ids from `end` on, and rows that were added without an id. O(n)."""
+        used = int(np.searchsorted(self.ids[: self.used], end))
+        slots = np.zeros_like(self._slots)
+        place_rows(self.rows, used, slots)
+        self.used = used
+        self._slots = slots
 
 
 class Cells:
@@ -73,8 +82,9 @@ class Cells:
         """Return the number of the table of a layout; add the table if it is missing."""
         number = self._by_layout.get(layout)
         if number is None:
-            number = self._by_layout[layout] = len(self.tables)
+            number = len(self.tables)
             self.tables.append(LayoutCells(layout))
+            self._by_layout[layout] = number
         return number
 
     def find(self, layout: Layout, fields: Sequence[int]) -> int | None:
@@ -96,15 +106,22 @@ class Cells:
             end = next_id + new
             if end > len(self._number):
                 room = max(2 * end, _FIRST_ROOM)
-                self._number = _grown(self._number, room, -1)
+                # The numbers last: an interrupt before that makes the next call do all again.
                 self._row = _grown(self._row, room)
                 self._depth = _grown(self._depth, room, 0)
+                self._number = _grown(self._number, room, -1)
             table.ids[table.used : used] = np.arange(next_id, end)
             self._number[next_id:end] = number
             self._row[next_id:end] = np.arange(table.used, used)
             self._depth[next_id:end] = self._depths(table, table.rows[table.used : used])
             table.used = used
         return table.ids[numbers], new
+
+    def truncate(self, end: int) -> None:
+        """Remove the values with ids from `end` on, and leftovers of an interrupted `intern`."""
+        for table in self.tables:
+            table.truncate(end)
+        self._number[end:] = -1
 
     def _depths(self, table: LayoutCells, rows: Codes) -> Codes:
         deepest = np.zeros(len(rows), np.int64)
@@ -151,9 +168,10 @@ class Cells:
 
 
 def _grown(array: Codes, room: int, fill: int | None = None) -> Codes:
-    """Return a longer array that starts with this one."""
+    """Return an array of `room` elements that starts with the elements of this one."""
+    kept = array[:room]
     grown = np.empty((room, *array.shape[1:]), np.int64)
-    grown[: len(array)] = array
+    grown[: len(kept)] = kept
     if fill is not None:
-        grown[len(array) :] = fill
+        grown[len(kept) :] = fill
     return grown

@@ -46,10 +46,13 @@ class Interner:
     (0, 1, 0, (1, 'a'))
     """
 
-    __slots__ = ("_codes_of_terms", "_ids", "_terms", "_tuple_ids", "_values", "cells")
+    __slots__ = ("_adding", "_codes_of_terms", "_ids", "_terms", "_tuple_ids", "_values", "cells")
 
     def __init__(self) -> None:
         self.cells = Cells()
+        # Whether values are being added. If this is still set at the next use, an interrupt or a
+        # failed allocation has ended the addition: `_repair` removes what it left.
+        self._adding = False
         # Decoded constructed values by id, and id(object) -> code of them; they stay alive.
         self._terms: dict[Structure, dict[int, Any]] = {}
         self._codes_of_terms: dict[Structure, dict[int, int]] = {}
@@ -61,6 +64,8 @@ class Interner:
         self._tuple_ids: dict[int, int] = {}
 
     def __len__(self) -> int:
+        if self._adding:
+            self._repair()
         return len(self._values)
 
     def __repr__(self) -> str:
@@ -76,6 +81,8 @@ class Interner:
 
         Raises InputError if it is not hashable.
         """
+        if self._adding:
+            self._repair()
         if type(value) in _PLAIN:
             code = self._ids.get(value)
             return self._add(value, value) if code is None else code
@@ -86,6 +93,8 @@ class Interner:
 
     def find(self, value: Any) -> int | None:
         """Return the id of `value`, or None if it has none; adds nothing."""
+        if self._adding:
+            self._repair()
         if type(value) in _PLAIN:
             return self._ids.get(value)
         return self._lookup(value, add=False)
@@ -109,16 +118,19 @@ class Interner:
 
     def encode_plain(self, values: Sequence[str] | Sequence[bytes]) -> Codes:
         """Return the ids of values whose classes are exactly `str` or `bytes`."""
+        if self._adding:
+            self._repair()
         ids, known, keys = self._ids, len(self._values), len(self._ids)
+        self._adding = True
         # The default factory counts, so that one pass in C both finds and assigns ids.
         ids.default_factory = itertools.count(known).__next__
-        try:
-            codes = np.fromiter(map(ids.__getitem__, values), np.int64, len(values))
-        finally:
-            ids.default_factory = None
-            # A dictionary keeps the order of insertion, so the new values are its last keys.
-            new = list(itertools.islice(reversed(ids), len(ids) - keys))
-            self._values.extend(reversed(new))
+        codes = np.fromiter(map(ids.__getitem__, values), np.int64, len(values))
+        ids.default_factory = None
+        # A dictionary keeps the order of insertion, so the new values are its last keys.
+        new = list(itertools.islice(reversed(ids), len(ids) - keys))
+        new.reverse()
+        self._values.extend(new)
+        self._adding = False
         return codes
 
     def decode_many(self, codes: Codes | Iterable[int]) -> list[Any]:
@@ -135,13 +147,23 @@ class Interner:
 
         O(n), no Python object per value.
         """
+        if self._adding:
+            self._repair()
+        self._adding = True
         codes, new = self.cells.intern(layout, rows, len(self._values))
         self._values.extend(itertools.repeat(CELL, new))
+        self._adding = False
         return codes
 
     def construct_one(self, layout: Layout, fields: Sequence[int]) -> int:
         """The id of the value with these field codes."""
         return int(self.construct(layout, np.array(fields, np.int64).reshape(1, -1))[0])
+
+    def find_constructed(self, layout: Layout, fields: Sequence[int]) -> int | None:
+        """Return the id of the value with these field codes, or None if it has none."""
+        if self._adding:
+            self._repair()
+        return self.cells.find(layout, fields)
 
     def terms(self, structure: Structure) -> dict[int, Any]:
         """Return the decoded values of a structure, by id."""
@@ -157,9 +179,27 @@ class Interner:
 
     def _add(self, key: Any, value: Any) -> int:
         code = len(self._values)
-        self._ids[key] = code
+        self._adding = True
         self._values.append(value)
+        self._ids[key] = code
+        self._adding = False
         return code
+
+    def _repair(self) -> None:
+        """Remove what an addition left that an interrupt or a failed allocation has ended.
+
+        The values are the truth: a key without its value, a value without its key, and a cell
+        without its place among the values are removed. An interrupted repair is repeated.
+        """
+        ids, values = self._ids, self._values
+        ids.default_factory = None
+        while ids and next(reversed(ids.values())) >= len(values):
+            ids.popitem()
+        last = next(reversed(ids.values()), -1)
+        while values and values[-1] is not CELL and last < len(values) - 1:
+            values.pop()
+        self.cells.truncate(len(values))
+        self._adding = False
 
     def _lookup(self, value: Any, *, add: bool) -> int | None:
         if isinstance(value, tuple):
@@ -289,7 +329,7 @@ class Finder(Interner):
         return self._interner.codes_of_terms(structure)
 
     def construct_one(self, layout: Layout, fields: Sequence[int]) -> int:
-        code = self.cells.find(layout, fields)
+        code = self._interner.find_constructed(layout, fields)
         if code is None:
             raise KeyError(tuple(fields))
         return code

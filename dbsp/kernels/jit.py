@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import numba
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+from dbsp.kernels.deferred_signals import call_undisturbed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,7 +24,10 @@ def kernel(function: F) -> F:
     OverflowError whose text starts with 'weight' or 'value'; the scheduler converts it into a
     DbspError that names the operator.
     """
-    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    # After an exception at some places of its loader, Numba can load no kernel any more.
+    compiled._compile_for_args = partial(call_undisturbed, compiled._compile_for_args)
+    return cast(F, compiled)
 
 
 # Compiled code may assume that `a + b` and `a * b` stay within int64 and remove tests of the

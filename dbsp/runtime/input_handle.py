@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
 from dbsp.errors import counted
+from dbsp.kernels.deferred_signals import interrupt_behind
 from dbsp.runtime.input_changes import Piece, encode_deletions, encode_staged, encode_upserts
 from dbsp.runtime.ports import InputPort
 
@@ -65,7 +66,7 @@ class InputHandle:
             >>> run.step()["all"].to_dict()
             {(3,): 1, (7,): 1}
         """
-        self._pieces.append(encode_staged(list(rows), self.port, self._interner))
+        self._stage(encode_staged, list(rows))
 
     def delete(self, rows: Iterable[Any]) -> None:
         """Retract every row with weight 1; on an input with a key, remove the row of the key.
@@ -88,7 +89,7 @@ class InputHandle:
             >>> run.step()["all"].to_dict()
             {(1, 7.0): -1}
         """
-        self._pieces.append(encode_deletions(list(rows), self.port, self._interner))
+        self._stage(encode_deletions, list(rows))
 
     def add(self, weights: Mapping[Any, int] | ZSet) -> None:
         """Change rows by the given weights.
@@ -107,7 +108,7 @@ class InputHandle:
             >>> run.step()["all"].to_dict()
             {(3,): -1, (7,): 2}
         """
-        self._pieces.append(encode_staged(weights, self.port, self._interner))
+        self._stage(encode_staged, weights)
 
     def upsert(self, rows: Iterable[Any]) -> None:
         """Insert every row; a row replaces the row with the same key, if there is one.
@@ -127,9 +128,35 @@ class InputHandle:
             >>> run.step()["all"].to_dict()
             {(1, 7.0): -1, (1, 8.0): 1}
         """
-        self._pieces.append(encode_upserts(list(rows), self.port, self._interner))
+        self._stage(encode_upserts, list(rows))
 
-    def take(self) -> list[Piece]:
-        """Remove and return the staged changes."""
-        pieces, self._pieces = self._pieces, []
-        return pieces
+    def _stage(self, encode: Callable[[Any, InputPort, Interner], Piece], change: Any) -> None:
+        """Stage a change: nothing is staged unless all of it is encoded."""
+        try:
+            self._pieces.append(encode(change, self.port, self._interner))
+        except SystemError as error:
+            raise interrupt_behind(error) from None
+
+    def clear(self) -> None:
+        """Drop the staged changes, as after a tick that cannot apply them.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("all", circuit.input("sale", x=int))
+            >>> run = circuit.start()
+            >>> run.input("sale").insert([(7,)])
+            >>> run.input("sale").clear()
+            >>> run.input("sale")
+            <input 'sale' (x: int): 0 rows staged>
+        """
+        self._pieces = []
+
+    @property
+    def staged(self) -> Sequence[Piece]:
+        """The staged changes, oldest first."""
+        return self._pieces[:]
+
+    def remove(self, pieces: Sequence[Piece]) -> None:
+        """Remove the oldest staged changes; do nothing if they are removed already."""
+        if pieces and self._pieces and self._pieces[0] is pieces[0]:
+            self._pieces = self._pieces[len(pieces) :]

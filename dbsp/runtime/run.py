@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import replace
+from types import FrameType
 
 from dbsp.circuit.graph import Graph
 from dbsp.errors import CircuitError, counted, expect_present, wrong_argument
+from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.replanning import Planner, Proposal, Replanned
 from dbsp.runtime.run_inspection import Inspection
 from dbsp.runtime.stored_relations import StoredRelations
@@ -42,8 +45,8 @@ class Run(Ticks, StoredRelations, Inspection):
 
     def __del__(self) -> None:
         # Steps refer to each other, so the collector may come late; the memory is in the traces.
-        if hasattr(self, "scope"):
-            self.scope.release()
+        if hasattr(self, "_scope"):
+            self._scope.release()
 
     def replan(self, circuit: Graph | None = None) -> Replanned:
         """Switch to the circuit best suited to the current data, without losing a tick.
@@ -78,11 +81,7 @@ class Run(Ticks, StoredRelations, Inspection):
             >>> run.replan().changes
             ()
         """
-        if self._stepping:
-            raise CircuitError(
-                "replan was called inside a tick, by a function of the circuit; call it after the tick",
-                code="tick-in-progress",
-            )
+        self.refuse_inside_tick("replan")
         started = time.perf_counter()
         if circuit is not None:
             if not isinstance(circuit, Graph):
@@ -127,11 +126,30 @@ class Run(Ticks, StoredRelations, Inspection):
         """
         if self.log is not None:
             proposal.graph.to_json()  # a later snapshot writes the circuit; raises if it cannot
-        self._stepping = True
+        work = OpenSwitch(self, sys._getframe(), proposal.graph)
+        self.begin(work)
         try:
-            transplant = Transplant(self.scope, proposal.graph)
+            transplant = work.transplant = Transplant(self._scope, proposal.graph)
+            work.decided = True
         finally:
-            self._stepping = False
-        self.install(proposal.graph, transplant.scope)
-        transplant.release()
+            self.settle()
         return Replanned(proposal.changes, transplant.kept, transplant.rebuilt, transplant.dropped)
+
+
+class OpenSwitch(OpenWork):
+    """The switch of a run to another circuit."""
+
+    __slots__ = ("_graph", "_run", "transplant")
+
+    def __init__(self, run: Run, frame: FrameType, graph: Graph) -> None:
+        super().__init__("replan", frame)
+        self._run = run
+        self._graph = graph
+        self.transplant: Transplant | None = None
+
+    def settle(self) -> None:
+        if self.transplant is None or not self.decided:
+            self._run.roll_back()
+            return
+        self._run.install(self._graph, self.transplant.scope)
+        self.transplant.release()

@@ -1,4 +1,4 @@
-"""The base of a run: the circuit, the scope that steps it, its inputs and outputs."""
+"""The base of a run: the circuit, the scope that steps it, its inputs and outputs, open work."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dbsp.circuit.graph import Graph
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.errors import CircuitError
+from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.unknown_names import UnknownOutputError, unknown_input
@@ -17,15 +19,14 @@ class RunBase:
 
     def __init__(self, graph: Graph) -> None:
         self.interner = Interner()
-        self.tick = 0
-        """The number of committed ticks."""
+        self._work: OpenWork | None = None
+        self._ticks = 0
         self.install(graph, Scope(graph, self.interner))
 
     def install(self, graph: Graph, scope: Scope) -> None:
         """Step this circuit from the next tick on."""
         self.graph = graph
-        self.scope = scope
-        """The steps of the circuit and their state, for checkpoints and replanning."""
+        self._scope = scope
         self.input_ports: Mapping[str, InputPort] = {
             step.relation: step for step in scope.steps if isinstance(step, InputPort)
         }
@@ -33,6 +34,60 @@ class RunBase:
         self.output_ports: Mapping[str, OutputPort] = {
             step.relation: step for step in scope.steps if isinstance(step, OutputPort)
         }
+
+    @property
+    def tick(self) -> int:
+        """The number of committed ticks."""
+        self.recover()
+        return self._ticks
+
+    @tick.setter
+    def tick(self, number: int) -> None:
+        self._ticks = number
+
+    @property
+    def scope(self) -> Scope:
+        """The steps of the circuit and their state, for checkpoints and replanning."""
+        self.recover()
+        return self._scope
+
+    # --- open work --------------------------------------------------------------------------------
+
+    def begin(self, work: OpenWork) -> None:
+        """Note that this work begins. Raises CircuitError inside other work."""
+        self.refuse_inside_tick(work.name)
+        self._work = work
+
+    def refuse_inside_tick(self, name: str) -> None:
+        """Raise CircuitError inside other work; settle work whose call has ended."""
+        if self._work is None:
+            return
+        if self._work.runs_here():
+            raise CircuitError(
+                f"{name} was called inside a tick, by a function of the circuit; call it after the tick",
+                code="tick-in-progress",
+            )
+        self.settle()
+
+    def recover(self) -> None:
+        """Settle work whose call has ended; do nothing inside a tick."""
+        if self._work is not None and not self._work.runs_here():
+            self.settle()
+
+    def settle(self) -> None:
+        """Complete or undo the open work, and close it. If this is interrupted, call it again."""
+        work = self._work
+        if work is not None:
+            work.settle()
+            self._scope.repair()
+            self.close(work)
+
+    def close(self, work: OpenWork) -> None:
+        """Note that this work has ended."""
+        self._work = None
+        work.frame = None  # the frame refers to the work, and keeps the arrays of the tick alive
+
+    # --- inputs and outputs -----------------------------------------------------------------------
 
     @property
     def inputs(self) -> dict[str, Schema]:
@@ -46,6 +101,7 @@ class RunBase:
 
     def input_port(self, name: str) -> InputPort:
         """Return the port of an input. Raises InputError when there is no such input."""
+        self.recover()
         port = self.input_ports.get(name)
         if port is None:
             raise unknown_input(name, self.input_ports, self.output_ports)
@@ -53,6 +109,7 @@ class RunBase:
 
     def output_port(self, name: str) -> OutputPort:
         """Return the port of an output. Raises InputError when there is no such output."""
+        self.recover()
         port = self.output_ports.get(name)
         if port is None:
             raise UnknownOutputError(name, self.input_ports, self.output_ports)

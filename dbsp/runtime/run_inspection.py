@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from dbsp.circuit.step_roles import ReportingStep, TracedStep
 from dbsp.runtime import observation
 from dbsp.runtime.memory import give_back
 from dbsp.runtime.node_stats import NodeStats
+from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.scope import Scope
 
@@ -129,9 +131,14 @@ class Inspection(RunBase):
             >>> run.state_rows
             1
         """
-        self.scope.forget()
-        for trace in self.scope.traces:
-            trace.compact()
+        work = OpenWork("compact", sys._getframe())
+        self.begin(work)
+        try:
+            self._scope.forget()
+            for trace in self._scope.traces:
+                trace.compact()
+        finally:
+            self.settle()
         give_back()
 
 

@@ -211,11 +211,21 @@ class Scope:
         return error
 
     def commit(self) -> None:
-        """Make all changes of this tick final, then merge sorted runs within the merge budget."""
+        """Make all changes of this tick final. If this is interrupted, call it again."""
         self.state.commit()
 
+    def merge(self) -> None:
+        """Merge sorted runs of this scope and the scopes within it, within the merge budget."""
+        for scope in self.scopes():
+            scope.state.merge()
+
+    def repair(self) -> None:
+        """Make the traces of this scope and the scopes within it usable after an interrupt."""
+        for scope in self.scopes():
+            scope.state.repair()
+
     def rollback(self) -> None:
-        """Restore every state to the end of the previous tick."""
+        """Restore every state to the end of the previous tick. If interrupted, call it again."""
         self.state.rollback()
         if self.outer is None:
             for listener in self.listeners:

@@ -53,7 +53,7 @@ class ScopeState:
     A step gets its state while it is created; the state belongs to the node `starting`.
     """
 
-    __slots__ = ("_merging", "by_node", "carried", "first_tick", "journal", "starting")
+    __slots__ = ("_unmerged", "by_node", "carried", "first_tick", "journal", "starting")
 
     def __init__(self, nodes: Sequence[Node], carried: CarriedState) -> None:
         self.carried = carried
@@ -64,17 +64,12 @@ class ScopeState:
         self.starting: Node | None = None
         """The node whose step is being created."""
         self.first_tick = True
-        self._merging: set[Trace] = {
+        self._unmerged: set[Trace] = {
             state
             for node in nodes
             for state in carried.states.get(node, ())
             if isinstance(state, Trace) and state.merging
         }
-
-    @property
-    def merging(self) -> bool:
-        """Whether merges of this scope's traces continue in the next tick even if it is empty."""
-        return bool(self._merging)
 
     def new_trace(self, width: int) -> Trace:
         """Return a trace of rows of `width` columns for the node whose step is being created."""
@@ -103,20 +98,38 @@ class ScopeState:
         return self.by_node.setdefault(self.starting, []), self.carried.states.get(self.starting)
 
     def commit(self) -> None:
-        """Make all changes of this tick final, then merge sorted runs within the merge budget."""
-        touched = list(self.journal)
-        self.journal.clear()
-        for state in touched:
+        """Make all changes of this tick final. If this is interrupted, call it again."""
+        for state in self.journal:
             state.commit()
+        self._unmerged.update([state for state in self.journal if isinstance(state, Trace)])
         self.first_tick = False
-        unmerged = self._merging.union(state for state in touched if isinstance(state, Trace))
-        for trace in unmerged:
-            trace.maintain(MERGE_FUEL + MERGE_FACTOR * trace.grown)
-            trace.grown = 0
-        self._merging = {trace for trace in unmerged if trace.merging}
+        self.journal.clear()
 
     def rollback(self) -> None:
-        """Restore every state to the end of the previous tick."""
+        """Restore every state to the end of the previous tick. If interrupted, call it again."""
         for state in self.journal:
             state.rollback()
         self.journal.clear()
+
+    def merge(self) -> None:
+        """Merge committed sorted runs within the merge budget of a tick.
+
+        Merging changes no integral, so a merge without enough memory is dropped; the next tick
+        starts it again.
+        """
+        for trace in list(self._unmerged):
+            try:
+                trace.maintain(MERGE_FUEL + MERGE_FACTOR * trace.grown)
+            except MemoryError:
+                trace.repair()
+                continue
+            trace.grown = 0
+            if not trace.merging:
+                self._unmerged.discard(trace)
+
+    def repair(self) -> None:
+        """Make every trace usable after an interrupted merge."""
+        for states in self.by_node.values():
+            for state in states:
+                if isinstance(state, Trace):
+                    state.repair()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -13,10 +14,21 @@ from dbsp.data.batch import Batch
 from dbsp.data.int_range import IntRange
 from dbsp.data.plain_codes import ANY_INT
 from dbsp.data.zset import ZSet
-from dbsp.errors import CircuitError, DbspError, InputError, ValueOutOfRangeError, shorten
+from dbsp.errors import (
+    DbspError,
+    InputError,
+    MemoryLimitError,
+    ValueOutOfRangeError,
+    expect_present,
+    shorten,
+)
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.deferred_signals import interrupt_behind
 from dbsp.runtime.input_changes import InputChange, encode_change, net_change
 from dbsp.runtime.input_handle import InputHandle
+from dbsp.runtime.memory import memory_message
+from dbsp.runtime.open_tick import OpenTick, TakenPieces
+from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.run_log import RunLog
 from dbsp.runtime.scope import Scope
@@ -40,7 +52,8 @@ class Ticks(RunBase):
             name: ZSet.wrap(port.columns, self.interner, Batch.empty(port.columns.arity))
             for name, port in self.output_ports.items()
         }
-        self._stepping = False
+        self._unnotified = False
+        """Whether listeners have not been notified of the latest tick."""
         self.ranges: Mapping[str, Mapping[str, IntRange]] = {}
         """By input, the columns that accept a smaller range of ints than 64 bits, and the range."""
         self.log: RunLog | None = None
@@ -50,11 +63,6 @@ class Ticks(RunBase):
         super().install(graph, scope)
         for name, handle in self._handles.items():
             handle.port = self.input_ports[name]
-
-    @property
-    def stepping(self) -> bool:
-        """Whether a tick is being computed: an exception raised now, as by a signal, undoes it."""
-        return self._stepping
 
     def input(self, name: str) -> InputHandle:
         """Return the handle that stages changes of one input for the next step.
@@ -79,9 +87,11 @@ class Ticks(RunBase):
     def step(self, changes: Changes | None = None, *, label: Any = None) -> TickResult:
         """Apply the changes, and the changes staged before, as one tick.
 
-        The tick is all or nothing: when `step` raises, nothing has changed and the staged changes
-        are dropped. Only callbacks of `inspect` run after the commit; their UserFunctionError says
-        that the tick stays. With a checkpoint the tick is durable when `step` returns.
+        The tick is all or nothing: when `step` raises, nothing has changed, and the changes staged
+        before remain staged (`InputHandle.clear` drops them). There are two exceptions. Callbacks
+        of `inspect` run after the commit; their UserFunctionError says that the tick stays. An
+        interrupt such as Ctrl-C may arrive after the commit; `run.tick` counts the tick then. With
+        a checkpoint the tick is durable when `step` returns.
 
         Parameters:
             changes: for each input a mapping from rows to weights, a collection of rows (weight 1
@@ -101,6 +111,8 @@ class Ticks(RunBase):
             InvariantError: a validator of the circuit found invalid data.
             IterationLimitError: a fixpoint takes too many iterations.
             MemoryLimitError: the tick needs more memory than allowed.
+            CircuitError: the call comes from a function of the circuit, or another thread uses the
+                run.
             CheckpointError: the tick cannot be written to the checkpoint.
 
         Examples:
@@ -112,12 +124,12 @@ class Ticks(RunBase):
             >>> run.step({"sale": {(7,): -1, (8,): 2}})["big"].to_dict()
             {(7,): -1, (8,): 2}
         """
-        if self._stepping:
-            raise CircuitError(
-                "step was called inside a tick, by a function of the circuit; call it after the tick",
-                code="tick-in-progress",
-            )
-        return self._tick(lambda: self._stage(self.prepare(changes)), label)
+
+        def stage(work: OpenTick) -> Mapping[str, Batch]:
+            staged, work.taken = self._net(changes)
+            return staged
+
+        return self._tick(stage, label)
 
     def step_staged(self, staged: Mapping[str, Batch]) -> TickResult:
         """Apply encoded batches as one tick, as the journal of a checkpoint stores them.
@@ -136,11 +148,35 @@ class Ticks(RunBase):
             {(7,): 1}
         """
 
-        return self._tick(lambda: self._stage(staged), None)
+        return self._tick(lambda work: staged, None)
 
     def prepare(self, changes: Changes | None = None) -> dict[str, Batch]:
         """Return the given and the staged changes by input, for `step_staged`. Raises as `step`."""
-        pieces = {n: taken for n, handle in self._handles.items() if (taken := handle.take())}
+        staged, taken = self._net(changes)
+        for part in taken:
+            part.handle.remove(part.pieces)
+        return staged
+
+    def _name_ranges(self, name: str, error: ValueOutOfRangeError) -> None:
+        """Replace the range of all ints in a message by the range of the column."""
+        for column, range_ in self.ranges.get(name, {}).items():
+            place = f"column {column!r}: expected "
+            error.message = error.message.replace(f"{place}{ANY_INT}", f"{place}{range_.expected}")
+
+    def _check_ranges(self, name: str, codes: Codes) -> None:
+        """Raise ValueOutOfRangeError for a value outside the range of its column."""
+        for column, range_ in self.ranges.get(name, {}).items():
+            values = codes[:, self.input_ports[name].columns.index(column)]
+            outside = (values < range_.low) | (values > range_.high)
+            if outside.any():
+                error = range_.refusal(int(values[np.argmax(outside)]))
+                error.where = f"relation '{name}', column '{column}'"
+                raise error
+
+    def _net(self, changes: Changes | None) -> tuple[dict[str, Batch], list[TakenPieces]]:
+        """Return the given and the staged changes by input, and the staged changes among them."""
+        taken = [TakenPieces(handle, handle.staged) for handle in self._handles.values() if handle.staged]
+        pieces = {part.handle.port.relation: list(part.pieces) for part in taken}
         if changes is not None:
             if not isinstance(changes, Mapping):
                 raise InputError(
@@ -161,54 +197,50 @@ class Ticks(RunBase):
             if batch is not None:
                 self._check_ranges(name, batch.rows)
                 staged[name] = batch
-        return staged
+        return staged, taken
 
-    def _name_ranges(self, name: str, error: ValueOutOfRangeError) -> None:
-        """Replace the range of all ints in a message by the range of the column."""
-        for column, range_ in self.ranges.get(name, {}).items():
-            place = f"column {column!r}: expected "
-            error.message = error.message.replace(f"{place}{ANY_INT}", f"{place}{range_.expected}")
+    # --- a tick -----------------------------------------------------------------------------------
 
-    def _check_ranges(self, name: str, codes: Codes) -> None:
-        """Raise ValueOutOfRangeError for a value outside the range of its column."""
-        for column, range_ in self.ranges.get(name, {}).items():
-            values = codes[:, self.input_ports[name].columns.index(column)]
-            outside = (values < range_.low) | (values > range_.high)
-            if outside.any():
-                error = range_.refusal(int(values[np.argmax(outside)]))
-                error.where = f"relation '{name}', column '{column}'"
-                raise error
-
-    def _stage(self, staged: Mapping[str, Batch]) -> int:
-        """Stage the batch of each input at its port; return the number of rows."""
-        for name, batch in staged.items():
-            self.input_ports[name].staged = batch
-        return sum(map(len, staged.values()))
-
-    def _tick(self, stage: Callable[[], int], label: Any) -> TickResult:
+    def _tick(self, stage: Callable[[OpenTick], Mapping[str, Batch]], label: Any) -> TickResult:
         started = time.perf_counter()
-        self._stepping = True
-        rows = 0
+        self.refuse_inside_tick("step")
+        self._notify()
+        work = OpenTick(self, sys._getframe(), self._ticks + 1, label)
+        self.begin(work)
         log = self.log
         try:
             if log is not None:
                 log.begin(self)
-            rows = stage()
-            self.scope.run()
+            staged = stage(work)
+            for name, port in self.input_ports.items():
+                port.staged = staged.get(name)
+            self._scope.run()
+            work.result = self._result(work.number)
             if log is not None:
-                log.record(self.tick + 1, self._staged(), self, label)
-            # Cleared before the commit: an interrupt that arrives while it is set is undone.
-            self._stepping = False
+                work.recording = True
+                log.record(work.number, staged, self, label)
+            # Nothing before this line is final, and everything after it can be repeated.
+            work.decided = True
+            self.commit(work)
+            if sum(map(len, staged.values())) > _MANY:
+                self._scope.forget()
+            self._scope.merge()
+            self.close(work)
+        except (MemoryError, SystemError) as error:
+            cause = interrupt_behind(error)
+            if not isinstance(cause, MemoryError):
+                self.settle()
+                raise cause from None
+            self._settle_without_memory(work)
         except BaseException:
-            self._stepping = False
-            self.scope.rollback()
+            self.settle()
             raise
-        finally:
-            self._stepping = False
-            for port in self.input_ports.values():
-                port.staged = None
-        self.scope.commit()
-        self.tick += 1
+        result = expect_present(work.result, "the result of a committed tick")
+        result.seconds = time.perf_counter() - started
+        self._notify()
+        return result
+
+    def _result(self, number: int) -> TickResult:
         deltas = {
             name: self._nothing[name]
             if port.out is None
@@ -217,32 +249,67 @@ class Ticks(RunBase):
         }
         absent = {name: port.absent for name, port in self.input_ports.items() if port.absent}
         present = {name: port.present for name, port in self.input_ports.items() if port.present}
-        if rows > _MANY:
-            self.scope.forget()
-        seconds = time.perf_counter() - started
-        result = TickResult(deltas, self.tick, seconds, absent, present, self.input_ports)
-        if log is not None:
-            log.committed(result, label)
-        if self.scope.listeners:
-            self._notify()
-        return result
+        return TickResult(deltas, number, 0.0, absent, present, self.input_ports)
 
-    def _staged(self) -> dict[str, Batch]:
-        """Return the batches of this tick by input."""
-        ports = self.input_ports
-        return {name: port.staged for name, port in ports.items() if port.staged is not None}
+    def commit(self, work: OpenTick) -> None:
+        """Make a decided tick final in memory. If this is interrupted, call it again."""
+        self._scope.commit()
+        self._ticks = work.number
+        for part in work.taken:
+            part.handle.remove(part.pieces)
+        if self.log is not None:
+            self.log.committed(expect_present(work.result, "the result of a decided tick"), work.label)
+        self._unnotified = bool(self._scope.listeners)
+        work.committed = True
+
+    def recorded(self, number: int) -> bool:
+        """Return whether the log has a tick."""
+        return self.log is not None and self.log.recorded(number)
+
+    def roll_back(self) -> None:
+        """Undo the changes of an undecided tick. If this is interrupted, call it again."""
+        self._scope.rollback()
+
+    def _settle_without_memory(self, work: OpenTick) -> None:
+        """Settle a tick after a failed allocation; return only if the tick is committed.
+
+        Raises MemoryLimitError.
+        """
+        try:
+            self.settle()
+        except MemoryError:
+            outcome = "completes" if work.decided else "undoes"
+            raise MemoryLimitError(
+                f"{memory_message()}; the run {outcome} tick {work.number} at its next use"
+            ) from None
+        if not work.decided:
+            raise MemoryLimitError(f"{memory_message()}; the tick was rolled back") from None
+
+    def close(self, work: OpenWork) -> None:
+        for port in self.input_ports.values():
+            port.staged = None
+        super().close(work)
+
+    # --- callbacks --------------------------------------------------------------------------------
 
     def _notify(self) -> None:
-        """Notify every listener of the committed tick, even if one of them fails."""
+        """Notify every listener of the latest tick, unless this has been done.
+
+        An interrupt may prevent a notification; then the next tick notifies first.
+        """
+        if not self._unnotified:
+            return
+        work = OpenWork("step", sys._getframe())
+        self.begin(work)
         failures = []
-        self._stepping = True
         try:
-            for listener in self.scope.listeners:
+            for listener in self._scope.listeners:
                 try:
                     listener.notify()
                 except DbspError as error:
                     failures.append(error)
+            self._unnotified = False
         finally:
-            self._stepping = False
+            self.close(work)
         if failures:
             raise failures[0]

@@ -50,6 +50,7 @@ class Trace:
         "_bound",
         "_journal",
         "_merge",
+        "_merging",
         "count",
         "current",
         "fresh",
@@ -73,6 +74,8 @@ class Trace:
         self._bound = 0
         self._journal = journal
         self._merge: RunMerge | None = None
+        self._merging = False
+        """Whether a merge replaces committed runs: until it ends, the table may not fit them."""
 
     @property
     def before(self) -> int:
@@ -111,6 +114,8 @@ class Trace:
 
     def append(self, rows: Codes, weights: Codes) -> None:
         """Append the delta of this step, sorted in the order of the trace, as the newest run.
+
+        The journal gets the trace before the trace changes, so a rollback always includes it.
 
         Raises OverflowError if the weight of a row is outside int64. O(delta), plus the merges of
         the runs of this tick (amortised O(log) per row).
@@ -168,9 +173,13 @@ class Trace:
         return Batch(self.runs[0].rows, self.runs[0].weights) if self.fresh else None
 
     def commit(self) -> None:
-        self.grown = sum([run.size for run in self.current])
-        self.runs += self.current
-        self.current = []
+        current = self.current
+        if current:
+            self.grown = sum([run.size for run in current])
+            # A commit that was interrupted here has extended the runs already.
+            if not self.runs or self.runs[-1] is not current[-1]:
+                self.runs.extend(current)
+            self.current = []
         self.past = self.count
         self.fresh = False
 
@@ -180,12 +189,34 @@ class Trace:
         self.count = self.past
         self.fresh = False
 
+    def repair(self) -> None:
+        """Restore the table after an interrupted merge, between ticks; the runs are the truth.
+
+        O(n) if a merge was interrupted: it reads the weights of all runs again.
+        """
+        self.fresh = False
+        if not self._merging:
+            return
+        self._merge = None
+        if len(self.runs) > len(self.table):
+            self.table = np.zeros((len(self.runs) + 8, 3), np.int64)
+        for index, run in enumerate(self.runs):
+            run.largest = register_run(self.table, index, run.rows, run.weights)
+        self._bound = sum(run.largest for run in self.runs)
+        self.count = self.past = len(self.runs)
+        self._merging = False
+
     def maintain(self, fuel: int) -> None:
         """Merge committed runs between ticks, reading at most about `fuel` rows.
 
         Small merges are completed at once; a large one is spread over several ticks, to keep each
         tick short.
         """
+        self._merging = True
+        self._merge_within(fuel)
+        self._merging = False
+
+    def _merge_within(self, fuel: int) -> None:
         if self._bound > INT64_MAX:
             # Sums over some of the runs may be outside int64 although the totals fit: merge all or
             # none.
@@ -213,13 +244,9 @@ class Trace:
         """Merge everything into one run; insertions and their retractions cancel. O(n)."""
         if len(self.runs) > 1:
             batch = self.contents()
-            self._merge = None
-            self._bound = 0
+            self._merging = True
             self.runs = [SortedRun(batch.rows, batch.weights)] if len(batch) else []
-            for index, run in enumerate(self.runs):
-                run.largest = register_run(self.table, index, run.rows, run.weights)
-                self._bound += run.largest
-            self.count = self.past = len(self.runs)
+            self.repair()
 
     def _merge_tail(self, runs: list[SortedRun], offset: int) -> None:
         """Merge the small runs at the newest end of `runs`, which has `offset` in the table."""
@@ -232,11 +259,14 @@ class Trace:
         rows, weights = consolidate(
             np.concatenate([run.rows for run in small]), np.concatenate([run.weights for run in small])
         )
-        del runs[start:]
-        self.count = offset + start
+        merged = [SortedRun(rows, weights)] if len(weights) else []
+        runs[start:] = merged  # one step: an interrupt finds either the small runs or the merged one
         self._bound -= sum(run.largest for run in small)
-        if len(weights):
-            self._push(runs, SortedRun(rows, weights))
+        self.count = offset + start
+        for run in merged:
+            run.largest = register_run(self.table, self.count, run.rows, run.weights)
+            self._bound += run.largest
+            self.count += 1
 
     def _push(self, runs: list[SortedRun], run: SortedRun) -> None:
         """Append a run to `runs` and to the end of the table."""

@@ -48,6 +48,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         "_journalled",
         "_options",
         "_outer",
+        "_place",
         "_replaced",
         "_sources",
         "results",
@@ -71,6 +72,8 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         timed = not self._options.insert_only if held is None else held.timed
         journal = [] if held is None else held.journal
         self._inner = self._started(CarriedState(journal, carried.states, carried.nested), timed)
+        self._place = len(scope.children)
+        """The place of the inner scope among the children of the outer one."""
         scope.children.append(self._inner.scope)
         self._history = self._before = EvaluationHistory(timed, arrivals=self._no_arrivals())
         self._replaced: IteratedScope | None = None
@@ -100,7 +103,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         self.results = [None] * len(self._inner.exports)
         self._inner.scope.iterations = 0
         quiet = all(source.out is None for source in self._sources)
-        if quiet and not self._inner.scope.state.merging and self._inner.next_time() is None:
+        if quiet and self._inner.next_time() is None:
             return
         self._join_tick()
         entered = self._history.entered
@@ -109,8 +112,6 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
                 entered += int(source.out.weights.sum())
                 if trace is not None:
                     trace.append(source.out.rows, source.out.weights)
-        if quiet and self._inner.next_time() is None:
-            return
         self._history = replace(self._history, entered=entered)
         if self._history.timed:
             self._step_incrementally(self.node.describe(), quiet)
@@ -210,9 +211,9 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
 
     def _join_tick(self) -> None:
         if not self._journalled:
+            self._before = self._history
             self._outer.journal.append(self)
             self._journalled = True
-            self._before = self._history
 
     def commit(self) -> None:
         self._journalled = False
@@ -243,8 +244,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         return IteratedScope(body, body.max_iterations, self._outer, self._sources, carried, timed)
 
     def _exchange(self, new: IteratedScope) -> None:
-        children = self._outer.children
-        children[children.index(self._inner.scope)] = new.scope
+        self._outer.children[self._place] = new.scope
         self._inner = new
 
     def _no_arrivals(self) -> tuple[Codes, ...]:

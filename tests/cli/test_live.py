@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
+from unittest.mock import patch
 
 import pytest
 from prompt_toolkit.completion import CompleteEvent
@@ -22,8 +23,8 @@ from prompt_toolkit.output import DummyOutput
 import dbsp
 from dbsp.cli.commands import HELP, ConsoleCommands, QuitConsole
 from dbsp.cli.completion import LiveCompleter, LiveLexer
-from dbsp.cli.interrupt import ends_tick
 from dbsp.cli.prompt import _history, converse
+from dbsp.runtime.scope import Scope
 from tests.cli.support import read_answer, read_until
 
 PROGRAM = """\
@@ -241,29 +242,32 @@ def test_changes_of_a_tick_that_fails_stay_pending(folder: Path, capsys: pytest.
     assert "+ratio(2)\ncommit  // tick 1\n" in capsys.readouterr().out
 
 
-def test_an_interrupt_rolls_back_the_tick_only() -> None:
-    interrupt = [True]
+def interrupt(at: str, commands: ConsoleCommands) -> None:
+    """Commit an edge; a signal arrives before or after the tick is decided."""
+    commands.handle('+edge("c", "d")')
+    method = getattr(Scope, at)
 
-    def pause(x: int) -> int:
-        if interrupt:
-            interrupt.clear()
-            signal.raise_signal(signal.SIGINT)
-            signal.raise_signal(signal.SIGINT)
-        return x
-
-    circuit = dbsp.Circuit("pausing")
-    source = circuit.input("r", schema={"x": int}, kind="set")
-    circuit.output("s", source.filter(lambda row: pause(row.x) > 0))
-    run = circuit.start()
-    with pytest.raises(KeyboardInterrupt), ends_tick(run):
-        run.step({"r": [(1,)]})
-    assert (run.tick, run.view("s").to_dict(), run.asserted("r").to_dict()) == (0, {}, {})
-    with ends_tick(run):
-        run.step({"r": [(1,)]})
-        signal.raise_signal(signal.SIGINT)  # the tick is final
-    assert run.view("s").to_dict() == {(1,): 1}
-    with pytest.raises(KeyboardInterrupt):
+    def interrupting(scope: Scope) -> None:
+        method(scope)
+        setattr(Scope, at, method)
         signal.raise_signal(signal.SIGINT)
+
+    with patch.object(Scope, at, interrupting), pytest.raises(KeyboardInterrupt):
+        commands.handle("commit")
+
+
+def test_an_interrupt_before_the_commit_keeps_the_pending_changes(commands: ConsoleCommands) -> None:
+    interrupt("run", commands)
+    assert (commands.run.tick, len(commands.pending)) == (1, 1)
+    commands.handle("commit")
+    assert commands.run.tick == 2
+    assert ("c", "d") in commands.run.view("path").rows()
+
+
+def test_an_interrupt_after_the_commit_forgets_the_pending_changes(commands: ConsoleCommands) -> None:
+    interrupt("commit", commands)
+    assert (commands.run.tick, len(commands.pending)) == (2, 0)
+    assert ("c", "d") in commands.run.view("path").rows()
 
 
 # --- the prompt ----------------------------------------------------------------------------------
@@ -385,3 +389,15 @@ def test_on_a_terminal(terminal: tuple[int, subprocess.Popen[bytes]]) -> None:
     assert '+path("a", "b")' in read_answer(stream, "commit  // tick 2")
     os.write(stream, b'why path("a", "b")\r')
     assert '└─ edge("a", "b")   input fact' in read_answer(stream, "input fact")
+
+
+def test_an_interrupt_after_a_commit_names_the_tick(
+    commands: ConsoleCommands, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(line: str) -> None:
+        commands.run.step()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "handle", interrupted)
+    conversation(commands, "commit\r\x04")
+    assert capsys.readouterr().err.endswith("interrupted; 1 tick committed\n")

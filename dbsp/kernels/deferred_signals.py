@@ -1,0 +1,64 @@
+"""Defer signals while a kernel is loaded, and find the interrupts that Numba disguises."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class _Deferral:
+    """A signal handler that waits with the signal while `active`, and else passes it on."""
+
+    def __init__(self, number: int, handler: Callable[[int, FrameType | None], Any]) -> None:
+        self.number = number
+        self.handler = handler
+        self.active = True
+        self.waiting = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.active:
+            self.waiting = True
+        else:
+            self.handler(number, frame)
+
+
+def call_undisturbed(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function; the signals that arrive meanwhile are handled after it.
+
+    Only signals with a handler in Python are deferred, and only in the main thread, which is the
+    one that handles signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return function(*arguments)
+    deferrals: list[_Deferral] = []
+    try:
+        for number in signal.valid_signals():
+            handler = signal.getsignal(number)
+            if callable(handler):
+                deferrals.append(_Deferral(number, handler))
+                signal.signal(number, deferrals[-1])
+        return function(*arguments)
+    finally:
+        for deferral in deferrals:
+            deferral.active = False  # even if a signal interrupts the next lines
+        for deferral in deferrals:
+            signal.signal(deferral.number, deferral.handler)
+        for deferral in deferrals:
+            if deferral.waiting:
+                deferral.handler(deferral.number, None)
+
+
+def interrupt_behind(error: Exception) -> BaseException:
+    """Return the interrupt that Numba reports as a SystemError at the first call of a kernel.
+
+    Return any other error unchanged.
+    """
+    cause: BaseException | None = error
+    while isinstance(cause, SystemError):
+        cause = cause.__cause__
+    return cause if isinstance(cause, KeyboardInterrupt | MemoryError) else error
